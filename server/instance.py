@@ -282,7 +282,7 @@ class Instance:
         except Corrupt as failure:
             raise StartError(
                 f"the cluster's metadata is damaged: {failure}; nothing was changed. Check the "
-                "disk, and bring log.dirs back from a copy made while the broker was stopped"
+                "disk, and restore log.dirs from a copy made while the broker was stopped"
             ) from failure
 
     async def _refuse_foreign_logs(self, coordination: Coordination, meta: Meta | None) -> None:
@@ -296,13 +296,14 @@ class Instance:
             raise StartError(
                 f"{first}, the first in log.dirs, has neither meta.properties nor metadata, but "
                 f"others in log.dirs belong to cluster {meta.cluster_id}: is a disk not mounted? "
-                "Mount it or put the directory back, or name the one first that was first before"
+                "Mount it or restore the directory, or make the previous first directory the first "
+                "in log.dirs again"
             )
         raise StartError(
-            f"{first} belongs to cluster {meta.cluster_id}, of whose topics there is no metadata "
-            "here: Kavka keeps it in the first of log.dirs, which may be another one, and Apache "
-            "Kafka in ZooKeeper, from where `kavka storage import` brings it. What a KRaft broker "
-            "wrote can't be taken over: take another directory"
+            f"{first} belongs to cluster {meta.cluster_id}, but has no metadata of its topics. "
+            "Kavka keeps the metadata in the first of log.dirs: was another one first before? "
+            "Apache Kafka keeps it in ZooKeeper: `kavka storage import` imports it from there. "
+            "Logs of a KRaft broker can't be used: choose another directory"
         )
 
     def _session_event(self, event: SessionEvent) -> None:

@@ -79,7 +79,7 @@ class LeaderAndIsrResponse(NamedTuple):
 
     error_code: ErrorCode
     partition_errors: dict[TopicPartition, ErrorCode]
-    """Partitions that the broker could not do as told; the others it did."""
+    """Errors by partition; the request succeeded for all others."""
 
 
 class UpdateMetadataPartitionState(NamedTuple):
@@ -149,4 +149,4 @@ class StopReplicaResponse(NamedTuple):
 
     error_code: ErrorCode
     partition_errors: dict[TopicPartition, ErrorCode]
-    """Partitions that the broker could not do as told; the others it did."""
+    """Errors by partition; the request succeeded for all others."""

@@ -222,7 +222,7 @@ class EntityConfigs:
             try:
                 listener(kind, name)
             except Exception:  # the other listeners must still be called
-                logger.exception("changed settings of %s %s were not put into effect", kind, name)
+                logger.exception("a listener failed for changed configs of %s %s", kind, name)
 
     async def _purge_obsolete(self, notifications: Sequence[str]) -> None:
         """Delete old notifications and those above the limit; ages are by the tree's timestamps."""

@@ -142,5 +142,5 @@ class Features:
                 logger.error("%s at level %d is not supported", name, level)
         before = self._live.now.dynamic
         if levels != before.levels:
-            logger.info("levels of features now set: %s", levels or "none")
+            logger.info("feature levels changed; now set: %s", levels or "none")
             self._live.change(self._live.now.with_dynamic(replace(before, levels=levels)))

@@ -292,7 +292,7 @@ class PartitionMachine:
     def _leader_and_isr_response(self, event: LeaderAndIsrResponseReceived) -> Iterator[Command]:
         broker_id, response = event.broker_id, event.response
         if response.error_code != ErrorCode.NONE:
-            yield Warn(f"broker {broker_id} refused LeaderAndIsr: {response.error_code.name}")
+            yield Warn(f"broker {broker_id} rejected LeaderAndIsr: {response.error_code.name}")
         writes: list[StateWrite] = []
         refused: dict[ErrorCode, list[TopicPartition]] = {}
         for where, code in response.partition_errors.items():
@@ -314,7 +314,7 @@ class PartitionMachine:
     def _update_metadata_response(self, event: UpdateMetadataResponseReceived) -> Iterator[Command]:
         if event.error_code != ErrorCode.NONE:
             name = event.error_code.name
-            yield Warn(f"broker {event.broker_id} refused UpdateMetadata: {name}")
+            yield Warn(f"broker {event.broker_id} rejected UpdateMetadata: {name}")
         elif event.broker_id == self.cluster.controller_id:
             for topic_state in event.request.topic_states:
                 topic = self.cluster.topics.get(topic_state.topic_name)

@@ -137,7 +137,7 @@ class JournalRunner(Generic[M]):
         self._watch: asyncio.Future[Any] | None = None
         self._closed = False
         self._releases_more = False
-        name = "long work of {}-{}".format(*replica.key)
+        name = "operation queue of {}-{}".format(*replica.key)
         self._queue: Final = SerialQueue(resources.tasks, resources.clock, name)
 
     @property
@@ -395,7 +395,7 @@ class JournalRunner(Generic[M]):
             yield from work
         except Exception:  # the marker is in the log already, so no retry would help
             logger.exception(
-                "%s-%d: the end of a transaction of producer %d could not be applied",
+                "%s-%d: a transaction marker of producer %d could not be applied",
                 *self.replica.key,
                 producer_id,
             )
@@ -433,7 +433,7 @@ class JournalRunner(Generic[M]):
             try:
                 self._perform(command)
             except Exception:  # the other commands and the deadlines must still be handled
-                logger.exception("%s-%d: %r could not be carried out", *self.replica.key, command)
+                logger.exception("%s-%d: executing %r failed", *self.replica.key, command)
         if commands:
             self._resources.tasks.call_soon(self._after_operation, journal)
 

@@ -170,7 +170,9 @@ class MarkerWriter:
         self._topic_reads: Final[dict[str, None]] = {}
         self._retries: dict[PartitionKey, None] = {}
         self._timer: Timer | None = None
-        self._delays: Final = LogLimit(logger, logging.INFO, "markers that wait", self._tasks)
+        self._delays: Final = LogLimit(
+            logger, logging.INFO, "waiting transaction markers", self._tasks
+        )
 
     def send(self, markers: Markers, coordinator_epoch: int) -> None:
         """Write markers, from the next iteration of the event loop on, and notify the coordinator
@@ -228,7 +230,7 @@ class MarkerWriter:
             try:
                 is_exhausted = next(queue[0], _EXHAUSTED) is _EXHAUSTED
             except Exception:  # the work behind it must still run
-                logger.exception("work on markers of transactions failed")
+                logger.exception("writing transaction markers failed")
                 is_exhausted = True
             if is_exhausted:
                 queue.popleft()

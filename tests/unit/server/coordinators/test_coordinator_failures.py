@@ -70,7 +70,7 @@ async def test_a_command_that_fails_keeps_no_other_and_no_deadline(
 
     parked = kit.runner.call(ask)
     assert performed == ["good"]
-    assert "'bad' could not be carried out" in caplog.text
+    assert "executing 'bad' failed" in caplog.text
     await broker.advance(100)
     assert parked.result() == b"1"
 
@@ -122,7 +122,7 @@ async def test_a_marker_that_can_not_be_applied_is_not_the_writers_fault(
     kit.put(producer=Producer(7, 1, NOT_NEEDED))
     kit.toy.pending[7].insert(0, Record(BROKEN, b""))
     kit.runner.marker_appended(7, 1, True)
-    assert "t-0: the end of a transaction of producer 7 could not be applied" in caplog.text
+    assert "t-0: a transaction marker of producer 7 could not be applied" in caplog.text
     assert kit.put(value=b"2") == b"2"
 
 

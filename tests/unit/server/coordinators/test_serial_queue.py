@@ -66,7 +66,7 @@ async def test_a_failure_is_its_own_and_the_next_go_on(
     assert await code(refused) == ErrorCode.UNKNOWN_MEMBER_ID
     assert await code(broken) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert good.result() == b"1"
-    assert "long work of t-0 failed" in caplog.text
+    assert "operation queue of t-0 failed" in caplog.text
 
 
 @pytest.mark.usefixtures("little_at_a_time")
