@@ -199,7 +199,7 @@ class Groups:
             answer = await self.ask(frames.create_topics(names, partitions))
             if any(frames.create_topics_errors(answer)):
                 raise RuntimeError("CreateTopics answered an error")
-        await self.broker.parts.groups.make_topic()
+        await self.broker.parts.groups.create_topic()
         for request in WARM:  # what is imported and compiled when it is first asked for
             await self.ask(request)
 

@@ -1,4 +1,4 @@
-"""Runs an `Instance` with the real clock, disk, sockets and threads, on one event loop.
+"""Runs an `Instance` on this machine: with its clock, disk, sockets and threads.
 
 Shared by `kavka start` and `kavka.testing`. Signals, the garbage collector, logging and the process
 belong to the caller, which may be a program with an embedded broker.

@@ -1,4 +1,4 @@
-"""One broker, from start to stop, on the caller's event loop.
+"""One broker from start to stop, on the caller's event loop.
 
 This file has the order of start-up and shutdown. `kavka start` runs a broker in its own process.
 """

@@ -90,7 +90,7 @@ class ConfigWriter:
         """Write node and notification. Returns the latter's name; "" if the node has changed."""
         kind, name = entity
         if kind not in paths.CONFIG_TYPES and version is None:
-            await self._make_parent(kind)
+            await self._create_parent(kind)
         path, data = paths.config(kind, name), paths.encode_config(configs)
         node: Op = Create(path, data) if version is None else SetData(path, data, version)
         notification = Create(
@@ -109,7 +109,7 @@ class ConfigWriter:
         assert isinstance(created, Created)
         return created.path.rpartition("/")[2]
 
-    async def _make_parent(self, kind: str) -> None:
+    async def _create_parent(self, kind: str) -> None:
         """Create the parent of the entities of this kind, if it does not exist."""
         try:
             await self._coordination.create(f"/config/{kind}", None)

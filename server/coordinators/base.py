@@ -87,7 +87,7 @@ class Coordinator(ABC, Generic[M]):
         self._runners: dict[int, JournalRunner[M]] = {}
         self._loads: deque[tuple[float, int]] = deque(maxlen=LOADS_KEPT_MAX)
         self._closed = False
-        self._creating: asyncio.Task[None] | None = None
+        self._creation: asyncio.Task[None] | None = None
         self._importing = False
         """Whether `modules` are being imported; partitions are loaded afterwards."""
         self._deferred: dict[int, Replica] = {}
@@ -181,13 +181,13 @@ class Coordinator(ABC, Generic[M]):
         still does not exist."""
         return None if self.topic in self._metadata.image.topics else self._problem
 
-    async def make_topic(self) -> None:
+    async def create_topic(self) -> None:
         """Create the topic, if it does not exist. A failure is only logged: the client retries."""
-        if self._creating is None:
-            self._creating = self._replicas.tasks.spawn(
+        if self._creation is None:
+            self._creation = self._replicas.tasks.spawn(
                 self._create_topic(), name=f"topic of the {self.entities}"
             )
-        await asyncio.shield(self._creating)
+        await asyncio.shield(self._creation)
 
     async def _create_topic(self) -> None:
         self._importing = True
@@ -203,7 +203,7 @@ class Coordinator(ABC, Generic[M]):
                 self._topic_not_created(code, message or code.name)
         finally:
             self._importing = False
-            self._creating = None
+            self._creation = None
         await self._load_deferred()
 
     def _topic_not_created(self, code: ErrorCode, why: str) -> None:

@@ -40,7 +40,7 @@ CLOCK_SET_MS: Final = 1000
 Deadlines then move with it, so that no session expires early or late. Timestamps in records and
 the expiry of offsets use the wall clock."""
 
-COMMANDS_A_TURN: Final = 100
+COMMANDS_A_SLICE: Final = 100
 """Commands executed before a yield to the event loop, at some 10 us each. There are more only if
 a load finds very many unfinished transactions."""
 
@@ -426,7 +426,7 @@ class JournalRunner(Generic[M]):
 
     def _carry_out_commands(self, journal: Journal) -> None:
         commands = journal.commands
-        for _ in range(COMMANDS_A_TURN):
+        for _ in range(COMMANDS_A_SLICE):
             if not commands:  # a command may have led to a nested call that executed the rest
                 return
             command = commands.popleft()

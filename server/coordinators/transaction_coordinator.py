@@ -152,7 +152,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         )
         try:
             if add:
-                answer = self.call(transactional_id, adding(asked))
+                answer = self.call(transactional_id, add_partitions_operation(asked))
             else:
                 answer = self.read(transactional_id, lambda shard, now_ms: shard.verify(asked))
         except ApiError as refusal:
@@ -223,7 +223,9 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self.on_resigned(partition)
 
 
-def adding(asked: AddPartitions) -> Callable[[TransactionShard, Ticket, int], Made]:
+def add_partitions_operation(
+    asked: AddPartitions,
+) -> Callable[[TransactionShard, Ticket, int], Made]:
     """The operation that adds partitions to a transaction; its answer is None."""
     return lambda shard, ticket, now_ms: shard.add_partitions(asked, ticket, now_ms)
 

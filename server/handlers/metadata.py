@@ -307,7 +307,7 @@ async def _create_now(broker: Broker, wanted: dict[str, None]) -> None:
         )
         for coordinator in (broker.groups, broker.transactions):
             if coordinator.topic in wanted:
-                await coordinator.make_topic()
+                await coordinator.create_topic()
     finally:
         for name in wanted:
             del broker.auto_creating[name]

@@ -1,1 +1,1 @@
-"""For operators: health, metrics, the HTTP pages that serve them, and the process's log."""
+"""Monitoring for operators: health, metrics, their HTTP pages, and the process's log."""

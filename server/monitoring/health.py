@@ -29,6 +29,6 @@ class Health(NamedTuple):
         return self.state is BrokerState.RUNNING
 
     @property
-    def is_well(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether it serves clients and has no problems."""
         return self.is_ready and not self.problems

@@ -94,7 +94,7 @@ class Monitor:
 
     def _health_page(self, *, needs_all: bool) -> Page:
         health = self._health()
-        is_good = health.is_well if needs_all else health.is_ready
+        is_good = health.is_healthy if needs_all else health.is_ready
         body = {
             "status": "ok" if is_good else "unavailable",
             "state": health.state.name,

@@ -24,7 +24,7 @@ def _greatest(read: Callable[[Outcome], float]) -> Callable[[View], float]:
     return lambda view: max(map(read, view.broker.replicas.cleaning.last.values()), default=0)
 
 
-def _recopied(view: View) -> float:
+def _recopy_percent(view: View) -> float:
     outcomes = view.broker.replicas.cleaning.last.values()
     read = sum(outcome.bytes_read for outcome in outcomes)
     return 100 * sum(outcome.bytes_written for outcome in outcomes) / max(1, read)
@@ -61,7 +61,7 @@ CLEANER_ROWS: Final = (
     _cleaner(
         "LogCleaner,name=cleaner-recopy-percent",
         "The size of a log after its last compaction, in percent of the size before.",
-        _recopied,
+        _recopy_percent,
     ),
     _cleaner(
         "LogCleaner,name=max-clean-time-secs",

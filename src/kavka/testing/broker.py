@@ -122,7 +122,7 @@ class Broker:
         self._broker.forget()
 
     def _end(self, ending: Coroutine[Any, Any, None]) -> None:
-        thread = self._used(ending)
+        thread = self._running_thread(ending)
         self._thread = None
         try:
             thread.call(ending)
@@ -130,9 +130,9 @@ class Broker:
             thread.end()
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self._used(coroutine).call(coroutine)
+        return self._running_thread(coroutine).call(coroutine)
 
-    def _used(self, coroutine: Coroutine[Any, Any, Any]) -> LoopThread:
+    def _running_thread(self, coroutine: Coroutine[Any, Any, Any]) -> LoopThread:
         """The thread for a coroutine; RuntimeError when there is none to run it."""
         if self._thread is not None and self._thread.is_alive:
             return self._thread

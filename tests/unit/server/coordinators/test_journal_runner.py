@@ -298,7 +298,7 @@ async def test_many_commands_are_carried_out_in_several_turns(
 ) -> None:
     """As after a crash in the middle of ten thousand transactions."""
     toy = Toy()
-    a_turn = journal_runner.COMMANDS_A_TURN
+    a_turn = journal_runner.COMMANDS_A_SLICE
     toy.first = [Decision(after=list(range(3 * a_turn)))]
     kit = Kit(broker, toy)
     assert kit.commands == list(range(a_turn))
