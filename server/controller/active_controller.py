@@ -242,7 +242,7 @@ class ActiveController:
                 failed[0],
                 len(failed) - 1,
             )
-            names = dict.fromkeys(where.topic for where in failed)
+            names = dict.fromkeys(tp.topic for tp in failed)
             self.put(partial(self._load_partitions, tuple(names)))
 
     async def _remove_topic(self, name: str) -> None:

@@ -266,9 +266,9 @@ class Controller:
         """
         cluster = self._active().cluster
         results: list[ApiError | None] = []
-        for where, target in targets:
+        for tp, target in targets:
             try:
-                reassign(cluster, where, target)
+                reassign(cluster, tp, target)
             except ApiError as error:
                 results.append(
                     error.with_traceback(None)

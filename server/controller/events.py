@@ -36,7 +36,7 @@ class StoredState(NamedTuple):
 class FoundPartition(NamedTuple):
     """A partition as it is in the coordination tree."""
 
-    where: TopicPartition
+    tp: TopicPartition
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
     removing: tuple[int, ...]
@@ -154,7 +154,7 @@ Event: TypeAlias = (
 class StateWrite(NamedTuple):
     """A state to write; `version` is the one to replace, `NOT_STORED` for the first."""
 
-    where: TopicPartition
+    tp: TopicPartition
     state: PartitionState
     version: int
 

@@ -133,23 +133,23 @@ class PartitionMachine:
         same: list[TopicPartition] = []
         touched: list[TopicPartition] = []
         deleting: list[TopicPartition] = []
-        for where in event.partitions:
-            topic, partition = self._find(where)
+        for tp in event.partitions:
+            topic, partition = self._find(tp)
             if topic is None or partition is None:
                 continue
             partition.offline = _without(partition.offline, event.started)
             partition.deleted = _without(partition.deleted, event.started)
             _mark_away(partition, (*event.dead, *event.bounced))
             if topic.deleting:
-                deleting.append(where)
+                deleting.append(tp)
                 if not partition.is_deleted and not topic.removing:
-                    topic.undeleted[where.partition] = None
-            elif write := self._decide(where, partition):
+                    topic.undeleted[tp.partition] = None
+            elif write := self._decide(tp, partition):
                 writes.append(write)
             elif partition.state is not None:
-                same.append(where)
+                same.append(tp)
                 if not {*event.started, *event.dead}.isdisjoint(partition.replicas):
-                    touched.append(where)
+                    touched.append(tp)
         yield from _write(writes)
         yield from self._send_requests(same, started)
         if touched:  # the offline replicas in the metadata have changed
@@ -165,12 +165,12 @@ class PartitionMachine:
     def _resend_leader_and_isr(self, event: ResendLeaderAndIsr) -> Iterator[Command]:
         """Send LeaderAndIsr unchanged, for the error codes in the response."""
         for broker_id in event.brokers:
-            replicas = [where for where in event.partitions if self._may_have(broker_id, where)]
+            replicas = [tp for tp in event.partitions if self._may_have(broker_id, tp)]
             if broker_id in self.cluster.brokers and replicas:
                 yield self._send_leader_and_isr(broker_id, replicas)
 
-    def _may_have(self, broker_id: int, where: TopicPartition) -> bool:
-        topic, partition = self._find(where)
+    def _may_have(self, broker_id: int, tp: TopicPartition) -> bool:
+        topic, partition = self._find(tp)
         return (
             topic is not None
             and partition is not None
@@ -196,43 +196,43 @@ class PartitionMachine:
         writes: list[StateWrite] = []
         known: list[TopicPartition] = []
         for found in event.partitions:
-            topic, partition = self._find(found.where)
+            topic, partition = self._find(found.tp)
             if topic is None or (partition is None and topic.deleting):
                 continue
             if partition is None:
-                partition = topic.partitions[found.where.partition] = Partition(found.replicas)
+                partition = topic.partitions[found.tp.partition] = Partition(found.replicas)
             partition.replicas = found.replicas
             partition.adding, partition.removing = found.adding, found.removing
             if found.stored is not None:
                 _set_state(partition, found.stored)
             if topic.deleting:
                 continue
-            if write := self._decide(found.where, partition):
+            if write := self._decide(found.tp, partition):
                 writes.append(write)
             elif partition.state is not None:
-                known.append(found.where)
+                known.append(found.tp)
             else:
-                yield Warn(f"{found.where}: none of its replicas {found.replicas} is alive")
+                yield Warn(f"{found.tp}: none of its replicas {found.replicas} is alive")
         yield from _write(writes)
         yield from self._send_requests(known, list(self.cluster.brokers))
 
     def _states_written(self, event: StatesWritten) -> Iterator[Command]:
         new: dict[TopicPartition, None] = {}
         written: list[TopicPartition] = []
-        for where, stored in event.stored.items():
-            topic, partition = self._find(where)
+        for tp, stored in event.stored.items():
+            topic, partition = self._find(tp)
             if topic is None or partition is None:
                 continue
             if partition.state is None:
-                new[where] = None
+                new[tp] = None
             _set_state(partition, stored)
             if stored.state == partition.decided_state:
                 partition.away, partition.decided_state = (), None
             if not topic.deleting:
-                written.append(where)
+                written.append(tp)
         return self._send_requests(written, list(self.cluster.brokers), new=new)
 
-    def _decide(self, where: TopicPartition, partition: Partition) -> StateWrite | None:
+    def _decide(self, tp: TopicPartition, partition: Partition) -> StateWrite | None:
         live, epoch = self.cluster.live_replicas(partition), self.cluster.epoch
         if partition.state is None:
             state = first_state(live, epoch)
@@ -247,33 +247,31 @@ class PartitionMachine:
             partition.decided_state = state
             if state is None:
                 partition.away = ()
-        return None if state is None else StateWrite(where, state, partition.version)
+        return None if state is None else StateWrite(tp, state, partition.version)
 
     # Elections on request
 
     def _elect(self, event: Elect) -> Iterator[Command]:
         writes: dict[TopicPartition, StateWrite] = {}
         results: dict[TopicPartition, int | ApiError] = {}
-        for where in event.partitions:
+        for tp in event.partitions:
             try:
-                write = self._election_write(where, unclean=event.unclean)
+                write = self._election_write(tp, unclean=event.unclean)
             except ApiError as error:
-                results[where] = error.with_traceback(
-                    None
-                )  # its frames would make a reference cycle
+                results[tp] = error.with_traceback(None)  # its frames would make a reference cycle
             else:
-                writes[where] = write
-                results[where] = write.state.leader
+                writes[tp] = write
+                results[tp] = write.state.leader
         yield from _write(list(writes.values()))
         yield ElectionResults(results)
 
-    def _election_write(self, where: TopicPartition, *, unclean: bool) -> StateWrite:
-        topic, partition = self._find(where)
+    def _election_write(self, tp: TopicPartition, *, unclean: bool) -> StateWrite:
+        topic, partition = self._find(tp)
         if topic is None:
-            message = f"No such topic as {where.topic}"
+            message = f"No such topic as {tp.topic}"
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
         if partition is None:
-            message = f"No such partition as {where}"
+            message = f"No such partition as {tp}"
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
         if topic.deleting:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
@@ -285,7 +283,7 @@ class PartitionMachine:
             state = preferred_state(
                 partition.state, replicas=partition.replicas, live=live, controller_epoch=epoch
             )
-        return StateWrite(where, state, partition.version)
+        return StateWrite(tp, state, partition.version)
 
     # Responses
 
@@ -295,15 +293,15 @@ class PartitionMachine:
             yield Warn(f"broker {broker_id} rejected LeaderAndIsr: {response.error_code.name}")
         writes: list[StateWrite] = []
         refused: dict[ErrorCode, list[TopicPartition]] = {}
-        for where, code in response.partition_errors.items():
+        for tp, code in response.partition_errors.items():
             if code == ErrorCode.NONE:
                 continue
-            refused.setdefault(code, []).append(where)
-            topic, partition = self._find(where)
+            refused.setdefault(code, []).append(tp)
+            topic, partition = self._find(tp)
             if code != ErrorCode.KAFKA_STORAGE_ERROR or topic is None or partition is None:
                 continue
             partition.offline = (*_without(partition.offline, (broker_id,)), broker_id)
-            if not topic.deleting and (write := self._decide(where, partition)):
+            if not topic.deleting and (write := self._decide(tp, partition)):
                 writes.append(write)
         for code, those in refused.items():
             others = f" and {len(those) - 1} more" if len(those) > 1 else ""
@@ -346,18 +344,18 @@ class PartitionMachine:
         """Remove partitions of topics being deleted from brokers' metadata; stop the replicas."""
         here: list[TopicPartition] = []
         led: list[TopicPartition] = []
-        for where in partitions:
-            _, partition = self._find(where)
+        for tp in partitions:
+            _, partition = self._find(tp)
             if partition is not None:
-                here.append(where)
+                here.append(tp)
                 if partition.state is not None:
-                    led.append(where)
+                    led.append(tp)
         if not here:
             return
         for broker_id in brokers:
             yield self._send_metadata(broker_id, led)
         for broker_id in brokers:
-            replicas = [where for where in here if self._has_replica(broker_id, where)]
+            replicas = [tp for tp in here if self._has_replica(broker_id, tp)]
             if replicas:
                 yield Send(
                     broker_id, request_builders.stop_replica(self.cluster, broker_id, replicas)
@@ -371,15 +369,15 @@ class PartitionMachine:
             if topic is None:
                 continue
             for state in topic_state.partition_states:
-                where = TopicPartition(name, state.partition_index)
-                code = response.partition_errors.get(where, response.error_code)
+                tp = TopicPartition(name, state.partition_index)
+                code = response.partition_errors.get(tp, response.error_code)
                 partition = topic.partitions[state.partition_index]
                 if code == ErrorCode.NONE:
                     partition.deleted = (*_without(partition.deleted, (broker_id,)), broker_id)
                     if partition.is_deleted:
                         topic.undeleted.pop(state.partition_index, None)
                 else:
-                    yield Warn(f"{where}: broker {broker_id} can't delete it: {code.name}")
+                    yield Warn(f"{tp}: broker {broker_id} can't delete it: {code.name}")
             yield from self._remove_if_deleted(topic)
 
     def _remove_if_deleted(self, topic: Topic) -> Iterator[Command]:
@@ -400,7 +398,7 @@ class PartitionMachine:
         if not partitions:
             return
         for broker_id in brokers:
-            replicas = [where for where in partitions if self._may_have(broker_id, where)]
+            replicas = [tp for tp in partitions if self._may_have(broker_id, tp)]
             if replicas:
                 yield self._send_leader_and_isr(broker_id, replicas, new)
         for broker_id in brokers:
@@ -422,13 +420,13 @@ class PartitionMachine:
             broker_id, request_builders.update_metadata(self.cluster, broker_id, partitions)
         )
 
-    def _has_replica(self, broker_id: int, where: TopicPartition) -> bool:
-        partition = self.cluster.partition(where)
+    def _has_replica(self, broker_id: int, tp: TopicPartition) -> bool:
+        partition = self.cluster.partition(tp)
         return partition is not None and broker_id in partition.replicas
 
-    def _find(self, where: TopicPartition) -> tuple[Topic | None, Partition | None]:
-        topic = self.cluster.topics.get(where.topic)
-        return topic, None if topic is None else topic.partitions.get(where.partition)
+    def _find(self, tp: TopicPartition) -> tuple[Topic | None, Partition | None]:
+        topic = self.cluster.topics.get(tp.topic)
+        return topic, None if topic is None else topic.partitions.get(tp.partition)
 
 
 def _summary(event: Event) -> str:

@@ -96,12 +96,12 @@ class PartitionRequests:
         results: dict[TopicPartition, ApiError | None] = {}
         leaders: dict[str, dict[TopicPartition, int]] = {}
         for chunk in chunks(list(dict.fromkeys(partitions))):
-            for where, result in self._controller.elect(chunk, unclean=unclean).items():
+            for tp, result in self._controller.elect(chunk, unclean=unclean).items():
                 if isinstance(result, ApiError):
-                    results[where] = result
+                    results[tp] = result
                 else:
-                    results[where] = None
-                    leaders.setdefault(where.topic, {})[where] = result
+                    results[tp] = None
+                    leaders.setdefault(tp.topic, {})[tp] = result
             await self._tasks.sleep(0)
         failed = await self._visible(leaders, timeout_ms)
         for topic, error in failed.items():

@@ -18,18 +18,18 @@ from kavka.wire.errors import ApiError, ErrorCode
 class OngoingReassignment(NamedTuple):
     """A partition that is being reassigned."""
 
-    where: TopicPartition
+    tp: TopicPartition
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
     removing: tuple[int, ...]
 
 
-def reassign(cluster: ClusterState, where: TopicPartition, target: Sequence[int] | None) -> None:
+def reassign(cluster: ClusterState, tp: TopicPartition, target: Sequence[int] | None) -> None:
     """Reassign a partition to the replicas `target`; None cancels a reassignment.
 
     Returns if there is nothing to do; ApiError otherwise.
     """
-    partition = _partition(cluster, where)
+    partition = _partition(cluster, tp)
     moving = bool(partition.adding or partition.removing)
     if target is None:
         if not moving:
@@ -42,14 +42,14 @@ def reassign(cluster: ClusterState, where: TopicPartition, target: Sequence[int]
     raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def _partition(cluster: ClusterState, where: TopicPartition) -> Partition:
-    topic = cluster.topics.get(where.topic)
+def _partition(cluster: ClusterState, tp: TopicPartition) -> Partition:
+    topic = cluster.topics.get(tp.topic)
     if topic is None or topic.deleting:
-        message = f"Unable to find a topic named {where.topic}."
+        message = f"Unable to find a topic named {tp.topic}."
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-    partition = topic.partitions.get(where.partition)
+    partition = topic.partitions.get(tp.partition)
     if partition is None:
-        message = f"Unable to find partition {where.topic}:{where.partition}."
+        message = f"Unable to find partition {tp.topic}:{tp.partition}."
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
     return partition
 
@@ -58,9 +58,7 @@ def ongoing_reassignments(
     cluster: ClusterState, asked: Iterable[TopicPartition] | None
 ) -> Iterator[OngoingReassignment]:
     """The ongoing reassignments of the partitions `asked` for; None for all."""
-    for where in cluster.all_partitions() if asked is None else asked:
-        partition = cluster.partition(where)
+    for tp in cluster.all_partitions() if asked is None else asked:
+        partition = cluster.partition(tp)
         if partition is not None and (partition.adding or partition.removing):
-            yield OngoingReassignment(
-                where, partition.replicas, partition.adding, partition.removing
-            )
+            yield OngoingReassignment(tp, partition.replicas, partition.adding, partition.removing)

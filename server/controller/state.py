@@ -80,10 +80,10 @@ class ClusterState:
     brokers: dict[int, LiveBroker] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
 
-    def partition(self, where: TopicPartition) -> Partition | None:
+    def partition(self, tp: TopicPartition) -> Partition | None:
         """The partition, or None if it (or its topic) does not exist."""
-        topic = self.topics.get(where.topic)
-        return None if topic is None else topic.partitions.get(where.partition)
+        topic = self.topics.get(tp.topic)
+        return None if topic is None else topic.partitions.get(tp.partition)
 
     def all_partitions(self) -> Iterator[TopicPartition]:
         """Every partition, topic by topic."""
@@ -116,8 +116,8 @@ class ClusterState:
 
     def is_led_by(self, leaders: Mapping[TopicPartition, int]) -> bool:
         """Whether this broker's metadata has these leaders."""
-        for where, leader in leaders.items():
-            partition = self.partition(where)
+        for tp, leader in leaders.items():
+            partition = self.partition(tp)
             if partition is None or partition.state is None:
                 return False
             if partition.state.leader != leader or partition.announced != partition.version:
@@ -153,15 +153,15 @@ class ClusterState:
             assert topic.deleting or not (topic.removing or topic.undeleted)
             assert not (topic.removing and topic.undeleted)
             for index, partition in topic.partitions.items():
-                where = (topic.name, index, partition)
-                assert partition.replicas, where
-                assert len(set(partition.replicas)) == len(partition.replicas), where
-                assert partition.announced <= partition.version, where
+                tp = (topic.name, index, partition)
+                assert partition.replicas, tp
+                assert len(set(partition.replicas)) == len(partition.replicas), tp
+                assert partition.announced <= partition.version, tp
                 if topic.deleting and not topic.removing:
-                    assert partition.is_deleted == (index not in topic.undeleted), where
-                assert (partition.state is None) == (partition.version == NOT_STORED), where
+                    assert partition.is_deleted == (index not in topic.undeleted), tp
+                assert (partition.state is None) == (partition.version == NOT_STORED), tp
                 if partition.state is not None:
                     state = partition.state
-                    assert state.isr, where
-                    assert state.leader in (NO_LEADER, *state.isr), where
-                    assert state.leader_epoch >= 0, where
+                    assert state.isr, tp
+                    assert state.leader in (NO_LEADER, *state.isr), tp
+                    assert state.leader_epoch >= 0, tp

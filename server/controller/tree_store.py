@@ -185,7 +185,7 @@ class TreeStore:
 
     async def _with_states(self, partitions: Sequence[FoundPartition]) -> PartitionsFound:
         answers = [
-            (found, self._coordination.get(paths.partition_state(*found.where)))
+            (found, self._coordination.get(paths.partition_state(*found.tp)))
             for found in partitions
         ]
         complete: list[FoundPartition] = []
@@ -195,7 +195,7 @@ class TreeStore:
             except NoNode:
                 complete.append(found)
                 continue
-            self._with_partitions_node[found.where.topic] = None
+            self._with_partitions_node[found.tp.topic] = None
             stored = StoredState(paths.decode_partition_state(data), stat.version, stat.mzxid)
             complete.append(found._replace(stored=stored))
         return PartitionsFound(tuple(complete))
@@ -210,7 +210,7 @@ class TreeStore:
         """
         ops: list[Op] = []
         for write in writes:
-            topic = write.where.topic
+            topic = write.tp.topic
             if write.version == NOT_STORED and topic not in self._with_partitions_node:
                 self._with_partitions_node[topic] = None
                 ops.append(Create(paths.partitions(topic)))
@@ -222,7 +222,7 @@ class TreeStore:
             return await self._write_one_by_one(writes)
         stats = _state_stats(ops, results)
         for write, stat in zip(writes, stats, strict=True):
-            stored[write.where] = StoredState(write.state, stat.version, stat.mzxid)
+            stored[write.tp] = StoredState(write.state, stat.version, stat.mzxid)
         return StatesWritten(stored), []
 
     async def _write_one_by_one(
@@ -231,18 +231,18 @@ class TreeStore:
         stored: dict[TopicPartition, StoredState] = {}
         failed: list[TopicPartition] = []
         for write in writes:
-            where = write.where
-            parents = [paths.partitions(where.topic), paths.partition(*where)]
+            tp = write.tp
+            parents = [paths.partitions(tp.topic), paths.partition(*tp)]
             missing = [p for p in parents if await self._coordination.exists(p) is None]
             ops: list[Op] = [Create(path) for path in missing]
             ops.extend(op for op in _ops_of(write) if op.path not in parents)
             try:
                 results = await self._fenced_multi(ops)
             except MultiFailed:
-                failed.append(where)
+                failed.append(tp)
                 continue
             (stat,) = _state_stats(ops, results)
-            stored[where] = StoredState(write.state, stat.version, stat.mzxid)
+            stored[tp] = StoredState(write.state, stat.version, stat.mzxid)
         return StatesWritten(stored), failed
 
     async def create_topic(
@@ -364,10 +364,10 @@ class TreeStore:
 
 
 def _ops_of(write: StateWrite) -> list[Op]:
-    path, data = paths.partition_state(*write.where), paths.encode_partition_state(write.state)
+    path, data = paths.partition_state(*write.tp), paths.encode_partition_state(write.state)
     if write.version != NOT_STORED:
         return [SetData(path, data, write.version)]
-    return [Create(paths.partition(*write.where)), Create(path, data)]
+    return [Create(paths.partition(*write.tp)), Create(path, data)]
 
 
 def _state_stats(ops: Sequence[Op], results: Sequence[OpResult]) -> list[Stat]:

@@ -67,7 +67,7 @@ async def test_a_write_that_fails_takes_its_directory_offline(
         "/more": (Code.KAFKA_STORAGE_ERROR, []),
     }
     health: Health = broker.instance.health()
-    assert health.is_ready and not health.is_well
+    assert health.is_ready and not health.is_healthy
     assert [problem.partition(":")[0] for problem in health.problems] == [
         "the log directory /more failed"
     ]
@@ -231,7 +231,7 @@ async def test_too_many_open_files_say_nothing_of_the_disk(broker: MemoryBroker)
     answer = await broker.produce(build(), partition=1)
     assert (answer.error_code, answer.base_offset) == (Code.NONE, 3)
     assert len(await broker.read_all(partition=1)) == 6
-    assert broker.instance.health().is_well
+    assert broker.instance.health().is_healthy
 
 
 # -- a log that is damaged ----------------------------------------------------------------------

@@ -26,9 +26,9 @@ def cluster() -> ClusterState:
     return ClusterState(1, 1, {1: LiveBroker(1, 5, BrokerInfo(()))}, {"t": topic, "gone": gone})
 
 
-def code(where: TopicPartition, target: list[int] | None) -> tuple[ErrorCode, str | None]:
+def code(tp: TopicPartition, target: list[int] | None) -> tuple[ErrorCode, str | None]:
     with pytest.raises(ApiError) as refusal:
-        reassign(cluster(), where, target)
+        reassign(cluster(), tp, target)
     return refusal.value.code, refusal.value.message
 
 

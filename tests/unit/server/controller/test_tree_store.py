@@ -62,8 +62,8 @@ def run(body: Body) -> None:
     asyncio.run(main())
 
 
-async def state_of(session: EmbeddedCoordination, where: TopicPartition) -> PartitionState:
-    return paths.decode_partition_state((await session.get(paths.partition_state(*where))).data)
+async def state_of(session: EmbeddedCoordination, tp: TopicPartition) -> PartitionState:
+    return paths.decode_partition_state((await session.get(paths.partition_state(*tp))).data)
 
 
 def test_first_states_are_made_with_all_nodes_above_them() -> None:
@@ -182,7 +182,7 @@ def test_an_assignment_is_replaced_only_where_nobody_was_quicker() -> None:
 def test_removing_a_topic_takes_everything_of_it() -> None:
     async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
         before = sorted(session._tree.copy_nodes().keys() - {"/brokers/topics/t"})
-        writes = [StateWrite(where, FIRST, NOT_STORED) for where in (T0, T1)]
+        writes = [StateWrite(tp, FIRST, NOT_STORED) for tp in (T0, T1)]
         await store.write_states(writes)
         await session.create("/config/topics/t")
         await store.mark_for_deletion("t")

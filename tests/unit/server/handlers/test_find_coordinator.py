@@ -172,7 +172,7 @@ async def test_more_replicas_than_brokers_are_not_to_be_had(
 ) -> None:
     """It is said once, however often clients ask, and with the setting that is to be changed."""
     setting = FACTORS[kind]
-    assert broker.instance.health().is_well
+    assert broker.instance.health().is_healthy
     with caplog.at_level(logging.INFO):
         for _ in range(20):
             found = await find(broker, 6, kind=kind)
@@ -186,7 +186,7 @@ async def test_more_replicas_than_brokers_are_not_to_be_had(
     assert caplog.messages == [line, line]
     await broker.create(topic, 3)
     await find(broker, 6, kind=kind)
-    assert broker.instance.health().is_well, "somebody has made it otherwise"
+    assert broker.instance.health().is_healthy, "somebody has made it otherwise"
 
 
 @scenario()
