@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from bench import frames, group_frames, hold_requests
 from bench.micro_server import START_S_MAX, Answers, InProcess
 from kavka.groupcoord.classic.group import ClassicGroup
-from kavka.server.main import COLLECTOR
+from kavka.server.main import GC_THRESHOLDS
 from kavka.wire import fields
 
 TOPICS: Final = 2_000
@@ -128,7 +128,7 @@ async def _run(case: Case, groups: Groups, topics: Sequence[tuple[str, int]]) ->
     await groups.make(topics)
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECTOR)
+    gc.set_threshold(*GC_THRESHOLDS)
     await case(groups)
 
 
@@ -199,7 +199,7 @@ class Groups:
             answer = await self.ask(frames.create_topics(names, partitions))
             if any(frames.create_topics_errors(answer)):
                 raise RuntimeError("CreateTopics answered an error")
-        await self.broker.parts.groups.make_topic()
+        await self.broker.parts.groups.create_topic()
         for request in WARM:  # what is imported and compiled when it is first asked for
             await self.ask(request)
 

@@ -38,7 +38,7 @@ def calls(scratch: Path) -> Iterator[Named]:
     try:
         loop.run_until_complete(asyncio.wait_for(broker.start(), START_S_MAX))
         groups = broker.parts.groups
-        loop.run_until_complete(asyncio.wait_for(groups.make_topic(), START_S_MAX))
+        loop.run_until_complete(asyncio.wait_for(groups.create_topic(), START_S_MAX))
         yield "groups: call, answered at once", partial(groups.call, GROUP, _answer)
         yield "groups: read", partial(groups.read, GROUP, _look)
         for count in RECORDS:

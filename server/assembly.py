@@ -1,4 +1,4 @@
-"""Puts the parts of a broker together."""
+"""Creates and connects the components of a broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kavka.seams import Clock, Jobs, Random, Tasks
 from kavka.server.auth.authorizer import AllowAll
 from kavka.server.broker import Broker
 from kavka.server.cluster.config_writer import ConfigWriter
-from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.feature_levels import Features
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings, validate_topic_configs
@@ -20,9 +20,9 @@ from kavka.server.config.live import LiveSettings
 from kavka.server.connections.dispatch import HANDLERS, TELEMETRY
 from kavka.server.controller.controller import Controller, ControllerSettings
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
-from kavka.server.coordinators.producer_id_allocator import ProducerIds
+from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
 from kavka.server.coordinators.transaction_coordinator import TransactionCoordinator
-from kavka.server.coordinators.zookeeper_offsets import TreeOffsets
+from kavka.server.coordinators.zookeeper_offsets import ZooKeeperOffsets
 from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.fetch_sessions import FetchSessions
 from kavka.server.replica.log_dir_moves import ReplicaMoves
@@ -44,7 +44,7 @@ def assemble(
     live: LiveSettings,
     logs: LogManager,
     coordination: Coordination,
-    topic_configs: TopicConfigs,
+    topic_configs: EntityConfigs,
     features: Features,
     cluster_id: str,
     *,
@@ -54,7 +54,7 @@ def assemble(
     random: Random,
     fs: FileSystem,
 ) -> tuple[Broker, ControllerRequests]:
-    """The parts as handlers see them, and what carries out the controller's requests."""
+    """The components as handlers see them, and the handler of the controller's requests."""
     metadata = MetadataCache(cluster_id)
     purgatory = Purgatory(tasks)
     replicas = ReplicaManager(
@@ -71,7 +71,7 @@ def assemble(
     )
     moves = ReplicaMoves(live, fs=fs, replicas=replicas, clock=clock, tasks=tasks, jobs=jobs)
     controller = _controller(live, coordination, requests, clock, tasks, random)
-    producer_ids = ProducerIds(tasks, controller.allocate_producer_ids)
+    producer_ids = ProducerIdAllocator(tasks, controller.allocate_producer_ids)
     groups = GroupCoordinator(live, replicas, metadata, controller, topic_configs, random)
     requests.on_metadata.append(groups.metadata_changed)
     telemetry = _telemetry(live.now, topic_configs, clock, tasks, jobs, random)
@@ -96,7 +96,7 @@ def assemble(
         producer_ids=producer_ids,
         groups=groups,
         transactions=TransactionCoordinator(live, replicas, metadata, controller, producer_ids),
-        tree_offsets=TreeOffsets(coordination),
+        zookeeper_offsets=ZooKeeperOffsets(coordination),
         arenas=ArenaPool(),
         requests=RequestStats(clock.monotonic_s),
         telemetry=telemetry,
@@ -104,7 +104,7 @@ def assemble(
             api for api, _ in HANDLERS.values() if telemetry is not None or api not in TELEMETRY
         ),
     )
-    broker.transactions.on_markers = partial(_first_markers, broker, coordination)
+    broker.transactions.on_markers = partial(_start_marker_writer, broker, coordination)
     return broker, requests
 
 
@@ -117,7 +117,7 @@ def _controller(
     random: Random,
 ) -> Controller:
     return Controller(
-        _of_controller(live.now),
+        _controller_settings(live.now),
         coordination,
         requests,
         validate_configs=lambda configs: validate_topic_configs(configs, live.now, are_new=True),
@@ -129,24 +129,24 @@ def _controller(
 
 def _telemetry(
     settings: BrokerSettings,
-    configs: TopicConfigs,
+    configs: EntityConfigs,
     clock: Clock,
     tasks: Tasks,
     jobs: Jobs,
     random: Random,
 ) -> Telemetry | None:
-    """What takes metrics of clients, where `/metrics` is served, which shows them."""
+    """The receiver of client metrics, if `/metrics` is served, which shows them."""
     if settings.kavka_http_listener is None:
         return None
     from kavka.server.telemetry.receiver import Telemetry, is_installed
 
     if not is_installed():
-        logger.info("clients are not asked for metrics: that needs kavka[telemetry]")
+        logger.info("client metrics are not collected: that needs kavka[telemetry]")
         return None
     return Telemetry(configs, clock=clock, tasks=tasks, jobs=jobs, random=random)
 
 
-def _of_controller(settings: BrokerSettings) -> ControllerSettings:
+def _controller_settings(settings: BrokerSettings) -> ControllerSettings:
     return ControllerSettings(
         settings.broker_id,
         settings.num_partitions,
@@ -160,15 +160,15 @@ def _sessions(settings: BrokerSettings, clock: Clock, random: Random) -> FetchSe
     return FetchSessions(clock, random, slots=slots)
 
 
-def _first_markers(
+def _start_marker_writer(
     broker: Broker, coordination: Coordination, markers: WriteMarkers, coordinator_epoch: int
 ) -> None:
-    """Have markers written from now on."""
-    # not before there are transactions: see `kavka.server.runtime.lazy_imports`
-    from kavka.server.coordinators.marker_writer import TransactionMarkers
+    """Create the marker writer, for the first transaction that ends."""
+    # imported when there are transactions: see `kavka.server.runtime.lazy_imports`
+    from kavka.server.coordinators.marker_writer import MarkerWriter
 
     transactions = broker.transactions
-    writer = TransactionMarkers(broker.replicas, broker.groups, transactions, coordination)
+    writer = MarkerWriter(broker.replicas, broker.groups, transactions, coordination)
     broker.transaction_markers = writer
     transactions.on_markers, transactions.on_resigned = writer.send, writer.resigned
     writer.send(markers, coordinator_epoch)

@@ -1,4 +1,4 @@
-"""The parts of a running broker, as handlers see them."""
+"""The components of a running broker, as handlers see them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from kavka.seams import Clock, Jobs, Random, Tasks
 from kavka.server.auth.authorizer import Authorizer
 from kavka.server.cluster.config_writer import ConfigWriter
-from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.feature_levels import Features
-from kavka.server.cluster.logger_levels import Before
+from kavka.server.cluster.logger_levels import SavedLevels
 from kavka.server.cluster.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
 from kavka.server.controller.controller import Controller
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
-from kavka.server.coordinators.producer_id_allocator import ProducerIds
+from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
 from kavka.server.coordinators.transaction_coordinator import TransactionCoordinator
-from kavka.server.coordinators.zookeeper_offsets import TreeOffsets
+from kavka.server.coordinators.zookeeper_offsets import ZooKeeperOffsets
 from kavka.server.replica.fetch_sessions import FetchSessions
 from kavka.server.replica.log_dir_moves import ReplicaMoves
 from kavka.server.replica.manager import ReplicaManager
@@ -34,7 +34,7 @@ from kavka.wire.frame import ArenaPool
 from kavka.zktree.api import Coordination
 
 if TYPE_CHECKING:
-    from kavka.server.coordinators.marker_writer import TransactionMarkers
+    from kavka.server.coordinators.marker_writer import MarkerWriter
     from kavka.server.telemetry.receiver import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Broker:
-    """One instance a broker; made by `kavka.server.main`, read by every handler."""
+    """One per broker; made by `kavka.server.assembly`, used by every handler."""
 
     live: LiveSettings
     clock: Clock
@@ -53,7 +53,7 @@ class Broker:
     quotas: Quotas
     coordination: Coordination
     metadata: MetadataCache
-    topic_configs: TopicConfigs
+    topic_configs: EntityConfigs
     config_writer: ConfigWriter
     features: Features
     controller: Controller
@@ -61,33 +61,33 @@ class Broker:
     moves: ReplicaMoves
     purgatory: Purgatory
     sessions: FetchSessions
-    producer_ids: ProducerIds
+    producer_ids: ProducerIdAllocator
     groups: GroupCoordinator
     transactions: TransactionCoordinator
-    tree_offsets: TreeOffsets
+    zookeeper_offsets: ZooKeeperOffsets
     arenas: ArenaPool
     requests: RequestStats
-    made_on_use: dict[str, None] = field(default_factory=dict)
-    """Topics that are being created because a client asked for them."""
+    auto_creating: dict[str, None] = field(default_factory=dict)
+    """Topics that are being auto-created."""
 
     apis: Sequence[Api] = ()
     epoch: int = -1
-    """Of this broker's registration: higher at each start, and than those of brokers before it."""
+    """The broker epoch: the zxid of this broker's registration, higher at each start."""
     telemetry: Telemetry | None = None
-    """Where clients are asked for metrics."""
-    transaction_markers: TransactionMarkers | None = None
-    """Once there were any."""
+    """The receiver of client metrics; None if they are not collected."""
+    transaction_markers: MarkerWriter | None = None
+    """None until there is a first marker to write."""
 
-    loggers_before: Before = field(default_factory=dict)
+    saved_logger_levels: SavedLevels = field(default_factory=dict)
     refusals: LogLimit = field(init=False)
-    """Of topics that can't be created although a client asked for them."""
+    """Rate-limited log of auto-creations that failed."""
 
     def __post_init__(self) -> None:
         self.refusals = LogLimit(logger, logging.WARNING, "topics not created", self.tasks)
 
     @property
     def settings(self) -> BrokerSettings:
-        """The settings in force, dynamic ones included."""
+        """The current settings, dynamic ones included."""
         return self.live.now
 
     @property
@@ -95,8 +95,8 @@ class Broker:
         return self.settings.broker_id
 
     def address_of(self, known: BrokerImage, peer: Peer) -> tuple[str, int] | None:
-        """Where `peer` finds a broker: its address for the listener that the peer came in by,
-        or this broker's as the peer dialled it; None if the broker has no such listener."""
+        """The address of a broker for `peer`: that of the listener on which the peer connected, or
+        for this broker the one that the peer dialled; None if it has no such listener."""
         if peer.dialled is not None and known.broker_id == self.broker_id:
             return peer.dialled
         return known.endpoints.get(peer.listener)

@@ -1,7 +1,7 @@
-"""An instance on this machine: its clock, disk, sockets and threads, and one event loop.
+"""Runs an `Instance` on this machine: with its clock, disk, sockets and threads.
 
-What `kavka start` and `kavka.testing` share. Signals, the collector, logging and the process are
-the caller's, who may have a life beside the broker.
+Shared by `kavka start` and `kavka.testing`. Signals, the garbage collector, logging and the process
+belong to the caller, which may be a program with an embedded broker.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ else:
 
 
 class Host:
-    """One broker's life on the running loop: `start`, and then `stop` or `kill`."""
+    """One broker on the running event loop: call `start`, and then `stop` or `kill`."""
 
     def __init__(self, settings: BrokerSettings, on_failure: Callable[[], object]) -> None:
-        """`on_failure` is called when the broker can't go on and is to be stopped."""
+        """`on_failure` is called after a fatal error: the broker must then be stopped."""
         loop = asyncio.get_running_loop()
         self._tasks = LoopTasks(loop)
-        self._endings = LoopTasks(loop)
+        self._stop_tasks = LoopTasks(loop)
         self._jobs = ThreadJobs(loop)
         self.instance = Instance(
             settings,
@@ -49,7 +49,7 @@ class Host:
         )
 
     async def start(self) -> None:
-        """Serve clients. StartError when that can't be; then too `stop` is to be called."""
+        """Start serving clients. StartError if that fails; `stop` must be called then too."""
         try:
             await self.instance.start()
         except (StorageError, OSError) as failure:
@@ -59,9 +59,9 @@ class Host:
             raise StartError(f"the metadata can't be read or written: {reason}") from failure
 
     async def stop(self) -> None:
-        """End in order: what is acknowledged is on the disk, and no thread is left.
+        """Shut down cleanly: acknowledged records are on disk, and no thread is left.
 
-        Where that fails (a broken disk, a caller who gives up) it ends as by `kill`, and raises.
+        If that fails (a broken disk, a cancelled caller) it ends as by `kill`, and raises.
         """
         try:
             await self.instance.stop()
@@ -71,11 +71,11 @@ class Host:
         await self._jobs.close()
 
     def stop_soon(self) -> asyncio.Task[None]:
-        """`stop` in a task: for `on_failure`, which can't wait."""
-        return self._endings.spawn(self.stop(), name="end of a failed broker")
+        """Start a task that calls `stop`; for `on_failure`, which can't await."""
+        return self._stop_tasks.spawn(self.stop(), name="end of a failed broker")
 
     async def kill(self) -> None:
-        """End as by SIGKILL: what was written to the files stays there, and that is all."""
+        """End as by SIGKILL: nothing more is written or flushed."""
         self.instance.kill()
         await self._tasks.kill()
         await self._jobs.close(drop_waiting=True)
@@ -83,8 +83,8 @@ class Host:
 
 
 def socket_network(settings: BrokerSettings, loop: asyncio.AbstractEventLoop) -> SocketNetwork:
-    """Socket buffers of a fixed size switch off the system's sizing by need, which reads and
-    writes a megabyte in a third of the calls: they are set only for who asks for it."""
+    """Sets socket buffer sizes only if they were configured: a fixed size switches off the
+    system's auto-tuning, which reads and writes a megabyte in a third of the calls."""
     given = settings.given
     receive, send = settings.socket_receive_buffer_bytes, settings.socket_send_buffer_bytes
     return SocketNetwork(

@@ -1,6 +1,6 @@
 """One broker from start to stop, on the caller's event loop.
 
-The order of both is on this page. `kavka start` runs one in a process of its own.
+This file has the order of start-up and shutdown. `kavka start` runs a broker in its own process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kavka.server.assembly import assemble
 from kavka.server.broker import Broker
 from kavka.server.cluster import logger_levels
 from kavka.server.cluster.broker_overrides import DynamicSettings
-from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.feature_levels import Features
 from kavka.server.config import BrokerSettings, log_settings
 from kavka.server.config.listeners import Listener
@@ -31,8 +31,8 @@ from kavka.server.connections.registry import Connections, Gate
 from kavka.server.coordination.broker_registration import (
     cluster_id,
     prepare_tree,
+    propagate_log_dir_event,
     register_broker,
-    tell_directory_failed,
 )
 from kavka.server.coordination.embedded import open_embedded
 from kavka.server.monitoring.health import BrokerState, Health
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ORPHAN_WAIT_S: Final = 30.0
-"""How long a start waits for a process of the broker before, which was killed, to end. It may be in
-the middle of an fsync."""
+"""How long a start waits for the process of an earlier, killed broker to end. It may be in the
+middle of an fsync."""
 
 ORPHAN_CHECK_S: Final = 0.1
 
-HANG_UP_TURNS_MAX: Final = 100
-"""Turns of the loop in which sockets that were cut get closed; it takes them two or three."""
+CLOSE_ITERATIONS_MAX: Final = 100
+"""Iterations of the loop to wait for aborted sockets to close; they need two or three."""
 
 
 class StartError(Exception):
@@ -66,7 +66,7 @@ class StartError(Exception):
 
 
 class Instance:
-    """A broker. `start` and `stop` are called once each; `stop` also after a failed start."""
+    """A broker. Call `start` and `stop` once each; `stop` also after a failed start."""
 
     def __init__(
         self,
@@ -80,15 +80,15 @@ class Instance:
         network: Network,
         on_failure: Callable[[], object],
     ) -> None:
-        """`on_failure` is called when the broker can't go on and is to be stopped."""
+        """`on_failure` is called after a fatal error: the broker must then be stopped."""
         self.live = LiveSettings(settings)
         self.has_failed = False
-        self._why_failed: str | None = None
+        self._failure_reason: str | None = None
         self._on_failure = on_failure
         self.addresses: Mapping[str, tuple[str, int]] = {}
-        """Where clients are told to connect, by listener; known after the start."""
+        """The advertised addresses, by listener; known after the start."""
         self.bound: Mapping[str, tuple[str, int]] = {}
-        """Where it listens, by listener, with * for all interfaces; known after the start."""
+        """The bound addresses, by listener, with * for all interfaces; known after the start."""
         self._clock = clock
         self._tasks = tasks
         self._jobs = jobs
@@ -99,28 +99,28 @@ class Instance:
         self._listening: list[tuple[Listener, Listening]] = []
         self._logs: LogManager | None = None
         self._loader: LogStartup | None = None
-        self._given_up = False
+        self._start_aborted = False
         self._coordination: Coordination | None = None
-        self._parts: Broker | None = None
+        self._assembled: Broker | None = None
         self._requests: ControllerRequests | None = None
         self._imports = Imports(tasks, IMPORTED_LATER)
-        self._upkeep: LogMaintenance | None = None
+        self._maintenance: LogMaintenance | None = None
         self._cleaner: LogCleaner | None = None
         self.broker: Broker | None = None
-        """The parts, once clients are served."""
+        """The components, once clients are served."""
         self._monitor: Monitor | None = None
         self.state = BrokerState.NOT_RUNNING
         self.http_port: int | None = None
-        """Where pages are served over HTTP, if they are; known after the start."""
+        """The port of the HTTP server, if there is one; known after the start."""
 
     @property
     def settings(self) -> BrokerSettings:
-        """The settings in force."""
+        """The current settings."""
         return self.live.now
 
     async def start(self) -> None:
-        """Serve clients. StartError, or StorageError of the log directories, when that can't be;
-        LoadingStopped after `give_up`."""
+        """Start serving clients. If that fails: StartError, or StorageError from the log
+        directories. LoadingStopped after `abort_start`."""
         settings = self.settings
         self.state = BrokerState.STARTING
         await self._open_monitor()
@@ -129,14 +129,14 @@ class Instance:
         self._logs = logs
         coordination = self._coordination = await self._open_coordination()
         coordination.on_session(self._session_event)
-        await self._refuse_logs_of_others(coordination, meta)
+        await self._refuse_foreign_logs(coordination, meta)
         await prepare_tree(coordination)
         cluster = await cluster_id(coordination, uuid_text(random_uuid(self._random)))
-        ours = self._checked(meta, MetaProperties(cluster, settings.broker_id))
+        ours = self._check_meta(meta, MetaProperties(cluster, settings.broker_id))
         given_up = settings.lost_log_dirs
         await claim_directories(logs, coordination, ours, given_up=given_up, random=self._random)
         self._check_first_directory()
-        topic_configs = TopicConfigs(coordination, tasks=self._tasks)
+        topic_configs = EntityConfigs(coordination, tasks=self._tasks)
         await topic_configs.load()
         DynamicSettings(self.live, topic_configs).apply()
         features = Features(self.live, coordination, self._tasks)
@@ -144,25 +144,25 @@ class Instance:
         settings = self.settings
         self._loader = LogStartup(
             logs,
-            lambda topic: _of_topic(settings, topic, topic_configs.get(topic)),
+            lambda topic: _topic_log_settings(settings, topic, topic_configs.get(topic)),
             threads=settings.num_recovery_threads_per_data_dir,
             clock=self._clock,
             tasks=self._tasks,
             jobs=self._jobs,
         )
-        if self._given_up:
+        if self._start_aborted:
             self._loader.give_up()
         await self._loader.load()
         await self._bind()
         broker = self._assemble(logs, coordination, topic_configs, features, cluster)
         broker.epoch = await register_broker(
-            coordination, settings.broker_id, self._info(), clock=self._clock
+            coordination, settings.broker_id, self._broker_info(), clock=self._clock
         )
-        if not self._given_up:
+        if not self._start_aborted:
             await broker.controller.start()
-        if self._given_up:
+        if self._start_aborted:
             raise LoadingStopped
-        self._upkeep = LogMaintenance(
+        self._maintenance = LogMaintenance(
             self.live,
             fs=self._fs,
             logs=logs,
@@ -171,7 +171,7 @@ class Instance:
             tasks=self._tasks,
             jobs=self._jobs,
         )
-        self._upkeep.start()
+        self._maintenance.start()
         self._cleaner = LogCleaner(
             self.live,
             fs=self._fs,
@@ -179,36 +179,36 @@ class Instance:
             clock=self._clock,
             tasks=self._tasks,
             jobs=self._jobs,
-            checkpoint=self._upkeep.checkpoint,
+            checkpoint=self._maintenance.checkpoint,
         )
         self._cleaner.start()
-        broker.moves.start(self._upkeep.checkpoint)
+        broker.moves.start(self._maintenance.checkpoint)
         await self._accept(broker)
         self.broker = broker
         self.state = BrokerState.RUNNING
         self._imports.begin()
 
     async def _open(self, logs: LogManager) -> MetaProperties | None:
-        """Lock the directories. The first has the metadata; others that are new are made when those
-        were asked about them. A process of a broker that was killed is waited for."""
+        """Lock the log directories. Only the first, which has the metadata, is created here; other
+        new ones when the metadata has been read. Waits for the process of a killed broker."""
         ends_s = self._clock.monotonic_s() + ORPHAN_WAIT_S
-        told = False
+        warned = False
         while True:
             try:
                 return logs.open(make=logs.directories[:1])
             except OrphanedDirectoryError as in_use:
-                if self._given_up or self._clock.monotonic_s() >= ends_s:
+                if self._start_aborted or self._clock.monotonic_s() >= ends_s:
                     raise
-                if not told:
-                    logger.warning("%s; waiting for its end", in_use)
-                told = True
+                if not warned:
+                    logger.warning("%s; waiting for that process to end", in_use)
+                warned = True
             await self._tasks.sleep(ORPHAN_CHECK_S)
 
     def _assemble(
         self,
         logs: LogManager,
         coordination: Coordination,
-        topic_configs: TopicConfigs,
+        topic_configs: EntityConfigs,
         features: Features,
         cluster: str,
     ) -> Broker:
@@ -225,12 +225,12 @@ class Instance:
             random=self._random,
             fs=self._fs,
         )
-        self._parts = broker
+        self._assembled = broker
         broker.replicas.on_directory_failed = self._directory_failed
         return broker
 
     async def _open_monitor(self) -> None:
-        """Serve pages over HTTP, if they are asked for, from now on to the end of the stop."""
+        """Start the HTTP server, if configured; it runs until the end of `stop`."""
         at = self.settings.kavka_http_listener
         if at is None:
             return
@@ -250,10 +250,10 @@ class Instance:
         logger.info("serving /metrics over HTTP on %s:%d", at.host or "*", bound.port)
 
     def health(self) -> Health:
-        """How the broker is."""
+        """The broker's health."""
         problems = []
-        if self._why_failed is not None:
-            problems.append(self._why_failed)
+        if self._failure_reason is not None:
+            problems.append(self._failure_reason)
         failed = {} if self._logs is None else self._logs.failed_directories
         problems += [f"the log directory {path} failed: {why}" for path, why in failed.items()]
         if self.broker is not None:
@@ -282,13 +282,14 @@ class Instance:
         except Corrupt as failure:
             raise StartError(
                 f"the cluster's metadata is damaged: {failure}; nothing was changed. Check the "
-                "disk, and bring log.dirs back from a copy made while the broker was stopped"
+                "disk, and restore log.dirs from a copy made while the broker was stopped"
             ) from failure
 
-    async def _refuse_logs_of_others(
+    async def _refuse_foreign_logs(
         self, coordination: Coordination, meta: MetaProperties | None
     ) -> None:
-        """A directory that has an owner, but no metadata of ours, was served by Apache Kafka."""
+        """StartError if the directories belong to a cluster whose metadata is not here, such as
+        Apache Kafka's."""
         if meta is None or await coordination.exists(CLUSTER_ID) is not None:
             return
         assert self._logs is not None
@@ -297,38 +298,39 @@ class Instance:
             raise StartError(
                 f"{first}, the first in log.dirs, has neither meta.properties nor metadata, but "
                 f"others in log.dirs belong to cluster {meta.cluster_id}: is a disk not mounted? "
-                "Mount it or put the directory back, or name the one first that was first before"
+                "Mount it or restore the directory, or make the previous first directory the first "
+                "in log.dirs again"
             )
         raise StartError(
-            f"{first} belongs to cluster {meta.cluster_id}, of whose topics there is no metadata "
-            "here: Kavka keeps it in the first of log.dirs, which may be another one, and Apache "
-            "Kafka in ZooKeeper, from where `kavka storage import` brings it. What a KRaft broker "
-            "wrote can't be taken over: take another directory"
+            f"{first} belongs to cluster {meta.cluster_id}, but has no metadata of its topics. "
+            "Kavka keeps the metadata in the first of log.dirs: was another one first before? "
+            "Apache Kafka keeps it in ZooKeeper: `kavka storage import` imports it from there. "
+            "Logs of a KRaft broker can't be used: choose another directory"
         )
 
     def _session_event(self, event: SessionEvent) -> None:
-        """Without a session nothing can be decided or remembered any more: better no broker."""
+        """Stop the broker when its session expires: without one nothing can be stored."""
         if event is SessionEvent.EXPIRED:
-            self._fail("the metadata can't be written any more")
+            self._fail("the metadata can no longer be written")
 
     def _fail(self, why: str) -> None:
         if not self.has_failed:
             logger.error("%s; stopping", why)
             self.has_failed = True
-            self._why_failed = why
+            self._failure_reason = why
             self._on_failure()
 
     def _directory_failed(self) -> None:
-        """Others go on; without any there is nothing to serve."""
+        """Notify the controller; stop the broker if this was the last log directory."""
         assert self._logs is not None
         if not self._logs.online_directories:
-            self._fail("no log directory can be used any more")
+            self._fail("all log directories have failed")
         elif self._coordination is not None:
-            told = tell_directory_failed(self._coordination, self.settings.broker_id)
-            self._tasks.spawn(told, name="report of a failed log directory")
+            report = propagate_log_dir_event(self._coordination, self.settings.broker_id)
+            self._tasks.spawn(report, name="report of a failed log directory")
 
-    def _checked(self, found: MetaProperties | None, ours: MetaProperties) -> MetaProperties:
-        """The directories must be this broker's, of this cluster."""
+    def _check_meta(self, found: MetaProperties | None, ours: MetaProperties) -> MetaProperties:
+        """StartError unless the directories belong to this broker of this cluster."""
         if found is None or found == ours:
             return ours
         raise StartError(
@@ -340,7 +342,7 @@ class Instance:
     # -- listeners ------------------------------------------------------------------------
 
     async def _bind(self) -> None:
-        """Take the addresses; clients are let in at the end of the start."""
+        """Bind the listeners; clients are accepted at the end of the start."""
         for listener in self.settings.listeners:
             self._listening.append((listener, await self._listen(listener, "listeners")))
         bound_ports = {listener.name: bound.port for listener, bound in self._listening}
@@ -348,8 +350,8 @@ class Instance:
             one.name: (one.host or "*", bound_ports[one.name]) for one, _ in self._listening
         }
         self.addresses = {
-            told.name: (told.host or self._network.host_name(), told.port or bound_ports[told.name])
-            for told in self.settings.advertised_listeners
+            one.name: (one.host or self._network.host_name(), one.port or bound_ports[one.name])
+            for one in self.settings.advertised_listeners
         }
 
     async def _listen(self, listener: Listener, setting: str) -> Listening:
@@ -361,7 +363,7 @@ class Instance:
                 f"{failure.strerror or failure}; choose another address in '{setting}'"
             ) from failure
 
-    def _info(self) -> BrokerInfo:
+    def _broker_info(self) -> BrokerInfo:
         return BrokerInfo(
             tuple(
                 Endpoint(name, "PLAINTEXT", host, port)
@@ -389,47 +391,47 @@ class Instance:
         except OSError as failure:
             raise StartError(f"max.connections.per.ip.overrides: {failure}") from failure
         self._connections.follow_settings(self._network)
-        told_ports = {told.name: told.port for told in self.settings.advertised_listeners}
+        advertised_ports = {one.name: one.port for one in self.settings.advertised_listeners}
         for listener, bound in self._listening:
             is_dialled = listener.name in self.settings.dialled_listeners
-            port = told_ports.get(listener.name, 0) if is_dialled else None
+            port = advertised_ports.get(listener.name, 0) if is_dialled else None
             await self._connections.open(Gate(listener.name, bound, port), connection)
 
-    # -- the end --------------------------------------------------------------------------
+    # -- shutdown --------------------------------------------------------------------------
 
-    def give_up(self) -> None:
-        """Have a start fail soon: to load all logs may take minutes. One that lets clients in
-        already goes on. In either case `stop` is to be called."""
-        self._given_up = True
+    def abort_start(self) -> None:
+        """Abort a start that is loading logs, which may take minutes. No effect once clients are
+        accepted. In either case `stop` must be called."""
+        self._start_aborted = True
         if self._loader is not None:
             self._loader.give_up()
-        if self._parts is not None and self.state is BrokerState.STARTING:
-            self._parts.controller.close()
+        if self._assembled is not None and self.state is BrokerState.STARTING:
+            self._assembled.controller.close()
 
     async def stop(self) -> None:
-        """Let nobody in, finish what runs, and leave the files as after a clean shutdown."""
+        """Shut down cleanly: close connections, finish running work, flush and close the logs."""
         began_s = self._clock.monotonic_s()
         self.state = BrokerState.SHUTTING_DOWN
         self._stop_listening()
         self._connections.close_all()
-        await self._tasks.sleep(0)  # what was answered leaves the transports
-        self._close_parts()
+        await self._tasks.sleep(0)  # let the transports send the last responses
+        self._close_assembled()
         if self._cleaner is not None:
             await self._cleaner.stop()
-        if self._parts is not None:
-            await self._parts.moves.stop()
-        if self._upkeep is not None:
-            await self._upkeep.stop()
+        if self._assembled is not None:
+            await self._assembled.moves.stop()
+        if self._maintenance is not None:
+            await self._maintenance.stop()
         if self._coordination is not None:
             await self._coordination.close()
         if self._loader is not None:
             await self._loader.ended()
         if self._logs is not None and (self._loader is None or not self._loader.loaded):
-            self._logs.unlock()  # what they hold was not looked at, or isn't ours: nothing is said
+            self._logs.unlock()  # not loaded, or not ours: no clean shutdown file
         elif self._logs is not None:
             watermarks = None
-            if self._parts is not None:
-                replicas = self._parts.replicas
+            if self._assembled is not None:
+                replicas = self._assembled.replicas
                 await replicas.flushed()
                 watermarks = self._logs.high_watermarks() | replicas.high_watermarks()
             await close_logs(
@@ -439,7 +441,7 @@ class Instance:
                 tasks=self._tasks,
                 jobs=self._jobs,
             )
-        await self._hang_up()
+        await self._close_connections()
         if self._monitor is not None:
             self._monitor.close()
         self._restore_loggers()
@@ -447,20 +449,20 @@ class Instance:
             took_ms = (self._clock.monotonic_s() - began_s) * 1000
             logger.info("broker %d shut down in %d ms", self.settings.broker_id, took_ms)
 
-    def _close_parts(self) -> None:
-        """Nothing is decided any more, and who waits for a coordinator is told."""
-        if self._parts is None or self._requests is None:
+    def _close_assembled(self) -> None:
+        """Close the controller and the coordinators; requests that wait for them fail."""
+        if self._assembled is None or self._requests is None:
             return
-        self._parts.controller.close()
+        self._assembled.controller.close()
         self._requests.close()
-        self._parts.groups.close()
-        self._parts.transactions.close()
-        if self._parts.telemetry is not None:
-            self._parts.telemetry.close()
+        self._assembled.groups.close()
+        self._assembled.transactions.close()
+        if self._assembled.telemetry is not None:
+            self._assembled.telemetry.close()
 
     def _restore_loggers(self) -> None:
         if self.broker is not None:
-            logger_levels.restore(self.broker.loggers_before)
+            logger_levels.restore(self.broker.saved_logger_levels)
 
     def _stop_listening(self) -> None:
         self._imports.stop()
@@ -468,39 +470,38 @@ class Instance:
             _, bound = self._listening.pop()
             bound.close()
 
-    async def _hang_up(self) -> None:
-        """Cut off who has not read the last answers by now, and see all sockets closed."""
-        self._cut_off()
-        for _ in range(HANG_UP_TURNS_MAX):
+    async def _close_connections(self) -> None:
+        """Abort the connections of clients that have not read their responses, and wait."""
+        self._abort_connections()
+        for _ in range(CLOSE_ITERATIONS_MAX):
             if not len(self._connections):
                 break
             await self._tasks.sleep(0)
 
-    def _cut_off(self) -> None:
-        """Close all connections at once; there is nobody left to make lines for the log."""
+    def _abort_connections(self) -> None:
+        """Abort all connections, and close the rate-limited logs."""
         self._connections.abort_all()
-        if self._parts is not None:
-            self._parts.replicas.refusals.close()
-            self._parts.moves.refusals.close()
-            self._parts.refusals.close()
+        if self._assembled is not None:
+            self._assembled.replicas.refusals.close()
+            self._assembled.moves.refusals.close()
+            self._assembled.refusals.close()
 
     def kill(self) -> None:
-        """End as by SIGKILL: from now on nobody is answered and nothing is written.
+        """End as by SIGKILL, instead of `stop`: no more responses, no more writes.
 
-        In place of `stop`. Ending the tasks and jobs is up to who handed them in; when none runs
-        any more, `release` is to be called.
+        The caller must end the tasks and jobs that it has passed in, and then call `release`.
         """
-        self.give_up()
+        self.abort_start()
         self._stop_listening()
-        self._cut_off()
-        if self._parts is not None:
-            self._parts.groups.close()
-            self._parts.transactions.close()
+        self._abort_connections()
+        if self._assembled is not None:
+            self._assembled.groups.close()
+            self._assembled.transactions.close()
         if self._monitor is not None:
             self._monitor.close()
 
     def release(self) -> None:
-        """After `kill`: let go of files and locks as they are, for another start."""
+        """After `kill`: release files and locks as they are, for another start."""
         self._restore_loggers()
         if self._coordination is not None:
             self._coordination.abandon()
@@ -508,8 +509,11 @@ class Instance:
             self._logs.abandon()
 
 
-def _of_topic(settings: BrokerSettings, name: str, configs: Mapping[str, str]) -> LogSettings:
-    """As Apache Kafka, no guesses: who leaves out a bad `retention.ms` may delete what was kept."""
+def _topic_log_settings(
+    settings: BrokerSettings, name: str, configs: Mapping[str, str]
+) -> LogSettings:
+    """A topic's log settings. StartError for an invalid one, as in Apache Kafka: to ignore a bad
+    `retention.ms`, say, could delete records that should be kept."""
     try:
         return log_settings(settings, configs)
     except BadValue as failure:

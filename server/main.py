@@ -25,11 +25,10 @@ from kavka.server.runtime.clock import process_age_ms
 
 logger = logging.getLogger(__name__)
 
-COLLECTOR: Final = (1_500, 5, 700)
-"""The collector's thresholds: objects made until the young ones are looked at, and how often that
-is done before those that were looked at are once more, and then all. Requests make few cycles, so
-it need not run often, but each time that holds the loop: for 0.4 us an object, 9,000 of them where
-groups and offsets come that stay."""
+GC_THRESHOLDS: Final = (1_500, 5, 700)
+"""The garbage collector's thresholds, by generation. Requests make few reference cycles, so it need
+not run often. Each collection blocks the event loop for 0.4 us an object: up to 9,000 objects when
+groups and offsets arrive that stay."""
 
 
 def main(
@@ -38,28 +37,28 @@ def main(
     log_levels: Sequence[str] = (),
     log_file: str | None = None,
 ) -> int:
-    """Run a broker until it is signalled to end. 0 after a clean stop, 1 without a start."""
-    gc.disable()  # until the start is over: with many partitions a collection takes 40 ms
-    _allow_open_files()
+    """Run a broker until a signal stops it. Returns 0 after a clean stop, 1 if the start failed."""
+    gc.disable()  # until the start is done: with many partitions a collection takes 40 ms
+    _raise_open_files_limit()
     try:
         start_log(log_levels, log_file)
     except (OSError, ValueError) as failure:
-        return _refuse(f"the log can't be written: {failure}")
+        return _fail_start(f"the log can't be written: {failure}")
     try:
         settings = _load(config, overrides)
     except ConfigError as failure:
         _warn(failure.warnings)
-        return _refuse(str(failure))
+        return _fail_start(str(failure))
     _warn(settings.warnings)
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             return runner.run(_serve(settings))
     except (StartError, OSError) as failure:
-        return _refuse(str(failure))
+        return _fail_start(str(failure))
 
 
-def _allow_open_files() -> None:
-    """As many as the system lets us have, without being asked for, as a JVM does."""
+def _raise_open_files_limit() -> None:
+    """Raise the soft limit of open files to the hard limit, as a JVM does."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
@@ -84,7 +83,7 @@ def _warn(warnings: Sequence[str]) -> None:
         logger.warning("%s", warning)
 
 
-def _refuse(why: str) -> int:
+def _fail_start(why: str) -> int:
     print(f"kavka: {why}", file=sys.stderr)
     return 1
 
@@ -93,34 +92,34 @@ async def _serve(settings: BrokerSettings) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
-    def end() -> None:
+    def request_stop() -> None:
         stop.set()
-        machine.instance.give_up()
+        host.instance.abort_start()
 
-    def end_by(number: signal.Signals) -> None:
+    def on_signal(number: signal.Signals) -> None:
         logger.info("shutting down: received %s", number.name)
-        end()
+        request_stop()
 
-    for number in _ending_signals():
-        loop.add_signal_handler(number, end_by, number)
-    machine = Host(settings, on_failure=end)
+    for number in _stop_signals():
+        loop.add_signal_handler(number, on_signal, number)
+    host = Host(settings, on_failure=request_stop)
     try:
-        await machine.start()
-        broker = machine.instance.broker
+        await host.start()
+        broker = host.instance.broker
         assert broker is not None
-        _quieten_collector(broker.groups, broker.transactions)
-        print(ready_line(machine.instance), flush=True)
+        _tune_gc(broker.groups, broker.transactions)
+        print(ready_line(host.instance), flush=True)
         return_freed_memory(os.environ)
         await stop.wait()
     except LoadingStopped:
         logger.info("stopping before the start is over")
     finally:
-        await machine.stop()
-    return 1 if machine.instance.has_failed else 0
+        await host.stop()
+    return 1 if host.instance.has_failed else 0
 
 
-def _ending_signals() -> list[signal.Signals]:
-    """As with a JVM: SIGHUP, too, is an orderly end, unless `nohup` has it ignored."""
+def _stop_signals() -> list[signal.Signals]:
+    """As with a JVM: SIGHUP, too, shuts down cleanly, unless `nohup` ignores it."""
     ending = [signal.SIGTERM, signal.SIGINT]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         ending.append(signal.SIGHUP)
@@ -128,8 +127,8 @@ def _ending_signals() -> list[signal.Signals]:
 
 
 def ready_line(instance: Instance) -> str:
-    """What a broker says, on standard output, when it lets clients in."""
-    listening, advertised = _joined(instance.bound), _joined(instance.addresses)
+    """The line that a broker prints to standard output when it accepts clients."""
+    listening, advertised = _format_addresses(instance.bound), _format_addresses(instance.addresses)
     if advertised != listening:
         listening += f" (advertised as {advertised})"
     directories = ",".join(instance.settings.log_dirs)
@@ -137,20 +136,20 @@ def ready_line(instance: Instance) -> str:
     return f"Kavka {__version__} ready on {listening}, data in {directories}, {took_ms} ms"
 
 
-def _joined(addresses: Mapping[str, tuple[str, int]]) -> str:
+def _format_addresses(addresses: Mapping[str, tuple[str, int]]) -> str:
     return ",".join(
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses.values()
     )
 
 
-def _quieten_collector(*coordinators: Coordinator[Any]) -> None:
-    """What the start made stays: the collector, off until now, need not look at it again. Nor at
-    groups and transactions that are loaded, now or later: all at once they would take it half a
-    second."""
+def _tune_gc(*coordinators: Coordinator[Any]) -> None:
+    """Freeze the objects that the start has made, as they stay, and enable the garbage collector.
+    Loaded groups and transactions are frozen too, now or later: to collect them all at once would
+    take half a second."""
     if not any(one.is_loading for one in coordinators):
         gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECTOR)
+    gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
     for one in coordinators:
         one.on_replayed = gc.freeze

@@ -224,7 +224,7 @@ class _Run:
             cleaned.finish(modified_ms)
             self._result.bytes_written += cleaned.size
         self._fs.sync_dir(self._order.directory)
-        self._worker.send(
+        self._worker.report(
             Replacement(
                 tuple(segment.base_offset for segment in segments),
                 tuple((cleaned.base_offset, cleaned.size) for cleaned in written),
@@ -292,4 +292,4 @@ class _Run:
         now_s = self._worker.monotonic_s()
         if now_s - self._reported_s >= REPORT_INTERVAL_S:
             self._reported_s = now_s
-            self._worker.send(Progress(stage, self._bytes_done, self._bytes_in_all))
+            self._worker.report(Progress(stage, self._bytes_done, self._bytes_in_all))

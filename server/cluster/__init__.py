@@ -1,3 +1,3 @@
-"""What this broker knows of its cluster: what the controller tells, topics and brokers, configs
-and features as the tree has them.
+"""This broker's view of its cluster: the metadata that the controller sends, and the configs and
+features in the coordination tree.
 """

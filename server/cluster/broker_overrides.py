@@ -1,7 +1,7 @@
-"""Puts the brokers' dynamic settings in force: those found at the start, and each change since.
+"""Applies the dynamic broker settings: those in the tree at start-up, and each change since.
 
-What can't be in force, because it came into the tree by another way than this broker's checks, is
-left out and told in the log; the broker goes on with the rest.
+An invalid setting, which can be in the tree only if another program wrote it, is logged and
+ignored; the others are applied.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.config import ConfigError
 from kavka.server.config.dynamic_rules import usable
 from kavka.server.config.live import LiveSettings
@@ -21,16 +21,16 @@ logger = logging.getLogger(__name__)
 
 
 class DynamicSettings:
-    """Keeps `live` at the settings of the start with the dynamic ones on top."""
+    """Keeps `live` at the static settings, overridden by the dynamic ones."""
 
-    def __init__(self, live: LiveSettings, configs: TopicConfigs) -> None:
+    def __init__(self, live: LiveSettings, configs: EntityConfigs) -> None:
         self._live = live
         self._start = live.now
         self._configs = configs
         configs.on_change(self._changed)
 
     def apply(self) -> None:
-        """Put in force what `TopicConfigs` has read."""
+        """Apply the settings that `EntityConfigs` has read."""
         before = self._live.now.dynamic
         dynamic = replace(
             before,
@@ -50,10 +50,10 @@ class DynamicSettings:
 
     def _changed(self, kind: str, name: str) -> None:
         if kind == paths.BROKER_CONFIGS:
-            self.apply()  # another broker's change is none here
+            self.apply()  # no effect if it is another broker's change
 
     def _warn(self, now: Mapping[str, str], before: Mapping[str, str]) -> None:
-        """Tell what of the new values has no effect."""
+        """Log new values that have no effect."""
         new = {key: text for key, text in now.items() if before.get(key) != text}
         for warning in self._start.idle_warnings(new):
             logger.warning("%s", warning)

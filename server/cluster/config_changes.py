@@ -1,4 +1,4 @@
-"""What a client asks to change of one resource, and what that makes of its configs. Pure.
+"""The requested config changes of one resource, and their application to its configs. Pure.
 
 Both AlterConfigs, which replaces all configs, and IncrementalAlterConfigs (KIP-339), which changes
 single ones, become an `Alteration`. Errors and their order are Apache Kafka 4.3's.
@@ -17,8 +17,8 @@ from kavka.server.config.value_types import BadValue, Type, to_text
 from kavka.wire.errors import ApiError, ErrorCode
 
 
-class Op(IntEnum):
-    """What to do with one config, numbered as on the wire."""
+class AlterOp(IntEnum):
+    """The operation on one config, numbered as on the wire."""
 
     SET = 0
     DELETE = 1
@@ -26,11 +26,11 @@ class Op(IntEnum):
     SUBTRACT = 3
 
 
-OPS: Final = frozenset(Op)
+OPS: Final = frozenset(AlterOp)
 
 
-class Kind(IntEnum):
-    """What configs can belong to, numbered as on the wire."""
+class ConfigResourceType(IntEnum):
+    """The types of resources that have configs, numbered as on the wire."""
 
     TOPIC = 2
     BROKER = 4
@@ -39,8 +39,8 @@ class Kind(IntEnum):
     GROUP = 32
 
 
-class Change(NamedTuple):
-    """One config; `op` may be none of `Op`, which is refused later."""
+class ConfigChange(NamedTuple):
+    """The change of one config. `op` may be an unknown number, which is rejected later."""
 
     name: str
     op: int
@@ -48,23 +48,23 @@ class Change(NamedTuple):
 
 
 class Alteration(NamedTuple):
-    """The changes of one resource; `kind` may be none of `Kind`."""
+    """The changes of one resource. `kind` may be a number that is no `ConfigResourceType`."""
 
     kind: int
     name: str
-    changes: Sequence[Change]
+    changes: Sequence[ConfigChange]
     replaces: bool = False
     """Whether configs that are not named go back to their defaults (AlterConfigs)."""
 
     def check_form(self) -> None:
-        """ApiError INVALID_REQUEST for a config that comes twice, or has no value."""
+        """ApiError INVALID_REQUEST for a duplicate config, or one without a value."""
         names = [change.name for change in self.changes]
         if len(set(names)) < len(names):
             raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
         without = [
             change.name
             for change in self.changes
-            if change.value is None and change.op != Op.DELETE
+            if change.value is None and change.op != AlterOp.DELETE
         ]
         if without:
             raise ApiError(
@@ -73,23 +73,23 @@ class Alteration(NamedTuple):
 
     @property
     def has_unknown_op(self) -> bool:
-        """Whether an operation is none that there is."""
+        """Whether some operation is unknown."""
         return any(change.op not in OPS for change in self.changes)
 
     def applied(self, current: Mapping[str, str], rows: Mapping[str, Config]) -> dict[str, str]:
-        """The configs afterwards. `rows` has rows by name.
+        """The configs after the changes. `rows` has the config table's rows, by name.
 
-        Raises ApiError INVALID_CONFIG where something is to be added to or taken from what is no
-        list, or what is new is too long.
+        Raises ApiError INVALID_CONFIG for an APPEND or SUBTRACT on a config that is not a list,
+        and for values that are too long.
         """
         configs = {} if self.replaces else dict(current)
         for name, op, value in self.changes:
-            if op == Op.DELETE:
+            if op == AlterOp.DELETE:
                 configs.pop(name, None)
                 continue
-            assert value is not None, "check_form sees to it"
-            if op in (Op.APPEND, Op.SUBTRACT):
-                value = _with_items(name, Op(op), value, current.get(name), rows.get(name))
+            assert value is not None, "checked by check_form"
+            if op in (AlterOp.APPEND, AlterOp.SUBTRACT):
+                value = _with_items(name, AlterOp(op), value, current.get(name), rows.get(name))
             configs[name] = value
         try:
             check_values(text for name, text in configs.items() if current.get(name) != text)
@@ -98,14 +98,14 @@ class Alteration(NamedTuple):
         return configs
 
 
-def _with_items(name: str, op: Op, value: str, old: str | None, row: Config | None) -> str:
+def _with_items(name: str, op: AlterOp, value: str, old: str | None, row: Config | None) -> str:
     if row is None or row.type is not Type.LIST:
         reason = f"Can't {op.name} to key {name} because its type is not LIST."
         raise ApiError(ErrorCode.INVALID_CONFIG, reason)
     text = to_text(row.default) if old is None else old
     items = list(filter(None, (text or "").split(",")))
     named = _split(value)
-    if op is Op.APPEND:
+    if op is AlterOp.APPEND:
         known = frozenset(items)
         items += [item for item in dict.fromkeys(named) if item not in known]
         return ",".join(items)
@@ -120,7 +120,7 @@ def _with_items(name: str, op: Op, value: str, old: str | None, row: Config | No
 
 
 def _split(value: str) -> list[str]:
-    """As Java's `split`, which drops empty items at the end, but not if there is nothing else."""
+    """As Java's `split`: drops empty items at the end, except for an empty string."""
     items = value.split(",")
     while value and items and not items[-1]:
         items.pop()

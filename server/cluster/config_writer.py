@@ -1,7 +1,7 @@
-"""Writes configs into the coordination tree, as any broker may: no controller is asked.
+"""Writes configs to the coordination tree. Any broker may do this, not only the controller.
 
-The node of the entity and the note that tells all brokers to read it again (`TopicConfigs`) go in
-together; a change is over when this broker has followed its own note.
+The entity's node and the notification that makes all brokers read it again (`EntityConfigs`) are
+written in one transaction; a change is done when this broker has processed its own notification.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kavka.seams import Tasks
-from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree import paths
 from kavka.zktree.api import (
@@ -33,24 +33,24 @@ Entity: TypeAlias = tuple[str, str]
 """Kind (`paths.TOPIC_CONFIGS` and so on) and name."""
 
 Decide: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""From the configs as they are to those that are to be; raises to leave them."""
+"""From the current configs to the new ones; raises to reject the change."""
 
 ATTEMPTS_MAX: Final = 10
-"""How often a change is decided anew because another broker changed the same configs."""
+"""How often a change is retried because another broker changed the same configs."""
 
 
 class ConfigWriter:
-    """Changes of one entity are made one after the other, in the order in which they came."""
+    """Makes the changes of one entity one after the other, in the order of the calls."""
 
-    def __init__(self, coordination: Coordination, configs: TopicConfigs, tasks: Tasks) -> None:
+    def __init__(self, coordination: Coordination, configs: EntityConfigs, tasks: Tasks) -> None:
         self._coordination = coordination
         self._configs = configs
         self._tasks = tasks
         self._last: dict[Entity, asyncio.Future[None]] = {}
-        """The end of the newest change of each entity that has one under way."""
+        """For each entity with a pending change: done when the newest one is done."""
 
     async def change(self, entity: Entity, decide: Decide, *, validate_only: bool) -> None:
-        """Change configs, and wait until the change is in force here.
+        """Change configs, and wait until the change is in effect here.
 
         Raises what `decide` raises; ApiError UNKNOWN_TOPIC_OR_PARTITION for a topic that is gone.
         """
@@ -72,9 +72,9 @@ class ConfigWriter:
             wanted = dict(decide(current))
             if validate_only or wanted == current:
                 return
-            note = await self._write(entity, wanted, version)
-            if note:
-                await self._configs.followed(note)
+            notification = await self._write(entity, wanted, version)
+            if notification:
+                await self._configs.processed(notification)
                 return
         raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "The configs are being changed all the time.")
 
@@ -87,18 +87,18 @@ class ConfigWriter:
         return paths.decode_config(node.data), node.stat.version
 
     async def _write(self, entity: Entity, configs: dict[str, str], version: int | None) -> str:
-        """Write node and note; the note's name, or "" if the node has changed meanwhile."""
+        """Write node and notification. Returns the latter's name; "" if the node has changed."""
         kind, name = entity
         if kind not in paths.CONFIG_TYPES and version is None:
-            await self._make_parent(kind)
+            await self._create_parent(kind)
         path, data = paths.config(kind, name), paths.encode_config(configs)
         node: Op = Create(path, data) if version is None else SetData(path, data, version)
-        note = Create(
+        notification = Create(
             paths.CONFIG_CHANGE_PREFIX, paths.encode_config_change(kind, name), sequential=True
         )
         of_topic = [Check(paths.topic(name))] if kind == paths.TOPIC_CONFIGS else []
         try:
-            *_, created = await self._coordination.multi([*of_topic, node, note])
+            *_, created = await self._coordination.multi([*of_topic, node, notification])
         except MultiFailed as failure:
             if failure.index < len(of_topic):
                 reason = f"The topic '{name}' does not exist."
@@ -109,8 +109,8 @@ class ConfigWriter:
         assert isinstance(created, Created)
         return created.path.rpartition("/")[2]
 
-    async def _make_parent(self, kind: str) -> None:
-        """Where configs of this kind are to lie, unless there were any before."""
+    async def _create_parent(self, kind: str) -> None:
+        """Create the parent of the entities of this kind, if it does not exist."""
         try:
             await self._coordination.create(f"/config/{kind}", None)
         except NodeExists:

@@ -1,8 +1,8 @@
-"""What a controller tells brokers: LeaderAndIsr, UpdateMetadata and StopReplica.
+"""The controller's requests to brokers: LeaderAndIsr, UpdateMetadata and StopReplica.
 
 Fields are those of Apache Kafka's schemas of the newest versions (LeaderAndIsr 7, UpdateMetadata
-8, StopReplica 4) in snake case, without the ones that only a KRaft controller sets. In process
-they are handed over as they are.
+8, StopReplica 4) in snake case, without the ones that only a KRaft controller sets. Within the
+process they are passed as objects, not encoded.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from kavka.wire.errors import ErrorCode
 
 NO_LEADER: Final = -1
 LEADER_DURING_DELETE: Final = -2
-"""As leader in UpdateMetadata: the topic is being deleted, forget the partition."""
+"""As leader in UpdateMetadata: the topic is being deleted, remove the partition."""
 
 EPOCH_DURING_DELETE: Final = -2
-"""As leader epoch in StopReplica: the topic is being deleted, whatever epoch the broker has."""
+"""As leader epoch in StopReplica: the topic is being deleted; ignore the broker's epoch."""
 
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
 
@@ -27,7 +27,7 @@ class LeaderAndIsrPartitionState(NamedTuple):
 
     partition_index: int
     controller_epoch: int
-    """Of the controller that decided this."""
+    """Of the controller that wrote this state."""
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
@@ -37,7 +37,7 @@ class LeaderAndIsrPartitionState(NamedTuple):
     adding_replicas: tuple[int, ...]
     removing_replicas: tuple[int, ...]
     is_new: bool
-    """Whether there was no replica before, so that one that is missing may be made."""
+    """Whether the partition is new, so that a missing replica may be created."""
     leader_recovery_state: int
 
 
@@ -48,7 +48,7 @@ class LeaderAndIsrTopicState(NamedTuple):
 
 
 class LeaderAndIsrLiveLeader(NamedTuple):
-    """Where followers find a leader: its inter-broker listener."""
+    """The inter-broker listener of a leader, for its followers."""
 
     broker_id: int
     host_name: str
@@ -59,7 +59,7 @@ class LeaderAndIsr(NamedTuple):
     controller_id: int
     controller_epoch: int
     broker_epoch: int
-    """Of the broker that it is meant for (KIP-380)."""
+    """Of the receiving broker (KIP-380)."""
     topic_states: tuple[LeaderAndIsrTopicState, ...]
     live_leaders: tuple[LeaderAndIsrLiveLeader, ...]
 
@@ -79,7 +79,7 @@ class LeaderAndIsrResponse(NamedTuple):
 
     error_code: ErrorCode
     partition_errors: dict[TopicPartition, ErrorCode]
-    """Partitions that the broker could not do as told; the others it did."""
+    """Errors by partition; the request succeeded for all others."""
 
 
 class UpdateMetadataPartitionState(NamedTuple):
@@ -120,7 +120,7 @@ class UpdateMetadata(NamedTuple):
     controller_epoch: int
     broker_epoch: int
     topic_states: tuple[UpdateMetadataTopicState, ...]
-    """Only what changed; a partition that is not named stays as it is."""
+    """Only the changed partitions; others keep their state."""
     live_brokers: tuple[UpdateMetadataBroker, ...]
     """All of them, every time."""
 
@@ -149,4 +149,4 @@ class StopReplicaResponse(NamedTuple):
 
     error_code: ErrorCode
     partition_errors: dict[TopicPartition, ErrorCode]
-    """Partitions that the broker could not do as told; the others it did."""
+    """Errors by partition; the request succeeded for all others."""

@@ -1,12 +1,12 @@
-"""Settings made while the cluster runs: a topic's overrides, the brokers' dynamic settings, those
-of groups, and subscriptions to metrics of clients.
+"""Dynamic configs: topic overrides, dynamic broker settings, group configs, and client metrics
+subscriptions.
 
 They live in `/config/topics`, `/config/brokers`, `/config/groups` and `/config/client-metrics`.
-Whoever changes one also leaves a note under `/config/changes`, and every broker then reads that
-entity again. Nobody leaves a note for a topic that is being made, so whoever makes its first log
-here reads its settings first (`refresh`).
+A change also creates a notification node under `/config/changes`, and every broker then reads that
+entity again. There is no notification for the creation of a topic, so a topic's configs are read
+before its first log is created here (`refresh`).
 
-Owns what is in the tree, as text; what the settings mean is `kavka.server.config`'s business.
+Holds the configs as text, as they are in the tree; `kavka.server.config` interprets them.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NOTE_EXPIRY_MS: Final = 15 * 60 * 1000
-"""Age, next to the newest note, at which a broker that sees a note removes it."""
+NOTIFICATION_EXPIRY_MS: Final = 15 * 60 * 1000
+"""Notifications that are older than the newest one by this much are purged."""
 
-NOTES_MAX: Final = 5000
-"""Notes that are kept however young: all are listed, on the loop, whenever one is followed."""
+NOTIFICATIONS_MAX: Final = 5000
+"""Notifications that are kept, however young: each processing lists all, on the event loop."""
 
-REMOVED_AT_ONCE: Final = 100
-"""Notes removed by one write, which sets off the next look. New notes are followed in between."""
+PURGED_AT_ONCE: Final = 100
+"""Notifications purged by one write, which fires the watch; new ones are processed in between."""
 
 READS_MAX: Final = 500
-"""Entities read at once when all are loaded, before the loop gets a turn."""
+"""Entities read between two yields to the event loop, when all are loaded."""
 
 RETRY_S: Final = 1.0
-"""When notes are looked at again after the coordination service could not be asked."""
+"""When processing is retried after the coordination service has failed."""
 
 ConfigListener: TypeAlias = Callable[[str, str], object]
 """Called with the kind (`paths.TOPIC_CONFIGS` and so on) and name that changed."""
@@ -61,8 +61,8 @@ _KINDS: Final = (
 _NONE: Final[Mapping[str, str]] = {}
 
 
-class TopicConfigs:
-    """The settings as they are in the tree, kept current."""
+class EntityConfigs:
+    """The configs in the tree, kept up to date."""
 
     def __init__(self, coordination: Coordination, *, tasks: Tasks) -> None:
         self._coordination = coordination
@@ -70,13 +70,13 @@ class TopicConfigs:
         self._settings: dict[str, dict[str, Mapping[str, str]]] = {kind: {} for kind in _KINDS}
         """By kind and name."""
         self._listeners: list[ConfigListener] = []
-        self._last_note = ""
-        """Name of the newest note that was followed; names rise."""
+        self._last_processed = ""
+        """Name of the newest processed notification; names are ascending."""
         self._reader: asyncio.Task[None] | None = None
-        self._more = False
-        """Whether notes came while others were being followed."""
-        self._awaited: list[tuple[str, asyncio.Future[None]]] = []
-        """Notes that somebody waits for: one for each unanswered request that left one."""
+        self._more_to_read = False
+        """Whether notifications were added while others were being processed."""
+        self._waits: list[tuple[str, asyncio.Future[None]]] = []
+        """Notifications that requests wait for: one for each pending request that created one."""
 
     def get(self, name: str) -> Mapping[str, str]:
         """A topic's overrides; never changed in place."""
@@ -87,62 +87,64 @@ class TopicConfigs:
         return self._settings[paths.BROKER_CONFIGS].get(str(broker_id), _NONE)
 
     def broker_defaults(self) -> Mapping[str, str]:
-        """The dynamic settings that hold for all brokers."""
+        """The cluster-wide dynamic settings."""
         return self._settings[paths.BROKER_CONFIGS].get(paths.DEFAULT_ENTITY, _NONE)
 
     def group(self, group_id: str) -> Mapping[str, str]:
-        """What a consumer group has for itself."""
+        """The configs of a group."""
         return self._settings[paths.GROUP_CONFIGS].get(group_id, _NONE)
 
     def groups(self) -> list[str]:
-        """The groups that have something for themselves."""
+        """The groups that have configs."""
         return list(self._of(paths.GROUP_CONFIGS))
 
     def subscription(self, name: str) -> Mapping[str, str]:
-        """What a subscription to metrics of clients has for itself."""
+        """The configs of a client metrics subscription."""
         return self._settings[paths.SUBSCRIPTION_CONFIGS].get(name, _NONE)
 
     def subscriptions(self) -> Mapping[str, Mapping[str, str]]:
-        """All subscriptions that have something for themselves, by name."""
+        """The configs of all client metrics subscriptions, by name."""
         return self._of(paths.SUBSCRIPTION_CONFIGS)
 
     def _of(self, kind: str) -> dict[str, Mapping[str, str]]:
         return {name: found for name, found in self._settings[kind].items() if found}
 
     def on_change(self, listener: ConfigListener) -> None:
-        """Call `listener` after each change, when the new settings are here already."""
+        """Call `listener` after each change, once the new configs can be read here."""
         self._listeners.append(listener)
 
     async def load(self) -> None:
-        """Read everything, and every change from now on."""
-        notes = await self._coordination.children(paths.CONFIG_CHANGES, self._noted)
-        self._last_note = max(notes, default="")
+        """Read all configs, and watch for changes."""
+        notifications = await self._coordination.children(
+            paths.CONFIG_CHANGES, self._notifications_changed
+        )
+        self._last_processed = max(notifications, default="")
         for kind in _KINDS:
             try:
                 nodes = await self._coordination.children(f"/config/{kind}")
             except NoNode:
-                continue  # none of this kind was ever given any
+                continue  # there were never any configs of this kind
             names = [paths.config_entity(kind, node) for node in nodes]
             for start in range(0, len(names), READS_MAX):
                 await self._read([(kind, name) for name in names[start : start + READS_MAX]])
                 await self._tasks.sleep(0)
 
     async def refresh(self, names: Iterable[str]) -> None:
-        """Read the overrides of these topics, known or not."""
+        """Read the overrides of these topics again."""
         await self._read([(paths.TOPIC_CONFIGS, name) for name in names])
 
     def forget(self, name: str) -> None:
-        """Drop a deleted topic's overrides."""
+        """Remove a deleted topic's overrides."""
         self._settings[paths.TOPIC_CONFIGS].pop(name, None)
 
-    def followed(self, note: str) -> Awaitable[None]:
-        """Wait until listeners have been told of what this note is about. SessionExpired."""
+    def processed(self, notification: str) -> Awaitable[None]:
+        """Wait until the listeners have been called for this notification. SessionExpired."""
         outcome: asyncio.Future[None] = self._tasks.future()
-        if note <= self._last_note:
+        if notification <= self._last_processed:
             outcome.set_result(None)
         else:
-            self._awaited.append((note, outcome))
-            self._look()
+            self._waits.append((notification, outcome))
+            self._schedule_processing()
         return outcome
 
     async def _read(self, entities: Sequence[tuple[str, str]]) -> None:
@@ -157,55 +159,57 @@ class TopicConfigs:
                 logger.exception("can't read configs of %s %s", kind, name)
                 known.setdefault(name, _NONE)
 
-    def _noted(self, event: WatchEvent) -> None:
-        self._look()
+    def _notifications_changed(self, event: WatchEvent) -> None:
+        self._schedule_processing()
 
-    def _look(self) -> None:
-        self._more = True
+    def _schedule_processing(self) -> None:
+        self._more_to_read = True
         if self._reader is None:
-            self._reader = self._tasks.spawn(self._follow_notes(), name="config changes")
+            self._reader = self._tasks.spawn(self._process_notifications(), name="config changes")
 
-    async def _follow_notes(self) -> None:
+    async def _process_notifications(self) -> None:
         try:
-            while self._more:
-                self._more = False
-                notes = await self._coordination.children(paths.CONFIG_CHANGES, self._noted)
-                for name in sorted(name for name in notes if name > self._last_note):
-                    await self._follow(f"{paths.CONFIG_CHANGES}/{name}")
-                    self._last_note = name
+            while self._more_to_read:
+                self._more_to_read = False
+                notifications = await self._coordination.children(
+                    paths.CONFIG_CHANGES, self._notifications_changed
+                )
+                for name in sorted(name for name in notifications if name > self._last_processed):
+                    await self._process(f"{paths.CONFIG_CHANGES}/{name}")
+                    self._last_processed = name
                     await self._tasks.sleep(0)
-                self._settle()
-                await self._remove_old(notes)
+                self._complete_waits()
+                await self._purge_obsolete(notifications)
         except SessionExpired as end:
-            self._settle(end)  # the broker goes down with it
+            self._complete_waits(end)  # the broker shuts down with its session
         except Exception as failure:
-            self._settle(failure)
-            self._tasks.call_later(RETRY_S, self._look)  # no watch need be set
+            self._complete_waits(failure)
+            self._tasks.call_later(RETRY_S, self._schedule_processing)  # the watch may not be set
             if not isinstance(failure, CoordinationError):
                 raise
             logger.warning("can't read config changes; retrying: %s", failure)
         finally:
             self._reader = None
 
-    def _settle(self, failure: Exception | None = None) -> None:
-        """Tell those who wait for notes that have been followed, or all of them why not."""
-        awaited, self._awaited = self._awaited, []
-        for note, outcome in awaited:
+    def _complete_waits(self, failure: Exception | None = None) -> None:
+        """Complete the waits for processed notifications, or fail all of them."""
+        waits, self._waits = self._waits, []
+        for notification, outcome in waits:
             if outcome.done():
-                continue  # nobody waits any more
+                continue  # the waiter was cancelled
             if failure is not None:
                 outcome.set_exception(failure)
-            elif note <= self._last_note:
+            elif notification <= self._last_processed:
                 outcome.set_result(None)
             else:
-                self._awaited.append((note, outcome))
+                self._waits.append((notification, outcome))
 
-    async def _follow(self, path: str) -> None:
-        """Read again what a note says has changed."""
+    async def _process(self, path: str) -> None:
+        """Read the entity again that a notification names."""
         try:
             kind, name = paths.decode_config_change((await self._coordination.get(path)).data)
         except NoNode:
-            return  # removed as old: what it said was read at the start
+            return  # purged: the start-up has read its entity
         except (ValueError, KeyError):
             logger.exception("can't read config change %s", path)
             return
@@ -217,26 +221,26 @@ class TopicConfigs:
         for listener in self._listeners:
             try:
                 listener(kind, name)
-            except Exception:  # the others, and what changes later, do not depend on it
-                logger.exception("changed settings of %s %s were not put into effect", kind, name)
+            except Exception:  # the other listeners must still be called
+                logger.exception("a listener failed for changed configs of %s %s", kind, name)
 
-    async def _remove_old(self, notes: Sequence[str]) -> None:
-        """Keep the notes few. Their age is told by the clock that stamped them."""
-        if not notes:
+    async def _purge_obsolete(self, notifications: Sequence[str]) -> None:
+        """Delete old notifications and those above the limit; ages are by the tree's timestamps."""
+        if not notifications:
             return
-        newest = await self._coordination.exists(f"{paths.CONFIG_CHANGES}/{notes[-1]}")
+        newest = await self._coordination.exists(f"{paths.CONFIG_CHANGES}/{notifications[-1]}")
         if newest is None:
-            return  # another broker was quicker
-        surplus = len(notes) - NOTES_MAX
+            return  # another broker has purged it
+        surplus = len(notifications) - NOTIFICATIONS_MAX
         old: list[Delete] = []
-        for index, name in enumerate(notes[:-1][:REMOVED_AT_ONCE]):
+        for index, name in enumerate(notifications[:-1][:PURGED_AT_ONCE]):
             path = f"{paths.CONFIG_CHANGES}/{name}"
             stat = await self._coordination.exists(path)
             if stat is None:
                 continue
-            if index >= surplus and newest.ctime - stat.ctime <= NOTE_EXPIRY_MS:
+            if index >= surplus and newest.ctime - stat.ctime <= NOTIFICATION_EXPIRY_MS:
                 break
             old.append(Delete(path))
         if old:
-            with suppress(MultiFailed):  # another broker was quicker; and sets off the next look
+            with suppress(MultiFailed):  # another broker purged them, which fires the watch
                 await self._coordination.multi(old)

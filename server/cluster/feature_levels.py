@@ -1,8 +1,8 @@
 """The levels of the cluster's features (KIP-584): in the coordination tree, and in force here.
 
-Only levels that were set are in the tree; another feature has its own, which for
-`transaction.version` is a setting of the broker. What has a level reads it in the broker's
-settings (`kavka_transaction_version`, `group_version`).
+The tree has only levels that were set explicitly; other features have a default level, which for
+`transaction.version` is a broker setting. The code reads levels from the broker's settings
+(`kavka_transaction_version`, `group_version`).
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from kavka.zktree.api import (
 logger = logging.getLogger(__name__)
 
 ATTEMPTS_MAX: Final = 10
-"""How often an update is decided anew because another broker has changed the features."""
+"""How often an update is retried because another broker has changed the features."""
 
 _SETTING: Final = "kavka.transaction.version"
 
 
 class Features:
-    """Follows the node of the features, and changes it."""
+    """Watches the node with the features, and updates it."""
 
     def __init__(self, live: LiveSettings, coordination: Coordination, tasks: Tasks) -> None:
         self._live = live
         self._coordination = coordination
         self._tasks = tasks
         self.changed_in = 0
-        """The transaction that set the levels last; 0 if none has."""
+        """The zxid of the last change of the levels; 0 if there was none."""
 
     def levels(self) -> dict[str, int]:
-        """The level of every feature, in the order of their names."""
+        """The level of every feature, sorted by name."""
         settings = self._live.now
         return {
             GROUP_VERSION: settings.group_version,
@@ -63,12 +63,12 @@ class Features:
         }
 
     async def load(self) -> None:
-        """Put in force what is in the tree, and every change from now on."""
+        """Apply the levels in the tree, and watch them for changes."""
         try:
             self._apply(await self._coordination.get(paths.FEATURE, self._changed))
         except NoNode:
             if await self._coordination.exists(paths.FEATURE, self._changed) is not None:
-                await self.load()  # made in between
+                await self.load()  # created in between
         set_at_start = self._live.now.given.get(_SETTING)
         levels = self._live.now.dynamic.levels
         if set_at_start is not None and TRANSACTION_VERSION in levels:
@@ -82,7 +82,7 @@ class Features:
     async def update(
         self, updates: Sequence[Update], controller_id: int, *, validate_only: bool
     ) -> None:
-        """Change levels, all or none, and have them in force here. ApiError."""
+        """Change levels atomically, and apply them here. ApiError."""
         for _ in range(ATTEMPTS_MAX):
             try:
                 node = await self._coordination.get(paths.FEATURE)
@@ -101,7 +101,7 @@ class Features:
     async def _write(
         self, node: Znode | None, before: Mapping[str, int], after: Mapping[str, int]
     ) -> bool:
-        """Whether it is done; the node may have changed meanwhile."""
+        """Whether the write succeeded; it fails if the node has changed meanwhile."""
         changed = {name: level for name, level in after.items() if level != before[name]}
         data = paths.encode_features({**self._live.now.dynamic.levels, **changed})
         try:
@@ -115,16 +115,16 @@ class Features:
         return True
 
     def _changed(self, event: WatchEvent) -> None:
-        self._tasks.spawn(self._follow(), name="levels of features")
+        self._tasks.spawn(self._reload(), name="levels of features")
 
-    async def _follow(self) -> None:
+    async def _reload(self) -> None:
         try:
             await self.load()
         except SessionExpired:
-            return  # the broker goes down with it
+            return  # the broker shuts down with its session
 
     def _apply(self, node: Znode) -> None:
-        """Put levels in force; those that this broker does not support are left out."""
+        """Apply levels; those that this broker does not support are ignored."""
         if node.stat.mzxid <= self.changed_in:
             return
         self.changed_in = node.stat.mzxid
@@ -142,5 +142,5 @@ class Features:
                 logger.error("%s at level %d is not supported", name, level)
         before = self._live.now.dynamic
         if levels != before.levels:
-            logger.info("levels of features now set: %s", levels or "none")
+            logger.info("feature levels changed; now set: %s", levels or "none")
             self._live.change(self._live.now.with_dynamic(replace(before, levels=levels)))

@@ -1,7 +1,7 @@
-"""What this broker tells clients about the cluster: one immutable image, swapped whole.
+"""The metadata cache: the cluster as this broker describes it to clients, one immutable image.
 
-The controller's UpdateMetadata is the only thing that changes it. A reader takes `cache.image`
-once and sees one state throughout.
+Only the controller's UpdateMetadata changes it, by replacing the image. A reader that takes
+`cache.image` once sees one consistent state.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from kavka.server.cluster.control_messages import (
 NO_CONTROLLER: Final = -1
 
 GROUP_TOPIC: Final = "__consumer_offsets"
-"""Where groups and their offsets are kept."""
+"""The topic with the state of groups and their offsets."""
 
 TRANSACTION_TOPIC: Final = "__transaction_state"
 
 INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, "__share_group_state"})
-"""Written by coordinators only; clients may read them. Kavka has no coordinator for the last one,
-but Apache Kafka 4 has, and its clients know the name."""
+"""Written by coordinators only; clients may read them. Only Apache Kafka 4 has a coordinator for
+the last one, but its clients know the name."""
 
 
 _NUMBER: Final = attrgetter("partition")
@@ -61,7 +61,7 @@ class TopicImage:
     partitions: tuple[PartitionImage, ...]
 
     def partition(self, index: int) -> PartitionImage | None:
-        """The partition of this number, or None; numbers can have gaps while a topic is made."""
+        """The partition with this index, or None; there may be gaps while a topic is created."""
         if 0 <= index < len(self.partitions) and self.partitions[index].partition == index:
             return self.partitions[index]
         at = bisect_left(self.partitions, index, key=_NUMBER)
@@ -97,7 +97,7 @@ class MetadataCache:
         self.image = MetadataImage(cluster_id)
 
     def apply(self, update: UpdateMetadata) -> list[TopicPartition]:
-        """Swap in the image that `update` leads to; the partitions that are being deleted."""
+        """Apply an update. Returns the partitions that are being deleted."""
         topics = dict(self.image.topics)
         names_by_id = dict(self.image.names_by_id)
         deleted: list[TopicPartition] = []
@@ -128,10 +128,10 @@ class MetadataCache:
 
 
 def _topic(before: TopicImage | None, state: UpdateMetadataTopicState) -> TopicImage:
-    """A topic with the partitions of `state` in the place of those it had."""
+    """A topic's image, with the partitions in `state` added or replaced."""
     known: tuple[PartitionImage, ...] = ()
     if before is not None and before.topic_id == state.topic_id:
-        known = before.partitions  # else it was made anew under the same name
+        known = before.partitions  # else it was deleted and created again
     has_gaps = bool(known) and known[-1].partition != len(known) - 1
     if not has_gaps and all(
         partition.partition_index == index and partition.leader != LEADER_DURING_DELETE

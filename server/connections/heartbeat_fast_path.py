@@ -99,7 +99,7 @@ def remembered(
 
     While a group is loaded its members are told that all is well, and nobody has looked.
     """
-    runner = broker.groups.runner_of(request.group_id)
+    runner = broker.groups.runner_for(request.group_id)
     if runner is None or not runner.is_settled():
         return None
     membership = membership_of(runner.machine.state, heartbeat.asked(context, request))

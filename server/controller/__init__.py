@@ -1,1 +1,1 @@
-"""The controller: creates and deletes topics, elects leaders, and tells the brokers."""
+"""The controller: creates and deletes topics, elects leaders, and notifies the brokers."""

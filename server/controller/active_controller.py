@@ -1,7 +1,8 @@
-"""One term of this broker as controller: a queue of events, the machine, and what it asks for.
+"""One term of this broker as the active controller: the event queue, the state machine, and the
+execution of its commands.
 
-All that a controller knows lives and dies with its term; a broker that is elected again begins
-with an empty one and reads the tree.
+The controller's state lasts for one term. A broker that is elected again starts from empty state
+and reads the tree.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ from kavka.server.controller.events import (
     CHUNK_PARTITIONS,
     BrokersChanged,
     Command,
-    DirectoriesFailed,
+    DeleteMarks,
     Elect,
-    Elected,
+    ElectionResults,
+    Enqueue,
     Event,
-    ForgetMarks,
-    Post,
+    LogDirsFailed,
     RemoveTopic,
-    Report,
     Send,
     TopicsFound,
-    TopicsGone,
     TopicsMarked,
-    UpdateMetadataAnswered,
+    TopicsRemoved,
+    UpdateMetadataResponseReceived,
+    Warn,
     WriteStates,
 )
 from kavka.server.controller.partition_machine import PartitionMachine
-from kavka.server.controller.topic_waiters import Waiters
-from kavka.server.controller.tree_store import ControllerMoved, Store, Term
+from kavka.server.controller.topic_waiters import TopicWaiters
+from kavka.server.controller.tree_store import ControllerMoved, Term, TreeStore
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import (
     ConnectionLost,
@@ -55,18 +56,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 QUEUED_EVENTS_MAX: Final = 100_000
-"""Events in the queue. Each stands for a chunk of partitions or an answer, so only a controller
-that runs away from itself gets there."""
+"""Events in the queue. Each stands for a chunk of partitions or for a response, so only a bug can
+reach this limit."""
 
-OVER: Final = (ControllerMoved, ConnectionLost, SessionExpired)
-"""What ends a term. Whoever raises one of them has told the `Controller` already."""
+TERM_ENDED: Final = (ControllerMoved, ConnectionLost, SessionExpired)
+"""Errors that end a term. The `Controller` has been notified before they are raised."""
 
-Step: TypeAlias = Callable[[], Awaitable[None]]
-"""Something to do in its turn that has to ask the tree first."""
+QueuedRead: TypeAlias = Callable[[], Awaitable[None]]
+"""A queue item that reads the tree and then handles what it has read."""
 
 
 class ActiveController:
-    """The controller while it is one."""
+    """The active controller of one term."""
 
     def __init__(
         self,
@@ -80,19 +81,19 @@ class ActiveController:
         tasks: Tasks,
         random: Random,
     ) -> None:
-        self.store = Store(coordination, term, on_moved)
-        self.ready = Waiters(tasks)
-        """For partitions of topics to have leaders that clients can see."""
-        self.gone = Waiters(tasks)
-        """For topics to be deleted."""
+        self.store = TreeStore(coordination, term, on_moved)
+        self.ready = TopicWaiters(tasks)
+        """Requests that wait until a topic's partitions have leaders in this broker's metadata."""
+        self.deleted = TopicWaiters(tasks)
+        """Requests that wait until a topic is deleted."""
         self._machine = PartitionMachine(broker_id, term.epoch, listener=listener)
         self.cluster = self._machine.cluster
         self._tasks = tasks
         self._random = random
-        self._queue: deque[Event | Step] = deque()
+        self._queue: deque[Event | QueuedRead] = deque()
         self._runner: asyncio.Task[None] | None = None
-        self._under_way = 0
-        """Commands that have not given their result yet."""
+        self._pending_commands = 0
+        """Commands that are still being executed in tasks."""
         self._settled: list[asyncio.Future[None]] = []
         self._closed = False
         self._channels = Channels(self.put, tasks)
@@ -101,12 +102,12 @@ class ActiveController:
             self._load_brokers,
             self._load_topics,
             self._load_marks,
-            self._load_failed_directories,
+            self._load_log_dir_events,
         ):
             self.put(step)
 
-    def put(self, item: Event | Step) -> None:
-        """Handle an event, or take a step, after what waits already."""
+    def put(self, item: Event | QueuedRead) -> None:
+        """Enqueue an event or a read of the tree."""
         if self._closed:
             return
         if len(self._queue) >= QUEUED_EVENTS_MAX:
@@ -116,23 +117,23 @@ class ActiveController:
             self._runner = self._tasks.spawn(self._run(), name="controller")
 
     async def settled(self) -> None:
-        """Wait until nothing is left to do: every broker has been told everything."""
+        """Wait until the queue is empty and every broker has answered every request."""
         if not self._is_settled():
             future: asyncio.Future[None] = self._tasks.future()
             self._settled.append(future)
             await future
 
     def close(self, error: ApiError) -> None:
-        """End the term. Requests that wait fail with `error`."""
+        """End the term. Waiting requests fail with `error`."""
         self._closed = True
         self._queue.clear()
         self._channels.close()
         self.ready.fail(error)
-        self.gone.fail(error)
+        self.deleted.fail(error)
         self._report_settled()
 
     def _is_settled(self) -> bool:
-        busy = self._queue or self._runner is not None or self._under_way
+        busy = self._queue or self._runner is not None or self._pending_commands
         return self._closed or not (busy or not self._channels.idle)
 
     def _report_settled(self) -> None:
@@ -146,41 +147,41 @@ class ActiveController:
 
     async def _run(self) -> None:
         while self._queue:
-            await self._take(self._queue.popleft())
+            await self._process(self._queue.popleft())
             await self._tasks.sleep(0)
         self._runner = None
         self._report_settled()
 
-    async def _take(self, item: Event | Step) -> None:
+    async def _process(self, item: Event | QueuedRead) -> None:
         try:
             if callable(item):
                 await item()
             else:
                 self._handle(item)
-        except OVER:
+        except TERM_ENDED:
             return
         except Exception:
             self._failed()
 
     def _failed(self) -> None:
-        """Report the exception that is being handled, and let nobody wait for what went wrong."""
-        logger.exception("controller failed; its last steps: %s", "; ".join(self._machine.story))
+        """Log the exception that is being handled, and fail all waiting requests."""
+        logger.exception("controller failed; its last events: %s", "; ".join(self._machine.history))
         failure = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The controller failed; see its log")
         self.ready.fail(failure)
-        self.gone.fail(failure)
+        self.deleted.fail(failure)
 
     def _handle(self, event: Event) -> None:
         for command in self._machine.handle(event):
             self._execute(command)
-        self._tell_waiters(event)
+        self._notify_waiters(event)
 
     def elect(
         self, partitions: tuple[TopicPartition, ...], *, unclean: bool
     ) -> Mapping[TopicPartition, int | ApiError]:
-        """Begin to elect leaders for at most a chunk of partitions; see `Elected`."""
+        """Start electing leaders of at most a chunk of partitions; see `ElectionResults`."""
         results: Mapping[TopicPartition, int | ApiError] = {}
         for command in self._machine.handle(Elect(partitions, unclean)):
-            if isinstance(command, Elected):
+            if isinstance(command, ElectionResults):
                 results = command.results
             else:
                 self._execute(command)
@@ -191,44 +192,44 @@ class ActiveController:
             case Send():
                 self._channels.send(command)
             case WriteStates():
-                self._begin(self._write_states(command), name="write of partition states")
-            case Post():
+                self._spawn(self._write_states(command), name="write of partition states")
+            case Enqueue():
                 self.put(command.event)
             case RemoveTopic():
-                self._begin(self._remove_topic(command.name), name="removal of a topic")
-            case ForgetMarks():
+                self._spawn(self._remove_topic(command.name), name="removal of a topic")
+            case DeleteMarks():
                 for name in command.names:
-                    self.gone.end(name, None)
-                self._begin(self.store.forget_marks(command.names), name="removal of marks")
-            case Report():
+                    self.deleted.complete_all(name, None)
+                self._spawn(self.store.delete_marks(command.names), name="removal of marks")
+            case Warn():
                 logger.warning("controller epoch %d: %s", self.cluster.epoch, command.text)
 
-    def _begin(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
-        """Do something beside the queue; what comes out of it comes back as an event."""
+    def _spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Run `work` in a task beside the queue; its result comes back as an event."""
 
         async def run() -> None:
             try:
                 await work
-            except OVER:
+            except TERM_ENDED:
                 return
             except Exception:
                 self._failed()
             finally:
-                self._under_way -= 1
+                self._pending_commands -= 1
                 self._report_settled()
 
-        self._under_way += 1
+        self._pending_commands += 1
         self._tasks.spawn(run(), name=f"controller's {name}")
 
-    def _tell_waiters(self, event: Event) -> None:
+    def _notify_waiters(self, event: Event) -> None:
         match event:
-            case UpdateMetadataAnswered():
+            case UpdateMetadataResponseReceived():
                 for topic in event.request.topic_states:
                     self.ready.check(topic.topic_name)
-            case TopicsGone():
+            case TopicsRemoved():
                 for name in event.names:
-                    self.gone.end(name, None)
-                    self.ready.end(name, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                    self.deleted.complete_all(name, None)
+                    self.ready.complete_all(name, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
     # What commands do
 
@@ -241,14 +242,14 @@ class ActiveController:
                 failed[0],
                 len(failed) - 1,
             )
-            names = dict.fromkeys(where.topic for where in failed)
+            names = dict.fromkeys(tp.topic for tp in failed)
             self.put(partial(self._load_partitions, tuple(names)))
 
     async def _remove_topic(self, name: str) -> None:
-        await self.store.remove_topic(name)  # of which the watch on the topics tells
+        await self.store.remove_topic(name)  # the watch on all topics then fires
         logger.info("deleted topic %s", name)
 
-    # What the tree says. A step handles what it finds in its own turn, so the next one knows it.
+    # Reads of the tree. Each handles its events before the next queue item runs.
 
     async def _load_brokers(self) -> None:
         brokers = await self.store.brokers(self._watch(self._load_brokers))
@@ -258,40 +259,43 @@ class ActiveController:
         names = await self.store.topic_names(self._watch(self._load_topics))
         known = self.cluster.topics
         there = frozenset(names)
-        if gone := tuple(name for name in known if name not in there):
-            self._handle(TopicsGone(gone))
+        if deleted := tuple(name for name in known if name not in there):
+            self._handle(TopicsRemoved(deleted))
         if new := [name for name in names if name not in known]:
             await self._load_partitions(new)
 
     async def _load_partitions(self, names: Sequence[str]) -> None:
-        """Read topics with their partitions, be they new or changed by others."""
+        """Read topics and their partitions: new ones, or ones that another process changed."""
         for start in range(0, len(names), CHUNK_PARTITIONS):
             part = names[start : start + CHUNK_PARTITIONS]
             assignments = await self.store.assignments(part, self._topic_changed)
             ids: dict[str, uuid.UUID] = {}
             for name, assignment in assignments.items():
-                ids[name] = assignment.topic_id or await self._give_id(name, assignment)
+                ids[name] = assignment.topic_id or await self._assign_topic_id(name, assignment)
             self._handle(TopicsFound(ids))
             async for found in self.store.partitions(assignments):
                 self._handle(found)
                 await self._tasks.sleep(0)
 
     def _topic_changed(self, event: WatchEvent) -> None:
-        """A topic's node was written: it has more partitions, or they are to be elsewhere."""
-        if event.kind is WatchKind.DATA_CHANGED:  # the watch on all topics tells of a deletion
+        """A topic's node changed: partitions were added or are being reassigned."""
+        if event.kind is WatchKind.DATA_CHANGED:  # a deletion fires the watch on all topics
             name = event.path.rpartition("/")[2]
             self.put(partial(self._load_changes, name))
 
     async def _load_changes(self, name: str) -> None:
-        """Read what is new about one topic; its other partitions go on undisturbed."""
+        """Read the partitions of one topic that changed; the others are left alone."""
         assignments = await self.store.assignments([name], self._topic_changed)
-        changed = {name: self.cluster.changed(name, found) for name, found in assignments.items()}
+        changed = {
+            name: self.cluster.changed_partitions(name, found)
+            for name, found in assignments.items()
+        }
         async for partitions in self.store.partitions(changed):
             self._handle(partitions)
             await self._tasks.sleep(0)
 
-    async def _give_id(self, name: str, assignment: TopicAssignment) -> uuid.UUID:
-        """Store an id for a topic made by a broker from before KIP-516."""
+    async def _assign_topic_id(self, name: str, assignment: TopicAssignment) -> uuid.UUID:
+        """Store an id for a topic created by a broker older than KIP-516."""
         topic_id = random_uuid(self._random)
         await self.store.set_topic_id(name, replace(assignment, topic_id=topic_id))
         return topic_id
@@ -301,11 +305,11 @@ class ActiveController:
         if names:
             self._handle(TopicsMarked(tuple(names)))
 
-    async def _load_failed_directories(self) -> None:
-        events = await self.store.failed_directories(self._watch(self._load_failed_directories))
+    async def _load_log_dir_events(self) -> None:
+        events = await self.store.log_dir_events(self._watch(self._load_log_dir_events))
         if events:
-            self._handle(DirectoriesFailed(tuple(dict.fromkeys(events.values()))))
-            await self.store.forget_failed_directories(list(events))
+            self._handle(LogDirsFailed(tuple(dict.fromkeys(events.values()))))
+            await self.store.delete_log_dir_events(list(events))
 
-    def _watch(self, step: Step) -> Callable[[WatchEvent], None]:
+    def _watch(self, step: QueuedRead) -> Callable[[WatchEvent], None]:
         return lambda event: self.put(step)

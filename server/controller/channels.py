@@ -1,4 +1,4 @@
-"""From the controller to the brokers: one queue a broker, one request at a time, in order."""
+"""The controller's requests to brokers: one queue per broker, one request in flight, in order."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kavka.server.cluster.control_messages import (
 )
 from kavka.server.controller.events import (
     Event,
-    LeaderAndIsrAnswered,
+    LeaderAndIsrResponseReceived,
     Request,
     Send,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
+    StopReplicaResponseReceived,
+    UpdateMetadataResponseReceived,
 )
 from kavka.wire.errors import ErrorCode
 
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 QUEUED_REQUESTS_MAX: Final = 10_000
-"""Unanswered requests to one broker; at a chunk each that is two and a half million partitions."""
+"""Pending requests to one broker; at a chunk each, 1.28 million partitions."""
 
 
 class BrokerPort(Protocol):
-    """A broker as its controller sees it; implemented by the broker in this process."""
+    """A broker as the controller sees it; implemented by the broker in this process."""
 
     async def leader_and_isr(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
-        """Become leader or follower of partitions; answers when that is done."""
+        """Make the broker leader or follower of partitions; returns when that is done."""
         ...
 
     async def update_metadata(self, request: UpdateMetadata) -> None:
-        """Tell clients what the cluster looks like, from the answer on."""
+        """Update the broker's metadata cache; it is in effect when this returns."""
         ...
 
     async def stop_replica(self, request: StopReplica) -> StopReplicaResponse:
-        """Stop, and where asked delete, replicas. One that is not there is deleted already."""
+        """Stop replicas, and delete them if requested. A missing one counts as deleted."""
         ...
 
 
 class Channel:
-    """The queue to one broker. Its answers come out as events, in the order of the requests."""
+    """The queue to one broker. Responses become events, in the order of the requests."""
 
     def __init__(
         self, broker_id: int, port: BrokerPort, *, on_event: Callable[[Event], None], tasks: Tasks
@@ -66,11 +66,11 @@ class Channel:
 
     @property
     def idle(self) -> bool:
-        """Whether everything is answered."""
+        """Whether no request is pending."""
         return self._sender is None
 
     def send(self, request: Request) -> None:
-        """Send after what waits already."""
+        """Enqueue a request."""
         if len(self._queue) >= QUEUED_REQUESTS_MAX:
             raise OverflowError(f"broker {self._broker_id} has not answered {len(self._queue)}")
         self._queue.append(request)
@@ -79,41 +79,43 @@ class Channel:
             self._sender = self._tasks.spawn(self._send_all(), name=name)
 
     def close(self) -> None:
-        """Forget what waits; the answer to what is under way is told to nobody."""
+        """Drop the queue; the response to the request in flight is ignored."""
         self._queue.clear()
         self._closed = True
 
     async def _send_all(self) -> None:
         while self._queue:
-            event = await self._answer(self._queue.popleft())
+            event = await self._response(self._queue.popleft())
             if not self._closed:
                 self._on_event(event)
         self._sender = None
 
-    async def _answer(self, request: Request) -> Event:
+    async def _response(self, request: Request) -> Event:
         broker_id, failed = self._broker_id, ErrorCode.UNKNOWN_SERVER_ERROR
         try:
             match request:
                 case LeaderAndIsr():
-                    return LeaderAndIsrAnswered(broker_id, await self._port.leader_and_isr(request))
+                    return LeaderAndIsrResponseReceived(
+                        broker_id, await self._port.leader_and_isr(request)
+                    )
                 case UpdateMetadata():
                     await self._port.update_metadata(request)
-                    return UpdateMetadataAnswered(broker_id, request, ErrorCode.NONE)
+                    return UpdateMetadataResponseReceived(broker_id, request, ErrorCode.NONE)
                 case StopReplica():
-                    return StopReplicaAnswered(
+                    return StopReplicaResponseReceived(
                         broker_id, request, await self._port.stop_replica(request)
                     )
         except Exception:
             logger.exception("broker %d failed to handle %s", broker_id, type(request).__name__)
         if isinstance(request, LeaderAndIsr):
-            return LeaderAndIsrAnswered(broker_id, LeaderAndIsrResponse(failed, {}))
+            return LeaderAndIsrResponseReceived(broker_id, LeaderAndIsrResponse(failed, {}))
         if isinstance(request, StopReplica):
-            return StopReplicaAnswered(broker_id, request, StopReplicaResponse(failed, {}))
-        return UpdateMetadataAnswered(broker_id, request, failed)
+            return StopReplicaResponseReceived(broker_id, request, StopReplicaResponse(failed, {}))
+        return UpdateMetadataResponseReceived(broker_id, request, failed)
 
 
 class Channels:
-    """The channels to all brokers that can be reached."""
+    """The channels to all live brokers."""
 
     def __init__(self, on_event: Callable[[Event], None], tasks: Tasks) -> None:
         self._on_event = on_event
@@ -122,17 +124,17 @@ class Channels:
 
     @property
     def idle(self) -> bool:
-        """Whether every broker has answered everything."""
+        """Whether no request is pending at any broker."""
         return all(channel.idle for channel in self._channels.values())
 
     def open(self, broker_id: int, port: BrokerPort) -> None:
-        """Reach a broker through `port`."""
+        """Open the channel to a broker, through `port`."""
         self._channels[broker_id] = Channel(
             broker_id, port, on_event=self._on_event, tasks=self._tasks
         )
 
     def send(self, command: Send) -> None:
-        """Send to a broker; one without a channel has gone, and is told when it comes back."""
+        """Send to a broker. One without a channel is down; it gets its state when it restarts."""
         channel = self._channels.get(command.broker_id)
         if channel is not None:
             channel.send(command.request)

@@ -1,9 +1,9 @@
-"""This broker's part in being the controller: election, and requests that only a controller does.
+"""Elects the controller, and serves the requests that only the controller can serve.
 
 Topics are created and deleted as in Apache Kafka's ZooKeeper mode: a request writes the topic's
-node or its deletion mark, the watch on it sets the controller to work, and the request is answered
-when the controller's own broker knows the outcome. So topics that others make or mark in the same
-tree are handled alike, and a deletion that a crash cut short goes on after it.
+node or its deletion mark, a watch on that node triggers the controller, and the request completes
+when the controller's own broker has the new metadata. So topics that another process creates or
+marks in the tree are handled the same way, and a deletion continues after a crash.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from kavka.server.controller.channels import BrokerPort
 from kavka.server.controller.partition_requests import PartitionRequests
 from kavka.server.controller.partition_validation import NewPartitions
 from kavka.server.controller.producer_id_blocks import BLOCK_IDS, next_block
-from kavka.server.controller.reassignments import UnderWay, reassign, under_way
+from kavka.server.controller.reassignments import (
+    OngoingReassignment,
+    ongoing_reassignments,
+    reassign,
+)
 from kavka.server.controller.request_outcomes import not_controller
 from kavka.server.controller.topic_requests import TopicRequests
 from kavka.server.controller.topic_validation import (
@@ -44,7 +48,7 @@ NO_CONTROLLER: Final = -1
 
 
 class ControllerSettings(NamedTuple):
-    """What of the broker's settings the controller honours."""
+    """The broker settings that the controller uses."""
 
     broker_id: int
     num_partitions: int
@@ -53,7 +57,7 @@ class ControllerSettings(NamedTuple):
 
 
 class Controller:
-    """The controller of this broker, which may or may not be the cluster's."""
+    """This broker's candidate for controller; it may or may not be the active one."""
 
     def __init__(
         self,
@@ -78,10 +82,10 @@ class Controller:
         self._topics: TopicRequests | None = None
         self._partitions: PartitionRequests | None = None
         self._closed = False
-        self._looking = False
-        self._look_again = False
+        self._electing = False
+        self._elect_again = False
         self.controller_id = NO_CONTROLLER
-        """The cluster's controller as far as is known."""
+        """The active controller's broker id, as last read."""
         coordination.on_session(self._session_event)
 
     @property
@@ -95,21 +99,21 @@ class Controller:
         return 0 if self._active_controller is None else self._active_controller.cluster.epoch
 
     async def start(self) -> None:
-        """Stand for election. If elected: return when this broker has been told everything.
+        """Try to become the controller. If elected, wait until all brokers have the metadata.
 
-        The broker is registered already and takes what `port` brings.
+        The broker must be registered already, and serve requests that come through `port`.
         """
         await self._elect()
         if self._active_controller is not None:
             await self._active_controller.settled()
 
     def close(self) -> None:
-        """Be the controller no more; the registration goes with the session."""
+        """Resign. The broker's registration ends with its session."""
         self._closed = True
         self._resign()
 
     async def settled(self) -> None:
-        """Wait until the controller has nothing left to do."""
+        """Wait until the active controller is idle."""
         if self._active_controller is not None:
             await self._active_controller.settled()
 
@@ -117,33 +121,33 @@ class Controller:
 
     def _controller_changed(self, event: WatchEvent) -> None:
         if not self._closed:
-            self._tasks.spawn(self._see_controller(), name="controller election")
+            self._tasks.spawn(self._reelect(), name="controller election")
 
-    async def _see_controller(self) -> None:
+    async def _reelect(self) -> None:
         try:
             await self._elect()
         except SessionExpired:
-            return  # which has its own event
+            return  # the session event handles it
 
     async def _elect(self) -> None:
-        """See who the controller is, and become it if there is none; one look at a time."""
-        self._look_again = True
-        if self._looking:
+        """Elect a controller unless there is one. Only one election runs at a time."""
+        self._elect_again = True
+        if self._electing:
             return
-        self._looking = True
+        self._electing = True
         try:
-            while self._look_again and not self._closed:
-                self._look_again = False
-                await self._look()
+            while self._elect_again and not self._closed:
+                self._elect_again = False
+                await self._elect_once()
         finally:
-            self._looking = False
+            self._electing = False
 
-    async def _look(self) -> None:
+    async def _elect_once(self) -> None:
         current = await tree_store.current_controller(self._coordination, self._controller_changed)
         if current is not None and current.session_id == self._coordination.session_id:
             if self._active_controller is not None:
                 return
-            await self._coordination.delete(paths.CONTROLLER)  # left by a term that ended
+            await self._coordination.delete(paths.CONTROLLER)  # from an earlier term of this broker
         else:
             self._resign()
             if current is not None:
@@ -152,7 +156,7 @@ class Controller:
         broker_id = self._settings.broker_id
         term = await tree_store.elect(self._coordination, broker_id, clock=self._clock)
         if term is None:
-            self._look_again = True  # another one was quicker
+            self._elect_again = True  # another broker won
         elif not self._closed:
             logger.info("broker %d became controller with epoch %d", broker_id, term.epoch)
             self._begin_term(term)
@@ -165,7 +169,7 @@ class Controller:
             broker_id=self._settings.broker_id,
             port=self._port,
             listener=self._settings.inter_broker_listener_name,
-            on_moved=self._moved,
+            on_moved=self._controller_moved,
             tasks=self._tasks,
             random=self._random,
         )
@@ -180,14 +184,14 @@ class Controller:
             random=self._random,
         )
 
-    def _moved(self) -> None:
-        """A write was refused: somebody has taken over."""
+    def _controller_moved(self) -> None:
+        """A write was fenced: another broker has become the controller."""
         if self._active_controller is not None:
             logger.warning(
                 "controller epoch %d ended: another broker became controller", self.epoch
             )
             self._resign()
-            self._tasks.spawn(self._see_controller(), name="controller election")
+            self._tasks.spawn(self._reelect(), name="controller election")
 
     def _resign(self) -> None:
         active, self._active_controller = self._active_controller, None
@@ -205,11 +209,10 @@ class Controller:
     async def create_topics(
         self, topics: Sequence[NewTopic], *, timeout_ms: int, validate_only: bool
     ) -> Mapping[str, TopicResult]:
-        """Create topics; a result by name.
+        """Create topics. Returns a result by topic name.
 
-        One of NONE comes when clients of this broker can produce to the topic at once. One of
-        REQUEST_TIMED_OUT means that the topic is made, but is not ready after `timeout_ms`. No
-        name may come twice.
+        NONE: clients of this broker can produce to the topic now. REQUEST_TIMED_OUT: the topic
+        was created, but was not ready within `timeout_ms`. Names must be unique.
         """
         if self._topics is None:
             error = not_controller()
@@ -217,10 +220,10 @@ class Controller:
         return await self._topics.create(topics, timeout_ms=timeout_ms, validate_only=validate_only)
 
     async def delete_topics(self, names: Sequence[str], timeout_ms: int) -> Mapping[str, ErrorCode]:
-        """Delete topics; a code by name.
+        """Delete topics. Returns an error code by topic name.
 
-        NONE comes when this broker has deleted its replicas and the topic's nodes are gone, so the
-        name is free. After REQUEST_TIMED_OUT the deletion goes on.
+        NONE: this broker has deleted its replicas and the topic's nodes, so the name is free.
+        After REQUEST_TIMED_OUT the deletion continues.
         """
         if self._topics is None:
             return dict.fromkeys(names, ErrorCode.NOT_CONTROLLER)
@@ -229,10 +232,10 @@ class Controller:
     async def create_partitions(
         self, topics: Sequence[NewPartitions], *, timeout_ms: int, validate_only: bool
     ) -> Mapping[str, ApiError | None]:
-        """Add partitions to topics; None or an error by name.
+        """Add partitions to topics. Returns None or an error by topic name.
 
-        None comes when clients of this broker can produce to the new partitions at once. After
-        REQUEST_TIMED_OUT they come all the same. No name may come twice.
+        None: clients of this broker can produce to the new partitions now. After
+        REQUEST_TIMED_OUT they are still created. Names must be unique.
         """
         if self._partitions is None:
             return {topic.name: not_controller() for topic in topics}
@@ -243,10 +246,11 @@ class Controller:
     async def elect_leaders(
         self, partitions: Sequence[TopicPartition] | None, *, unclean: bool, timeout_ms: int
     ) -> Mapping[TopicPartition, ApiError | None]:
-        """Let the preferred replicas lead, or, `unclean`, any where there is no leader.
+        """Elect the preferred replica of each partition, or, if `unclean`, any live replica of a
+        partition without a leader. `partitions` is None for all.
 
-        Of these partitions, or all. None, which comes when this broker tells clients the new
-        leader, or an error by partition. ApiError when this broker is not the controller.
+        Returns None or an error by partition, when this broker's metadata has the new leaders.
+        ApiError when this broker is not the controller.
         """
         active = self._active()
         assert self._partitions is not None
@@ -256,27 +260,31 @@ class Controller:
     def reassign(
         self, targets: Sequence[tuple[TopicPartition, Sequence[int] | None]]
     ) -> Sequence[ApiError | None]:
-        """Give partitions other replicas, or, for None, back those before a reassignment.
+        """Reassign partitions to other replicas; a target of None cancels a reassignment.
 
-        None or an error for each. ApiError when this broker is not the controller.
+        Returns None or an error for each. ApiError when this broker is not the controller.
         """
         cluster = self._active().cluster
         results: list[ApiError | None] = []
-        for where, target in targets:
+        for tp, target in targets:
             try:
-                reassign(cluster, where, target)
+                reassign(cluster, tp, target)
             except ApiError as error:
-                results.append(error.with_traceback(None))  # else a cycle for each, by its frame
+                results.append(
+                    error.with_traceback(None)
+                )  # its frames would make a reference cycle
             else:
                 results.append(None)
         return results
 
-    def reassignments(self, partitions: Sequence[TopicPartition] | None) -> Sequence[UnderWay]:
-        """Those of these partitions, or of all, that are being given other replicas.
+    def reassignments(
+        self, partitions: Sequence[TopicPartition] | None
+    ) -> Sequence[OngoingReassignment]:
+        """The ongoing reassignments of these partitions, or of all.
 
         ApiError when this broker is not the controller.
         """
-        return list(under_way(self._active().cluster, partitions))
+        return list(ongoing_reassignments(self._active().cluster, partitions))
 
     def _active(self) -> ActiveController:
         if self._active_controller is None:
@@ -284,7 +292,7 @@ class Controller:
         return self._active_controller
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
-        """The first id of a fresh block and how many follow on each other; ApiError."""
+        """The first id of a new block, and the block's size. ApiError."""
         if self._active_controller is None:
             raise not_controller()
         block = await next_block(self._coordination, self._settings.broker_id)

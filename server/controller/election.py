@@ -1,10 +1,10 @@
-"""Who leads a partition. Pure functions of what is known about its replicas.
+"""Leader election: pure functions of the state of a partition's replicas.
 
-The rules are Apache Kafka 3.9's, with one simplification for elections that come by themselves.
-Kafka's controller sees a broker go and come and handles both; Kavka's decides once, on who was
-away. A broker that registered after the partition's state was written has been away since, and so
-has one that the controller knew in another session: it holds what was acknowledged, but others may
-have gone on without it, so it leaves the ISR unless the whole ISR was away.
+The rules are Apache Kafka 3.9's, with one simplification for elections that no client requests.
+Kafka's controller handles a broker's failure and its restart as two events; Kavka's decides once,
+by which brokers were away. A broker was away if it registered after the partition's state was
+written, or if the controller knew it in another session. It has all acknowledged records of that
+time, but other replicas may have newer ones, so it leaves the ISR unless the whole ISR was away.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.paths import PartitionState
 
 RECOVERING: Final = 1
-"""Leader recovery state of a leader that may lack what was acknowledged (KIP-704)."""
+"""Leader recovery state of a leader that may lack acknowledged records (KIP-704)."""
 
 
 def first_state(live: Sequence[int], controller_epoch: int) -> PartitionState | None:
-    """State of a partition that was never led; None while none of its replicas lives."""
+    """The first state of a partition; None if none of its replicas is live."""
     if not live:
         return None
     return PartitionState(live[0], 0, tuple(live), controller_epoch)
@@ -34,10 +34,10 @@ def next_state(
     away_since: Collection[int],
     controller_epoch: int,
 ) -> PartitionState | None:
-    """The state that should follow `state`, or None when it may stay.
+    """The state that should replace `state`, or None if no change is needed.
 
-    `live`: replicas that can serve, preferred first. `away_since`: those of them that restarted
-    since they came into the ISR. Every change raises the leader epoch, also to the same leader.
+    `live`: online replicas, preferred first. `away_since`: those of them that restarted since they
+    joined the ISR. Every change increments the leader epoch, even if the leader stays the same.
     """
     candidates = [broker_id for broker_id in state.isr if broker_id in live]
     stayed = [broker_id for broker_id in candidates if broker_id not in away_since]
@@ -63,9 +63,10 @@ def preferred_state(
     live: Collection[int],
     controller_epoch: int,
 ) -> PartitionState:
-    """The state in which the first of `replicas` leads. ApiError when it does, or can't.
+    """The state with the preferred replica, the first of `replicas`, as leader. ApiError if it is
+    the leader already or is not eligible.
 
-    `live`: replicas that can serve.
+    `live`: online replicas.
     """
     leader = replicas[0]
     if state is not None and state.leader == leader:
@@ -81,10 +82,10 @@ def preferred_state(
 def unclean_state(
     state: PartitionState | None, *, live: Sequence[int], controller_epoch: int
 ) -> PartitionState:
-    """The state in which a live replica leads, if it must be one that is not in sync.
+    """The state with a live replica as leader, if need be one outside the ISR (unclean).
 
-    `live`: replicas that can serve, preferred first. What only others have is lost then. ApiError
-    when there is a leader, or none can be.
+    `live`: online replicas, preferred first. Records that only other replicas have are lost.
+    ApiError if there is a leader already, or no live replica.
     """
     if state is not None and state.leader != NO_LEADER:
         raise _not_needed()

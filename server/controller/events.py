@@ -1,4 +1,4 @@
-"""What the controller's machine is told, and what it asks for in return."""
+"""The events that the controller's state machine handles, and the commands that it returns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.paths import PartitionState
 
 CHUNK_PARTITIONS: Final = 128
-"""Partitions in one event or one request: what keeps a turn of the loop under 5 ms."""
+"""Partitions in one event or request; this keeps an iteration of the event loop under 5 ms."""
 
 
 Request: TypeAlias = LeaderAndIsr | UpdateMetadata | StopReplica
@@ -36,7 +36,7 @@ class StoredState(NamedTuple):
 class FoundPartition(NamedTuple):
     """A partition as it is in the coordination tree."""
 
-    where: TopicPartition
+    tp: TopicPartition
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
     removing: tuple[int, ...]
@@ -50,7 +50,7 @@ class BrokersChanged(NamedTuple):
 
 
 class TopicsFound(NamedTuple):
-    """Topics that were not known, with their ids; their partitions follow."""
+    """New topics, with their ids; a `PartitionsFound` follows."""
 
     topics: Mapping[str, uuid.UUID]
 
@@ -61,8 +61,8 @@ class PartitionsFound(NamedTuple):
     partitions: tuple[FoundPartition, ...]
 
 
-class TopicsGone(NamedTuple):
-    """The nodes of these topics are removed."""
+class TopicsRemoved(NamedTuple):
+    """The nodes of these topics were removed."""
 
     names: tuple[str, ...]
 
@@ -73,61 +73,61 @@ class TopicsMarked(NamedTuple):
     names: tuple[str, ...]
 
 
-class Examine(NamedTuple):
-    """Look again at partitions after a change of brokers. At most a chunk."""
+class ReevaluatePartitions(NamedTuple):
+    """Decide on partitions again after brokers have changed. At most a chunk."""
 
     partitions: tuple[TopicPartition, ...]
-    fresh: tuple[int, ...]
-    """Brokers that came; they know nothing yet and are told in any case."""
-    gone: tuple[int, ...]
+    started: tuple[int, ...]
+    """Brokers that have registered; they have no state yet, so all of it is sent to them."""
+    dead: tuple[int, ...]
     bounced: tuple[int, ...] = ()
-    """Those of the fresh ones that were there before, in another session."""
+    """Those of `started` that were registered before, in another session."""
 
 
-class DirectoriesFailed(NamedTuple):
-    """Log directories of these brokers have failed; which partitions were there, they know."""
+class LogDirsFailed(NamedTuple):
+    """Log directories of these brokers failed; the brokers know which partitions are affected."""
 
     brokers: tuple[int, ...]
 
 
-class AskAgain(NamedTuple):
-    """Have brokers say of these partitions whether they still have them. At most a chunk."""
+class ResendLeaderAndIsr(NamedTuple):
+    """Ask brokers whether these partitions' replicas are still online. At most a chunk."""
 
     partitions: tuple[TopicPartition, ...]
     brokers: tuple[int, ...]
 
 
 class DeleteReplicas(NamedTuple):
-    """Delete what brokers have of these partitions of topics to be deleted. At most a chunk."""
+    """Delete the replicas of these partitions, of topics to be deleted. At most a chunk."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 class Elect(NamedTuple):
-    """Someone asks for leaders of these partitions, also unclean ones. At most a chunk."""
+    """An ElectLeaders request for these partitions, perhaps unclean. At most a chunk."""
 
     partitions: tuple[TopicPartition, ...]
     unclean: bool
 
 
 class StatesWritten(NamedTuple):
-    """The answer to a `WriteStates`: what is in the tree now."""
+    """The result of `WriteStates`: what is in the tree now."""
 
     stored: Mapping[TopicPartition, StoredState]
 
 
-class LeaderAndIsrAnswered(NamedTuple):
+class LeaderAndIsrResponseReceived(NamedTuple):
     broker_id: int
     response: LeaderAndIsrResponse
 
 
-class UpdateMetadataAnswered(NamedTuple):
+class UpdateMetadataResponseReceived(NamedTuple):
     broker_id: int
     request: UpdateMetadata
     error_code: ErrorCode
 
 
-class StopReplicaAnswered(NamedTuple):
+class StopReplicaResponseReceived(NamedTuple):
     broker_id: int
     request: StopReplica
     response: StopReplicaResponse
@@ -137,69 +137,71 @@ Event: TypeAlias = (
     BrokersChanged
     | TopicsFound
     | PartitionsFound
-    | TopicsGone
+    | TopicsRemoved
     | TopicsMarked
-    | Examine
-    | DirectoriesFailed
-    | AskAgain
+    | ReevaluatePartitions
+    | LogDirsFailed
+    | ResendLeaderAndIsr
     | DeleteReplicas
     | Elect
     | StatesWritten
-    | LeaderAndIsrAnswered
-    | UpdateMetadataAnswered
-    | StopReplicaAnswered
+    | LeaderAndIsrResponseReceived
+    | UpdateMetadataResponseReceived
+    | StopReplicaResponseReceived
 )
 
 
 class StateWrite(NamedTuple):
     """A state to write; `version` is the one to replace, `NOT_STORED` for the first."""
 
-    where: TopicPartition
+    tp: TopicPartition
     state: PartitionState
     version: int
 
 
 class WriteStates(NamedTuple):
-    """Write these, each only if its version still is the expected one."""
+    """Write these, each only if its node still has the expected version."""
 
     writes: tuple[StateWrite, ...]
 
 
 class Send(NamedTuple):
-    """Send a request to a broker, after those sent to it before."""
+    """Send a request to a broker, after the earlier ones."""
 
     broker_id: int
     request: Request
 
 
-class Post(NamedTuple):
-    """Handle an event after those that wait already."""
+class Enqueue(NamedTuple):
+    """Put an event at the end of the queue."""
 
     event: Event
 
 
 class RemoveTopic(NamedTuple):
-    """Remove a topic's nodes: no broker has anything of it any more."""
+    """Remove a topic's nodes, as all its replicas are deleted."""
 
     name: str
 
 
-class ForgetMarks(NamedTuple):
+class DeleteMarks(NamedTuple):
     """Remove the deletion marks of topics that do not exist."""
 
     names: tuple[str, ...]
 
 
-class Elected(NamedTuple):
-    """What comes of an `Elect`: the leader that is going to be, or why there will be none."""
+class ElectionResults(NamedTuple):
+    """The results of an `Elect`: by partition, the new leader or an error."""
 
     results: Mapping[TopicPartition, int | ApiError]
 
 
-class Report(NamedTuple):
-    """Something that an operator should see."""
+class Warn(NamedTuple):
+    """Log a warning."""
 
     text: str
 
 
-Command: TypeAlias = WriteStates | Send | Post | RemoveTopic | ForgetMarks | Elected | Report
+Command: TypeAlias = (
+    WriteStates | Send | Enqueue | RemoveTopic | DeleteMarks | ElectionResults | Warn
+)

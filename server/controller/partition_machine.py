@@ -1,8 +1,9 @@
-"""The controller's machine: an event in, commands out. Decides who leads and who is told what.
+"""The controller's state machine: events in, commands out. Decides leaders, and which brokers get
+which requests.
 
-Pure. It asks for a partition's state to be written before any broker hears of it, and takes the
-state for true only when the answer says that it was written. Who waits for a topic, what a broker
-does with a request and how the tree is reached are the runner's business.
+Pure. It has a partition's new state written to the tree first, and sends it to brokers only after
+the write has succeeded. Waiting requests, the brokers' channels and access to the tree belong to
+`ActiveController`.
 """
 
 from __future__ import annotations
@@ -21,36 +22,36 @@ from kavka.server.controller.election import (
 )
 from kavka.server.controller.events import (
     CHUNK_PARTITIONS,
-    AskAgain,
     BrokersChanged,
     Command,
+    DeleteMarks,
     DeleteReplicas,
-    DirectoriesFailed,
     Elect,
-    Elected,
+    ElectionResults,
+    Enqueue,
     Event,
-    Examine,
-    ForgetMarks,
-    LeaderAndIsrAnswered,
+    LeaderAndIsrResponseReceived,
+    LogDirsFailed,
     PartitionsFound,
-    Post,
+    ReevaluatePartitions,
     RemoveTopic,
-    Report,
+    ResendLeaderAndIsr,
     Send,
     StatesWritten,
     StateWrite,
-    StopReplicaAnswered,
+    StopReplicaResponseReceived,
     StoredState,
     TopicsFound,
-    TopicsGone,
     TopicsMarked,
-    UpdateMetadataAnswered,
+    TopicsRemoved,
+    UpdateMetadataResponseReceived,
+    Warn,
     WriteStates,
 )
 from kavka.server.controller.state import ClusterState, Partition, Topic
 from kavka.wire.errors import ApiError, ErrorCode
 
-STORY_EVENTS_MAX: Final = 50
+HISTORY_EVENTS_MAX: Final = 50
 
 
 def chunks(
@@ -62,18 +63,18 @@ def chunks(
 
 
 class PartitionMachine:
-    """Controls the partitions of all topics, in one controller epoch."""
+    """The state of all partitions, in one controller epoch."""
 
     def __init__(self, controller_id: int, epoch: int, *, listener: str) -> None:
         self.cluster = ClusterState(controller_id, epoch)
-        self.story: deque[str] = deque(maxlen=STORY_EVENTS_MAX)
-        """The last events in short, for the report of an error."""
+        self.history: deque[str] = deque(maxlen=HISTORY_EVENTS_MAX)
+        """Summaries of the last events, for the log of an error."""
         self._listener = listener
         """Name of the listener between brokers."""
 
     def handle(self, event: Event) -> list[Command]:
-        """What has to be done because of `event`, in this order."""
-        self.story.append(_brief(event))
+        """The commands that `event` leads to, in order."""
+        self.history.append(_summary(event))
         return list(self._handle(event))
 
     def _handle(self, event: Event) -> Iterator[Command]:
@@ -84,92 +85,92 @@ class PartitionMachine:
                 return self._topics_found(event)
             case PartitionsFound():
                 return self._partitions_found(event)
-            case TopicsGone():
-                return self._topics_gone(event)
+            case TopicsRemoved():
+                return self._topics_removed(event)
             case TopicsMarked():
                 return self._topics_marked(event)
-            case Examine():
-                return self._examine(event)
-            case DirectoriesFailed():
-                return self._directories_failed(event)
-            case AskAgain():
-                return self._ask_again(event)
+            case ReevaluatePartitions():
+                return self._reevaluate(event)
+            case LogDirsFailed():
+                return self._log_dirs_failed(event)
+            case ResendLeaderAndIsr():
+                return self._resend_leader_and_isr(event)
             case DeleteReplicas():
                 return self._delete_replicas(event.partitions, list(self.cluster.brokers))
             case Elect():
                 return self._elect(event)
             case StatesWritten():
                 return self._states_written(event)
-            case LeaderAndIsrAnswered():
-                return self._leader_and_isr_answered(event)
-            case UpdateMetadataAnswered():
-                return self._update_metadata_answered(event)
-            case StopReplicaAnswered():
-                return self._stop_replica_answered(event)
+            case LeaderAndIsrResponseReceived():
+                return self._leader_and_isr_response(event)
+            case UpdateMetadataResponseReceived():
+                return self._update_metadata_response(event)
+            case StopReplicaResponseReceived():
+                return self._stop_replica_response(event)
 
     # Brokers
 
     def _brokers_changed(self, event: BrokersChanged) -> Iterator[Command]:
         before, now = self.cluster.brokers, dict(sorted(event.brokers.items()))
         self.cluster.brokers = now
-        fresh = tuple(
+        started = tuple(
             broker_id
             for broker_id, broker in now.items()
             if broker_id not in before or before[broker_id].epoch != broker.epoch
         )
-        gone = tuple(broker_id for broker_id in before if broker_id not in now)
-        bounced = tuple(broker_id for broker_id in fresh if broker_id in before)
+        dead = tuple(broker_id for broker_id in before if broker_id not in now)
+        bounced = tuple(broker_id for broker_id in started if broker_id in before)
         for broker_id in now:
             yield self._send_metadata(broker_id, ())
-        if fresh or gone:
+        if started or dead:
             for chunk in chunks(list(self.cluster.all_partitions())):
-                yield Post(Examine(chunk, fresh, gone, bounced))
+                yield Enqueue(ReevaluatePartitions(chunk, started, dead, bounced))
 
-    def _examine(self, event: Examine) -> Iterator[Command]:
+    def _reevaluate(self, event: ReevaluatePartitions) -> Iterator[Command]:
         live = self.cluster.brokers
-        fresh = [broker_id for broker_id in event.fresh if broker_id in live]
+        started = [broker_id for broker_id in event.started if broker_id in live]
         writes: list[StateWrite] = []
         same: list[TopicPartition] = []
         touched: list[TopicPartition] = []
         deleting: list[TopicPartition] = []
-        for where in event.partitions:
-            topic, partition = self._find(where)
+        for tp in event.partitions:
+            topic, partition = self._find(tp)
             if topic is None or partition is None:
                 continue
-            partition.offline = _without(partition.offline, event.fresh)
-            partition.deleted = _without(partition.deleted, event.fresh)
-            _note_away(partition, (*event.gone, *event.bounced))
+            partition.offline = _without(partition.offline, event.started)
+            partition.deleted = _without(partition.deleted, event.started)
+            _mark_away(partition, (*event.dead, *event.bounced))
             if topic.deleting:
-                deleting.append(where)
+                deleting.append(tp)
                 if not partition.is_deleted and not topic.removing:
-                    topic.undeleted[where.partition] = None
-            elif write := self._decide(where, partition):
+                    topic.undeleted[tp.partition] = None
+            elif write := self._decide(tp, partition):
                 writes.append(write)
             elif partition.state is not None:
-                same.append(where)
-                if not {*event.fresh, *event.gone}.isdisjoint(partition.replicas):
-                    touched.append(where)
+                same.append(tp)
+                if not {*event.started, *event.dead}.isdisjoint(partition.replicas):
+                    touched.append(tp)
         yield from _write(writes)
-        yield from self._tell(same, fresh)
-        if touched:  # what clients are told of offline replicas has changed
+        yield from self._send_requests(same, started)
+        if touched:  # the offline replicas in the metadata have changed
             for broker_id in live:
-                if broker_id not in fresh:
+                if broker_id not in started:
                     yield self._send_metadata(broker_id, touched)
-        yield from self._delete_replicas(deleting, fresh)
+        yield from self._delete_replicas(deleting, started)
 
-    def _directories_failed(self, event: DirectoriesFailed) -> Iterator[Command]:
+    def _log_dirs_failed(self, event: LogDirsFailed) -> Iterator[Command]:
         for chunk in chunks(list(self.cluster.all_partitions())):
-            yield Post(AskAgain(chunk, event.brokers))
+            yield Enqueue(ResendLeaderAndIsr(chunk, event.brokers))
 
-    def _ask_again(self, event: AskAgain) -> Iterator[Command]:
-        """LeaderAndIsr as they know it already, for the error codes in the answer."""
+    def _resend_leader_and_isr(self, event: ResendLeaderAndIsr) -> Iterator[Command]:
+        """Send LeaderAndIsr unchanged, for the error codes in the response."""
         for broker_id in event.brokers:
-            replicas = [where for where in event.partitions if self._may_have(broker_id, where)]
+            replicas = [tp for tp in event.partitions if self._may_have(broker_id, tp)]
             if broker_id in self.cluster.brokers and replicas:
                 yield self._send_leader_and_isr(broker_id, replicas)
 
-    def _may_have(self, broker_id: int, where: TopicPartition) -> bool:
-        topic, partition = self._find(where)
+    def _may_have(self, broker_id: int, tp: TopicPartition) -> bool:
+        topic, partition = self._find(tp)
         return (
             topic is not None
             and partition is not None
@@ -186,7 +187,7 @@ class PartitionMachine:
             self.cluster.topics.setdefault(name, Topic(name, topic_id))
         return iter(())
 
-    def _topics_gone(self, event: TopicsGone) -> Iterator[Command]:
+    def _topics_removed(self, event: TopicsRemoved) -> Iterator[Command]:
         for name in event.names:
             self.cluster.topics.pop(name, None)
         return iter(())
@@ -195,43 +196,43 @@ class PartitionMachine:
         writes: list[StateWrite] = []
         known: list[TopicPartition] = []
         for found in event.partitions:
-            topic, partition = self._find(found.where)
+            topic, partition = self._find(found.tp)
             if topic is None or (partition is None and topic.deleting):
                 continue
             if partition is None:
-                partition = topic.partitions[found.where.partition] = Partition(found.replicas)
+                partition = topic.partitions[found.tp.partition] = Partition(found.replicas)
             partition.replicas = found.replicas
             partition.adding, partition.removing = found.adding, found.removing
             if found.stored is not None:
-                _take(partition, found.stored)
+                _set_state(partition, found.stored)
             if topic.deleting:
                 continue
-            if write := self._decide(found.where, partition):
+            if write := self._decide(found.tp, partition):
                 writes.append(write)
             elif partition.state is not None:
-                known.append(found.where)
+                known.append(found.tp)
             else:
-                yield Report(f"{found.where}: none of its replicas {found.replicas} is alive")
+                yield Warn(f"{found.tp}: none of its replicas {found.replicas} is alive")
         yield from _write(writes)
-        yield from self._tell(known, list(self.cluster.brokers))
+        yield from self._send_requests(known, list(self.cluster.brokers))
 
     def _states_written(self, event: StatesWritten) -> Iterator[Command]:
         new: dict[TopicPartition, None] = {}
         written: list[TopicPartition] = []
-        for where, stored in event.stored.items():
-            topic, partition = self._find(where)
+        for tp, stored in event.stored.items():
+            topic, partition = self._find(tp)
             if topic is None or partition is None:
                 continue
             if partition.state is None:
-                new[where] = None
-            _take(partition, stored)
-            if stored.state == partition.decided:
-                partition.away, partition.decided = (), None
+                new[tp] = None
+            _set_state(partition, stored)
+            if stored.state == partition.decided_state:
+                partition.away, partition.decided_state = (), None
             if not topic.deleting:
-                written.append(where)
-        return self._tell(written, list(self.cluster.brokers), new=new)
+                written.append(tp)
+        return self._send_requests(written, list(self.cluster.brokers), new=new)
 
-    def _decide(self, where: TopicPartition, partition: Partition) -> StateWrite | None:
+    def _decide(self, tp: TopicPartition, partition: Partition) -> StateWrite | None:
         live, epoch = self.cluster.live_replicas(partition), self.cluster.epoch
         if partition.state is None:
             state = first_state(live, epoch)
@@ -243,34 +244,34 @@ class PartitionMachine:
                 if brokers[replica].epoch > partition.mzxid or replica in partition.away
             ]
             state = next_state(partition.state, live=live, away_since=away, controller_epoch=epoch)
-            partition.decided = state
+            partition.decided_state = state
             if state is None:
                 partition.away = ()
-        return None if state is None else StateWrite(where, state, partition.version)
+        return None if state is None else StateWrite(tp, state, partition.version)
 
-    # Elections that somebody asks for
+    # Elections on request
 
     def _elect(self, event: Elect) -> Iterator[Command]:
         writes: dict[TopicPartition, StateWrite] = {}
         results: dict[TopicPartition, int | ApiError] = {}
-        for where in event.partitions:
+        for tp in event.partitions:
             try:
-                write = self._elected(where, unclean=event.unclean)
+                write = self._election_write(tp, unclean=event.unclean)
             except ApiError as error:
-                results[where] = error.with_traceback(None)  # else a cycle, by its frame
+                results[tp] = error.with_traceback(None)  # its frames would make a reference cycle
             else:
-                writes[where] = write
-                results[where] = write.state.leader
+                writes[tp] = write
+                results[tp] = write.state.leader
         yield from _write(list(writes.values()))
-        yield Elected(results)
+        yield ElectionResults(results)
 
-    def _elected(self, where: TopicPartition, *, unclean: bool) -> StateWrite:
-        topic, partition = self._find(where)
+    def _election_write(self, tp: TopicPartition, *, unclean: bool) -> StateWrite:
+        topic, partition = self._find(tp)
         if topic is None:
-            message = f"No such topic as {where.topic}"
+            message = f"No such topic as {tp.topic}"
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
         if partition is None:
-            message = f"No such partition as {where}"
+            message = f"No such partition as {tp}"
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
         if topic.deleting:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
@@ -282,36 +283,36 @@ class PartitionMachine:
             state = preferred_state(
                 partition.state, replicas=partition.replicas, live=live, controller_epoch=epoch
             )
-        return StateWrite(where, state, partition.version)
+        return StateWrite(tp, state, partition.version)
 
-    # Answers
+    # Responses
 
-    def _leader_and_isr_answered(self, event: LeaderAndIsrAnswered) -> Iterator[Command]:
+    def _leader_and_isr_response(self, event: LeaderAndIsrResponseReceived) -> Iterator[Command]:
         broker_id, response = event.broker_id, event.response
         if response.error_code != ErrorCode.NONE:
-            yield Report(f"broker {broker_id} refused LeaderAndIsr: {response.error_code.name}")
+            yield Warn(f"broker {broker_id} rejected LeaderAndIsr: {response.error_code.name}")
         writes: list[StateWrite] = []
         refused: dict[ErrorCode, list[TopicPartition]] = {}
-        for where, code in response.partition_errors.items():
+        for tp, code in response.partition_errors.items():
             if code == ErrorCode.NONE:
                 continue
-            refused.setdefault(code, []).append(where)
-            topic, partition = self._find(where)
+            refused.setdefault(code, []).append(tp)
+            topic, partition = self._find(tp)
             if code != ErrorCode.KAFKA_STORAGE_ERROR or topic is None or partition is None:
                 continue
             partition.offline = (*_without(partition.offline, (broker_id,)), broker_id)
-            if not topic.deleting and (write := self._decide(where, partition)):
+            if not topic.deleting and (write := self._decide(tp, partition)):
                 writes.append(write)
         for code, those in refused.items():
             others = f" and {len(those) - 1} more" if len(those) > 1 else ""
-            told = f"{those[0]}{others}: broker {broker_id} answered LeaderAndIsr with {code.name}"
-            yield Report(told)
+            text = f"{those[0]}{others}: broker {broker_id} answered LeaderAndIsr with {code.name}"
+            yield Warn(text)
         yield from _write(writes)
 
-    def _update_metadata_answered(self, event: UpdateMetadataAnswered) -> Iterator[Command]:
+    def _update_metadata_response(self, event: UpdateMetadataResponseReceived) -> Iterator[Command]:
         if event.error_code != ErrorCode.NONE:
             name = event.error_code.name
-            yield Report(f"broker {event.broker_id} refused UpdateMetadata: {name}")
+            yield Warn(f"broker {event.broker_id} rejected UpdateMetadata: {name}")
         elif event.broker_id == self.cluster.controller_id:
             for topic_state in event.request.topic_states:
                 topic = self.cluster.topics.get(topic_state.topic_name)
@@ -326,7 +327,7 @@ class PartitionMachine:
     def _topics_marked(self, event: TopicsMarked) -> Iterator[Command]:
         unknown = tuple(name for name in event.names if name not in self.cluster.topics)
         if unknown:
-            yield ForgetMarks(unknown)
+            yield DeleteMarks(unknown)
         for name in event.names:
             topic = self.cluster.topics.get(name)
             if topic is None or topic.deleting:
@@ -334,33 +335,33 @@ class PartitionMachine:
             topic.deleting = True
             topic.undeleted = dict.fromkeys(topic.partitions)
             for chunk in chunks([TopicPartition(name, index) for index in topic.partitions]):
-                yield Post(DeleteReplicas(chunk))
+                yield Enqueue(DeleteReplicas(chunk))
             yield from self._remove_if_deleted(topic)
 
     def _delete_replicas(
-        self, partitions: Iterable[TopicPartition], tell: Sequence[int]
+        self, partitions: Iterable[TopicPartition], brokers: Sequence[int]
     ) -> Iterator[Command]:
-        """Let brokers forget partitions of topics being deleted, and delete their replicas."""
+        """Remove partitions of topics being deleted from brokers' metadata; stop the replicas."""
         here: list[TopicPartition] = []
         led: list[TopicPartition] = []
-        for where in partitions:
-            _, partition = self._find(where)
+        for tp in partitions:
+            _, partition = self._find(tp)
             if partition is not None:
-                here.append(where)
+                here.append(tp)
                 if partition.state is not None:
-                    led.append(where)
+                    led.append(tp)
         if not here:
             return
-        for broker_id in tell:
+        for broker_id in brokers:
             yield self._send_metadata(broker_id, led)
-        for broker_id in tell:
-            replicas = [where for where in here if self._has_replica(broker_id, where)]
+        for broker_id in brokers:
+            replicas = [tp for tp in here if self._has_replica(broker_id, tp)]
             if replicas:
                 yield Send(
                     broker_id, request_builders.stop_replica(self.cluster, broker_id, replicas)
                 )
 
-    def _stop_replica_answered(self, event: StopReplicaAnswered) -> Iterator[Command]:
+    def _stop_replica_response(self, event: StopReplicaResponseReceived) -> Iterator[Command]:
         broker_id, response = event.broker_id, event.response
         for topic_state in event.request.topic_states:
             name = topic_state.topic_name
@@ -368,15 +369,15 @@ class PartitionMachine:
             if topic is None:
                 continue
             for state in topic_state.partition_states:
-                where = TopicPartition(name, state.partition_index)
-                code = response.partition_errors.get(where, response.error_code)
+                tp = TopicPartition(name, state.partition_index)
+                code = response.partition_errors.get(tp, response.error_code)
                 partition = topic.partitions[state.partition_index]
                 if code == ErrorCode.NONE:
                     partition.deleted = (*_without(partition.deleted, (broker_id,)), broker_id)
                     if partition.is_deleted:
                         topic.undeleted.pop(state.partition_index, None)
                 else:
-                    yield Report(f"{where}: broker {broker_id} can't delete it: {code.name}")
+                    yield Warn(f"{tp}: broker {broker_id} can't delete it: {code.name}")
             yield from self._remove_if_deleted(topic)
 
     def _remove_if_deleted(self, topic: Topic) -> Iterator[Command]:
@@ -384,9 +385,9 @@ class PartitionMachine:
             topic.removing = True
             yield RemoveTopic(topic.name)
 
-    # Telling
+    # Sending
 
-    def _tell(
+    def _send_requests(
         self,
         partitions: Sequence[TopicPartition],
         brokers: Sequence[int],
@@ -397,7 +398,7 @@ class PartitionMachine:
         if not partitions:
             return
         for broker_id in brokers:
-            replicas = [where for where in partitions if self._may_have(broker_id, where)]
+            replicas = [tp for tp in partitions if self._may_have(broker_id, tp)]
             if replicas:
                 yield self._send_leader_and_isr(broker_id, replicas, new)
         for broker_id in brokers:
@@ -419,28 +420,28 @@ class PartitionMachine:
             broker_id, request_builders.update_metadata(self.cluster, broker_id, partitions)
         )
 
-    def _has_replica(self, broker_id: int, where: TopicPartition) -> bool:
-        partition = self.cluster.partition(where)
+    def _has_replica(self, broker_id: int, tp: TopicPartition) -> bool:
+        partition = self.cluster.partition(tp)
         return partition is not None and broker_id in partition.replicas
 
-    def _find(self, where: TopicPartition) -> tuple[Topic | None, Partition | None]:
-        topic = self.cluster.topics.get(where.topic)
-        return topic, None if topic is None else topic.partitions.get(where.partition)
+    def _find(self, tp: TopicPartition) -> tuple[Topic | None, Partition | None]:
+        topic = self.cluster.topics.get(tp.topic)
+        return topic, None if topic is None else topic.partitions.get(tp.partition)
 
 
-def _brief(event: Event) -> str:
-    """An event in short: events are big, and each is put down."""
+def _summary(event: Event) -> str:
+    """A short text for an event, for the history: whole events are big."""
     first = event[0]
     if isinstance(first, tuple | dict):
         return f"{type(event).__name__}: {len(first)}, {next(iter(first), None)!s:.80}"
     return f"{type(event).__name__}: {first!s:.80}"
 
 
-def _take(partition: Partition, stored: StoredState) -> None:
+def _set_state(partition: Partition, stored: StoredState) -> None:
     partition.state, partition.version, partition.mzxid = stored
 
 
-def _note_away(partition: Partition, brokers: Collection[int]) -> None:
+def _mark_away(partition: Partition, brokers: Collection[int]) -> None:
     if partition.state is not None:
         isr = partition.state.isr
         new = tuple(one for one in brokers if one in isr and one not in partition.away)

@@ -1,4 +1,4 @@
-"""Requests about partitions of topics that are there, while this broker is the controller."""
+"""CreatePartitions and ElectLeaders, while this broker is the controller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.active_controller import ActiveController
 from kavka.server.controller.partition_machine import chunks
 from kavka.server.controller.partition_validation import NewPartitions, plan_partitions
-from kavka.server.controller.request_outcomes import TOPICS_A_SLICE, Outcomes
+from kavka.server.controller.request_outcomes import TOPICS_A_SLICE, RequestOutcomes
 from kavka.server.controller.topic_validation import PARTITIONS_PER_REQUEST_MAX, too_many_partitions
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import BadVersion, NoNode
@@ -19,7 +19,7 @@ from kavka.zktree.paths import TopicAssignment
 
 
 class PartitionRequests:
-    """Handles requests: writes to the tree, and waits for the active controller to act on it."""
+    """Handles requests: writes to the tree, and waits until the active controller has acted."""
 
     def __init__(self, controller: ActiveController, *, tasks: Tasks, random: Random) -> None:
         self._controller = controller
@@ -35,7 +35,7 @@ class PartitionRequests:
         results: dict[str, ApiError | None] = {}
         added = 0
         planned: list[tuple[NewPartitions, TopicAssignment, int]] = []
-        with Outcomes(self._controller.ready, self._tasks) as made:
+        with RequestOutcomes(self._controller.ready, self._tasks) as made:
             for number, topic in enumerate(topics):
                 if number % TOPICS_A_SLICE == TOPICS_A_SLICE - 1:
                     await self._tasks.sleep(0)
@@ -50,19 +50,19 @@ class PartitionRequests:
                 added += len(after.replicas) - len(before.replicas)
                 results[topic.name] = None
                 planned.append((topic, after, version))
-            # Begun when all have been read: to read what is being written takes a sync of the disk.
+            # Written after all reads: a read of what is being written has to wait for its fsync.
             for topic, after, version in [] if validate_only else planned:
                 ready = partial(self._controller.cluster.is_ready, topic.name, topic.count)
                 made.add(topic.name, ready, self._write(topic, after, version))
             return results | await made.wait(timeout_ms)
 
     async def _current(self, name: str) -> tuple[TopicAssignment, int]:
-        """What the topic has, and the version of that."""
+        """The topic's assignment, and the version of its node."""
         known = self._controller.cluster.topics.get(name)
         if known is not None and known.deleting:
             message = "The topic is queued for deletion."
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
-        if known is None:  # as with a name that no node can have
+        if known is None:  # also if no node can have that name
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         try:
             return await self._controller.store.assignment(name)
@@ -76,7 +76,7 @@ class PartitionRequests:
         return replace(before, replicas={**before.replicas, **added})
 
     async def _write(self, topic: NewPartitions, after: TopicAssignment, version: int) -> None:
-        """Write the assignment; planned again where another request was quicker."""
+        """Write the assignment; if another request has changed it, plan again and retry."""
         while True:
             try:
                 await self._controller.store.set_assignment(topic.name, after, version)
@@ -96,12 +96,12 @@ class PartitionRequests:
         results: dict[TopicPartition, ApiError | None] = {}
         leaders: dict[str, dict[TopicPartition, int]] = {}
         for chunk in chunks(list(dict.fromkeys(partitions))):
-            for where, result in self._controller.elect(chunk, unclean=unclean).items():
+            for tp, result in self._controller.elect(chunk, unclean=unclean).items():
                 if isinstance(result, ApiError):
-                    results[where] = result
+                    results[tp] = result
                 else:
-                    results[where] = None
-                    leaders.setdefault(where.topic, {})[where] = result
+                    results[tp] = None
+                    leaders.setdefault(tp.topic, {})[tp] = result
             await self._tasks.sleep(0)
         failed = await self._visible(leaders, timeout_ms)
         for topic, error in failed.items():
@@ -111,8 +111,8 @@ class PartitionRequests:
     async def _visible(
         self, leaders: Mapping[str, Mapping[TopicPartition, int]], timeout_ms: int
     ) -> dict[str, ApiError]:
-        """Wait until this broker tells clients the leaders; the topics that this fails for."""
-        with Outcomes(self._controller.ready, self._tasks) as elected:
+        """Wait until this broker's metadata has these leaders. Returns errors by topic."""
+        with RequestOutcomes(self._controller.ready, self._tasks) as elected:
             for topic, expected in leaders.items():
                 elected.add(topic, partial(self._controller.cluster.is_led_by, expected))
             return await elected.wait(timeout_ms)

@@ -1,7 +1,7 @@
-"""What a client may ask for when it adds partitions to a topic. Pure, as `topic_validation`.
+"""Validation of CreatePartitions. Pure, as `topic_validation`.
 
-The order of the checks is Apache Kafka 4.3's; what only a cluster in ZooKeeper mode can answer
-(a topic that is being deleted or reassigned) is 3.9's.
+The order of the checks is Apache Kafka 4.3's; the errors that only ZooKeeper mode can have
+(a topic that is being deleted or reassigned) are 3.9's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kavka.zktree.paths import TopicAssignment
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """A topic is to have `count` partitions; the replicas of the new ones, or None to choose."""
+    """A topic, its new partition count, and the replicas of the new ones (None: assign them)."""
 
     name: str
     count: int
@@ -32,9 +32,9 @@ def plan_partitions(
     racks: Mapping[int, str | None],
     random: Random,
 ) -> dict[int, tuple[int, ...]]:
-    """The replicas of each partition to add; ApiError where that may not be.
+    """The replicas of each partition to add; ApiError for an invalid request.
 
-    `racks`: the live brokers, each with its rack.
+    `racks`: rack by live broker.
     """
     there = len(current.replicas)
     if any(current.adding.values()) or any(current.removing.values()):

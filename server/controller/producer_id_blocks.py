@@ -1,4 +1,4 @@
-"""Blocks of producer ids, each given out once in the life of the cluster."""
+"""Blocks of producer ids; each is allocated only once in the cluster's lifetime."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PRODUCER_ID_MAX: Final = 2**63 - 1
 
 
 async def next_block(coordination: Coordination, broker_id: int) -> ProducerIdBlock:
-    """Take the next block for a broker. ApiError when all ids have been given out.
+    """Allocate the next block to a broker. ApiError when all ids have been allocated.
 
-    Whoever writes first has the block, so this needs no other protection.
+    The write is conditional on the node's version, so two brokers can't get the same block.
     """
     while True:
         data, stat = await coordination.get(paths.PRODUCER_ID_BLOCK)

@@ -1,7 +1,7 @@
-"""Moving partitions to other brokers (KIP-455): what may be asked, and what is under way. Pure.
+"""Partition reassignment (KIP-455): checks of requests, and the ongoing ones. Pure.
 
-A lone broker has nowhere to move a partition to, so all that it can be asked for is what is
-already so. The order of the checks is Apache Kafka 4.3's.
+A lone broker has nowhere to move a partition to, so the only request that succeeds is one that
+changes nothing. The order of the checks is Apache Kafka 4.3's.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from kavka.server.controller.topic_validation import check_replicas
 from kavka.wire.errors import ApiError, ErrorCode
 
 
-class UnderWay(NamedTuple):
-    """A partition that is being moved."""
+class OngoingReassignment(NamedTuple):
+    """A partition that is being reassigned."""
 
-    where: TopicPartition
+    tp: TopicPartition
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
     removing: tuple[int, ...]
 
 
-def reassign(cluster: ClusterState, where: TopicPartition, target: Sequence[int] | None) -> None:
-    """Let a partition have the replicas `target`, or, for None, those before a reassignment.
+def reassign(cluster: ClusterState, tp: TopicPartition, target: Sequence[int] | None) -> None:
+    """Reassign a partition to the replicas `target`; None cancels a reassignment.
 
-    Returns when nothing needs to be done for that; ApiError for all the rest.
+    Returns if there is nothing to do; ApiError otherwise.
     """
-    partition = _partition(cluster, where)
+    partition = _partition(cluster, tp)
     moving = bool(partition.adding or partition.removing)
     if target is None:
         if not moving:
@@ -42,21 +42,23 @@ def reassign(cluster: ClusterState, where: TopicPartition, target: Sequence[int]
     raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def _partition(cluster: ClusterState, where: TopicPartition) -> Partition:
-    topic = cluster.topics.get(where.topic)
+def _partition(cluster: ClusterState, tp: TopicPartition) -> Partition:
+    topic = cluster.topics.get(tp.topic)
     if topic is None or topic.deleting:
-        message = f"Unable to find a topic named {where.topic}."
+        message = f"Unable to find a topic named {tp.topic}."
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-    partition = topic.partitions.get(where.partition)
+    partition = topic.partitions.get(tp.partition)
     if partition is None:
-        message = f"Unable to find partition {where.topic}:{where.partition}."
+        message = f"Unable to find partition {tp.topic}:{tp.partition}."
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
     return partition
 
 
-def under_way(cluster: ClusterState, asked: Iterable[TopicPartition] | None) -> Iterator[UnderWay]:
-    """The reassignments among the partitions `asked` for, or, for None, all."""
-    for where in cluster.all_partitions() if asked is None else asked:
-        partition = cluster.partition(where)
+def ongoing_reassignments(
+    cluster: ClusterState, asked: Iterable[TopicPartition] | None
+) -> Iterator[OngoingReassignment]:
+    """The ongoing reassignments of the partitions `asked` for; None for all."""
+    for tp in cluster.all_partitions() if asked is None else asked:
+        partition = cluster.partition(tp)
         if partition is not None and (partition.adding or partition.removing):
-            yield UnderWay(where, partition.replicas, partition.adding, partition.removing)
+            yield OngoingReassignment(tp, partition.replicas, partition.adding, partition.removing)

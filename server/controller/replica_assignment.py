@@ -1,4 +1,4 @@
-"""Which brokers get the replicas of new partitions. Apache Kafka's algorithm; pure but for chance.
+"""Assigns the replicas of new partitions to brokers. Apache Kafka's algorithm; pure, but random.
 
 First replicas go round robin from a random start, so leaders are even. The distance from the
 first replica to the others grows with each round, so the partitions that one broker leads have
@@ -15,7 +15,7 @@ from kavka.seams import Random
 
 
 class Existing(NamedTuple):
-    """What a topic that gets more partitions has already, for the round to go on from there."""
+    """The existing partitions of a topic, from which the round robin continues."""
 
     partitions: int
     first_broker: int
@@ -32,7 +32,7 @@ def assign_replicas(
     """Replicas by partition, on the brokers that `racks` names.
 
     `replication_factor` is at least 1 and at most the number of brokers. Racks count only when
-    every broker has one. `partitions` come after those that are there already.
+    every broker has one. `partitions` are added after the existing ones.
     """
     known = {broker_id: rack for broker_id, rack in sorted(racks.items()) if rack is not None}
     by_rack = len(known) == len(racks)
@@ -42,7 +42,7 @@ def assign_replicas(
         start, shift = random.randrange(len(brokers)), random.randrange(len(brokers))
     else:
         begin = existing.partitions
-        start = shift = _place(sorted(racks), existing.first_broker)
+        start = shift = _broker_index(sorted(racks), existing.first_broker)
     assigned: dict[int, tuple[int, ...]] = {}
     for index in range(begin, begin + partitions):
         if index and index % len(brokers) == 0:
@@ -59,13 +59,13 @@ def assign_replicas(
     return assigned
 
 
-def _place(brokers: Sequence[int], first: int) -> int:
-    """Index of a broker; where it has gone, that of the next higher id, or 0."""
+def _broker_index(brokers: Sequence[int], first: int) -> int:
+    """Index of a broker; if it is not registered, that of the next higher id, or 0."""
     return next((place for place, broker_id in enumerate(brokers) if broker_id >= first), 0)
 
 
 def _alternate(racks: Mapping[int, str]) -> list[int]:
-    """Brokers so ordered that neighbours are on different racks where that can be."""
+    """The brokers, ordered so that neighbours are on different racks where possible."""
     waiting: dict[str, list[int]] = {}
     for broker_id, rack in sorted(racks.items(), key=lambda item: (item[1], item[0])):
         waiting.setdefault(rack, []).append(broker_id)

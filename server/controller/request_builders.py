@@ -1,4 +1,4 @@
-"""Builds the requests to brokers out of the controller's state. Pure."""
+"""Builds the requests to brokers from the controller's state. Pure."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def leader_and_isr(
     new: Container[TopicPartition],
     listener: str,
 ) -> LeaderAndIsr:
-    """For partitions that have a state and a replica on the broker.
+    """A LeaderAndIsr for partitions that have a state and a replica on the broker.
 
-    `new` are those whose replicas may be made; `listener` is where followers reach a leader.
+    `new`: partitions whose replicas may be created. `listener`: the inter-broker listener.
     """
     leaders: dict[int, None] = {}
 
@@ -85,7 +85,7 @@ def _live_leaders(
 def update_metadata(
     cluster: ClusterState, broker_id: int, partitions: Iterable[TopicPartition]
 ) -> UpdateMetadata:
-    """For partitions that have a state; those of a topic being deleted are to be forgotten."""
+    """An UpdateMetadata for partitions that have a state; it removes those of deleted topics."""
 
     def partition_state(topic: Topic, index: int) -> UpdateMetadataPartitionState:
         partition = topic.partitions[index]
@@ -129,7 +129,7 @@ def _offline_replicas(cluster: ClusterState, partition: Partition) -> tuple[int,
 def stop_replica(
     cluster: ClusterState, broker_id: int, partitions: Iterable[TopicPartition]
 ) -> StopReplica:
-    """To delete the broker's replicas of topics that are being deleted."""
+    """A StopReplica that deletes the broker's replicas of topics being deleted."""
 
     def partition_state(topic: Topic, index: int) -> StopReplicaPartitionState:
         return StopReplicaPartitionState(index, EPOCH_DURING_DELETE, delete_partition=True)

@@ -1,11 +1,11 @@
-"""What one request wants of topics: it writes to the tree, and waits for the controller to act."""
+"""One request about topics: it writes to the tree, then waits until the controller has acted."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Self
 
 from kavka.seams import Tasks
-from kavka.server.controller.topic_waiters import Condition, Outcome, Waiters
+from kavka.server.controller.topic_waiters import Condition, TopicFuture, TopicWaiters
 from kavka.server.controller.tree_store import ControllerMoved
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import CoordinationError, NodeExists
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 TOPICS_A_SLICE: Final = 20
-"""Topics of a request that are looked at before the loop gets a turn, which then may have to begin
-the writes for them: up to 100 us each."""
+"""Topics of a request that are handled between two yields to the event loop. Each may start a
+write, which costs up to 100 us."""
 
 
 def not_controller() -> ApiError:
-    """The answer of a broker that is not, or no longer, the controller."""
+    """The error of a broker that is not, or no longer, the controller."""
     return ApiError(ErrorCode.NOT_CONTROLLER, "This broker is not the controller.")
 
 
 def never() -> bool:
-    """The condition of what `Waiters.end` alone tells of."""
+    """The condition of a wait that only `TopicWaiters.complete_all` completes."""
     return False
 
 
-class Outcomes:
-    """The topics of one request, by name. Used as a context: who leaves it waits no longer."""
+class RequestOutcomes:
+    """The waits of one request, by topic. A context manager: on exit pending waits time out."""
 
-    def __init__(self, waiters: Waiters, tasks: Tasks) -> None:
+    def __init__(self, waiters: TopicWaiters, tasks: Tasks) -> None:
         self._waiters = waiters
         self._tasks = tasks
         self._writes: dict[str, asyncio.Task[ApiError | None]] = {}
-        self._outcomes: dict[str, Outcome] = {}
+        self._outcomes: dict[str, TopicFuture] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -48,14 +48,14 @@ class Outcomes:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._give_up()
+        self._time_out()
 
     def add(
         self, name: str, condition: Condition, write: Coroutine[object, object, None] | None = None
     ) -> None:
-        """Wait for `condition` to hold of a topic, once something is written for it.
+        """Run `write` in a task, if given, and wait until `condition` holds for the topic.
 
-        The writes of one request share a sync of the disk.
+        The writes of one request share an fsync.
         """
         self._outcomes[name] = self._waiters.add(name, condition)
         if write is not None:
@@ -63,29 +63,29 @@ class Outcomes:
             self._writes[name] = task
 
     async def wait(self, timeout_ms: int) -> dict[str, ApiError]:
-        """Wait for all; the errors of those for which it did not come true."""
+        """Wait for all topics. Returns the errors, by topic."""
         failed: dict[str, ApiError] = {}
-        timer = self._tasks.call_later(timeout_ms / 1000, self._give_up)
+        timer = self._tasks.call_later(timeout_ms / 1000, self._time_out)
         try:
             for name, write in self._writes.items():
                 if error := await write:
                     failed[name] = error
-                    self._waiters.give_up(name, self._outcomes[name])
+                    self._waiters.time_out(name, self._outcomes[name])
             for name, outcome in self._outcomes.items():
                 if name not in failed and (error := await outcome):
                     failed[name] = error
-        finally:  # also when the client has gone and the request is cancelled
+        finally:  # also if the client disconnects and the request is cancelled
             timer.cancel()
         return failed
 
-    def _give_up(self) -> None:
+    def _time_out(self) -> None:
         for name, outcome in self._outcomes.items():
-            if not outcome.done() or outcome.cancelled():  # else nothing waits for it any more
-                self._waiters.give_up(name, outcome)
+            if not outcome.done() or outcome.cancelled():  # else it is complete
+                self._waiters.time_out(name, outcome)
 
 
 async def _outcome(write: Coroutine[object, object, None]) -> ApiError | None:
-    """None when the write was done, else the error for the client."""
+    """None if the write succeeded, else the error for the client."""
     try:
         await write
     except ApiError as error:

@@ -1,6 +1,6 @@
-"""What the controller knows: brokers, topics, partitions. Data and questions to it, no decisions.
+"""The controller's view of the cluster: brokers, topics, partitions. Data and queries only.
 
-Only the machine in `partition_machine.py` changes it, so that every change has an event behind it.
+Only `PartitionMachine` changes it, so every change comes from an event.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ class LiveBroker:
 
 @dataclass(slots=True)
 class Partition:
-    """One partition: who should have it, and who leads it."""
+    """One partition: its assignment and its state."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     state: PartitionState | None = None
-    """As last written; None for a partition that was never led."""
+    """As last written; None for a partition that never had a leader."""
     version: int = NOT_STORED
-    """Of the node with `state`: the partition epoch."""
+    """Version of the node with `state`: the partition epoch."""
     mzxid: int = NOT_STORED
-    """Transaction that wrote `state`."""
+    """zxid of the transaction that wrote `state`."""
     away: tuple[int, ...] = ()
-    """In-sync replicas whose brokers went, or restarted, since the last decision that was written.
-    `mzxid` does not tell it where somebody else wrote the state after the restart."""
-    decided: PartitionState | None = None
-    """What is to be written because of that."""
+    """In-sync replicas whose brokers failed or restarted since the last state that this controller
+    wrote. `mzxid` does not show this if another broker wrote the state after the restart."""
+    decided_state: PartitionState | None = None
+    """The state that is being written because of `away`."""
     announced: int = NOT_STORED
-    """Newest partition epoch that the controller's own broker has in its metadata."""
+    """The partition epoch in the metadata cache of the controller's own broker."""
     offline: tuple[int, ...] = ()
-    """Live replicas that can't be had: their log directory failed."""
+    """Replicas on live brokers whose log directory failed."""
     deleted: tuple[int, ...] = ()
-    """Replicas that are gone from their broker, in a topic that is being deleted."""
+    """Replicas that their brokers have deleted, in a topic that is being deleted."""
 
     @property
     def is_deleted(self) -> bool:
-        """Whether no broker has anything of it any more."""
+        """Whether all replicas are deleted."""
         return all(broker_id in self.deleted for broker_id in self.replicas)
 
 
@@ -66,9 +66,9 @@ class Topic:
     partitions: dict[int, Partition] = field(default_factory=dict)
     deleting: bool = False
     undeleted: dict[int, None] = field(default_factory=dict)
-    """Partitions of a topic being deleted of which some broker still has a replica."""
+    """Of a topic being deleted: partitions that still have a replica on some broker."""
     removing: bool = False
-    """All its replicas are deleted; now its nodes are being removed."""
+    """All replicas are deleted; the topic's nodes are being removed."""
 
 
 @dataclass(slots=True)
@@ -80,10 +80,10 @@ class ClusterState:
     brokers: dict[int, LiveBroker] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
 
-    def partition(self, where: TopicPartition) -> Partition | None:
-        """The partition, or None when it (or its topic) is not known any more."""
-        topic = self.topics.get(where.topic)
-        return None if topic is None else topic.partitions.get(where.partition)
+    def partition(self, tp: TopicPartition) -> Partition | None:
+        """The partition, or None if it (or its topic) does not exist."""
+        topic = self.topics.get(tp.topic)
+        return None if topic is None else topic.partitions.get(tp.partition)
 
     def all_partitions(self) -> Iterator[TopicPartition]:
         """Every partition, topic by topic."""
@@ -100,10 +100,8 @@ class ClusterState:
         ]
 
     def is_ready(self, name: str, partitions: int = 1) -> bool:
-        """Whether the controller's own broker tells clients a leader for every partition.
-
-        There must be `partitions` of them at least.
-        """
+        """Whether this broker's metadata has a leader for every partition of a topic, and the
+        topic has at least `partitions` of them."""
         topic = self.topics.get(name)
         return (
             topic is not None
@@ -117,17 +115,17 @@ class ClusterState:
         )
 
     def is_led_by(self, leaders: Mapping[TopicPartition, int]) -> bool:
-        """Whether the controller's own broker tells clients these leaders."""
-        for where, leader in leaders.items():
-            partition = self.partition(where)
+        """Whether this broker's metadata has these leaders."""
+        for tp, leader in leaders.items():
+            partition = self.partition(tp)
             if partition is None or partition.state is None:
                 return False
             if partition.state.leader != leader or partition.announced != partition.version:
                 return False
         return True
 
-    def changed(self, name: str, assignment: TopicAssignment) -> TopicAssignment:
-        """Of a topic's assignment what the controller does not know yet."""
+    def changed_partitions(self, name: str, assignment: TopicAssignment) -> TopicAssignment:
+        """The part of a topic's assignment that differs from what the controller has."""
         topic = self.topics.get(name)
         if topic is None:
             return assignment
@@ -155,15 +153,15 @@ class ClusterState:
             assert topic.deleting or not (topic.removing or topic.undeleted)
             assert not (topic.removing and topic.undeleted)
             for index, partition in topic.partitions.items():
-                where = (topic.name, index, partition)
-                assert partition.replicas, where
-                assert len(set(partition.replicas)) == len(partition.replicas), where
-                assert partition.announced <= partition.version, where
+                tp = (topic.name, index, partition)
+                assert partition.replicas, tp
+                assert len(set(partition.replicas)) == len(partition.replicas), tp
+                assert partition.announced <= partition.version, tp
                 if topic.deleting and not topic.removing:
-                    assert partition.is_deleted == (index not in topic.undeleted), where
-                assert (partition.state is None) == (partition.version == NOT_STORED), where
+                    assert partition.is_deleted == (index not in topic.undeleted), tp
+                assert (partition.state is None) == (partition.version == NOT_STORED), tp
                 if partition.state is not None:
                     state = partition.state
-                    assert state.isr, where
-                    assert state.leader in (NO_LEADER, *state.isr), where
-                    assert state.leader_epoch >= 0, where
+                    assert state.isr, tp
+                    assert state.leader in (NO_LEADER, *state.isr), tp
+                    assert state.leader_epoch >= 0, tp

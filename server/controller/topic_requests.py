@@ -1,4 +1,4 @@
-"""Requests to create and delete topics, while this broker is the controller."""
+"""CreateTopics and DeleteTopics, while this broker is the controller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 
 from kavka.seams import Random, Tasks
 from kavka.server.controller.active_controller import ActiveController
-from kavka.server.controller.request_outcomes import TOPICS_A_SLICE, Outcomes, never
+from kavka.server.controller.request_outcomes import TOPICS_A_SLICE, RequestOutcomes, never
 from kavka.server.controller.topic_validation import (
     Defaults,
     NewTopic,
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class TopicRequests:
-    """Handles requests: writes to the tree, and waits for the active controller to act on it."""
+    """Handles requests: writes to the tree, and waits until the active controller has acted."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class TopicRequests:
         self._validate_configs = validate_configs
         self._tasks = tasks
         self._random = random
-        self._making: dict[Outcomes, dict[str, None]] = {}
-        """Topics of requests that are not answered; the active controller may not know them yet."""
+        self._creating: dict[RequestOutcomes, dict[str, None]] = {}
+        """Topics of pending requests; the active controller may not know them yet."""
 
     async def create(
         self, topics: Sequence[NewTopic], *, timeout_ms: int, validate_only: bool
@@ -54,24 +54,24 @@ class TopicRequests:
         except ApiError as error:
             return {topic.name: TopicResult(error.code, error.message) for topic in topics}
         results: dict[str, TopicResult] = {}
-        with Outcomes(self._controller.ready, self._tasks) as made:
-            self._making[made] = {}
+        with RequestOutcomes(self._controller.ready, self._tasks) as made:
+            self._creating[made] = {}
             try:
                 for topic in topics:
                     results[topic.name] = self._begin(topic, made, validate_only=validate_only)
                     await self._tasks.sleep(0)
                 failed = await made.wait(timeout_ms)
             finally:
-                del self._making[made]
+                del self._creating[made]
         for name, failure in failed.items():
             topic_id = results[name].topic_id
             results[name] = TopicResult(failure.code, failure.message)
-            if failure.code is ErrorCode.REQUEST_TIMED_OUT:  # it is there all the same
+            if failure.code is ErrorCode.REQUEST_TIMED_OUT:  # it was created nevertheless
                 results[name] = results[name]._replace(topic_id=topic_id)
         return results
 
-    def _begin(self, topic: NewTopic, made: Outcomes, *, validate_only: bool) -> TopicResult:
-        """Check a topic and, unless that is all, begin to make it."""
+    def _begin(self, topic: NewTopic, made: RequestOutcomes, *, validate_only: bool) -> TopicResult:
+        """Check a topic and, unless `validate_only`, start to create it."""
         try:
             replicas = self._plan(topic, made)
         except ApiError as error:
@@ -79,7 +79,7 @@ class TopicRequests:
         topic_id = random_uuid(self._random)
         if not validate_only:
             configs = {key: value for key, value in topic.configs.items() if value is not None}
-            self._making[made][topic.name] = None
+            self._creating[made][topic.name] = None
             write = self._create(topic.name, topic_id, replicas, configs)
             made.add(topic.name, partial(self._controller.cluster.is_ready, topic.name), write)
         return TopicResult(ErrorCode.NONE, None, topic_id, len(replicas), len(replicas[0]))
@@ -100,10 +100,10 @@ class TopicRequests:
             len(replicas[0]),
         )
 
-    def _plan(self, topic: NewTopic, made: Outcomes) -> dict[int, tuple[int, ...]]:
+    def _plan(self, topic: NewTopic, made: RequestOutcomes) -> dict[int, tuple[int, ...]]:
         cluster = self._controller.cluster
         # As in Apache Kafka 4.3, topics of one request may collide with each other.
-        others = [names for request, names in self._making.items() if request is not made]
+        others = [names for request, names in self._creating.items() if request is not made]
         return plan_topic(
             topic,
             existing=(cluster.topics, *others),
@@ -116,7 +116,7 @@ class TopicRequests:
     async def delete(self, names: Sequence[str], timeout_ms: int) -> dict[str, ErrorCode]:
         """A code by name; see `Controller.delete_topics`."""
         results: dict[str, ErrorCode] = {}
-        with Outcomes(self._controller.gone, self._tasks) as marked:
+        with RequestOutcomes(self._controller.deleted, self._tasks) as marked:
             for number, name in enumerate(dict.fromkeys(names)):
                 if number % TOPICS_A_SLICE == TOPICS_A_SLICE - 1:
                     await self._tasks.sleep(0)

@@ -1,6 +1,6 @@
-"""What a client may ask for when it creates a topic. Pure: what is asked in, what is refused out.
+"""Validation of CreateTopics. Pure.
 
-The order of the checks decides which error a request with several gets; it is Apache Kafka 4.3's.
+A request with several errors gets the first; the order of the checks is Apache Kafka 4.3's.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from kavka.server.controller.replica_assignment import assign_replicas
 from kavka.wire.errors import ApiError, ErrorCode
 
 USE_DEFAULT: Final = -1
-"""Number of partitions or replicas that leaves it to the broker."""
+"""As number of partitions or replicas: use the broker's default."""
 
 NAME_CHARACTERS_MAX: Final = 249
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
-"""Of all topics of one request, as Apache Kafka 4.3."""
+"""In all topics of one request; Apache Kafka 4.3's limit."""
 
 CLUSTER_METADATA: Final = "__cluster_metadata"
 _LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 ValidateConfigs: TypeAlias = Callable[[Mapping[str, str | None]], None]
-"""Raises ApiError INVALID_CONFIG for topic settings that can't be."""
+"""Raises ApiError INVALID_CONFIG for invalid topic configs."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create. Either counts or `assignments`: partitions, each with its replicas."""
+    """A topic to create, with either counts or `assignments` (partitions with their replicas)."""
 
     name: str
     num_partitions: int = USE_DEFAULT
@@ -42,9 +42,9 @@ class NewTopic:
 
 
 class TopicResult(NamedTuple):
-    """What became of one topic. The counts are -1 unless `code` is NONE.
+    """The result for one topic. The counts are -1 unless `code` is NONE.
 
-    Also of a topic that was only validated there is an id; as in Apache Kafka it is nobody's.
+    A topic that was only validated has an id too; as in Apache Kafka it is never used.
     """
 
     code: ErrorCode
@@ -62,7 +62,7 @@ class Defaults(NamedTuple):
 
 
 def check_topic_name(name: str) -> None:
-    """ApiError INVALID_TOPIC_EXCEPTION for a name that no topic can have."""
+    """ApiError INVALID_TOPIC_EXCEPTION for an invalid name."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -81,7 +81,7 @@ def check_topic_name(name: str) -> None:
 def check_collision(name: str, existing: Iterable[str]) -> None:
     """ApiError for a name that differs from an existing one only by '.' and '_'.
 
-    Both are the same character in the names of metrics.
+    In the names of metrics both become the same character.
     """
     if "." not in name and "_" not in name:
         return
@@ -103,10 +103,9 @@ def plan_topic(
     validate_configs: ValidateConfigs,
     random: Random,
 ) -> dict[int, tuple[int, ...]]:
-    """The replicas of each partition of a topic that may be created; ApiError for one that not.
+    """The replicas of each partition of a valid new topic; ApiError for an invalid one.
 
-    `existing`: names of topics, in one collection or more. `racks`: the live brokers, each with
-    its rack.
+    `existing`: names of topics, in one or more collections. `racks`: rack by live broker.
     """
     if topic.name == CLUSTER_METADATA:
         message = f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
@@ -148,7 +147,7 @@ def _assign(
 
 
 def too_few_brokers(factor: int, brokers: int) -> str:
-    """Why `factor` replicas can't be had, in Apache Kafka's words; nothing is cordoned here."""
+    """Why `factor` replicas are too many: Apache Kafka's message. Kavka has no cordoned dirs."""
     return (
         f"The target replication factor of {factor} cannot be reached because only {brokers} "
         "broker(s) are registered or some brokers have all their log directories cordoned."
@@ -179,9 +178,9 @@ def _assigned(topic: NewTopic, brokers: Collection[int]) -> dict[int, tuple[int,
 
 
 def check_replicas(replicas: Sequence[int], brokers: Collection[int], factor: int | None) -> None:
-    """ApiError INVALID_REPLICA_ASSIGNMENT for replicas that one partition can't have.
+    """ApiError INVALID_REPLICA_ASSIGNMENT for an invalid list of replicas of one partition.
 
-    `factor` is how many the partitions before it have, None where that does not count.
+    `factor` is the replication factor of the earlier partitions, None if any is allowed.
     """
     if wrong := _wrong_replicas(replicas, brokers, factor):
         message = f"The manual partition assignment includes {wrong}."
@@ -209,7 +208,7 @@ def _wrong_replicas(
 
 
 def check_total(topics: Iterable[NewTopic], defaults: Defaults) -> None:
-    """ApiError POLICY_VIOLATION for more partitions than one request may ask for."""
+    """ApiError POLICY_VIOLATION if one request creates too many partitions."""
     total = 0
     for topic in topics:
         if topic.assignments:
@@ -223,6 +222,6 @@ def check_total(topics: Iterable[NewTopic], defaults: Defaults) -> None:
 
 
 def too_many_partitions() -> ApiError:
-    """The answer to a request that would make more than `PARTITIONS_PER_REQUEST_MAX`."""
+    """The error for a request that creates more than `PARTITIONS_PER_REQUEST_MAX`."""
     message = "Excessively large number of partitions per request."
     return ApiError(ErrorCode.POLICY_VIOLATION, message)

@@ -1,4 +1,4 @@
-"""Requests that wait for something to become true of a topic."""
+"""A purgatory for the controller's requests: each waits until a condition holds for a topic."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from kavka.wire.errors import ApiError, ErrorCode
 if TYPE_CHECKING:
     import asyncio
 
-Outcome: TypeAlias = "asyncio.Future[ApiError | None]"
-"""None when it has come true, else why it is waited for no longer."""
+TopicFuture: TypeAlias = "asyncio.Future[ApiError | None]"
+"""None when the condition holds, else the error that ended the wait."""
 
 Condition: TypeAlias = Callable[[], bool]
-"""Whether it has come true; asked whenever something has changed about the topic."""
+"""Whether the wait is over; checked on every change of the topic."""
 
 
-class Waiters:
-    """Futures by topic. They number as many as there are unanswered requests for topics."""
+class TopicWaiters:
+    """Waiting requests by topic; bounded by the number of pending requests."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
-        self._outcomes: dict[str, dict[Outcome, Condition]] = {}
+        self._outcomes: dict[str, dict[TopicFuture, Condition]] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._outcomes
 
-    def add(self, name: str, condition: Condition) -> Outcome:
-        """Wait for something of a topic; it may be so already."""
-        outcome: Outcome = self._tasks.future()
+    def add(self, name: str, condition: Condition) -> TopicFuture:
+        """Wait until `condition` holds; the future is done at once if it does already."""
+        outcome: TopicFuture = self._tasks.future()
         if condition():
             outcome.set_result(None)
         else:
@@ -38,26 +38,26 @@ class Waiters:
         return outcome
 
     def check(self, name: str) -> None:
-        """Something has changed about a topic: for some it may have come true."""
+        """Check the conditions of a topic that has changed."""
         for outcome, condition in list(self._outcomes.get(name, {}).items()):
             if condition():
-                self._settle(name, outcome, None)
+                self._complete(name, outcome, None)
 
-    def end(self, name: str, error: ApiError | None) -> None:
-        """For a topic it has come true for all, or never will."""
+    def complete_all(self, name: str, error: ApiError | None) -> None:
+        """Complete all waits for a topic, successfully or with `error`."""
         for outcome in list(self._outcomes.get(name, ())):
-            self._settle(name, outcome, error)
+            self._complete(name, outcome, error)
 
     def fail(self, error: ApiError) -> None:
-        """Nothing will come true any more."""
+        """Fail all waits for all topics."""
         for name in list(self._outcomes):
-            self.end(name, error)
+            self.complete_all(name, error)
 
-    def give_up(self, name: str, outcome: Outcome) -> None:
-        """One waits no longer: REQUEST_TIMED_OUT. Harmless when it is settled already."""
-        self._settle(name, outcome, ApiError(ErrorCode.REQUEST_TIMED_OUT))
+    def time_out(self, name: str, outcome: TopicFuture) -> None:
+        """End one wait with REQUEST_TIMED_OUT. No effect if it is complete already."""
+        self._complete(name, outcome, ApiError(ErrorCode.REQUEST_TIMED_OUT))
 
-    def _settle(self, name: str, outcome: Outcome, error: ApiError | None) -> None:
+    def _complete(self, name: str, outcome: TopicFuture, error: ApiError | None) -> None:
         outcomes = self._outcomes.get(name, {})
         if outcomes.pop(outcome, None) is not None and not outcomes:
             del self._outcomes[name]

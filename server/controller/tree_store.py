@@ -1,7 +1,7 @@
 """The controller's reads and writes in the coordination tree.
 
-Every write is a transaction that begins with a check of `/controller_epoch`'s version, so that a
-controller that has been replaced without knowing it can't write any more (KAFKA-6082).
+Every write is a transaction that starts with a check of `/controller_epoch`'s version. This fences
+a controller that has been replaced without noticing (KAFKA-6082).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from kavka.zktree.api import (
 from kavka.zktree.paths import TopicAssignment
 
 DELETES_PER_TRANSACTION_MAX: Final = 500
-"""Keeps the removal of a big topic in slices, and below ZooKeeper's limit for one request."""
+"""Splits the removal of a big topic, so that each request stays below ZooKeeper's limit."""
 
 
 class ControllerMoved(Exception):
@@ -49,14 +49,14 @@ class ControllerMoved(Exception):
 
 
 class Term(NamedTuple):
-    """One time as controller. `version` is that of `/controller_epoch`."""
+    """One term as controller. `version` is that of the node `/controller_epoch`."""
 
     epoch: int
     version: int
 
 
 async def elect(coordination: Coordination, broker_id: int, *, clock: Clock) -> Term | None:
-    """Become the controller; None when another one is, or was quicker."""
+    """Try to become the controller; None if another broker is, or won the race."""
     ops: list[Op] = []
     try:
         data, stat = await coordination.get(paths.CONTROLLER_EPOCH)
@@ -79,26 +79,28 @@ async def elect(coordination: Coordination, broker_id: int, *, clock: Clock) -> 
     return Term(epoch, version + 1)
 
 
-class Registration(NamedTuple):
-    """Who is the controller, and which session it registered in."""
+class ControllerRegistration(NamedTuple):
+    """The controller's broker id, and the session in which it registered."""
 
     broker_id: int
     session_id: int
 
 
-async def current_controller(coordination: Coordination, watch: Watch) -> Registration | None:
-    """The controller, None when there is none; the watch sees it change."""
+async def current_controller(
+    coordination: Coordination, watch: Watch
+) -> ControllerRegistration | None:
+    """The controller, or None; the watch fires when it changes."""
     if await coordination.exists(paths.CONTROLLER, watch) is None:
         return None
     try:
         data, stat = await coordination.get(paths.CONTROLLER)
     except NoNode:
         return None
-    return Registration(paths.decode_controller(data), stat.ephemeral_owner)
+    return ControllerRegistration(paths.decode_controller(data), stat.ephemeral_owner)
 
 
-class Store:
-    """The tree, for the controller of one term."""
+class TreeStore:
+    """The tree, as the controller of one term reads and writes it."""
 
     def __init__(
         self, coordination: Coordination, term: Term, on_moved: Callable[[], None]
@@ -107,10 +109,10 @@ class Store:
         self._on_moved = on_moved
         self._fence = Check(paths.CONTROLLER_EPOCH, term.version)
         self._with_partitions_node: dict[str, None] = {}
-        """Topics that have, or are being given, the parent of their partitions."""
+        """Topics whose node `partitions` exists or is being created."""
 
     async def brokers(self, watch: Watch) -> dict[int, LiveBroker]:
-        """The registered brokers; the watch sees one come or go."""
+        """The registered brokers; the watch fires when one registers or disappears."""
         names = await self._coordination.children(paths.BROKER_IDS, watch)
         answers = [(int(name), self._coordination.get(paths.broker(int(name)))) for name in names]
         found: dict[int, LiveBroker] = {}
@@ -118,20 +120,20 @@ class Store:
             try:
                 data, stat = await answer
             except NoNode:
-                continue  # it went after the listing; the watch tells
+                continue  # it disappeared after the listing; the watch fires
             found[broker_id] = LiveBroker(broker_id, stat.czxid, paths.decode_broker(data))
         return found
 
     async def topic_names(self, watch: Watch) -> list[str]:
-        """All topics; the watch sees one come or go."""
+        """All topics; the watch fires when one is created or deleted."""
         return await self._coordination.children(paths.TOPICS, watch)
 
     async def marked_topics(self, watch: Watch) -> list[str]:
-        """Topics to be deleted; the watch sees one marked or done."""
+        """Topics marked for deletion; the watch fires when a mark is made or removed."""
         return await self._coordination.children(paths.DELETE_TOPICS, watch)
 
-    async def failed_directories(self, watch: Watch) -> dict[str, int]:
-        """Nodes that tell of a failed log directory, with the broker; the watch sees one come."""
+    async def log_dir_events(self, watch: Watch) -> dict[str, int]:
+        """Broker id by node that reports a failed log directory; the watch fires on a new one."""
         names = await self._coordination.children(paths.LOG_DIR_EVENTS, watch)
         nodes = [f"{paths.LOG_DIR_EVENTS}/{name}" for name in names]
         answers = [(path, self._coordination.get(path)) for path in nodes]
@@ -140,16 +142,16 @@ class Store:
             try:
                 found[path] = paths.decode_log_dir_event((await answer).data)
             except NoNode:
-                continue  # a controller before this one was about to forget it
+                continue  # an earlier controller has deleted it
         return found
 
-    async def forget_failed_directories(self, nodes: Sequence[str]) -> None:
-        """Remove such nodes."""
+    async def delete_log_dir_events(self, nodes: Sequence[str]) -> None:
+        """Delete nodes that `log_dir_events` has returned."""
         for start in range(0, len(nodes), DELETES_PER_TRANSACTION_MAX):
-            await self._delete_if_there(nodes[start : start + DELETES_PER_TRANSACTION_MAX])
+            await self._delete_existing(nodes[start : start + DELETES_PER_TRANSACTION_MAX])
 
     async def assignments(self, names: Iterable[str], watch: Watch) -> dict[str, TopicAssignment]:
-        """Id and replicas of topics; one that has gone is left out. The watch sees one change."""
+        """Assignment by topic, without deleted topics. The watch fires when one changes."""
         answers = [(name, self._coordination.get(paths.topic(name), watch)) for name in names]
         found: dict[str, TopicAssignment] = {}
         for name, answer in answers:
@@ -183,7 +185,7 @@ class Store:
 
     async def _with_states(self, partitions: Sequence[FoundPartition]) -> PartitionsFound:
         answers = [
-            (found, self._coordination.get(paths.partition_state(*found.where)))
+            (found, self._coordination.get(paths.partition_state(*found.tp)))
             for found in partitions
         ]
         complete: list[FoundPartition] = []
@@ -193,7 +195,7 @@ class Store:
             except NoNode:
                 complete.append(found)
                 continue
-            self._with_partitions_node[found.where.topic] = None
+            self._with_partitions_node[found.tp.topic] = None
             stored = StoredState(paths.decode_partition_state(data), stat.version, stat.mzxid)
             complete.append(found._replace(stored=stored))
         return PartitionsFound(tuple(complete))
@@ -201,26 +203,26 @@ class Store:
     async def write_states(
         self, writes: Sequence[StateWrite]
     ) -> tuple[StatesWritten, list[TopicPartition]]:
-        """Write partition states; those that could not be written come second.
+        """Write partition states. Returns the written ones, and the partitions that failed.
 
-        Normally one transaction for all. When it fails, one for each, so that a state which
-        someone else has changed stands in nobody else's way.
+        Normally in one transaction. If that fails, each in its own, so that a state that another
+        broker has changed does not block the others.
         """
         ops: list[Op] = []
         for write in writes:
-            topic = write.where.topic
+            topic = write.tp.topic
             if write.version == NOT_STORED and topic not in self._with_partitions_node:
                 self._with_partitions_node[topic] = None
                 ops.append(Create(paths.partitions(topic)))
             ops.extend(_ops_of(write))
         stored: dict[TopicPartition, StoredState] = {}
         try:
-            results = await self._fenced(ops)
+            results = await self._fenced_multi(ops)
         except MultiFailed:
             return await self._write_one_by_one(writes)
         stats = _state_stats(ops, results)
         for write, stat in zip(writes, stats, strict=True):
-            stored[write.where] = StoredState(write.state, stat.version, stat.mzxid)
+            stored[write.tp] = StoredState(write.state, stat.version, stat.mzxid)
         return StatesWritten(stored), []
 
     async def _write_one_by_one(
@@ -229,18 +231,18 @@ class Store:
         stored: dict[TopicPartition, StoredState] = {}
         failed: list[TopicPartition] = []
         for write in writes:
-            where = write.where
-            parents = [paths.partitions(where.topic), paths.partition(*where)]
+            tp = write.tp
+            parents = [paths.partitions(tp.topic), paths.partition(*tp)]
             missing = [p for p in parents if await self._coordination.exists(p) is None]
             ops: list[Op] = [Create(path) for path in missing]
             ops.extend(op for op in _ops_of(write) if op.path not in parents)
             try:
-                results = await self._fenced(ops)
+                results = await self._fenced_multi(ops)
             except MultiFailed:
-                failed.append(where)
+                failed.append(tp)
                 continue
             (stat,) = _state_stats(ops, results)
-            stored[where] = StoredState(write.state, stat.version, stat.mzxid)
+            stored[tp] = StoredState(write.state, stat.version, stat.mzxid)
         return StatesWritten(stored), failed
 
     async def create_topic(
@@ -250,26 +252,26 @@ class Store:
         replicas: Mapping[int, tuple[int, ...]],
         configs: Mapping[str, str],
     ) -> None:
-        """Make a topic with its settings. NodeExists when it is there."""
+        """Create a topic with its configs. NodeExists if it exists."""
         config_path, config = paths.config(paths.TOPIC_CONFIGS, name), paths.encode_config(configs)
         make = Create(
             paths.topic(name), paths.encode_topic(TopicAssignment(topic_id, replicas, {}, {}))
         )
         try:
-            await self._fenced([Create(config_path, config), make])
+            await self._fenced_multi([Create(config_path, config), make])
         except MultiFailed as failed:
             if failed.cause.path != config_path:
                 raise failed.cause from None
         else:
             return
-        try:  # settings made before the topic, or left by one of that name
-            await self._fenced([SetData(config_path, config), make])
+        try:  # configs set before the topic was created, or left over from a deleted one
+            await self._fenced_multi([SetData(config_path, config), make])
         except MultiFailed as failed:
             raise failed.cause from None
 
     async def set_topic_id(self, name: str, assignment: TopicAssignment) -> None:
         """Store the id of a topic that had none."""
-        await self._fenced([SetData(paths.topic(name), paths.encode_topic(assignment))])
+        await self._fenced_multi([SetData(paths.topic(name), paths.encode_topic(assignment))])
 
     async def assignment(self, name: str) -> tuple[TopicAssignment, int]:
         """Id and replicas of a topic, and the version of its node. NoNode."""
@@ -277,33 +279,33 @@ class Store:
         return paths.decode_topic(data), stat.version
 
     async def set_assignment(self, name: str, assignment: TopicAssignment, version: int) -> None:
-        """Replace a topic's replicas. BadVersion when somebody has been quicker, NoNode."""
+        """Replace a topic's assignment. BadVersion if another broker has changed it; NoNode."""
         try:
-            await self._fenced(
+            await self._fenced_multi(
                 [SetData(paths.topic(name), paths.encode_topic(assignment), version)]
             )
         except MultiFailed as failed:
             raise failed.cause from None
 
     async def mark_for_deletion(self, name: str) -> None:
-        """Leave a mark that outlives this controller; nothing happens if it is there. NoNode."""
+        """Mark a topic for deletion, durably; no effect if it is marked already. NoNode."""
         try:
-            await self._fenced([Check(paths.topic(name)), Create(paths.topic_deletion(name))])
+            await self._fenced_multi([Check(paths.topic(name)), Create(paths.topic_deletion(name))])
         except MultiFailed as failed:
             if not isinstance(failed.cause, NodeExists):
                 raise failed.cause from None
 
-    async def forget_marks(self, names: Iterable[str]) -> None:
-        """Remove marks of topics that do not exist."""
+    async def delete_marks(self, names: Iterable[str]) -> None:
+        """Delete the deletion marks of topics that do not exist."""
         for name in names:
-            await self._delete_if_there([paths.topic_deletion(name)])
+            await self._delete_existing([paths.topic_deletion(name)])
 
     async def remove_topic(self, name: str) -> None:
-        """Remove all nodes of a topic; its mark goes last, with the topic's own node."""
-        await self._empty(paths.partitions(name))
-        await self._empty(paths.topic(name))
+        """Delete all nodes of a topic; its mark last, together with the topic's own node."""
+        await self._delete_below(paths.partitions(name))
+        await self._delete_below(paths.topic(name))
         self._with_partitions_node.pop(name, None)
-        await self._delete_if_there(
+        await self._delete_existing(
             [
                 paths.topic(name),
                 paths.config(paths.TOPIC_CONFIGS, name),
@@ -311,10 +313,10 @@ class Store:
             ]
         )
 
-    async def _empty(self, top: str) -> None:
-        """Remove all nodes below `top`: so many children, with theirs, as fit a transaction.
+    async def _delete_below(self, top: str) -> None:
+        """Delete all nodes below `top`, in batches of children that fit into one transaction.
 
-        A partition has a state below it.
+        Each partition's node has one child, its state.
         """
         try:
             names = await self._coordination.children(top)
@@ -322,11 +324,11 @@ class Store:
             return
         for start in range(0, len(names), DELETES_PER_TRANSACTION_MAX // 2):
             part = [f"{top}/{name}" for name in names[start:][: DELETES_PER_TRANSACTION_MAX // 2]]
-            gone = [*await self._below(part), *part]
+            gone = [*await self._descendants(part), *part]
             for first in range(0, len(gone), DELETES_PER_TRANSACTION_MAX):
-                await self._delete_if_there(gone[first : first + DELETES_PER_TRANSACTION_MAX])
+                await self._delete_existing(gone[first : first + DELETES_PER_TRANSACTION_MAX])
 
-    async def _below(self, tops: Sequence[str]) -> list[str]:
+    async def _descendants(self, tops: Sequence[str]) -> list[str]:
         """All nodes below `tops`, children before their parents."""
         level, found = list(tops), list[str]()
         while level:
@@ -340,18 +342,18 @@ class Store:
             found.extend(level)
         return found[::-1]
 
-    async def _delete_if_there(self, wanted: Sequence[str]) -> None:
-        """Remove nodes, in order, leaving out those that are not there."""
+    async def _delete_existing(self, wanted: Sequence[str]) -> None:
+        """Delete those of the nodes that exist, in order."""
         answers = [(path, self._coordination.exists(path)) for path in wanted]
         there = [path for path, answer in answers if await answer is not None]
         if there:
             try:
-                await self._fenced([Delete(path) for path in there])
+                await self._fenced_multi([Delete(path) for path in there])
             except MultiFailed as failed:
                 raise failed.cause from None
 
-    async def _fenced(self, ops: Sequence[Op]) -> list[OpResult]:
-        """The results of `ops`. ControllerMoved, and `on_moved` called, when the term is over."""
+    async def _fenced_multi(self, ops: Sequence[Op]) -> list[OpResult]:
+        """Run `ops` in one transaction. Calls `on_moved` and raises ControllerMoved if fenced."""
         try:
             return (await self._coordination.multi([self._fence, *ops]))[1:]
         except MultiFailed as failed:
@@ -362,10 +364,10 @@ class Store:
 
 
 def _ops_of(write: StateWrite) -> list[Op]:
-    path, data = paths.partition_state(*write.where), paths.encode_partition_state(write.state)
+    path, data = paths.partition_state(*write.tp), paths.encode_partition_state(write.state)
     if write.version != NOT_STORED:
         return [SetData(path, data, write.version)]
-    return [Create(paths.partition(*write.where)), Create(path, data)]
+    return [Create(paths.partition(*write.tp)), Create(path, data)]
 
 
 def _state_stats(ops: Sequence[Op], results: Sequence[OpResult]) -> list[Stat]:

@@ -1,4 +1,4 @@
-"""What a broker does in the coordination tree at its start, before there is a controller."""
+"""A broker's start-up in the coordination tree: persistent nodes, cluster id, registration."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kavka.zktree.api import (
 
 
 async def ensure_paths(coordination: Coordination, wanted: Mapping[str, bytes | None]) -> list[str]:
-    """Make the nodes that are not there, and those above them, in one transaction.
+    """Create missing nodes, with the given data, and their ancestors, in one transaction.
 
-    Those of `wanted` that it made; they have the data given for them.
+    Returns those of `wanted` that were created.
     """
     nodes: dict[str, bytes | None] = {}
     for path, data in wanted.items():
@@ -36,17 +36,17 @@ async def ensure_paths(coordination: Coordination, wanted: Mapping[str, bytes | 
         except MultiFailed as failed:
             if not isinstance(failed.cause, NodeExists):
                 raise
-            continue  # another broker starts too
+            continue  # another broker is starting too
         return [path for path in missing if path in wanted]
 
 
 async def prepare_tree(coordination: Coordination) -> None:
-    """Make the paths that Apache Kafka makes at each broker's start."""
+    """Create the paths that Apache Kafka creates at each broker's start."""
     await ensure_paths(coordination, dict.fromkeys(paths.PERSISTENT))
 
 
 async def cluster_id(coordination: Coordination, proposed: str) -> str:
-    """The cluster's id; `proposed` becomes it when there is none yet."""
+    """The cluster's id; `proposed` if there was none yet."""
     made = await ensure_paths(coordination, {paths.CLUSTER_ID: paths.encode_cluster_id(proposed)})
     if made:
         return proposed
@@ -56,9 +56,9 @@ async def cluster_id(coordination: Coordination, proposed: str) -> str:
 async def register_broker(
     coordination: Coordination, broker_id: int, info: paths.BrokerInfo, *, clock: Clock
 ) -> int:
-    """Register until the session ends; the broker epoch (KIP-380).
+    """Register for the lifetime of the session. Returns the broker epoch (KIP-380).
 
-    NodeExists when a broker of this id is registered in another session.
+    NodeExists if a broker with this id is registered in another session.
     """
     path = paths.broker(broker_id)
     data = paths.encode_broker(info, clock.now_ms())
@@ -78,10 +78,10 @@ async def register_broker(
     return created.stat.czxid
 
 
-async def tell_directory_failed(coordination: Coordination, broker_id: int) -> None:
-    """Have the controller ask this broker which of its partitions it can still serve (KIP-112)."""
+async def propagate_log_dir_event(coordination: Coordination, broker_id: int) -> None:
+    """Notify the controller that a log directory of this broker has failed (KIP-112)."""
     event = paths.encode_log_dir_event(broker_id)
     try:
         await coordination.create(paths.LOG_DIR_EVENT_PREFIX, event, sequential=True)
     except (ConnectionLost, SessionExpired):
-        return  # at the next start every partition is asked for
+        return  # the next start reports every partition

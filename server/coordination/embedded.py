@@ -1,13 +1,13 @@
 """The coordination service of a broker without ZooKeeper: the tree, a log and a snapshot.
 
-Two plain files in the first log directory: `coordination.log` has the transactions since the
-snapshot, `coordination.snapshot` the nodes at one. A transaction takes effect in memory at once;
-its answer, its watch events and the answers to reads that may have seen it wait until it is on
-disk. All writers that wait share one fsync, which runs off the loop. The log is replaced by a
-snapshot when it has grown past `storage.LOG_BYTES_MAX`.
+Two files in the first log directory: `coordination.snapshot` has all nodes at some zxid, and
+`coordination.log` the transactions since then. A transaction takes effect in memory at once; its
+response, its watch events and the responses to reads that may have seen it are held back until it
+is on disk. Pending transactions share one fsync, which runs in a thread. When the log has grown
+past `storage.LOG_BYTES_MAX`, it is replaced by a snapshot.
 
-There is one session, and it lives as long as the process: what was ephemeral dies at the next
-start. The caller holds the lock of the directory.
+There is one session, which lasts as long as the process; its ephemeral nodes are removed at the
+next start. The caller holds the lock of the directory.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Transactions that wait for the disk; a request beyond it is refused."""
+"""Transactions that are not on disk yet; a write beyond this limit fails with Overloaded."""
 
 
 SHORTAGE_RETRY_S: Final = 1.0
-"""When something is tried again that too many open files have kept from being done."""
+"""When an operation that failed for lack of file descriptors is retried."""
 
 
 class _Pending(Protocol):
-    """Something that waits until the transactions before it are on disk."""
+    """A response or event that is held back until the transactions before it are on disk."""
 
     def release(self, tasks: Tasks) -> None:
-        """They are."""
+        """Deliver it: they are on disk."""
         ...
 
-    def lose(self, reason: str) -> None:
-        """Nobody knows, and nobody will."""
+    def fail(self, reason: str) -> None:
+        """The write has failed: whether they are on disk is unknown."""
         ...
 
 
@@ -85,7 +85,7 @@ class _Reply:
         else:
             self.future.set_result(self.value)
 
-    def lose(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
         if not self.future.done():
             self.future.set_exception(ConnectionLost(reason))
 
@@ -98,13 +98,13 @@ class _WatchCall:
     def release(self, tasks: Tasks) -> None:
         tasks.call_soon(self.watch, self.event)
 
-    def lose(self, reason: str) -> None:
-        """The session is over; it has its own event."""
+    def fail(self, reason: str) -> None:
+        """Nothing to do: the expiry of the session has its own event."""
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Transactions that one fsync will cover, and what it sets free, in order."""
+    """Transactions that share one fsync, and what is held back until then, in order."""
 
     transactions: list[bytes] = field(default_factory=list)
     transactions_bytes: int = 0
@@ -112,7 +112,7 @@ class _Batch:
     waiting: list[_Pending] = field(default_factory=list)
 
 
-class Embedded:
+class EmbeddedCoordination:
     """`Coordination` on this broker's own disk. Made by `open_embedded`."""
 
     def __init__(
@@ -123,13 +123,13 @@ class Embedded:
         self._clock = clock
         self._tasks = tasks
         self._jobs = jobs
-        # No node can have it as owner yet: its own transactions all come later.
+        # Unique: no earlier node can have this id as its owner, as zxids only increase.
         self.session_id = tree.zxid + 1
         self.last_zxid = tree.zxid
         self._watches = Watches()
         self._listeners: list[Callable[[SessionEvent], object]] = []
         self._expired = False
-        self._gathering = _Batch()
+        self._collecting = _Batch()
         self._syncing: _Batch | None = None
         self._flusher: asyncio.Task[None] | None = None
         self._rewrite_after_s = 0.0
@@ -153,7 +153,7 @@ class Embedded:
         return self._write(Delete(path, version))
 
     def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
-        return self._answer(lambda: self._request(ops))
+        return self._respond(lambda: self._write_ops(ops))
 
     def get(self, path: str, watch: Watch | None = None) -> Awaitable[Znode]:
         def read() -> Znode:
@@ -162,7 +162,7 @@ class Embedded:
                 self._watches.add_data(path, watch)
             return found
 
-        return self._answer(read)
+        return self._respond(read)
 
     def exists(self, path: str, watch: Watch | None = None) -> Awaitable[Stat | None]:
         def read() -> Stat | None:
@@ -170,7 +170,7 @@ class Embedded:
                 self._watches.add_data(path, watch)
             return self._tree.exists(path)
 
-        return self._answer(read)
+        return self._respond(read)
 
     def children(self, path: str, watch: Watch | None = None) -> Awaitable[list[str]]:
         def read() -> list[str]:
@@ -179,14 +179,14 @@ class Embedded:
                 self._watches.add_children(path, watch)
             return found
 
-        return self._answer(read)
+        return self._respond(read)
 
     def on_session(self, callback: Callable[[SessionEvent], object]) -> None:
         self._listeners.append(callback)
 
     async def close(self) -> None:
         if not self._expired:
-            closing = self._answer(lambda: self._apply([CloseSession(self.session_id)]))
+            closing = self._respond(lambda: self._apply([CloseSession(self.session_id)]))
             self._expired = True
             with suppress(ConnectionLost):  # reported where it happened
                 await closing
@@ -201,26 +201,26 @@ class Embedded:
     def _write(self, op: Op) -> Awaitable[Any]:
         def write() -> OpResult:
             try:
-                return self._request([op])[0]
+                return self._write_ops([op])[0]
             except MultiFailed as failed:
                 cause = failed.cause
             raise cause
 
-        return self._answer(write)
+        return self._respond(write)
 
-    def _request(self, ops: Sequence[Op]) -> list[OpResult]:
-        if self._gathering.transactions_bytes > PENDING_BYTES_MAX:
+    def _write_ops(self, ops: Sequence[Op]) -> list[OpResult]:
+        if self._collecting.transactions_bytes > PENDING_BYTES_MAX:
             raise Overloaded
         return self._apply(ops)
 
     def _apply(self, ops: Sequence[TreeOp]) -> list[OpResult]:
-        """Let a transaction take effect in memory, and see to it that it gets to the disk."""
+        """Apply a transaction in memory, and schedule its write to disk."""
         transaction = Transaction(
             self._tree.zxid + 1, self._clock.now_ms(), self.session_id, tuple(ops)
         )
         results, events = self._tree.execute(transaction)
         encoded = storage_format.encode_transaction(transaction)
-        batch = self._gathering
+        batch = self._collecting
         batch.transactions.append(encoded)
         batch.transactions_bytes += len(encoded)
         batch.last_zxid = transaction.zxid
@@ -229,18 +229,18 @@ class Embedded:
             self._flusher = self._tasks.spawn(self._flush(), name="coordination log")
         return results
 
-    def _answer(self, work: Callable[[], object]) -> asyncio.Future[Any]:
-        """Do `work` now and hand out its result when all it may have seen is on disk."""
+    def _respond(self, work: Callable[[], object]) -> asyncio.Future[Any]:
+        """Run `work` now; deliver its result once all that it may have seen is on disk."""
         reply = _Reply(self._tasks.future(), None)
         try:
             if self._expired:
                 raise SessionExpired
             reply.value = work()
         except CoordinationError as error:
-            clear_tracebacks(error)  # this one has the future, and the future the error
+            clear_tracebacks(error)  # a reference cycle otherwise: frame, future, error
             reply.error = error
-        if self._gathering.transactions:
-            self._gathering.waiting.append(reply)
+        if self._collecting.transactions:
+            self._collecting.waiting.append(reply)
         elif self._syncing is not None:
             self._syncing.waiting.append(reply)
         else:
@@ -249,9 +249,9 @@ class Embedded:
 
     async def _flush(self) -> None:
         try:
-            while self._gathering.transactions:
-                batch = self._syncing = self._gathering
-                self._gathering = _Batch()
+            while self._collecting.transactions:
+                batch = self._syncing = self._collecting
+                self._collecting = _Batch()
                 await self._append(batch.transactions)
                 self._syncing = None
                 self.last_zxid = batch.last_zxid
@@ -259,7 +259,7 @@ class Embedded:
                     waiting.release(self._tasks)
                 if self._storage.log_is_long:
                     await self._rewrite()
-        except Exception as failure:  # what was asked has been done in memory and nowhere else
+        except Exception as failure:  # these transactions exist only in memory
             logger.critical(
                 "coordination log: write failed, ending the session: %s",
                 failure,
@@ -270,8 +270,8 @@ class Embedded:
             self._flusher = None
 
     async def _append(self, transactions: list[bytes]) -> None:
-        """Have transactions on the disk. Lack of descriptors says nothing of it: whoever waits,
-        waits longer. OSError."""
+        """Append transactions to the log and fsync it. Retried while file descriptors are
+        exhausted. OSError."""
         while True:
             try:
                 await self._jobs.run(Pool.WRITE, self._storage.append, transactions)
@@ -283,7 +283,7 @@ class Embedded:
             await self._tasks.sleep(SHORTAGE_RETRY_S)
 
     async def _rewrite(self) -> None:
-        """Put a snapshot in the place of the log; if there is no descriptor for it now, later."""
+        """Replace the log by a snapshot; retried later if file descriptors are exhausted."""
         now_s = self._clock.monotonic_s()
         if now_s < self._rewrite_after_s:
             return
@@ -306,25 +306,25 @@ class Embedded:
         logger.info("coordination log: snapshot of %d nodes at zxid %d", len(nodes), zxid)
 
     def _expire(self, reason: str) -> None:
-        """End the session after a write whose outcome nobody knows."""
+        """Expire the session after a failed write, whose outcome is unknown."""
         self._expired = True
-        lost = [*(self._syncing.waiting if self._syncing else ()), *self._gathering.waiting]
+        lost = [*(self._syncing.waiting if self._syncing else ()), *self._collecting.waiting]
         self._syncing = None
-        self._gathering = _Batch()
+        self._collecting = _Batch()
         for waiting in lost:
-            waiting.lose(reason)
+            waiting.fail(reason)
         for listener in self._listeners:
             self._tasks.call_soon(listener, SessionEvent.EXPIRED)
 
 
 async def open_embedded(
     fs: FileSystem, directory: str, *, clock: Clock, tasks: Tasks, jobs: Jobs
-) -> Embedded:
-    """Load what `directory` has, or begin with an empty tree.
+) -> EmbeddedCoordination:
+    """Load the tree in `directory`, or start with an empty one.
 
-    A torn end of the log is cut off; nothing in it was ever acknowledged. Corrupt for other
-    damage; OSError passes through.
+    A torn end of the log is truncated; nothing in it was acknowledged. Corrupt for other damage;
+    OSError.
     """
     storage = Storage(fs, directory)
     tree = await load(storage, tasks=tasks, jobs=jobs)
-    return Embedded(tree, storage, clock=clock, tasks=tasks, jobs=jobs)
+    return EmbeddedCoordination(tree, storage, clock=clock, tasks=tasks, jobs=jobs)

@@ -1,1 +1,1 @@
-"""The coordinators of groups and of transactions, and what runs their machines on logs."""
+"""The group and transaction coordinators, and the runner of their state machines on logs."""

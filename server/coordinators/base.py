@@ -1,8 +1,8 @@
-"""What the coordinators of groups and of transactions have in common: machines by partition.
+"""The common base of the group coordinator and the transaction coordinator.
 
-A coordinator has a topic of its own. Whatever it coordinates lives in one partition of it, by the
-hash of its name, and whoever leads the partition coordinates it, once it has replayed the
-partition into a machine.
+A coordinator keeps its state in an internal topic. Each group or transactional id belongs to one
+partition, by the hash of its name. The leader of that partition is its coordinator, once it has
+loaded the partition into a state machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from kavka.log.journal import DecisionOrSteps, Machine, Ticket
-    from kavka.server.coordinators.journal_runner import JournalRunner, Parts
+    from kavka.server.coordinators.journal_runner import JournalRunner, RunnerResources
 
     M = TypeVar("M", bound=Machine)
 else:
@@ -36,41 +36,41 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LOADS_TOLD_S: Final = 30
-"""For how long the metrics tell what a load took, as Apache Kafka."""
+LOAD_METRICS_WINDOW_S: Final = 30
+"""The time window of the load time metrics, as in Apache Kafka."""
 
 LOADS_KEPT_MAX: Final = 1000
-"""Loads that the metrics go by, the latest."""
+"""The number of latest loads that the metrics are computed from."""
 
 CREATE_TIMEOUT_MS: Final = 15_000
 
-REFUSAL_TOLD_S: Final = 300.0
-"""How long it is not said again that the topic can't be made; clients ask ten times a second."""
+CREATE_FAILURE_LOG_PERIOD_S: Final = 300.0
+"""How often a failed creation of the topic is logged; clients retry ten times a second."""
 
-LED_A_STEP: Final = 10
-"""Partitions that are taken over before the loop gets a turn."""
+LOADS_A_SLICE: Final = 10
+"""Partitions whose load is started between two yields to the event loop."""
 
 _CLOSED: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def _nothing() -> None:
-    """Nobody wants to know."""
+def _ignore() -> None:
+    """The default callback."""
 
 
 class Coordinator(ABC, Generic[M]):
-    """All machines of one kind that this broker runs."""
+    """All state machines of one kind that this broker runs."""
 
     topic: ClassVar[str]
-    """Where they live."""
+    """The internal topic."""
 
-    holds: ClassVar[str]
-    """What is coordinated, for the log."""
+    entities: ClassVar[str]
+    """What is coordinated, in the plural, for log lines."""
 
     modules: ClassVar[Sequence[str]]
-    """What a machine needs, imported once the topic is made: see `server.runtime.lazy_imports`."""
+    """Modules that are imported when the topic is created; see `server.runtime.lazy_imports`."""
 
     factor_setting: ClassVar[str]
-    """The setting that says how many replicas the topic has."""
+    """The setting with the topic's replication factor."""
 
     def __init__(
         self,
@@ -83,66 +83,66 @@ class Coordinator(ABC, Generic[M]):
         self._replicas: Final = replicas
         self._metadata: Final = metadata
         self._controller: Final = controller
-        self._parts: Parts | None = None
+        self._resources: RunnerResources | None = None
         self._runners: dict[int, JournalRunner[M]] = {}
         self._loads: deque[tuple[float, int]] = deque(maxlen=LOADS_KEPT_MAX)
         self._closed = False
-        self._making: asyncio.Task[None] | None = None
-        self._defers = False
-        """Whether `modules` are still to be imported before anything is led."""
+        self._creation: asyncio.Task[None] | None = None
+        self._importing = False
+        """Whether `modules` are being imported; partitions are loaded afterwards."""
         self._deferred: dict[int, Replica] = {}
-        self._refusal_told_s: float | None = None
+        self._failure_logged_s: float | None = None
         self._problem: str | None = None
-        self.on_replayed: Callable[[], object] = _nothing
-        """Called after each slice of a partition that is replayed."""
+        self.on_replayed: Callable[[], object] = _ignore
+        """Called after each slice of a load."""
         replicas.on_role[self.topic] = self._role_changed
 
     @abstractmethod
     def _new_topic(self) -> NewTopic:
-        """The topic as it is made."""
+        """The topic to create."""
 
     @abstractmethod
-    def _runner(self, replica: Replica, parts: Parts) -> JournalRunner[M]:
-        """What runs the machine of a partition, with `_loaded` as its `on_loaded`."""
+    def _runner(self, replica: Replica, resources: RunnerResources) -> JournalRunner[M]:
+        """A runner for a partition's state machine, with `_loaded` as its `on_loaded`."""
 
-    def _resigned(self, partition: int) -> None:
-        """Told of a partition that is not coordinated here any more."""
+    def _on_resignation(self, partition: int) -> None:
+        """Called when this broker is no longer the coordinator of a partition."""
 
-    # -- asking ---------------------------------------------------------------------------
+    # -- operations ------------------------------------------------------------------------
 
     @property
     def partition_count(self) -> int:
-        """Partitions of the topic, also before it is made."""
+        """The number of partitions of the topic, also before it is created."""
         topic = self._metadata.image.topics.get(self.topic)
         return len(topic.partitions) if topic else self._new_topic().num_partitions
 
     def partition_of(self, name: str) -> int:
-        """The partition that a name is kept in."""
+        """The partition that a name belongs to."""
         return java_hash(name) % self.partition_count
 
-    def call(self, name: str, ask: Callable[[M, Ticket, int], DecisionOrSteps]) -> Any:
-        """Have the machine of a name asked, with the time in ms. The answer, or, if that comes
-        later, something to await. ApiError from here or from there: NOT_COORDINATOR,
-        COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, and what the machine refuses."""
-        return self._runner_of(name).call(ask)
+    def call(self, name: str, operation: Callable[[M, Ticket, int], DecisionOrSteps]) -> Any:
+        """Run an operation on the state machine of a name, with the time in ms. Returns the answer,
+        or an awaitable of it. Raises ApiError, or the awaitable does: NOT_COORDINATOR,
+        COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, and errors of the operation."""
+        return self._require_runner(name).call(operation)
 
-    def read(self, name: str, look: Callable[[M, int], T]) -> T | Awaitable[T]:
-        """What `look` finds in the machine of a name, once all that it rests on is committed. It
-        may set deadlines, as it is told the time in ms, but has nothing appended."""
-        return self._runner_of(name).read(look)
+    def read(self, name: str, query: Callable[[M, int], T]) -> T | Awaitable[T]:
+        """The result of a query on the state machine of a name, once the state that it has read is
+        committed. A query may set deadlines, as it gets the time in ms, but appends nothing."""
+        return self._require_runner(name).read(query)
 
-    def read_at_once(self, name: str, look: Callable[[M, int], T]) -> T | None:
-        """The same; None if there is anything to wait for, or to refuse, before it is looked at."""
-        runner = self.runner_of(name)
-        return None if runner is None else runner.read_at_once(look)
+    def try_read(self, name: str, query: Callable[[M, int], T]) -> T | None:
+        """The same; None, without running it, if it would have to wait or would fail."""
+        runner = self.runner_for(name)
+        return None if runner is None else runner.try_read(query)
 
-    def runner_of(self, name: str) -> JournalRunner[M] | None:
-        """What runs the machine of a name, if that is here: the same as long as it is active and
-        the metadata has not changed."""
+    def runner_for(self, name: str) -> JournalRunner[M] | None:
+        """The runner of a name's partition, if this broker leads it. Valid as long as the runner is
+        active and the metadata has not changed."""
         return self._runners.get(java_hash(name) % self.partition_count)
 
-    def _runner_of(self, name: str) -> JournalRunner[M]:
-        runner = self.runner_of(name)
+    def _require_runner(self, name: str) -> JournalRunner[M]:
+        runner = self.runner_for(name)
         if runner is None:
             if self._deferred and self.partition_of(name) in self._deferred:
                 raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -151,7 +151,7 @@ class Coordinator(ABC, Generic[M]):
 
     @property
     def runners(self) -> Sequence[JournalRunner[M]]:
-        """Of the partitions that this broker leads, loaded or not."""
+        """The runners of all partitions that this broker leads, loaded or not."""
         return list(self._runners.values())
 
     @property
@@ -161,7 +161,7 @@ class Coordinator(ABC, Generic[M]):
         return loading or bool(self._deferred)
 
     def shards(self) -> Sequence[M]:
-        """The machines of all partitions of this broker; ApiError while some are being loaded."""
+        """The state machines of all partitions led here; ApiError while some are being loaded."""
         if self.is_loading:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return [runner.machine for runner in self._runners.values() if runner.is_active]
@@ -169,7 +169,7 @@ class Coordinator(ABC, Generic[M]):
     # -- the topic ------------------------------------------------------------------------
 
     def coordinator_of(self, name: str) -> BrokerImage | None:
-        """Who leads the partition of a name; None while that is not known."""
+        """The broker that leads the partition of a name; None if there is no known leader."""
         image = self._metadata.image
         topic = image.topics.get(self.topic)
         partition = None if topic is None else topic.partition(self.partition_of(name))
@@ -177,64 +177,63 @@ class Coordinator(ABC, Generic[M]):
 
     @property
     def problem(self) -> str | None:
-        """Why nothing is coordinated: the topic could not be made when it was needed, and is still
-        not there."""
+        """Why the coordinator can't serve: the topic could not be created when it was needed, and
+        still does not exist."""
         return None if self.topic in self._metadata.image.topics else self._problem
 
-    async def make_topic(self) -> None:
-        """Have the topic made, if it is not there. That it can't be now is for the log: whoever
-        needs it asks again."""
-        if self._making is None:
-            self._making = self._replicas.tasks.spawn(
-                self._make_topic(), name=f"topic of the {self.holds}"
+    async def create_topic(self) -> None:
+        """Create the topic, if it does not exist. A failure is only logged: the client retries."""
+        if self._creation is None:
+            self._creation = self._replicas.tasks.spawn(
+                self._create_topic(), name=f"topic of the {self.entities}"
             )
-        await asyncio.shield(self._making)
+        await asyncio.shield(self._creation)
 
-    async def _make_topic(self) -> None:
-        self._defers = True
+    async def _create_topic(self) -> None:
+        self._importing = True
         try:
             results = await self._controller.create_topics(
                 [self._new_topic()], timeout_ms=CREATE_TIMEOUT_MS, validate_only=False
             )
             code, message, *_ = results[self.topic]
             if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                self._problem = self._refusal_told_s = None
+                self._problem = self._failure_logged_s = None
                 await import_in_turns(self._replicas.tasks, self.modules)
             else:
-                self._refused(code, message or code.name)
+                self._topic_not_created(code, message or code.name)
         finally:
-            self._defers = False
-            self._making = None
-        await self._lead_deferred()
+            self._importing = False
+            self._creation = None
+        await self._load_deferred()
 
-    def _refused(self, code: ErrorCode, why: str) -> None:
-        """The topic could not be made."""
+    def _topic_not_created(self, code: ErrorCode, why: str) -> None:
+        """Log why the topic could not be created."""
         if code == ErrorCode.INVALID_REPLICATION_FACTOR:
             factor = self._new_topic().replication_factor
             why = not_replicated(self.factor_setting, factor)
-        self._problem = f"{self.holds} are not served, as {self.topic} can't be created: {why}"
+        self._problem = f"{self.entities} are not served, as {self.topic} can't be created: {why}"
         now_s = self._replicas.clock.monotonic_s()
-        told_s = self._refusal_told_s
-        if told_s is None or now_s - told_s >= REFUSAL_TOLD_S:
-            self._refusal_told_s = now_s
+        logged_s = self._failure_logged_s
+        if logged_s is None or now_s - logged_s >= CREATE_FAILURE_LOG_PERIOD_S:
+            self._failure_logged_s = now_s
             logger.error("%s", self._problem)
 
-    async def _lead_deferred(self) -> None:
-        """Lead what this broker was made the leader of in the meantime."""
+    async def _load_deferred(self) -> None:
+        """Load the partitions that this broker became the leader of in the meantime."""
         while self._deferred:
-            for index in list(self._deferred)[:LED_A_STEP]:
+            for index in list(self._deferred)[:LOADS_A_SLICE]:
                 self._role_changed(self._deferred.pop(index))
             await self._replicas.tasks.sleep(0)
 
     def _replication_factor(self, setting: str, value: int) -> int:
-        """Of the topic: the setting's value if it was given one, else 1."""
-        # where it was not there is no second broker, nor will there be one
+        """The topic's replication factor: the setting's value if it was set, else 1."""
+        # the default of 3 could never be met: there is only one broker
         return value if setting in self._live.now.given else 1
 
     # -- leading --------------------------------------------------------------------------
 
     def _role_changed(self, replica: Replica) -> None:
-        """A partition of the topic is led by this broker now, or not any more."""
+        """This broker became, or is no longer, the leader of a partition of the topic."""
         index = replica.log.partition
         runner = self._runners.get(index)
         if runner is not None:
@@ -245,22 +244,22 @@ class Coordinator(ABC, Generic[M]):
             logger.info(
                 "%s-%d: unloaded its %s, this broker is no longer their coordinator",
                 *replica.key,
-                self.holds,
+                self.entities,
             )
-            self._resigned(index)
+            self._on_resignation(index)
         if not self._closed and replica.partition.is_leader and not replica.offline:
-            self._lead(replica)
+            self._start_runner(replica)
 
-    def _lead(self, replica: Replica) -> None:
-        if self._defers:
+    def _start_runner(self, replica: Replica) -> None:
+        if self._importing:
             self._deferred[replica.log.partition] = replica
             return
-        # not before there is something to coordinate: see `kavka.server.runtime.lazy_imports`
-        from kavka.server.coordinators.journal_runner import parts_of
+        # imported when first needed: see `kavka.server.runtime.lazy_imports`
+        from kavka.server.coordinators.journal_runner import resources_of
 
-        if self._parts is None:
-            self._parts = parts_of(self._replicas, lambda: self.on_replayed())
-        runner = self._runners[replica.log.partition] = self._runner(replica, self._parts)
+        if self._resources is None:
+            self._resources = resources_of(self._replicas, lambda: self.on_replayed())
+        runner = self._runners[replica.log.partition] = self._runner(replica, self._resources)
         runner.begin()
 
     def _loaded(self, runner: JournalRunner[M]) -> None:
@@ -272,20 +271,20 @@ class Coordinator(ABC, Generic[M]):
                 "%s-%d: loaded %d records of %s, %d bytes, in %d ms (%d ms queued)",
                 *runner.replica.key,
                 loaded.records,
-                self.holds,
+                self.entities,
                 loaded.size_bytes,
                 loaded.took_ms,
-                loaded.waited_ms,
+                loaded.queued_ms,
             )
 
     def load_ms(self, now_s: float) -> list[int]:
-        """How many ms each partition took that was loaded lately; `now_s` is monotonic."""
-        return [took_ms for at_s, took_ms in self._loads if now_s - at_s <= LOADS_TOLD_S]
+        """The load times in ms of recently loaded partitions; `now_s` is monotonic."""
+        return [took_ms for at_s, took_ms in self._loads if now_s - at_s <= LOAD_METRICS_WINDOW_S]
 
     def close(self) -> None:
-        """The broker stops: nobody is answered any more."""
+        """Shut down: fail all pending requests and unload all partitions."""
         self._closed = True
         runners, self._runners = self._runners, {}
         for index, runner in runners.items():
             runner.close(_CLOSED)
-            self._resigned(index)
+            self._on_resignation(index)

@@ -1,6 +1,6 @@
-"""The group coordinator: which of this broker's machines a group is in, and how it is asked.
+"""The group coordinator: finds the state machine of a group, and runs operations on it.
 
-A group lives in one partition of `__consumer_offsets`, by the hash of its id.
+A group belongs to one partition of `__consumer_offsets`, by the hash of its id.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from kavka.groupcoord.state import Counts
 from kavka.seams import Random
 from kavka.server.cluster.control_messages import LEADER_DURING_DELETE, UpdateMetadata
-from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC, MetadataCache
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.offset_topic_rows import REPLICATION_FACTOR
@@ -24,7 +24,7 @@ from kavka.wire.compression import Codec
 
 if TYPE_CHECKING:
     from kavka.groupcoord.shard import GroupShard
-    from kavka.server.coordinators.journal_runner import JournalRunner, Parts
+    from kavka.server.coordinators.journal_runner import JournalRunner, RunnerResources
 
     Runner = JournalRunner[GroupShard]
 
@@ -55,14 +55,14 @@ MODULES: Final = (
     "kavka.server.coordinators.journal_port",
     "kavka.server.coordinators.journal_runner",
 )
-"""The parts of the group coordinator, each behind those that it imports: 25 ms in one go."""
+"""The group coordinator's modules, each after those that it imports: 25 ms in one go."""
 
 
 class GroupCoordinator(Coordinator["GroupShard"]):
     """All groups of which this broker is the coordinator."""
 
     topic = GROUP_TOPIC
-    holds = "groups"
+    entities = "groups"
     modules = MODULES
     factor_setting = REPLICATION_FACTOR
 
@@ -72,7 +72,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         replicas: ReplicaManager,
         metadata: MetadataCache,
         controller: Controller,
-        configs: TopicConfigs,
+        configs: EntityConfigs,
         random: Random,
     ) -> None:
         super().__init__(live, replicas, metadata, controller)
@@ -80,7 +80,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         self._random = random
         self._topics = KnownTopics(metadata)
         self.counts: Final = Counts()
-        """What has happened to groups, for the metrics."""
+        """Counts of events of groups, for the metrics."""
 
     @property
     def has_consumer_protocol(self) -> bool:
@@ -103,8 +103,8 @@ class GroupCoordinator(Coordinator["GroupShard"]):
             },
         )
 
-    def _runner(self, replica: Replica, parts: Parts) -> Runner:
-        # not before there are groups: see `kavka.server.runtime.lazy_imports`
+    def _runner(self, replica: Replica, resources: RunnerResources) -> Runner:
+        # imported when there are groups: see `kavka.server.runtime.lazy_imports`
         from kavka.groupcoord.shard import GroupShard
         from kavka.groupcoord.state import GroupsState
         from kavka.server.coordinators.journal_runner import JournalRunner, Settings
@@ -123,25 +123,29 @@ class GroupCoordinator(Coordinator["GroupShard"]):
             load_bytes=now.offsets_load_buffer_size,
             base_sequence=0,
         )
-        return JournalRunner(replica, GroupShard(state), settings, parts, on_loaded=self._loaded)
+        return JournalRunner(
+            replica, GroupShard(state), settings, resources, on_loaded=self._loaded
+        )
 
     # -- changes elsewhere ----------------------------------------------------------------
 
-    def marked(
+    def marker_appended(
         self, partition: int, producer_id: int, producer_epoch: int, committed: bool
     ) -> None:
-        """The marker of a transaction has been appended to a partition of the topic."""
+        """A transaction marker was appended to a partition of the topic."""
         runner = self._runners.get(partition)
         if runner is not None:
-            runner.marked(producer_id, producer_epoch, committed)
+            runner.marker_appended(producer_id, producer_epoch, committed)
 
     def metadata_changed(self, update: UpdateMetadata) -> None:
-        """The cluster's topics have changed: groups learn of those that they read, in slices."""
+        """Topics have changed: notify the groups that subscribe to them, in slices."""
         runners = [runner for runner in self._runners.values() if runner.is_active]
         if runners and update.topic_states:
-            self._replicas.tasks.spawn(self._tell(runners, update), name="groups learn of topics")
+            self._replicas.tasks.spawn(
+                self._notify_groups(runners, update), name="group metadata update"
+            )
 
-    async def _tell(self, runners: Sequence[Runner], update: UpdateMetadata) -> None:
+    async def _notify_groups(self, runners: Sequence[Runner], update: UpdateMetadata) -> None:
         topics = [topic.topic_name for topic in update.topic_states]
         deleted = [
             (topic.topic_name, topic.topic_id)

@@ -1,7 +1,7 @@
-"""Replays the log of a partition into the machine that lives in it.
+"""Loads a coordinator partition: replays its log into the state machine.
 
-The file is read in threads, and what was read is applied in slices of the loop, few of them in one
-turn for all partitions together. A damaged record costs a line in the log, and nothing else.
+The file is read in threads. The records are applied on the event loop in short slices, of few
+partitions at a time. A corrupt record is logged and skipped.
 """
 
 from __future__ import annotations
@@ -39,46 +39,46 @@ from kavka.wire.steps import Steps
 logger = logging.getLogger(__name__)
 
 LOADS_AT_ONCE_MAX: Final = 2
-"""Partitions that are replayed at a time; each takes a slice of every turn of the loop."""
+"""Partitions that are loaded at a time; each takes a slice of every iteration of the loop."""
 
 SHORTAGE_RETRY_S: Final = 1.0
-"""When a log is read on that too many open files have kept from being read."""
+"""When a read that failed for lack of file descriptors is retried."""
 
 SLICE_S: Final = 0.0005
-"""How long records of one partition are applied before the loop gets a turn."""
+"""How long records of one partition are applied before a yield to the event loop."""
 
 CHUNK_RECORDS: Final = 200
-"""Records handed to the machine at a time, at about a microsecond each."""
+"""Records applied at a time, at about a microsecond each."""
 
 CHUNK_BYTES: Final = 32 * 1024
 """The same in bytes, at up to 0.1 us each."""
 
 SKIPPED_LINES_MAX: Final = 20
-"""Lines in the log about what is skipped in one partition; the rest is counted."""
+"""Log lines about skipped records of one partition; further ones are only counted."""
 
 KEY_SHOWN_BYTES: Final = 100
 
-LoadTurns: TypeAlias = asyncio.Semaphore
-"""Of LOADS_AT_ONCE_MAX."""
+LoadSlots: TypeAlias = asyncio.Semaphore
+"""A semaphore of LOADS_AT_ONCE_MAX."""
 
 _SPECIAL: Final = COMPRESSION_MASK | CONTROL | TRANSACTIONAL
 
 
 class Superseded(Exception):
-    """The partition is led by another broker, or in another epoch, by now."""
+    """The partition has another leader, or another leader epoch, by now."""
 
 
-class Loaded(NamedTuple):
-    """What a replay came to."""
+class LoadSummary(NamedTuple):
+    """The result of a load, for the log and the metrics."""
 
     end: int
-    """The offset before which all is applied."""
+    """The offset up to which all records are applied."""
     records: int
     size_bytes: int
     began_ms: int
     took_ms: int
-    waited_ms: int
-    """For its turn, at the beginning of that time."""
+    queued_ms: int
+    """The part of `took_ms` spent waiting for a load slot."""
 
 
 async def load(
@@ -86,20 +86,20 @@ async def load(
     machine: Machine,
     *,
     bytes_max: int,
-    goes_on: Callable[[], bool],
+    is_current: Callable[[], bool],
     clock: Clock,
     tasks: Tasks,
     jobs: Jobs,
-    turns: LoadTurns,
-    replayed: Callable[[], object],
-) -> Loaded:
-    """Replay all that is in the log, reading `bytes_max` at a time; `replayed` is called after
-    each slice. When this returns nothing is missing, before the loop gets another turn. Superseded
-    when it `goes_on` no longer; OSError, StorageError when the log can't be read."""
+    load_slots: LoadSlots,
+    on_slice: Callable[[], object],
+) -> LoadSummary:
+    """Replay the whole log, reading `bytes_max` at a time; `on_slice` is called after each slice.
+    On return everything up to the log end offset is applied, until the next yield to the event
+    loop. Superseded once `is_current` is false; OSError, StorageError if the log can't be read."""
     began_ms = clock.now_ms()
-    async with turns:
-        waited_ms = clock.now_ms() - began_ms
-        replay = _Replay(replica, machine, bytes_max, goes_on, replayed, clock)
+    async with load_slots:
+        queued_ms = clock.now_ms() - began_ms
+        replay = _Replay(replica, machine, bytes_max, is_current, on_slice, clock)
         end = None
         while end is None:
             try:
@@ -110,7 +110,7 @@ async def load(
                 logger.error("%s-%d can't be replayed now: %s", *replica.key, failure)
                 await tasks.sleep(SHORTAGE_RETRY_S)
     took_ms = clock.now_ms() - began_ms
-    return Loaded(end, replay.records, replay.size_bytes, began_ms, took_ms, waited_ms)
+    return LoadSummary(end, replay.records, replay.size_bytes, began_ms, took_ms, queued_ms)
 
 
 class _Replay:
@@ -121,8 +121,8 @@ class _Replay:
         replica: Replica,
         machine: Machine,
         bytes_max: int,
-        goes_on: Callable[[], bool],
-        replayed: Callable[[], object],
+        is_current: Callable[[], bool],
+        on_slice: Callable[[], object],
         clock: Clock,
     ) -> None:
         self.records = 0
@@ -130,8 +130,8 @@ class _Replay:
         self._replica = replica
         self._machine = machine
         self._bytes_max = bytes_max
-        self._goes_on = goes_on
-        self._replayed = replayed
+        self._is_current = is_current
+        self._on_slice = on_slice
         self._offset = replica.log.start_offset
         self._now_s = clock.monotonic_s
         self._slice_ends_s = 0.0
@@ -140,24 +140,24 @@ class _Replay:
         self._skipped = 0
 
     def steps(self) -> Steps[int]:
-        """All of it, or what is left; the end of the log that is reached."""
+        """Replay the log, or the rest of it. Returns the log end offset that was reached."""
         log = self._replica.log
         while True:
-            if not self._goes_on():
+            if not self._is_current():
                 raise Superseded
             offset = max(self._offset, log.start_offset)
             if offset >= log.end_offset:
                 break
             found = log.read(offset, self._bytes_max, upto=log.end_offset, at_least_one=True)
-            if found is None:  # nothing is left of what was there
+            if found is None:  # the log was emptied meanwhile
                 break
             data: bytes = yield found.file.pread, found.length, found.position
             self._begin_slice()
             self._offset = yield from self._apply_batches(data)
             if self._offset <= offset:
                 raise StorageError(f"{self._name} has no batch with offset {offset}")
-        self._hand_over()
-        self._replayed()
+        self._apply_pending()
+        self._on_slice()
         if self._skipped > SKIPPED_LINES_MAX:
             more = self._skipped - SKIPPED_LINES_MAX
             logger.error("%s: skipped %d more", self._name, more)
@@ -171,20 +171,21 @@ class _Replay:
         self._slice_ends_s = self._now_s() + SLICE_S
 
     def _pause(self) -> Steps[None]:
-        """Hand over what is there, and let others have a turn if it is time."""
-        self._hand_over()
+        """Apply the collected records, and yield to the event loop if the slice is over."""
+        self._apply_pending()
         if self._now_s() >= self._slice_ends_s:
-            self._replayed()
+            self._on_slice()
             yield None
             self._begin_slice()
 
     def _apply_batches(self, data: bytes) -> Steps[int]:
-        """Apply the batches in `data`, the last of which may be cut; the offset to go on from.
+        """Apply the batches in `data`, the last of which may be incomplete. Returns the offset to
+        continue from.
 
-        Written out, as there may be a million of a record each."""
+        Inlined for speed, as there may be a million batches of one record each."""
         keys, values, view = self._keys, self._values, memoryview(data)
         position, held, offset, unpack = 0, len(data), -1, HEADER.unpack_from
-        handed_over = 0
+        applied_upto = 0
         while position + HEADER_BYTES <= held:
             base, length, _, magic, crc, attributes, delta, _, _, _, _, _, count = unpack(
                 data, position
@@ -205,27 +206,27 @@ class _Replay:
                     self._skip(base, failure)
                 else:
                     if keyless or stop != end:
-                        self._skip(base, _odd(keyless))
+                        self._skip(base, _malformed(keyless))
             offset = base + delta + 1
             position = end
-            if len(keys) >= CHUNK_RECORDS or position - handed_over >= CHUNK_BYTES:
-                handed_over = position
+            if len(keys) >= CHUNK_RECORDS or position - applied_upto >= CHUNK_BYTES:
+                applied_upto = position
                 yield from self._pause()
         self.size_bytes += position
         return offset
 
     def _skip(self, base_offset: int, why: object) -> None:
-        """Say that a batch, or a part of it, is not replayed."""
+        """Log that a batch, or a part of it, is not replayed."""
         self._skipped += 1
         if self._skipped <= SKIPPED_LINES_MAX:
             where = f"the batch at offset {base_offset}"
             logger.error("%s: skipped %s, or a part of it: %s", self._name, where, why)
 
     def _apply_special(self, batch: bytes) -> Steps[None]:
-        """Apply a batch that is big, compressed, or of a transaction."""
+        """Apply a batch that is big, compressed, transactional, or a control batch."""
         header = read_header(batch)
         if header.attributes & CONTROL:
-            self._hand_over()
+            self._apply_pending()
             yield from self._apply_marker(header, batch)
             return
         try:
@@ -236,13 +237,13 @@ class _Replay:
             return
         producer = None
         if header.attributes & TRANSACTIONAL:
-            self._hand_over()
+            self._apply_pending()
             producer = Producer(header.producer_id, header.producer_epoch)
         keys, values = self._keys, self._values
         position, left, odd = 0, header.record_count, 0
         while left > 0:
-            of_a_chunk = left * CHUNK_BYTES // max(len(payload) - position, CHUNK_BYTES)
-            count, kept = max(1, min(of_a_chunk, CHUNK_RECORDS)), len(keys)
+            records_per_chunk = left * CHUNK_BYTES // max(len(payload) - position, CHUNK_BYTES)
+            count, kept = max(1, min(records_per_chunk, CHUNK_RECORDS)), len(keys)
             try:
                 position, keyless = add_pairs(payload, position, count, keys, values)
             except BROKEN as failure:
@@ -252,10 +253,10 @@ class _Replay:
             odd += keyless
             left -= count
             if producer is not None:
-                self._apply_each(producer)
+                self._apply_one_by_one(producer)
             yield from self._pause()
         if odd or (not left and position != len(payload)):
-            self._skip(header.base_offset, _odd(odd))
+            self._skip(header.base_offset, _malformed(odd))
 
     def _apply_marker(self, header: BatchHeader, batch: bytes) -> Steps[None]:
         try:
@@ -268,20 +269,20 @@ class _Replay:
                 header.producer_id, header.producer_epoch, marker.committed
             )
 
-    def _hand_over(self) -> None:
-        """Have the machine apply what is at hand."""
+    def _apply_pending(self) -> None:
+        """Apply the collected records."""
         keys, values = self._keys, self._values
         if keys:
             self.records += len(keys)
             try:
                 self._machine.replay(keys, values)
-            except Exception:  # one record, perhaps: nothing is lost by doing the others again
-                self._apply_each(None)
+            except Exception:  # perhaps of one record; applying the others again is harmless
+                self._apply_one_by_one(None)
             keys.clear()
             values.clear()
 
-    def _apply_each(self, producer: Producer | None) -> None:
-        """The same one by one, in a transaction if `producer` is given."""
+    def _apply_one_by_one(self, producer: Producer | None) -> None:
+        """The same one by one; in a transaction, if `producer` is given."""
         if producer is not None:
             self.records += len(self._keys)
         for key, value in zip(self._keys, self._values, strict=True):
@@ -296,5 +297,5 @@ class _Replay:
         self._values.clear()
 
 
-def _odd(keyless: int) -> str:
+def _malformed(keyless: int) -> str:
     return f"{keyless} records without a key" if keyless else "it is longer than its records"

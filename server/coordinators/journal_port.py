@@ -1,4 +1,4 @@
-"""The partition that a journal is written to, as its leader: records as one batch."""
+"""Appends a journal's records, as one batch, to the partition that this broker leads."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from kavka.wire.records import LOG_APPEND_TIME, TRANSACTIONAL, read_header
 from kavka.wire.steps import Slices
 
 COMPRESSED_BYTES_MAX: Final = 64 * 1024
-"""Records up to this size are compressed, if that is asked for: it is done on the loop. More are
-only where they would be too many bytes otherwise."""
+"""Batches up to this size are compressed, if so configured, as it is done on the event loop. Bigger
+ones only if they would exceed max.message.bytes otherwise."""
 
 RECORDS_A_STEP: Final = 5_000
-"""Records whose size is found out between two pauses, at 0.2 us each."""
+"""Records whose sizes are added up between two yields, at 0.2 us each."""
 
 _NO_PRODUCER: Final = Producer(-1, -1)
 
 
 class ReplicaPort:
-    """`kavka.log.journal.Port` of a replica, in the leader epoch of its making."""
+    """`kavka.log.journal.Port` of a replica, for its current leader epoch."""
 
     __slots__ = ("_base_sequence", "_codec", "_partition", "_replica", "leader_epoch")
 
@@ -63,7 +63,7 @@ class ReplicaPort:
     def _batch(
         self, records: Sequence[Record], producer: Producer | None, now_ms: int
     ) -> Slices[bytearray]:
-        """The records as one batch, so that all of them are there or none; ApiError."""
+        """The records as one batch, so that they are appended atomically. ApiError."""
         replica = self._replica
         attributes = LOG_APPEND_TIME if replica.rules.append_time else 0
         if producer is not None:
@@ -92,7 +92,7 @@ class ReplicaPort:
 
 
 def _check_size(records: Sequence[Record], bytes_max: int) -> Slices[None]:
-    """ApiError for more than can fit into a batch, before it is built: it may be 100 MB."""
+    """ApiError for records that exceed the batch size; checked before building up to 100 MB."""
     size_bytes = 0
     for begin in range(0, len(records), RECORDS_A_STEP):
         if begin:

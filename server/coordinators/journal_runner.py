@@ -1,7 +1,7 @@
-"""Drives a journal: the machine of one partition, from the hour that this broker leads it.
+"""Runs the state machine of one coordinator partition while this broker leads the partition.
 
-It replays the log into the machine (`journal_loader`), appends what the machine decides, tells the
-journal when the high watermark moves, and keeps one timer for all deadlines.
+It replays the log into the state machine (`journal_loader`), appends the records that operations
+return, releases replies when the high watermark passes them, and keeps one timer for all deadlines.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kavka.log.journal import Decision, DecisionOrSteps, Journal, Machine, Reply
 from kavka.seams import Clock, Jobs, Tasks, Timer
 from kavka.server.coordinators.journal_loader import (
     LOADS_AT_ONCE_MAX,
-    Loaded,
-    LoadTurns,
+    LoadSlots,
+    LoadSummary,
     Superseded,
     load,
 )
@@ -36,66 +36,68 @@ M = TypeVar("M", bound=Machine)
 T = TypeVar("T")
 
 CLOCK_SET_MS: Final = 1000
-"""By how much the time of the day and the monotonic clock must disagree for it to have been set.
-Deadlines then move with it, as members' sessions must neither end nor last on for that; what is
-written, and when offsets expire, goes by the time of the day."""
+"""A jump of the wall clock against the monotonic clock from which it counts as having been set.
+Deadlines then move with it, so that no session expires early or late. Timestamps in records and
+the expiry of offsets use the wall clock."""
 
-COMMANDS_A_TURN: Final = 100
-"""Commands carried out before the loop gets a turn, at some 10 us each; there are more only where
-a log is replayed that ends in the middle of very much."""
+COMMANDS_A_SLICE: Final = 100
+"""Commands executed before a yield to the event loop, at some 10 us each. There are more only if
+a load finds very many unfinished transactions."""
 
 _LOADING: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def _nothing(what: object) -> None:
-    """Nobody wants to know."""
+def _ignore(what: object) -> None:
+    """The default callback."""
 
 
 class Settings(NamedTuple):
-    """What a runner goes by."""
+    """The settings of a runner."""
 
     commit_timeout_ms: int
     codec: Codec
     load_bytes: int
-    """Bytes that are read at a time."""
+    """Bytes that are read at a time when loading."""
     base_sequence: int
-    """Of each batch. Nobody counts: Apache Kafka's coordinators have 0 or -1 all the time."""
+    """Of each batch; constant, as Apache Kafka's coordinators always write 0 or -1."""
 
 
-class Parts(NamedTuple):
-    """What a runner works with."""
+class RunnerResources(NamedTuple):
+    """What the runners of one broker share."""
 
     clock: Clock
     tasks: Tasks
     jobs: Jobs
     purgatory: Purgatory
-    turns: LoadTurns
-    replayed: Callable[[], object]
-    """Called after each slice of a log that is replayed: there are more objects, which stay."""
+    load_slots: LoadSlots
+    on_slice: Callable[[], object]
+    """Called after each slice of a load, which has made objects that stay."""
 
 
-def parts_of(replicas: ReplicaManager, replayed: Callable[[], object]) -> Parts:
-    """Those of the runners of one broker."""
-    turns = asyncio.Semaphore(LOADS_AT_ONCE_MAX)
-    return Parts(replicas.clock, replicas.tasks, replicas.jobs, replicas.purgatory, turns, replayed)
+def resources_of(replicas: ReplicaManager, on_slice: Callable[[], object]) -> RunnerResources:
+    """The shared resources of the runners of one broker."""
+    load_slots = asyncio.Semaphore(LOADS_AT_ONCE_MAX)
+    return RunnerResources(
+        replicas.clock, replicas.tasks, replicas.jobs, replicas.purgatory, load_slots, on_slice
+    )
 
 
 class JournalRunner(Generic[M]):
-    """One machine, for as long as this broker leads its partition in one epoch."""
+    """Runs one state machine, for one leader epoch of its partition."""
 
     __slots__ = (
-        "_ahead_ms",
+        "_clock_offset_ms",
         "_armed_ms",
         "_closed",
-        "_gives_more",
+        "_releases_more",
         "_journal",
         "_on_loaded",
-        "_parts",
+        "_resources",
         "_perform",
         "_port",
         "_settings",
         "_timer",
-        "_turns",
+        "_queue",
         "_watch",
         "failed",
         "is_active",
@@ -109,55 +111,55 @@ class JournalRunner(Generic[M]):
         replica: Replica,
         machine: M,
         settings: Settings,
-        parts: Parts,
+        resources: RunnerResources,
         *,
-        on_loaded: Callable[[JournalRunner[M]], object] = _nothing,
-        perform: Callable[[Hashable], object] = _nothing,
+        on_loaded: Callable[[JournalRunner[M]], object] = _ignore,
+        perform: Callable[[Hashable], object] = _ignore,
     ) -> None:
-        """`perform` carries out the machine's commands."""
+        """`perform` executes the state machine's commands."""
         self.replica: Final = replica
         self.machine: Final = machine
         self.is_active = False
-        """Whether the log is replayed and requests are served."""
+        """Whether the log is loaded and requests are served."""
         self._journal: Journal | None = None
-        self.loaded: Loaded | None = None
-        """What that was."""
+        self.loaded: LoadSummary | None = None
+        """The result of the load; None until it is done."""
         self.failed = False
-        """Whether it could not be."""
+        """Whether the load has failed."""
         self._settings = settings
-        self._parts = parts
+        self._resources = resources
         self._perform = perform
         self._on_loaded = on_loaded
         self._port = ReplicaPort(replica, settings.codec, settings.base_sequence)
         self._timer: Timer | None = None
         self._armed_ms = 0
-        self._ahead_ms = 0
+        self._clock_offset_ms = 0
         self._watch: asyncio.Future[Any] | None = None
         self._closed = False
-        self._gives_more = False
-        name = "long work of {}-{}".format(*replica.key)
-        self._turns: Final = SerialQueue(parts.tasks, parts.clock, name)
+        self._releases_more = False
+        name = "operation queue of {}-{}".format(*replica.key)
+        self._queue: Final = SerialQueue(resources.tasks, resources.clock, name)
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of leadership that this is for."""
+        """The leader epoch that this runner is for."""
         return self._port.leader_epoch
 
     @property
     def leads(self) -> bool:
-        """Whether it is still that epoch."""
+        """Whether this broker still leads the partition in that epoch."""
         return self._port.leads
 
-    # -- from loading to the end ----------------------------------------------------------
+    # -- loading and unloading ----------------------------------------------------------
 
     def begin(self) -> None:
-        """Replay the log, so that requests are served; of an empty one at once."""
+        """Start loading. With an empty log the runner is active at once."""
         log = self.replica.log
         if log.start_offset < log.end_offset:
             name = "replay of {}-{}".format(*self.replica.key)
-            self._parts.tasks.spawn(self._load(), name=name)
+            self._resources.tasks.spawn(self._load(), name=name)
             return
-        now_ms = self._parts.clock.now_ms()
+        now_ms = self._resources.clock.now_ms()
         try:
             journal = self._journal_from(log.end_offset)
             for decision in self.machine.loaded(now_ms):
@@ -165,26 +167,26 @@ class JournalRunner(Generic[M]):
         except Exception as failure:
             self._fail(failure)
         else:
-            self._activate(journal, Loaded(log.end_offset, 0, 0, now_ms, 0, 0))
+            self._activate(journal, LoadSummary(log.end_offset, 0, 0, now_ms, 0, 0))
 
     async def _load(self) -> None:
-        parts = self._parts
+        resources = self._resources
         try:
             loaded = await load(
                 self.replica,
                 self.machine,
                 bytes_max=self._settings.load_bytes,
-                goes_on=lambda: not self._closed and self.leads,
-                tasks=parts.tasks,
-                jobs=parts.jobs,
-                clock=parts.clock,
-                turns=parts.turns,
-                replayed=parts.replayed,
+                is_current=lambda: not self._closed and self.leads,
+                tasks=resources.tasks,
+                jobs=resources.jobs,
+                clock=resources.clock,
+                load_slots=resources.load_slots,
+                on_slice=resources.on_slice,
             )
             journal = self._journal_from(loaded.end)
-            decisions = iter(self.machine.loaded(parts.clock.now_ms()))
+            decisions = iter(self.machine.loaded(resources.clock.now_ms()))
             await self._carry_out_all(journal, decisions)
-            parts.replayed()
+            resources.on_slice()
         except Superseded:
             return
         except Exception as failure:
@@ -194,7 +196,7 @@ class JournalRunner(Generic[M]):
             self._activate(journal, loaded)
 
     def _fail(self, failure: Exception) -> None:
-        """It can't be led as it is: nobody is served, and everybody told to look elsewhere."""
+        """The load has failed: requests get NOT_COORDINATOR from now on."""
         self.failed = True
         of_log = isinstance(failure, OSError | StorageError | ApiError)
         logger.error(
@@ -207,10 +209,10 @@ class JournalRunner(Generic[M]):
             self.replica.read_failed(failure)
 
     def _journal_from(self, end: int) -> Journal:
-        """The journal of the machine, to which all has been applied that is below `end`."""
-        parts = self._parts
-        self._ahead_ms = parts.clock.now_ms() - int(parts.clock.monotonic_s() * 1000)
-        self._watch = parts.purgatory.watch(self.replica.key, self._partition_changed)
+        """The journal of the state machine, which has applied all records below `end`."""
+        resources = self._resources
+        self._clock_offset_ms = resources.clock.now_ms() - int(resources.clock.monotonic_s() * 1000)
+        self._watch = resources.purgatory.watch(self.replica.key, self._partition_changed)
         self._journal = Journal(
             self.machine,
             self._port,
@@ -219,51 +221,51 @@ class JournalRunner(Generic[M]):
         )
         return self._journal
 
-    def _activate(self, journal: Journal, loaded: Loaded) -> None:
+    def _activate(self, journal: Journal, loaded: LoadSummary) -> None:
         self.is_active, self.loaded = True, loaded
-        self._after(journal)
+        self._after_operation(journal)
         self._on_loaded(self)
 
     async def _carry_out_all(self, journal: Journal, decisions: Iterator[Decision]) -> None:
-        """Carry out what may be much, in slices, and others' requests in between."""
-        clock = self._parts.clock
+        """Carry out decisions in slices, with other requests in between."""
+        clock = self._resources.clock
         began_s = clock.monotonic_s()
         while True:
             ticket = Ticket()
-            self._turns.do(self._one_of(journal, decisions, ticket), ticket)
-            goes_on = self._result(ticket)
-            if asyncio.isfuture(goes_on):
-                goes_on = await goes_on
-            if not goes_on or self._closed:
+            self._queue.run(self._run_next(journal, decisions, ticket), ticket)
+            has_more = self._result(ticket)
+            if asyncio.isfuture(has_more):
+                has_more = await has_more
+            if not has_more or self._closed:
                 return
             if clock.monotonic_s() - began_s > TICK_SLICE_S:
                 if not self.is_active:
-                    self._parts.replayed()
-                await self._parts.tasks.sleep(0)
+                    self._resources.on_slice()
+                await self._resources.tasks.sleep(0)
                 began_s = clock.monotonic_s()
 
-    def _one_of(
+    def _run_next(
         self, journal: Journal, decisions: Iterator[Decision], ticket: Ticket
     ) -> Slices[None]:
-        """Tells whether there was one."""
+        """Carry out the next decision. The ticket's answer is whether there was one."""
         decision = next(decisions, None)
         if decision is not None:
             yield from journal.carry_out_in_steps(decision, self.now_ms())
         ticket.settle(decision is not None)
 
     async def carry_out(self, decisions: Iterator[Decision]) -> None:
-        """Carry out what a change elsewhere leads to, in slices."""
+        """Carry out decisions that follow from a change elsewhere, in slices."""
         journal = self._journal
         if journal is None:
             return
         try:
             await self._carry_out_all(journal, decisions)
-        except Exception:  # of one group, perhaps: the others are told the next time
+        except Exception:  # perhaps of one group; the others are handled by the next change
             logger.exception("%s-%d: a request failed with an unexpected error", *self.replica.key)
-        self._after(journal)
+        self._after_operation(journal)
 
     def close(self, code: ErrorCode) -> None:
-        """Lead no more: whoever waits for an answer gets `code`."""
+        """Stop: the leader epoch has ended. Pending requests fail with `code`."""
         if self._closed:
             return
         self._closed = True
@@ -279,90 +281,90 @@ class JournalRunner(Generic[M]):
 
     # -- requests -------------------------------------------------------------------------
 
-    def call(self, ask: Callable[[M, Ticket, int], DecisionOrSteps]) -> Any:
-        """Have the machine asked. The answer, or, if it comes later, something to await; ApiError
-        from either."""
+    def call(self, operation: Callable[[M, Ticket, int], DecisionOrSteps]) -> Any:
+        """Run an operation on the state machine. Returns the answer, or an awaitable of it if
+        records have to be committed first. ApiError from either."""
         journal = self._admit()
         ticket = Ticket()
-        turns = self._turns
-        if turns.work:
-            turns.do(self._asked(ask, ticket), ticket)
+        queue = self._queue
+        if queue.work:
+            queue.run(self._run_operation(operation, ticket), ticket)
         else:
             now_ms = self.now_ms()
             try:
-                made = ask(self.machine, ticket, now_ms)
+                made = operation(self.machine, ticket, now_ms)
                 if not isinstance(made, Decision):
                     made = run_to_first_pause(made)
                 is_done = isinstance(made, Decision) and journal.carry_out_at_once(made, now_ms)
             except Exception:
-                self._after(journal)  # it may have set a deadline before
+                self._after_operation(journal)  # it may have set a deadline before
                 raise
             if is_done:
-                self._after(journal)
+                self._after_operation(journal)
             else:
-                turns.do(self._carried_out(journal, made, now_ms), ticket)
+                queue.run(self._run_decision(journal, made, now_ms), ticket)
         return self._result(ticket)
 
-    def _asked(
-        self, ask: Callable[[M, Ticket, int], DecisionOrSteps], ticket: Ticket
+    def _run_operation(
+        self, operation: Callable[[M, Ticket, int], DecisionOrSteps], ticket: Ticket
     ) -> Slices[None]:
         journal = self._active()
         now_ms = self.now_ms()
         try:
-            made = ask(self.machine, ticket, now_ms)
+            made = operation(self.machine, ticket, now_ms)
         except Exception:
-            self._after(journal)  # as in `call`
+            self._after_operation(journal)  # as in `call`
             raise
-        yield from self._carried_out(journal, made, now_ms)
+        yield from self._run_decision(journal, made, now_ms)
 
-    def _carried_out(self, journal: Journal, made: DecisionOrSteps, now_ms: int) -> Slices[None]:
+    def _run_decision(self, journal: Journal, made: DecisionOrSteps, now_ms: int) -> Slices[None]:
         if not isinstance(made, Decision):
-            yield  # where it has been begun, others may have the loop now
+            yield  # it is a generator that was started already: yield to the event loop first
         try:
             yield from journal.carry_out_in_steps(made, now_ms)
         except Exception:
-            self._after(journal)  # as in `call`
+            self._after_operation(journal)  # as in `call`
             raise
-        self._after(journal)
+        self._after_operation(journal)
 
-    def read(self, look: Callable[[M, int], T]) -> T | Awaitable[T]:
-        """What `look` finds in the state, once all that is committed. It may set deadlines."""
+    def read(self, query: Callable[[M, int], T]) -> T | Awaitable[T]:
+        """The result of a query, once the state that it read is committed. It may set deadlines."""
         journal = self._admit()
-        if not self._turns.work and journal.is_fully_committed:
+        if not self._queue.work and journal.is_fully_committed:
             try:
-                return look(self.machine, self.now_ms())
+                return query(self.machine, self.now_ms())
             finally:
-                self._after(journal)
+                self._after_operation(journal)
         ticket = Ticket()
-        self._turns.do(self._asked(partial(_looked, look), ticket), ticket)
+        self._queue.run(self._run_operation(partial(_query_decision, query), ticket), ticket)
         result: T | Awaitable[T] = self._result(ticket)
         return result
 
-    def read_at_once(self, look: Callable[[M, int], T]) -> T | None:
-        """The same; None, without a look, if it would have to wait or can't be asked."""
+    def try_read(self, query: Callable[[M, int], T]) -> T | None:
+        """The same; None, without running it, if it would have to wait or would fail."""
         if not self.is_settled():
             return None
         machine = self.machine
-        found = look(machine, self.now_ms())
-        at_ms = machine.timers.wake_at()  # nothing else can have changed
+        found = query(machine, self.now_ms())
+        at_ms = machine.timers.wake_at()  # a query can change nothing else
         if at_ms is not None and (self._timer is None or at_ms < self._armed_ms):
             self._arm(at_ms)
         return found
 
     def is_settled(self) -> bool:
-        """Whether the machine can be asked at once: it is active, nothing is being worked at, and
-        all that it is made of is committed. Who asks it something by itself sets no deadline."""
+        """Whether the state machine can be read directly: it is active, no operation is running,
+        and all its records are committed. A caller that reads it directly sets no deadline."""
         journal = self._journal
         return (
             journal is not None
             and self.is_active
-            and not self._turns.work
-            # as `journal.is_fully_committed`, which would take two more calls
+            and not self._queue.work
+            # `journal.is_fully_committed` inlined, which saves two calls
             and self.replica.partition.high_watermark >= journal.applied_end
         )
 
     def _admit(self) -> Journal:
-        self._turns.admit()
+        self._queue.admit()
         return self._active()
 
     def _active(self) -> Journal:
@@ -374,26 +376,26 @@ class JournalRunner(Generic[M]):
 
     def _result(self, ticket: Ticket) -> Any:
         if not ticket.settled:
-            future = self._parts.tasks.future()
-            ticket.wake = partial(_tell, future)
+            future = self._resources.tasks.future()
+            ticket.wake = partial(_complete_future, future)
             return future
         if ticket.failure is not None:
             raise ticket.failure
         return ticket.answer
 
-    def marked(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """A transaction's marker has been appended to the partition."""
-        if self._journal is not None:  # else it is replayed
+    def marker_appended(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        """A transaction marker was appended to the partition."""
+        if self._journal is not None:  # else the load replays it
             end = self.replica.log.end_offset
             work = self._journal.marker_appended(producer_id, producer_epoch, committed, end)
-            self._turns.do_next(self._marker_applied(work, producer_id), Ticket())
+            self._queue.run_next(self._apply_marker(work, producer_id), Ticket())
 
-    def _marker_applied(self, work: Slices[None], producer_id: int) -> Slices[None]:
+    def _apply_marker(self, work: Slices[None], producer_id: int) -> Slices[None]:
         try:
             yield from work
-        except Exception:  # the marker is in the log: to write it once more would not help
+        except Exception:  # the marker is in the log already, so no retry would help
             logger.exception(
-                "%s-%d: the end of a transaction of producer %d could not be applied",
+                "%s-%d: a transaction marker of producer %d could not be applied",
                 *self.replica.key,
                 producer_id,
             )
@@ -404,18 +406,18 @@ class JournalRunner(Generic[M]):
         journal = self._journal
         if journal is not None and journal.is_waited_for:
             journal.release_replies()
-            self._after(journal)
+            self._after_operation(journal)
 
-    def _give_more(self) -> None:
-        self._gives_more = False
+    def _release_more(self) -> None:
+        self._releases_more = False
         self._partition_changed()
 
-    def _after(self, journal: Journal) -> None:
-        """Carry out commands, and see to it that the next deadline is met, and that answers which
-        were too many for one turn of the loop are given in the next ones."""
-        if journal.has_due_replies and not self._gives_more:
-            self._gives_more = True
-            self._parts.tasks.call_soon(self._give_more)
+    def _after_operation(self, journal: Journal) -> None:
+        """Follow-up of every operation: execute commands, set the timer for the next deadline, and
+        schedule the release of replies that are too many for one iteration of the loop."""
+        if journal.has_due_replies and not self._releases_more:
+            self._releases_more = True
+            self._resources.tasks.call_soon(self._release_more)
         if journal.commands and not self._closed:
             self._carry_out_commands(journal)
         at_ms = journal.wake_at()
@@ -424,25 +426,25 @@ class JournalRunner(Generic[M]):
 
     def _carry_out_commands(self, journal: Journal) -> None:
         commands = journal.commands
-        for _ in range(COMMANDS_A_TURN):
-            if not commands:  # what one leads to may have carried out the others
+        for _ in range(COMMANDS_A_SLICE):
+            if not commands:  # a command may have led to a nested call that executed the rest
                 return
             command = commands.popleft()
             try:
                 self._perform(command)
-            except Exception:  # the others, and the deadlines, do not depend on it
-                logger.exception("%s-%d: %r could not be carried out", *self.replica.key, command)
+            except Exception:  # the other commands and the deadlines must still be handled
+                logger.exception("%s-%d: executing %r failed", *self.replica.key, command)
         if commands:
-            self._parts.tasks.call_soon(self._after, journal)
+            self._resources.tasks.call_soon(self._after_operation, journal)
 
     def now_ms(self) -> int:
-        """The time of the day, which the machine is to be asked with: if somebody has set it, all
-        deadlines are moved now."""
-        clock = self._parts.clock
+        """The wall clock time to pass to operations. If the clock was set, this moves all
+        deadlines."""
+        clock = self._resources.clock
         now_ms = clock.now_ms()
-        by_ms = now_ms - int(clock.monotonic_s() * 1000) - self._ahead_ms
+        by_ms = now_ms - int(clock.monotonic_s() * 1000) - self._clock_offset_ms
         if not -CLOCK_SET_MS < by_ms < CLOCK_SET_MS:
-            self._ahead_ms += by_ms
+            self._clock_offset_ms += by_ms
             self._armed_ms += by_ms
             self.machine.timers.clock_shifted(by_ms)
         return now_ms
@@ -453,40 +455,42 @@ class JournalRunner(Generic[M]):
         if self._timer is not None:
             self._timer.cancel()
         self._armed_ms = at_ms
-        delay_s = max(0, at_ms - self._parts.clock.now_ms()) / 1000
-        self._timer = self._parts.tasks.call_later(delay_s, self._tick)
+        delay_s = max(0, at_ms - self._resources.clock.now_ms()) / 1000
+        self._timer = self._resources.tasks.call_later(delay_s, self._tick)
 
     def _tick(self) -> None:
         journal = self._journal
         if journal is None:
             return
-        self._turns.do(self._due(journal), Ticket())
+        self._queue.run(self._expire_timers(journal), Ticket())
 
-    def _due(self, journal: Journal) -> Slices[None]:
-        """Deal with what is due."""
+    def _expire_timers(self, journal: Journal) -> Slices[None]:
+        """Run the timers that are due."""
         self._timer = None
-        clock = self._parts.clock
+        clock = self._resources.clock
         began_s = clock.monotonic_s()
         now_ms = self.now_ms()
         try:
             while (yield from journal.tick_in_steps(now_ms)):
                 if clock.monotonic_s() - began_s >= TICK_SLICE_S:
                     break
-        except Exception:  # the deadline of one group, perhaps: the others need theirs
+        except Exception:  # perhaps of one group; the other timers must still run
             logger.exception("%s-%d: a timer failed", *self.replica.key)
-        self._after(journal)
+        self._after_operation(journal)
 
 
-def _looked(look: Callable[[M, int], T], machine: M, ticket: Ticket, now_ms: int) -> Decision:
-    """What was looked at is told when all that it rests on is committed."""
-    return Decision(replies=[Reply(ticket, look(machine, now_ms))])
+def _query_decision(
+    query: Callable[[M, int], T], machine: M, ticket: Ticket, now_ms: int
+) -> Decision:
+    """A decision that replies with the result of a query once the state is committed."""
+    return Decision(replies=[Reply(ticket, query(machine, now_ms))])
 
 
-def _tell(future: asyncio.Future[Any], ticket: Ticket) -> None:
+def _complete_future(future: asyncio.Future[Any], ticket: Ticket) -> None:
     if future.done():
-        return  # nobody waits any more
+        return  # the caller was cancelled
     if ticket.failure is not None:
         future.set_exception(ticket.failure)
-        future.exception()  # or asyncio would report it if whoever waited is gone
+        future.exception()  # else asyncio would log it if the caller was cancelled
     else:
         future.set_result(ticket.answer)

@@ -1,13 +1,14 @@
-"""Ends transactions where they wrote: a marker in each of their partitions (KIP-98).
+"""Appends the commit or abort marker of a transaction to each of its partitions (KIP-98).
 
-The coordinator hands over what it has decided; once each marker is as safe as what it ends, the
-coordinator is told. A marker that can't be written waits for its partition: for a leader, say, or
-for replicas in sync. It is given up only when the partition is known to be deleted, which the
-coordination tree tells: what this broker has been told of the cluster so far may not be all of it.
+The transaction coordinator sends a transaction that it has decided to commit or abort; when every
+marker is below its partition's high watermark, the coordinator is notified. A marker that can't be
+appended is retried when its partition changes: when it gets a leader, say, or enough in-sync
+replicas. It is skipped only if the partition was deleted according to the coordination tree; this
+broker's metadata may be behind.
 
-Nothing of this outlives the process: who leads a partition of coordinators' state hands over
-again all that was decided and not completed. There is no limit of its own, as each transaction is
-one of those that the coordinator keeps, and each marker here once.
+This state is in memory only: a coordinator that loads its partition again sends all transactions
+that are decided but not completed. There is no separate limit: every transaction here is one that
+the coordinator holds, with each marker once.
 """
 
 from __future__ import annotations
@@ -40,35 +41,35 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SLICE_S: Final = 0.002
-"""How long markers are written before the loop gets a turn."""
+"""How long markers are appended before a yield to the event loop."""
 
-PLACES_A_STEP: Final = 50
-"""Partitions that are looked at again before it is asked whether the slice is over."""
+PARTITIONS_A_STEP: Final = 50
+"""Partitions retried between two checks of the slice's time."""
 
-_OVER: Final = object()
+_EXHAUSTED: Final = object()
 
 RETRY_S: Final = 1.0
-"""When to try again what nobody tells the end of: that too many files are open, say."""
+"""When to retry after an error whose end causes no event: too many open files, say."""
 
-Place: TypeAlias = tuple[str, int]
+PartitionKey: TypeAlias = tuple[str, int]
 """Topic and partition."""
 
 
-class Written(NamedTuple):
-    """A marker in a log."""
+class AppendedMarker(NamedTuple):
+    """A marker that was appended to a log."""
 
     replica: Replica
     leader_epoch: int
     last_offset: int
 
     @property
-    def is_safe(self) -> bool:
-        """Whether no fail-over can take it back."""
+    def is_committed(self) -> bool:
+        """Whether it is below the high watermark, so no failover can truncate it."""
         return self.replica.partition.high_watermark > self.last_offset
 
     @property
     def is_lost(self) -> bool:
-        """Whether it may have been taken back: another has led since, or leads."""
+        """Whether it may have been truncated: the leader epoch has changed since."""
         partition = self.replica.partition
         leads = partition.is_leader and partition.leader_epoch == self.leader_epoch
         return self.replica.offline or not leads
@@ -77,37 +78,44 @@ class Written(NamedTuple):
 def write_marker(
     replicas: ReplicaManager,
     groups: GroupCoordinator,
-    place: Place,
+    key: PartitionKey,
     producer: tuple[int, int],
     marker: Marker,
     version: int,
-) -> Written:
-    """End the transaction of a producer (id and epoch) in one partition, which this broker leads.
-    `version`: that of the protocol of the transaction. ApiError."""
-    replica = replicas.leader(*place)
+) -> AppendedMarker:
+    """Append the marker of a producer's transaction (id and epoch) to a partition that this broker
+    leads. `version`: that of the transaction protocol. ApiError."""
+    replica = replicas.leader(*key)
     check_in_sync(replica)
     appended: Appended = replica.append_marker(*producer, marker, version)
-    topic, index = place
+    topic, index = key
     if topic == GROUP_TOPIC:
-        groups.marked(index, *producer, marker.committed)
-    return Written(replica, replica.partition.leader_epoch, appended.last_offset)
+        groups.marker_appended(index, *producer, marker.committed)
+    return AppendedMarker(replica, replica.partition.leader_epoch, appended.last_offset)
 
 
 class _Leadership:
-    """The time that this broker has the coordinators of one partition of their topic."""
+    """This broker's term as coordinator of one partition of `__transaction_state`."""
 
-    __slots__ = ("endings", "is_over")
+    __slots__ = ("txns", "is_resigned")
 
     def __init__(self) -> None:
-        self.endings: dict[str, _Ending] = {}
+        self.txns: dict[str, _PendingTxn] = {}
         """By transactional id."""
-        self.is_over = False
+        self.is_resigned = False
 
 
-class _Ending:
-    """A transaction that ends."""
+class _PendingTxn:
+    """A transaction whose markers are being written."""
 
-    __slots__ = ("_is_replaced", "coordinator_epoch", "left", "markers", "leadership", "written")
+    __slots__ = (
+        "_is_dropped",
+        "coordinator_epoch",
+        "remaining",
+        "markers",
+        "leadership",
+        "appended",
+    )
 
     def __init__(
         self, markers: WriteMarkers, coordinator_epoch: int, leadership: _Leadership
@@ -115,28 +123,28 @@ class _Ending:
         self.markers = markers
         self.coordinator_epoch = coordinator_epoch
         self.leadership = leadership
-        self.left: Final = dict.fromkeys(markers.partitions)
-        """The partitions that have no marker yet that is safe."""
-        self.written: dict[Place, Written] = {}
-        """Markers that are not safe yet."""
-        self._is_replaced = False
+        self.remaining: Final = dict.fromkeys(markers.partitions)
+        """The partitions without a committed marker."""
+        self.appended: dict[PartitionKey, AppendedMarker] = {}
+        """Appended markers that are not committed yet."""
+        self._is_dropped = False
 
     @property
     def is_dropped(self) -> bool:
-        """Whether nobody cares any more."""
-        return self._is_replaced or self.leadership.is_over
+        """Whether its markers are no longer to be written."""
+        return self._is_dropped or self.leadership.is_resigned
 
     def drop(self) -> None:
-        self._is_replaced = True
+        self._is_dropped = True
         self.forget()
 
     def forget(self) -> None:
-        """It has ended, or is dropped."""
-        del self.leadership.endings[self.markers.transactional_id]
+        """Remove it: it is complete, or dropped."""
+        del self.leadership.txns[self.markers.transactional_id]
 
 
-class TransactionMarkers:
-    """All transactions that end and whose coordinator is here."""
+class MarkerWriter:
+    """All transactions being completed whose coordinator is this broker."""
 
     def __init__(
         self,
@@ -153,159 +161,161 @@ class TransactionMarkers:
         self._tasks: Final[Tasks] = replicas.tasks
         self._purgatory: Final[Purgatory] = replicas.purgatory
         self._leaderships: Final[dict[int, _Leadership]] = {}
-        """By partition of the coordinators' topic."""
+        """By partition of `__transaction_state`."""
         self._queue: Final[deque[Slices[None]]] = deque()
-        """What there is to do, one after the other."""
+        """Work to do, in order."""
         self._is_scheduled = False
-        self._waiting: Final[dict[Place, dict[_Ending, None]]] = {}
+        self._waiting: Final[dict[PartitionKey, dict[_PendingTxn, None]]] = {}
         self.waiting = 0
-        """Markers that can't be written yet, or are not safe yet."""
-        self._watches: Final[dict[Place, asyncio.Future[Any]]] = {}
-        self._asked: Final[dict[str, None]] = {}
-        self._retries: dict[Place, None] = {}
+        """Markers that can't be appended yet, or are not committed yet."""
+        self._watches: Final[dict[PartitionKey, asyncio.Future[Any]]] = {}
+        self._topic_reads: Final[dict[str, None]] = {}
+        self._retries: dict[PartitionKey, None] = {}
         self._timer: Timer | None = None
-        self._delays: Final = LogLimit(logger, logging.INFO, "markers that wait", self._tasks)
+        self._delays: Final = LogLimit(
+            logger, logging.INFO, "waiting transaction markers", self._tasks
+        )
 
     def send(self, markers: WriteMarkers, coordinator_epoch: int) -> None:
-        """Write markers, in the next turn of the loop, and tell the coordinator when all are safe.
-        What else was to be written for the transactional id is not any more."""
+        """Write markers, from the next iteration of the event loop on, and notify the coordinator
+        when all are committed. This replaces pending markers of the same transactional id."""
         name = markers.transactional_id
         partition = self._transactions.partition_of(name)
         leadership = self._leaderships.get(partition)
         if leadership is None:
             leadership = self._leaderships[partition] = _Leadership()
-        if (before := leadership.endings.get(name)) is not None:
+        if (before := leadership.txns.get(name)) is not None:
             self._drop(before)
-        ending = leadership.endings[name] = _Ending(markers, coordinator_epoch, leadership)
-        self._do(self._write(ending))
+        txn = leadership.txns[name] = _PendingTxn(markers, coordinator_epoch, leadership)
+        self._enqueue(self._write(txn))
 
     def resigned(self, partition: int) -> None:
-        """The coordinators of this partition are elsewhere now: so are their markers."""
+        """This broker no longer coordinates this partition: drop its transactions' markers."""
         leadership = self._leaderships.pop(partition, None)
         if leadership is not None:
-            leadership.is_over = True
-            self._do(self._forget(leadership.endings.values()))
+            leadership.is_resigned = True
+            self._enqueue(self._unregister(leadership.txns.values()))
 
-    def _drop(self, ending: _Ending) -> None:
-        ending.drop()
-        self._do(self._forget([ending]))
+    def _drop(self, txn: _PendingTxn) -> None:
+        txn.drop()
+        self._enqueue(self._unregister([txn]))
 
-    def _forget(self, endings: Iterable[_Ending]) -> Slices[None]:
-        """Let nothing wait for some that are dropped."""
-        for ending in endings:
-            for place in ending.markers.partitions:
-                waiting = self._waiting.get(place)
-                if waiting is not None and ending in waiting:
-                    del waiting[ending]
+    def _unregister(self, txns: Iterable[_PendingTxn]) -> Slices[None]:
+        """Remove dropped transactions from the waiting partitions."""
+        for txn in txns:
+            for key in txn.markers.partitions:
+                waiting = self._waiting.get(key)
+                if waiting is not None and txn in waiting:
+                    del waiting[txn]
                     self.waiting -= 1
                     if not waiting:
-                        self._unwatch(place)
+                        self._unwatch(key)
                 yield
 
     # -- writing --------------------------------------------------------------------------
 
-    def _do(self, work: Slices[None]) -> None:
-        """Do something in the next turn of the loop, behind what there is to do already."""
+    def _enqueue(self, work: Slices[None]) -> None:
+        """Add work to the queue, which runs in the next iteration of the event loop."""
         self._queue.append(work)
-        self._schedule()
+        self._schedule_run()
 
-    def _schedule(self) -> None:
+    def _schedule_run(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._tasks.call_soon(self._work)
+            self._tasks.call_soon(self._run_queue)
 
-    def _work(self) -> None:
+    def _run_queue(self) -> None:
         self._is_scheduled = False
         ends_s = self._clock.monotonic_s() + SLICE_S
         queue = self._queue
         while queue:
             try:
-                is_over = next(queue[0], _OVER) is _OVER
-            except Exception:  # what is behind it has to be done all the same
-                logger.exception("work on markers of transactions failed")
-                is_over = True
-            if is_over:
+                is_exhausted = next(queue[0], _EXHAUSTED) is _EXHAUSTED
+            except Exception:  # the work behind it must still run
+                logger.exception("writing transaction markers failed")
+                is_exhausted = True
+            if is_exhausted:
                 queue.popleft()
             if queue and self._clock.monotonic_s() >= ends_s:
-                self._schedule()
+                self._schedule_run()
                 return
 
-    def _write(self, ending: _Ending) -> Slices[None]:
-        if not ending.left:
-            self._complete(ending)
-        for place in ending.markers.partitions:
-            if ending.is_dropped:
+    def _write(self, txn: _PendingTxn) -> Slices[None]:
+        if not txn.remaining:
+            self._complete(txn)
+        for key in txn.markers.partitions:
+            if txn.is_dropped:
                 return
-            self._see_to(ending, place)
-            if ending.left:
+            self._process(txn, key)
+            if txn.remaining:
                 yield
 
-    def _see_to(self, ending: _Ending, place: Place) -> None:
-        """Write a marker, or see whether it has become safe. Whatever fails, it is seen to until
-        the transaction has ended there."""
+    def _process(self, txn: _PendingTxn, key: PartitionKey) -> None:
+        """Append a marker, or check whether it is committed. Retried after any failure until the
+        transaction is complete in this partition."""
         try:
-            self._try(ending, place)
+            self._append_or_check(txn, key)
         except Exception:
-            name = ending.markers.transactional_id
-            logger.exception("the marker of %r for %s-%d could not be seen to", name, *place)
-            self._tasks.call_later(RETRY_S, self._do, self._see_again(place, [ending]))
+            name = txn.markers.transactional_id
+            logger.exception("processing the marker of %r for %s-%d failed; retrying", name, *key)
+            self._tasks.call_later(RETRY_S, self._enqueue, self._process_each(key, [txn]))
 
-    def _try(self, ending: _Ending, place: Place) -> None:
-        if place not in ending.left:
+    def _append_or_check(self, txn: _PendingTxn, key: PartitionKey) -> None:
+        if key not in txn.remaining:
             return
-        written = ending.written.pop(place, None)
-        if written is None or written.is_lost:
-            markers = ending.markers
+        appended = txn.appended.pop(key, None)
+        if appended is None or appended.is_lost:
+            markers = txn.markers
             producer = markers.producer_id, markers.producer_epoch
-            marker = Marker(markers.committed, ending.coordinator_epoch, self._clock.now_ms())
+            marker = Marker(markers.committed, txn.coordinator_epoch, self._clock.now_ms())
             try:
-                written = write_marker(
-                    self._replicas, self._groups, place, producer, marker, markers.version
+                appended = write_marker(
+                    self._replicas, self._groups, key, producer, marker, markers.version
                 )
             except Exception as failure:
-                self._refused(ending, place, refusal_of(failure, place))
+                self._append_failed(txn, key, as_api_error(failure, key))
                 return
-        if written.is_safe:
-            self._done(ending, place)
+        if appended.is_committed:
+            self._partition_done(txn, key)
         else:
-            ending.written[place] = written
-            self._wait(ending, place)
+            txn.appended[key] = appended
+            self._wait_for(txn, key)
 
-    def _refused(self, ending: _Ending, place: Place, refusal: ApiError) -> None:
-        name = ending.markers.transactional_id
+    def _append_failed(self, txn: _PendingTxn, key: PartitionKey, refusal: ApiError) -> None:
+        name = txn.markers.transactional_id
         if refusal.code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-            logger.error("marker of transaction %r is fenced in %s-%d: %s", name, *place, refusal)
-            self._drop(ending)
+            logger.error("marker of transaction %r is fenced in %s-%d: %s", name, *key, refusal)
+            self._drop(txn)
             return
         if refusal.code == ErrorCode.INVALID_PRODUCER_EPOCH:
-            # its producer goes on with a newer epoch there: nothing of this transaction is open
-            logger.warning("transaction %r needs no marker in %s-%d: %s", name, *place, refusal)
-            self._done(ending, place)
+            # its producer has a newer epoch there: nothing of this transaction is open
+            logger.warning("transaction %r needs no marker in %s-%d: %s", name, *key, refusal)
+            self._partition_done(txn, key)
             return
         self._delays.line(
-            "can't write marker of transaction %r to %s-%d; retrying: %s", name, *place, refusal
+            "can't write marker of transaction %r to %s-%d; retrying: %s", name, *key, refusal
         )
-        self._wait(ending, place)
+        self._wait_for(txn, key)
         if refusal.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            self._ask_for(place[0])
-        elif self._leads(place):
-            self._retry_later(place)
+            self._check_topic(key[0])
+        elif self._leads(key):
+            self._schedule_retry(key)
 
-    def _leads(self, place: Place) -> bool:
-        """Whether it is not for want of a leader that a marker can't be written."""
-        replica = self._replicas.find(*place)
+    def _leads(self, key: PartitionKey) -> bool:
+        """Whether this broker leads the partition, so that the reason is another one."""
+        replica = self._replicas.find(*key)
         return replica is not None and replica.partition.is_leader and not replica.offline
 
-    def _done(self, ending: _Ending, place: Place) -> None:
-        if place in ending.left:
-            del ending.left[place]
-            if not ending.left:
-                self._complete(ending)
+    def _partition_done(self, txn: _PendingTxn, key: PartitionKey) -> None:
+        if key in txn.remaining:
+            del txn.remaining[key]
+            if not txn.remaining:
+                self._complete(txn)
 
-    def _complete(self, ending: _Ending) -> None:
-        """Have the coordinator take down that all markers are written."""
-        markers = ending.markers
-        if ending.is_dropped:
+    def _complete(self, txn: _PendingTxn) -> None:
+        """Notify the coordinator that all markers are committed."""
+        markers = txn.markers
+        if txn.is_dropped:
             return
         try:
             answer = self._transactions.call(
@@ -313,21 +323,21 @@ class TransactionMarkers:
                 lambda shard, ticket, now_ms: shard.markers_written(markers, ticket, now_ms),
             )
         except Exception as failure:
-            self._told(ending, failure)
+            self._completion_done(txn, failure)
         else:
             if asyncio.isfuture(answer):
-                answer.add_done_callback(lambda _: self._told(ending, answer.exception()))
+                answer.add_done_callback(lambda _: self._completion_done(txn, answer.exception()))
             else:
-                self._told(ending, None)
+                self._completion_done(txn, None)
 
-    def _told(self, ending: _Ending, failure: BaseException | None) -> None:
-        """The coordinator has taken it down, or will (see `kavka.txncoord.ending`); or can't be
-        asked now, and has to be told again."""
-        if ending.is_dropped:
+    def _completion_done(self, txn: _PendingTxn, failure: BaseException | None) -> None:
+        """The coordinator has recorded the completion, or will (see `kavka.txncoord.ending`). If
+        it could not be notified, retry."""
+        if txn.is_dropped:
             return
-        name = ending.markers.transactional_id
+        name = txn.markers.transactional_id
         if failure is None:
-            ending.forget()
+            txn.forget()
             return
         logger.warning(
             "can't write completion of transaction %r; retrying: %s",
@@ -335,99 +345,99 @@ class TransactionMarkers:
             failure,
             exc_info=None if isinstance(failure, ApiError) else failure,
         )
-        self._tasks.call_later(RETRY_S, self._complete, ending)
+        self._tasks.call_later(RETRY_S, self._complete, txn)
 
     # -- waiting --------------------------------------------------------------------------
 
-    def _wait(self, ending: _Ending, place: Place) -> None:
-        waiting = self._waiting.setdefault(place, {})
-        if ending not in waiting:
-            waiting[ending] = None
+    def _wait_for(self, txn: _PendingTxn, key: PartitionKey) -> None:
+        waiting = self._waiting.setdefault(key, {})
+        if txn not in waiting:
+            waiting[txn] = None
             self.waiting += 1
-        if place not in self._watches:
-            self._watches[place] = self._purgatory.watch(place, partial(self._changed, place))
+        if key not in self._watches:
+            self._watches[key] = self._purgatory.watch(key, partial(self._partition_changed, key))
 
-    def _changed(self, place: Place) -> None:
-        """Something has happened to a partition, or some time has passed."""
-        if place in self._waiting:
-            self._do(self._see_again(place, self._unwatch(place)))
+    def _partition_changed(self, key: PartitionKey) -> None:
+        """A partition has changed, or it is time to retry: process its markers."""
+        if key in self._waiting:
+            self._enqueue(self._process_each(key, self._unwatch(key)))
 
-    def _see_again(self, place: Place, endings: Iterable[_Ending]) -> Slices[None]:
-        for ending in endings:
-            if not ending.is_dropped:
-                self._see_to(ending, place)
+    def _process_each(self, key: PartitionKey, txns: Iterable[_PendingTxn]) -> Slices[None]:
+        for txn in txns:
+            if not txn.is_dropped:
+                self._process(txn, key)
             yield
 
-    def _unwatch(self, place: Place) -> Iterable[_Ending]:
-        """Who has waited for a partition."""
-        endings = self._waiting.pop(place)
-        self.waiting -= len(endings)
-        self._retries.pop(place, None)
-        if (watch := self._watches.pop(place, None)) is not None:
+    def _unwatch(self, key: PartitionKey) -> Iterable[_PendingTxn]:
+        """Stop watching a partition. Returns the transactions that waited for it."""
+        txns = self._waiting.pop(key)
+        self.waiting -= len(txns)
+        self._retries.pop(key, None)
+        if (watch := self._watches.pop(key, None)) is not None:
             watch.cancel()
-        return endings
+        return txns
 
-    def _retry_later(self, place: Place) -> None:
-        self._retries[place] = None
+    def _schedule_retry(self, key: PartitionKey) -> None:
+        self._retries[key] = None
         if self._timer is None:
             self._timer = self._tasks.call_later(RETRY_S, self._retry)
 
     def _retry(self) -> None:
         self._timer = None
         retries, self._retries = self._retries, {}
-        self._do(each(retries, self._changed, PLACES_A_STEP))
+        self._enqueue(each(retries, self._partition_changed, PARTITIONS_A_STEP))
 
     # -- deleted topics -------------------------------------------------------------------
 
-    def _ask_for(self, topic: str) -> None:
-        """Find out whether a topic is not known yet, or not any more."""
-        if topic not in self._asked:
-            self._asked[topic] = None
-            self._tasks.spawn(self._look_for(topic), name=f"partitions of {topic} to be marked")
+    def _check_topic(self, topic: str) -> None:
+        """Find out whether an unknown topic is new or was deleted."""
+        if topic not in self._topic_reads:
+            self._topic_reads[topic] = None
+            self._tasks.spawn(self._read_topic(topic), name=f"partitions of {topic} to be marked")
 
-    async def _look_for(self, topic: str) -> None:
+    async def _read_topic(self, topic: str) -> None:
         try:
             node = await self._coordination.get(paths.topic(topic), self._topic_changed)
-            there = paths.decode_topic(node.data).replicas.keys()
+            existing = paths.decode_topic(node.data).replicas.keys()
         except NoNode:
-            there = {}.keys()
+            existing = {}.keys()
         except (CoordinationError, ValueError, KeyError) as failure:  # perhaps the node is damaged
             logger.warning("can't find out whether topic %s was deleted: %s", topic, failure)
-            self._do(self._with_places_of(topic, self._retry_later))
+            self._enqueue(self._for_each_waiting(topic, self._schedule_retry))
             return
         finally:
-            del self._asked[topic]
-        self._do(self._with_places_of(topic, partial(self._look_at, there)))
+            del self._topic_reads[topic]
+        self._enqueue(self._for_each_waiting(topic, partial(self._skip_if_deleted, existing)))
 
     def _topic_changed(self, event: WatchEvent) -> None:
         topic = event.path.removeprefix(paths.topic(""))
-        self._do(self._with_places_of(topic, self._changed))
+        self._enqueue(self._for_each_waiting(topic, self._partition_changed))
 
-    def _with_places_of(self, topic: str, do: Callable[[Place], object]) -> Slices[None]:
-        for place in list(self._waiting):
-            if place[0] == topic and place in self._waiting:
-                do(place)
+    def _for_each_waiting(self, topic: str, do: Callable[[PartitionKey], object]) -> Slices[None]:
+        for key in list(self._waiting):
+            if key[0] == topic and key in self._waiting:
+                do(key)
             yield
 
-    def _look_at(self, there: Container[int], place: Place) -> None:
-        is_new = self._replicas.find(*place) is not None  # made since the tree was asked
-        if place[1] not in there and not is_new:
-            self._do(self._give_up(place, self._unwatch(place)))
+    def _skip_if_deleted(self, existing: Container[int], key: PartitionKey) -> None:
+        is_new = self._replicas.find(*key) is not None  # created since the tree was read
+        if key[1] not in existing and not is_new:
+            self._enqueue(self._skip_deleted(key, self._unwatch(key)))
 
-    def _give_up(self, place: Place, endings: Iterable[_Ending]) -> Slices[None]:
-        for ending in endings:
-            if not ending.is_dropped:
-                name = ending.markers.transactional_id
+    def _skip_deleted(self, key: PartitionKey, txns: Iterable[_PendingTxn]) -> Slices[None]:
+        for txn in txns:
+            if not txn.is_dropped:
+                name = txn.markers.transactional_id
                 logger.warning(
-                    "skipped marker of transaction %r in %s-%d: the topic was deleted", name, *place
+                    "skipped marker of transaction %r in %s-%d: the topic was deleted", name, *key
                 )
-                self._done(ending, place)
+                self._partition_done(txn, key)
             yield
 
 
-def refusal_of(failure: Exception, place: Place) -> ApiError:
-    """A failure as that of one marker: the others are written."""
+def as_api_error(failure: Exception, key: PartitionKey) -> ApiError:
+    """A failure as the error of one marker; the others are still written."""
     if isinstance(failure, ApiError):
         return failure
-    logger.error("writing a transaction marker to %s-%d failed", *place, exc_info=failure)
+    logger.error("writing a transaction marker to %s-%d failed", *key, exc_info=failure)
     return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -1,4 +1,4 @@
-"""Producer ids, handed out of blocks that the controller reserves durably."""
+"""Allocates producer ids from blocks that the controller reserves durably."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import CoordinationError
 
 Allocate: TypeAlias = Callable[[], Awaitable[tuple[int, int]]]
-"""Reserves a block: (first id, count). Ids of a block are never handed out again."""
+"""Reserves a block: (first id, count). A block is never reserved twice."""
 
 
-class ProducerIds:
-    """Ids that no other producer of this cluster has, now or ever."""
+class ProducerIdAllocator:
+    """Producer ids that are unique in the cluster."""
 
     def __init__(self, tasks: Tasks, allocate: Allocate) -> None:
         self._tasks = tasks
@@ -24,35 +24,35 @@ class ProducerIds:
         self._end = 0
         self._reserving: asyncio.Task[None] | None = None
 
-    def take(self) -> int | None:
-        """One fresh id; None when the block is used up."""
+    def try_next(self) -> int | None:
+        """The next id; None if the block is used up."""
         if self._next >= self._end:
             return None
-        taken = self._next
+        producer_id = self._next
         self._next += 1
-        return taken
+        return producer_id
 
     async def reserve(self) -> None:
-        """Have the next block, if this one is used up. ApiError when there are no ids left, and
-        COORDINATOR_LOAD_IN_PROGRESS when there is no block to be had now."""
+        """Reserve the next block, if this one is used up. ApiError if no ids are left, or
+        COORDINATOR_LOAD_IN_PROGRESS if no block can be reserved now."""
         if self._next < self._end:
             return
         if self._reserving is None:
             self._reserving = self._tasks.spawn(self._reserve(), name="producer id block")
-        await asyncio.shield(self._reserving)  # one waiter giving up stops nobody else
+        await asyncio.shield(self._reserving)  # a cancelled waiter must not cancel the others
 
     async def next(self) -> int:
-        """One fresh id; waits when the block is used up."""
-        while (taken := self.take()) is None:
+        """The next id; waits for a new block if this one is used up."""
+        while (producer_id := self.try_next()) is None:
             await self.reserve()
-        return taken
+        return producer_id
 
     async def _reserve(self) -> None:
         try:
             first, count = await self._allocate()
             self._next, self._end = first, first + count
         except CoordinationError as failure:
-            # as Apache Kafka: the client asks again, where it would give up for other errors
+            # as Apache Kafka: clients retry after this error, but not after others
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(failure)) from failure
         except ApiError as refusal:
             if refusal.code != ErrorCode.NOT_CONTROLLER:

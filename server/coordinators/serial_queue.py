@@ -1,7 +1,7 @@
-"""One thing after the other, where some of them take long: what is asked of one machine.
+"""Runs the operations on one state machine one after the other, although some of them take long.
 
-What takes long pauses, and others have the loop meanwhile; but the machine is nobody else's until
-it is done, as in Apache Kafka, where a partition of a coordinator does one thing at a time.
+A long operation yields to the event loop in between, but no other operation on the same machine
+runs until it is done; as in Apache Kafka, where each coordinator partition runs one at a time.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from kavka.wire.steps import Slices
 logger = logging.getLogger(__name__)
 
 TICK_SLICE_S: Final = 0.002
-"""How long is worked before the loop gets a turn."""
+"""How long operations run before a yield to the event loop."""
 
-HELD_MAX: Final = 100_000
-"""Requests that wait while one takes long; further ones are refused with
-COORDINATOR_NOT_AVAILABLE."""
+QUEUED_MAX: Final = 100_000
+"""Requests queued behind a long one; further ones are rejected with COORDINATOR_NOT_AVAILABLE."""
 
 
 class SerialQueue:
-    """Those of one machine."""
+    """The queue of one state machine."""
 
     __slots__ = ("_clock", "_name", "_task", "_tasks", "work")
 
@@ -38,16 +37,16 @@ class SerialQueue:
         self._name = name
         self._task: asyncio.Task[None] | None = None
         self.work: Final[deque[tuple[Slices[None], Ticket]]] = deque()
-        """What takes long, the first, and what is to be done behind it; mostly there is nothing."""
+        """The running operation, first, and the queued ones behind it; mostly empty."""
 
     def admit(self) -> None:
-        """ApiError COORDINATOR_NOT_AVAILABLE if too many requests wait already."""
-        if len(self.work) >= HELD_MAX:
+        """ApiError COORDINATOR_NOT_AVAILABLE if the queue is full."""
+        if len(self.work) >= QUEUED_MAX:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests are queued")
 
-    def do(self, work: Slices[None], ticket: Ticket) -> None:
-        """Do it at once, and without a task if it makes no pause; behind what takes long, if
-        there is such work. A failure is raised, or, if that is later, is the ticket's."""
+    def run(self, work: Slices[None], ticket: Ticket) -> None:
+        """Run an operation now, without a task if it never yields; or enqueue it behind a long one.
+        A failure is raised, or set on the ticket if the operation did not finish at once."""
         entry = work, ticket
         self.work.append(entry)
         if self.work[0] is not entry:
@@ -60,34 +59,33 @@ class SerialQueue:
                 raise
         finally:
             if self.work:
-                self._begin()
+                self._start_task()
 
-    def do_next(self, work: Slices[None], ticket: Ticket) -> None:
-        """The same, before all that waits, what has begun already included."""
+    def run_next(self, work: Slices[None], ticket: Ticket) -> None:
+        """Run an operation before all others, even before one that is running."""
         if self.work:
             self.work.appendleft((work, ticket))
         else:
-            self.do(work, ticket)
+            self.run(work, ticket)
 
-    def _begin(self) -> None:
+    def _start_task(self) -> None:
         if self._task is None:
-            self._task = self._tasks.spawn(self._work_off(), name=self._name)
+            self._task = self._tasks.spawn(self._drain(), name=self._name)
 
-    async def _work_off(self) -> None:
+    async def _drain(self) -> None:
         clock = self._clock
         try:
             while self.work:
                 await self._tasks.sleep(0)
                 ends_s = clock.monotonic_s() + TICK_SLICE_S
-                self._go_on()
+                self._run_step()
                 while self.work and clock.monotonic_s() < ends_s:
-                    self._go_on()
+                    self._run_step()
         finally:
             self._task = None
 
-    def _go_on(self) -> None:
-        """The next step of what is first. By then it may be so no longer, if the step has put
-        something in front of it."""
+    def _run_step(self) -> None:
+        """Run one step of the first operation. The step may put another one in front of it."""
         entry = work, ticket = self.work[0]
         try:
             next(work)

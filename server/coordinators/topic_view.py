@@ -1,4 +1,4 @@
-"""What the rules of groups may know of topics."""
+"""The topic metadata that the group coordinator uses."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from kavka.server.cluster.metadata_cache import MetadataCache
 
 
 class KnownTopics:
-    """`kavka.groupcoord.state.Topics` by what this broker tells clients."""
+    """`kavka.groupcoord.state.Topics`, read from this broker's metadata cache."""
 
     def __init__(self, metadata: MetadataCache) -> None:
         self._metadata = metadata
 
     def names(self) -> list[str]:
-        """All of them."""
+        """All topics."""
         return list(self._metadata.image.topics)
 
     def partition_count(self, topic: str) -> int | None:
@@ -32,7 +32,7 @@ class KnownTopics:
         return self._metadata.image.names_by_id.get(topic_id)
 
     def racks(self, topic: str, partition: int) -> list[str]:
-        """Of the brokers that have a replica, as far as they have one."""
+        """The racks of the brokers that have a replica, without brokers that have no rack."""
         image = self._metadata.image
         known = image.topics.get(topic)
         found = None if known is None else known.partition(partition)

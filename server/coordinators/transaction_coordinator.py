@@ -1,8 +1,8 @@
-"""The transaction coordinator: which of this broker's machines a transactional id is in, and how it
-is asked.
+"""The transaction coordinator: finds the state machine of a transactional id, and runs operations
+on it.
 
-An id lives in one partition of `__transaction_state`, by its hash. What is to be written to the
-partitions of a transaction that ends is for others (`on_markers`).
+An id belongs to one partition of `__transaction_state`, by its hash. The markers of a transaction
+that ends are written elsewhere (`on_markers`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kavka.server.config.transaction_rows import REPLICATION_FACTOR
 from kavka.server.controller.controller import Controller
 from kavka.server.controller.topic_validation import NewTopic
 from kavka.server.coordinators.base import Coordinator
-from kavka.server.coordinators.producer_id_allocator import ProducerIds
+from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
 from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.server.runtime.histogram import Histogram
 from kavka.wire.compression import Codec
@@ -27,14 +27,14 @@ from kavka.wire.records import NO_SEQUENCE
 
 if TYPE_CHECKING:
     from kavka.log.journal import DecisionOrSteps, Ticket
-    from kavka.server.coordinators.journal_runner import JournalRunner, Parts
+    from kavka.server.coordinators.journal_runner import JournalRunner, RunnerResources
     from kavka.txncoord.requests import AddPartitions, WriteMarkers
     from kavka.txncoord.shard import TransactionShard
 
     Runner = JournalRunner[TransactionShard]
 
 Codes: TypeAlias = Sequence[ErrorCode]
-"""One for each partition that was asked for, in order."""
+"""One for each requested partition, in order."""
 
 MODULES: Final = (
     "kavka.wire.fields",
@@ -55,22 +55,22 @@ MODULES: Final = (
     "kavka.server.coordinators.journal_port",
     "kavka.server.coordinators.journal_runner",
 )
-"""The parts of the transaction coordinator, each behind those that it imports."""
+"""The transaction coordinator's modules, each after those that it imports."""
 
 
-def _nobody(markers: WriteMarkers, coordinator_epoch: int) -> None:
-    """Nobody writes them; the broker is only half there."""
+def _discard(markers: WriteMarkers, coordinator_epoch: int) -> None:
+    """The default of `on_markers`, until the broker is assembled."""
 
 
-def _nothing(partition: int) -> None:
-    """Nobody wants to know."""
+def _ignore(partition: int) -> None:
+    """The default of `on_resigned`."""
 
 
 class TransactionCoordinator(Coordinator["TransactionShard"]):
     """All transactional ids of which this broker is the coordinator."""
 
     topic = TRANSACTION_TOPIC
-    holds = "transactions"
+    entities = "transactions"
     modules = MODULES
     factor_setting = REPLICATION_FACTOR
 
@@ -80,21 +80,21 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         replicas: ReplicaManager,
         metadata: MetadataCache,
         controller: Controller,
-        producer_ids: ProducerIds,
+        producer_ids: ProducerIdAllocator,
     ) -> None:
         super().__init__(live, replicas, metadata, controller)
         self._producer_ids = producer_ids
-        self.on_markers: Callable[[WriteMarkers, int], object] = _nobody
-        """Has the markers of a transaction written, in the epoch of its coordinator, and says so
-        to `TransactionShard.markers_written`."""
-        self.on_resigned: Callable[[int], object] = _nothing
-        """Told of a partition that is not coordinated here any more: its markers are another's."""
+        self.on_markers: Callable[[WriteMarkers, int], object] = _discard
+        """Writes the markers of a transaction, with its coordinator epoch, and then calls
+        `TransactionShard.markers_written`."""
+        self.on_resigned: Callable[[int], object] = _ignore
+        """Called when this broker is no longer the coordinator of a partition."""
 
         self.unverified = 0
-        """Answers to `verify` by which a partition can't be written to, since the start."""
+        """Partitions that `verify` has rejected since the start."""
 
         self.verification_ms = Histogram()
-        """How long it took to answer."""
+        """How long verifications took."""
 
     def verify(
         self,
@@ -105,13 +105,13 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         *,
         add: bool,
     ) -> Codes | Awaitable[Codes]:
-        """Whether partitions (topic and index) belong to the transaction of a producer; with
-        `add` they do from now on, as a broker may ask for those that write to them (KIP-890)."""
+        """Verify that partitions (topic and index) belong to a producer's transaction; with `add`,
+        add them to it instead, as a broker may do for the producer (KIP-890)."""
         asked_s = self._replicas.clock.monotonic_s()
         codes = self._verify(transactional_id, producer_id, producer_epoch, partitions, add=add)
         if isinstance(codes, Awaitable):
-            return self._verified_later(codes, asked_s)
-        return self._verified(codes, asked_s)
+            return self._count_when_done(codes, asked_s)
+        return self._count_verification(codes, asked_s)
 
     def has_added(
         self,
@@ -120,10 +120,10 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         producer_epoch: int,
         partition: tuple[str, int],
     ) -> bool:
-        """Whether a partition belongs to the transaction of a producer, if that can be said at
-        once; otherwise ask `verify`."""
+        """Whether a partition is known at once to belong to a producer's transaction; if not, call
+        `verify`."""
         asked_s = self._replicas.clock.monotonic_s()
-        added = self.read_at_once(
+        added = self.try_read(
             transactional_id,
             lambda shard, now_ms: shard.has_added(
                 transactional_id, producer_id, producer_epoch, partition
@@ -131,7 +131,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         )
         if not added:
             return False
-        self._verified((), asked_s)
+        self._count_verification((), asked_s)
         return True
 
     def _verify(
@@ -152,20 +152,20 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         )
         try:
             if add:
-                answer = self.call(transactional_id, adding(asked))
+                answer = self.call(transactional_id, add_partitions_operation(asked))
             else:
                 answer = self.read(transactional_id, lambda shard, now_ms: shard.verify(asked))
         except ApiError as refusal:
             return [refusal.code] * len(partitions)
         if asyncio.isfuture(answer):
-            return _later(answer, len(partitions))
+            return _codes_when_done(answer, len(partitions))
         return _codes(answer, len(partitions))
 
-    async def _verified_later(self, codes: Awaitable[Codes], asked_s: float) -> Codes:
-        return self._verified(await codes, asked_s)
+    async def _count_when_done(self, codes: Awaitable[Codes], asked_s: float) -> Codes:
+        return self._count_verification(await codes, asked_s)
 
-    def _verified(self, codes: Codes, asked_s: float) -> Codes:
-        """The same, counted."""
+    def _count_verification(self, codes: Codes, asked_s: float) -> Codes:
+        """Count a verification in the metrics; returns its codes."""
         now_s = self._replicas.clock.monotonic_s()
         self.verification_ms.add((now_s - asked_s) * 1000, now_s)
         self.unverified += sum(map(bool, codes))
@@ -188,14 +188,14 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             },
         )
 
-    def _runner(self, replica: Replica, parts: Parts) -> Runner:
-        # not before there are transactions: see `kavka.server.runtime.lazy_imports`
+    def _runner(self, replica: Replica, resources: RunnerResources) -> Runner:
+        # imported when there are transactions: see `kavka.server.runtime.lazy_imports`
         from kavka.server.coordinators.journal_runner import JournalRunner, Settings
         from kavka.txncoord.shard import TransactionShard
         from kavka.txncoord.state import TransactionsState
 
         now = self._live.now
-        state = TransactionsState(lambda: self._live.now, self._producer_ids.take)
+        state = TransactionsState(lambda: self._live.now, self._producer_ids.try_next)
         settings = Settings(
             commit_timeout_ms=now.request_timeout_ms,
             codec=Codec.NONE,
@@ -206,7 +206,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             replica,
             TransactionShard(state),
             settings,
-            parts,
+            resources,
             on_loaded=self._loaded,
             perform=partial(self._perform, replica.partition.leader_epoch),
         )
@@ -219,16 +219,18 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         else:  # ReserveProducerIds
             self._replicas.tasks.spawn(self._producer_ids.reserve(), name="producer ids")
 
-    def _resigned(self, partition: int) -> None:
+    def _on_resignation(self, partition: int) -> None:
         self.on_resigned(partition)
 
 
-def adding(asked: AddPartitions) -> Callable[[TransactionShard, Ticket, int], DecisionOrSteps]:
-    """What is to be asked to have partitions added to a transaction; the answer is None."""
+def add_partitions_operation(
+    asked: AddPartitions,
+) -> Callable[[TransactionShard, Ticket, int], DecisionOrSteps]:
+    """The operation that adds partitions to a transaction; its answer is None."""
     return lambda shard, ticket, now_ms: shard.add_partitions(asked, ticket, now_ms)
 
 
-async def _later(answer: Awaitable[Any], count: int) -> Codes:
+async def _codes_when_done(answer: Awaitable[Any], count: int) -> Codes:
     try:
         return _codes(await answer, count)
     except ApiError as refusal:
@@ -236,5 +238,5 @@ async def _later(answer: Awaitable[Any], count: int) -> Codes:
 
 
 def _codes(answer: Codes | None, count: int) -> Codes:
-    """Of an answer; None where all were added."""
+    """The codes of an answer, which is None if all partitions were added."""
     return [ErrorCode.NONE] * count if answer is None else answer

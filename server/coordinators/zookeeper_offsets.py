@@ -1,7 +1,7 @@
-"""Offsets in the coordination tree, where the first consumers kept them themselves.
+"""Offsets in the coordination tree, where the first consumers stored them themselves.
 
-OffsetCommit 0 and OffsetFetch 0 are their way to have a broker do that. They know no members, and
-what they keep is apart from what groups have in `__consumer_offsets`.
+OffsetCommit 0 and OffsetFetch 0 read and write them through a broker. They are without group
+members, and separate from the offsets in `__consumer_offsets`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from kavka.zktree.api import Coordination, CoordinationError, NoNode
 from kavka.zktree.tree import check_path
 
 
-class TreeOffsets:
-    """All of them. Apache Kafka up to 3.9 reads and writes the same nodes."""
+class ZooKeeperOffsets:
+    """Reads and writes the same nodes as Apache Kafka up to 3.9."""
 
     def __init__(self, coordination: Coordination) -> None:
         self._coordination: Final = coordination
 
     async def put(self, group_id: str, topic: str, partition: int, offset: int) -> None:
-        """Keep an offset, durably. ApiError if that is not possible."""
+        """Store an offset durably. ApiError if that fails."""
         path, data = paths.consumer_offset(group_id, topic, partition), b"%d" % offset
         try:
             while True:
@@ -36,7 +36,7 @@ class TreeOffsets:
             raise _refusal(path, failure) from failure
 
     async def get(self, group_id: str, topic: str, partition: int) -> int | None:
-        """What was kept, if anything. ApiError."""
+        """The stored offset, or None. ApiError."""
         path = paths.consumer_offset(group_id, topic, partition)
         try:
             check_path(path)

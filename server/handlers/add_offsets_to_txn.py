@@ -11,7 +11,7 @@ from typing import Any
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC
-from kavka.server.coordinators.transaction_coordinator import adding
+from kavka.server.coordinators.transaction_coordinator import add_partitions_operation
 from kavka.server.handlers.common.transaction_calls import ask, check_id
 from kavka.server.request.context import RequestContext
 from kavka.txncoord.requests import AddPartitions
@@ -34,7 +34,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         broker,
         context,
         asked.transactional_id,
-        adding(asked),
+        add_partitions_operation(asked),
         _answer,
         AddOffsetsToTxnResponse,
         fenced_since=FENCED_SINCE,

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import INTERNAL_TOPICS
-from kavka.server.coordinators.transaction_coordinator import adding
+from kavka.server.coordinators.transaction_coordinator import add_partitions_operation
 from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.handlers.common.transaction_calls import check_id, told
 from kavka.server.request.context import RequestContext
@@ -165,7 +165,7 @@ class _Addition:
         transactions = self._broker.transactions
         if self._asked.verify_only:
             return transactions.read(self.transactional_id, lambda shard, _: shard.verify(asked))
-        return transactions.call(self.transactional_id, adding(asked))
+        return transactions.call(self.transactional_id, add_partitions_operation(asked))
 
     def _answered(self, codes: Sequence[ErrorCode] | None) -> None:
         if codes is None:

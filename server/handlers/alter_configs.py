@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kavka.server.broker import Broker
-from kavka.server.cluster.config_changes import Alteration, Change, Op
+from kavka.server.cluster.config_changes import Alteration, AlterOp, ConfigChange
 from kavka.server.handlers.common.alter_configs import alter
 from kavka.server.request.context import RequestContext
 from kavka.wire.apis.alter_configs import AlterConfigsResponse, ResourceResponse
@@ -30,6 +30,6 @@ def _alteration(resource: Any) -> Alteration:
     return Alteration(
         resource.resource_type,
         resource.resource_name,
-        [Change(one.name, Op.SET, one.value) for one in resource.configs],
+        [ConfigChange(one.name, AlterOp.SET, one.value) for one in resource.configs],
         replaces=True,
     )

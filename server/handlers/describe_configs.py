@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.cluster import logger_levels
-from kavka.server.cluster.config_changes import Kind
+from kavka.server.cluster.config_changes import ConfigResourceType
 from kavka.server.config import describe
 from kavka.server.controller.topic_validation import check_topic_name
 from kavka.server.handlers.common.config_rights import authorize, node_id
@@ -31,7 +31,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 
 Keys: TypeAlias = Sequence[str] | None
 
-_KINDS: Final = frozenset(Kind)
+_KINDS: Final = frozenset(ConfigResourceType)
 
 _TOO_MANY: Final = "Excessively large number of configs per request."
 
@@ -57,7 +57,7 @@ def _describe(
     results: list[ResourceResponse] = []
     told = total = 0
     for asked in request.resources:
-        kind, name = Kind(asked.resource_type), asked.resource_name
+        kind, name = ConfigResourceType(asked.resource_type), asked.resource_name
         result = ResourceResponse(kind, name, ErrorCode.NONE, "")
         configs: list[ConfigResponse] = []
         results.append(result)
@@ -143,12 +143,12 @@ def _subscription(broker: Broker, name: str, keys: Keys) -> Iterable[describe.En
     return describe.subscription_entries(broker.settings, configs, names=keys)
 
 
-_FIND: Final[Mapping[Kind, _Find]] = {
-    Kind.TOPIC: _topic,
-    Kind.BROKER: _broker,
-    Kind.BROKER_LOGGER: _loggers,
-    Kind.GROUP: _group,
-    Kind.CLIENT_METRICS: _subscription,
+_FIND: Final[Mapping[ConfigResourceType, _Find]] = {
+    ConfigResourceType.TOPIC: _topic,
+    ConfigResourceType.BROKER: _broker,
+    ConfigResourceType.BROKER_LOGGER: _loggers,
+    ConfigResourceType.GROUP: _group,
+    ConfigResourceType.CLIENT_METRICS: _subscription,
 }
 
 

@@ -51,7 +51,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 async def _after_creation(broker: Broker, context: RequestContext, request: Any) -> Response:
-    await _coordinator(broker, _kind(context, request)).make_topic()
+    await _coordinator(broker, _kind(context, request)).create_topic()
     answer = _answer(broker, context, request)
     return answer if isinstance(answer, FindCoordinatorResponse) else await answer
 

@@ -21,7 +21,7 @@ def handle(
     broker: Broker, context: RequestContext, request: Any
 ) -> GetTelemetrySubscriptionsResponse:
     assert broker.telemetry is not None, "it is served"
-    instance = broker.telemetry.ask(context, request.client_instance_id)
+    instance = broker.telemetry.get_subscription(context, request.client_instance_id)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance.client_instance_id,
         subscription_id=instance.subscription_id,

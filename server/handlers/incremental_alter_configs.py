@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from kavka.server.broker import Broker
-from kavka.server.cluster.config_changes import Alteration, Change
+from kavka.server.cluster.config_changes import Alteration, ConfigChange
 from kavka.server.handlers.common.alter_configs import alter
 from kavka.server.request.context import RequestContext
 from kavka.wire.apis.incremental_alter_configs import (
@@ -36,5 +36,5 @@ def _alteration(resource: Any) -> Alteration:
     return Alteration(
         resource.resource_type,
         resource.resource_name,
-        [Change(one.name, one.config_operation, one.value) for one in resource.configs],
+        [ConfigChange(one.name, one.config_operation, one.value) for one in resource.configs],
     )

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.cluster.config_changes import Kind
+from kavka.server.cluster.config_changes import ConfigResourceType
 from kavka.server.request.context import RequestContext
 from kavka.wire.apis.list_config_resources import ListConfigResourcesResponse, Resource
 from kavka.wire.errors import ErrorCode
 
 _KINDS_SINCE: Final = 1
-_KINDS: Final = frozenset(Kind)
+_KINDS: Final = frozenset(ConfigResourceType)
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> ListConfigResourcesResponse:
@@ -25,7 +25,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> ListConfigR
         context, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME
     ):
         return ListConfigResourcesResponse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])
-    kinds = {int(Kind.CLIENT_METRICS)}
+    kinds = {int(ConfigResourceType.CLIENT_METRICS)}
     if context.version >= _KINDS_SINCE:
         kinds = set(request.resource_types or _KINDS)
     if not kinds <= _KINDS:
@@ -33,11 +33,11 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> ListConfigR
     image = broker.metadata.image
     brokers = [str(broker_id) for broker_id in image.brokers]
     names = {
-        Kind.GROUP: broker.topic_configs.groups(),
-        Kind.CLIENT_METRICS: list(broker.topic_configs.subscriptions()),
-        Kind.BROKER_LOGGER: brokers,
-        Kind.BROKER: brokers,
-        Kind.TOPIC: list(image.topics),
+        ConfigResourceType.GROUP: broker.topic_configs.groups(),
+        ConfigResourceType.CLIENT_METRICS: list(broker.topic_configs.subscriptions()),
+        ConfigResourceType.BROKER_LOGGER: brokers,
+        ConfigResourceType.BROKER: brokers,
+        ConfigResourceType.TOPIC: list(image.topics),
     }
     return ListConfigResourcesResponse(
         ErrorCode.NONE,

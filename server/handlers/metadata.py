@@ -291,8 +291,8 @@ def _create(
     for name in missing:
         if not _may_create(broker, context, name):
             refused.add(name)
-        elif name not in broker.made_on_use and len(broker.made_on_use) < MADE_ON_USE_MAX:
-            wanted[name] = broker.made_on_use[name] = None
+        elif name not in broker.auto_creating and len(broker.auto_creating) < MADE_ON_USE_MAX:
+            wanted[name] = broker.auto_creating[name] = None
         if pauses.is_due(2 * QUESTION):
             yield
     if wanted:
@@ -307,10 +307,10 @@ async def _create_now(broker: Broker, wanted: dict[str, None]) -> None:
         )
         for coordinator in (broker.groups, broker.transactions):
             if coordinator.topic in wanted:
-                await coordinator.make_topic()
+                await coordinator.create_topic()
     finally:
         for name in wanted:
-            del broker.made_on_use[name]
+            del broker.auto_creating[name]
     for number, (name, (code, message, *_)) in enumerate(results.items(), 1):
         if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             reason = f"{code.name} {message or ''}"

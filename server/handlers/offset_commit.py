@@ -106,7 +106,7 @@ async def _in_tree(
                 codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
                 continue
             try:
-                await broker.tree_offsets.put(group_id, one.topic, one.partition, one.offset)
+                await broker.zookeeper_offsets.put(group_id, one.topic, one.partition, one.offset)
                 codes.append(0)
             except ApiError as refusal:
                 codes.append(refusal.code)

@@ -91,7 +91,7 @@ async def _out_of_tree(
 async def _in_tree(broker: Broker, group_id: str, name: str, index: int) -> int:
     known = broker.metadata.image.topics.get(name)
     if known is not None and known.partition(index) is not None:
-        offset = await broker.tree_offsets.get(group_id, name, index)
+        offset = await broker.zookeeper_offsets.get(group_id, name, index)
         if offset is not None:
             return offset
     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -13,7 +13,7 @@ from typing import Any
 
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext
-from kavka.server.telemetry.clients import Instance
+from kavka.server.telemetry.clients import ClientInstance
 from kavka.wire.apis.push_telemetry import PushTelemetryResponse
 from kavka.wire.errors import ApiError
 
@@ -30,11 +30,11 @@ def handle(
 
 
 async def _take(
-    broker: Broker, context: RequestContext, instance: Instance, codec: int, data: bytes
+    broker: Broker, context: RequestContext, instance: ClientInstance, codec: int, data: bytes
 ) -> PushTelemetryResponse:
     assert broker.telemetry is not None
     try:
-        await broker.telemetry.take(instance, context.client_id, codec, data)
+        await broker.telemetry.ingest(instance, context.client_id, codec, data)
     except ApiError as refusal:
         return PushTelemetryResponse(refusal.code)
     return PushTelemetryResponse()

@@ -11,7 +11,12 @@ from typing import Any, Final
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.coordinators.marker_writer import Place, Written, refusal_of, write_marker
+from kavka.server.coordinators.marker_writer import (
+    AppendedMarker,
+    PartitionKey,
+    as_api_error,
+    write_marker,
+)
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.runtime import cooperative
 from kavka.server.runtime.cooperative import Slices
@@ -52,7 +57,7 @@ class _Work:
         self._results: Final[dict[int, dict[str, dict[int, PartitionResult]]]] = {}
         """By producer id and topic, as Apache Kafka answers them."""
 
-        self._waiting: Final[list[tuple[Written, PartitionResult]]] = []
+        self._waiting: Final[list[tuple[AppendedMarker, PartitionResult]]] = []
 
     def steps(self) -> Slices[None]:
         """Write them."""
@@ -67,7 +72,7 @@ class _Work:
                 for index in topic.partition_indexes:
                     yield marker, topic.name, index
 
-    def _write(self, marker: Any, place: Place) -> None:
+    def _write(self, marker: Any, place: PartitionKey) -> None:
         topic, index = place
         of_topic = self._results.setdefault(marker.producer_id, {}).setdefault(topic, {})
         result = of_topic[index] = PartitionResult(index)
@@ -87,14 +92,14 @@ class _Work:
         try:
             written = write_marker(replicas, self._broker.groups, place, producer, said, version)
         except Exception as failure:
-            result.error_code = refusal_of(failure, place).code
+            result.error_code = as_api_error(failure, place).code
         else:
-            if not written.is_safe:
+            if not written.is_committed:
                 self._waiting.append((written, result))
 
     def is_settled(self) -> bool:
         """Whether there is nothing left to wait for."""
-        return all(written.is_safe or written.is_lost for written, _ in self._waiting)
+        return all(written.is_committed or written.is_lost for written, _ in self._waiting)
 
     async def finish(self, begun: Awaitable[None] | None) -> Response:
         """The answer once there is one to all."""
@@ -106,7 +111,7 @@ class _Work:
             timeout_s = broker.settings.request_timeout_ms / 1000
             await broker.purgatory.wait(keys, self.is_settled, timeout_s, "Produce")
         for written, result in self._waiting:
-            if written.is_safe:
+            if written.is_committed:
                 continue
             result.error_code = (
                 ErrorCode.NOT_LEADER_OR_FOLLOWER if written.is_lost else ErrorCode.REQUEST_TIMED_OUT

@@ -1,1 +1,1 @@
-"""What operators see: health, metrics, the pages that serve them, the process's log."""
+"""Monitoring for operators: health, metrics, their HTTP pages, and the process's log."""

@@ -1,4 +1,4 @@
-"""Whether a broker is as it should be."""
+"""The health of a broker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class BrokerState(IntEnum):
-    """Where a broker is in its life, with Apache Kafka's numbers for it."""
+    """A broker's state, with Apache Kafka's numbers."""
 
     NOT_RUNNING = 0
     STARTING = 1
@@ -16,7 +16,7 @@ class BrokerState(IntEnum):
 
 
 class Health(NamedTuple):
-    """How a broker is. `problems` are sentences; a broker with some may serve on."""
+    """A broker's health. A broker may go on serving clients in spite of `problems`."""
 
     state: BrokerState
     problems: tuple[str, ...]
@@ -29,6 +29,6 @@ class Health(NamedTuple):
         return self.state is BrokerState.RUNNING
 
     @property
-    def is_well(self) -> bool:
-        """Whether it serves clients, and nothing of it is broken."""
+    def is_healthy(self) -> bool:
+        """Whether it serves clients and has no problems."""
         return self.is_ready and not self.problems

@@ -1,7 +1,7 @@
-"""A small HTTP/1.1 server for pages to look at: GET and HEAD, nothing that a request could bring.
+"""A small HTTP/1.1 server for read-only pages: GET and HEAD, without request bodies.
 
-Bounded in all: the head of a request, the connections, and the times that a peer may take. A
-page that is made piece by piece is sent in chunks, no faster than the peer reads it.
+The size of a request's head, the connections, and the time that a peer may take are limited. A page
+that is generated in pieces is sent in chunks, no faster than the peer reads it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ CONNECTIONS_MAX: Final = 32
 """Further ones are closed at once."""
 
 REQUEST_S_MAX: Final = 30.0
-"""How long a peer may take until its next request is whole."""
+"""How long a peer may take to send its next request."""
 
 ANSWER_S_MAX: Final = 60.0
-"""How long an answer may take until the peer has read it."""
+"""How long a peer may take to read a response."""
 
 _REASONS: Final = {
     200: "OK",
@@ -44,13 +44,13 @@ _HEAD_END: Final = b"\r\n\r\n"
 
 
 class Query(NamedTuple):
-    """What is asked for: the parameters behind the `?`, each with its values."""
+    """The parameters after the `?`, each with its values."""
 
     parameters: Mapping[str, list[str]]
 
 
 class Page(NamedTuple):
-    """An answer; `body` as a whole, or in pieces (none of them empty)."""
+    """A response; `body` is complete, or generated in non-empty pieces."""
 
     content_type: str
     body: bytes | AsyncGenerator[bytes, None]
@@ -61,7 +61,7 @@ MakePage: TypeAlias = Callable[[Query], Page]
 
 
 class _Refusal(Exception):
-    """A request that gets a status and nothing else; the connection is closed behind it."""
+    """A request that is rejected with a status; the connection is then closed."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -74,18 +74,18 @@ class _Request(NamedTuple):
     query: Query
     keep_alive: bool
     chunked: bool
-    """Whether the peer understands an answer in chunks."""
+    """Whether the peer understands chunked encoding."""
 
 
 def _parse(head: bytes) -> _Request:
-    """The request of `head`, without the empty line behind it. _Refusal when it is none."""
+    """Parse the head of a request, without the empty line after it. _Refusal if it is invalid."""
     first, *lines = head.split(b"\r\n")
     parts = first.split(b" ")
     if len(parts) != 3 or not parts[2].startswith(b"HTTP/") or not parts[1].startswith(b"/"):
-        raise _Refusal(400, "this is no HTTP request")
+        raise _Refusal(400, "not an HTTP request")
     method, target, version = parts
     if version not in (b"HTTP/1.1", b"HTTP/1.0"):
-        raise _Refusal(505, "HTTP/1.1 is spoken here")
+        raise _Refusal(505, "only HTTP/1.0 and HTTP/1.1 are supported")
     headers = {}
     has_body = False
     for line in lines:
@@ -96,9 +96,9 @@ def _parse(head: bytes) -> _Request:
         has_body |= name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
         headers[name] = value
     if method not in (b"GET", b"HEAD"):
-        raise _Refusal(405, "only GET and HEAD")
+        raise _Refusal(405, "only GET and HEAD are supported")
     if has_body:
-        raise _Refusal(400, "a request to read has no body")
+        raise _Refusal(400, "requests with a body are not supported")
     path, _, query = target.decode("ascii", "replace").partition("?")
     is_new = version == b"HTTP/1.1"
     options = headers.get(b"connection", b"")
@@ -116,7 +116,7 @@ class HttpServer:
         self._open: dict[_Connection, None] = {}
 
     def connect(self, address: str) -> asyncio.BaseProtocol | None:
-        """The protocol of a connection from `address`; None when there are too many."""
+        """The protocol for a connection from `address`; None if there are too many connections."""
         if len(self._open) >= CONNECTIONS_MAX:
             return None
         connection = _Connection(self)
@@ -124,7 +124,7 @@ class HttpServer:
         return connection
 
     def forget(self, connection: _Connection) -> None:
-        """It is closed."""
+        """Remove a closed connection."""
         self._open.pop(connection, None)
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class HttpServer:
 
 
 class _Connection(asyncio.BufferedProtocol):
-    """One connection: one request at a time, the next one when its answer is out."""
+    """One connection: one request at a time."""
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
@@ -151,8 +151,8 @@ class _Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        transport.set_write_buffer_limits(0)  # type: ignore[attr-defined]  # tell when all is out
-        self._wait(REQUEST_S_MAX)
+        transport.set_write_buffer_limits(0)  # type: ignore[attr-defined]  # resume when all is sent
+        self._set_deadline(REQUEST_S_MAX)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -173,7 +173,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._serve()
 
     def eof_received(self) -> bool:
-        """Whoever has asked may stop sending: they get their answers first."""
+        """The peer has stopped sending; stay open for the responses that it is still owed."""
         self._has_eof = True
         return self._answering is not None
 
@@ -188,7 +188,7 @@ class _Connection(asyncio.BufferedProtocol):
     # -- one request ----------------------------------------------------------------------
 
     def _serve(self) -> None:
-        """Answer the request at hand, if it is whole."""
+        """Answer the buffered request, if it is complete."""
         end = self._buffer.find(_HEAD_END, 0, self._held)
         if end < 0 and self._held < HEAD_BYTES_MAX:
             return
@@ -208,7 +208,7 @@ class _Connection(asyncio.BufferedProtocol):
         if self._held == HEAD_BYTES_MAX:
             self._transport.resume_reading()
         self._held = rest
-        self._wait(ANSWER_S_MAX)
+        self._set_deadline(ANSWER_S_MAX)
         self._answering = self._server.tasks.spawn(self._answer(request), name="HTTP answer")
 
     async def _answer(self, request: _Request) -> None:
@@ -221,7 +221,7 @@ class _Connection(asyncio.BufferedProtocol):
             try:
                 await self._send_body(page.body, chunked)
             except Exception as failure:
-                # the status is out already: an answer that is cut off says that it is not whole
+                # the status is already sent: aborting shows the peer that the body is incomplete
                 logger.error("%s failed", request.path, exc_info=failure)
                 self.abort()
         self._answering = None
@@ -230,7 +230,7 @@ class _Connection(asyncio.BufferedProtocol):
         if not keep_alive:
             self._transport.close()
             return
-        self._wait(REQUEST_S_MAX)
+        self._set_deadline(REQUEST_S_MAX)
         self._serve()
         if self._has_eof and self._answering is None:
             self._transport.close()
@@ -238,7 +238,7 @@ class _Connection(asyncio.BufferedProtocol):
     def _page(self, request: _Request) -> Page:
         make = self._server.pages.get(request.path)
         if make is None:
-            return _plain(404, f"there are: {', '.join(self._server.pages)}")
+            return _plain(404, f"the pages are: {', '.join(self._server.pages)}")
         try:
             return make(request.query)
         except Exception as failure:
@@ -258,7 +258,7 @@ class _Connection(asyncio.BufferedProtocol):
         await self._written()
 
     async def _written(self) -> None:
-        """Wait until the peer has read enough."""
+        """Wait until the peer has read what was sent."""
         if self._write_paused:
             self._writable = self._server.tasks.future()
             await self._writable
@@ -286,14 +286,14 @@ class _Connection(asyncio.BufferedProtocol):
 
     # -- time -----------------------------------------------------------------------------
 
-    def _wait(self, seconds: float) -> None:
-        """Give the peer so long, from now on."""
+    def _set_deadline(self, seconds: float) -> None:
+        """Abort the connection in so many seconds, unless called again."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._server.tasks.call_later(seconds, self.abort)
 
     def abort(self) -> None:
-        """Cut the connection."""
+        """Abort the connection."""
         if self._transport is not None:
             self._transport.abort()
 

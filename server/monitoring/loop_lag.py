@@ -1,6 +1,6 @@
-"""How late the event loop is: the time by which a timer misses its moment.
+"""The event loop's lag: how late a timer fires.
 
-Whatever holds the loop delays everybody. Measured only while somebody may ask for it; four timers a
+Whatever blocks the loop delays all clients. Measured only if the HTTP server runs; four timers a
 second cost less than a thousandth of a core.
 """
 
@@ -15,7 +15,7 @@ PERIOD_S: Final = 0.25
 
 
 class LoopLag:
-    """Runs from `start` to `stop`."""
+    """Measures the lag from `start` to `stop`."""
 
     def __init__(self, clock: Clock, tasks: Tasks) -> None:
         self._clock = clock
@@ -27,7 +27,7 @@ class LoopLag:
         """In milliseconds."""
 
     def start(self) -> None:
-        """Begin to measure."""
+        """Start measuring."""
         self._due_s = self._clock.monotonic_s() + PERIOD_S
         self._timer = self._tasks.call_later(PERIOD_S, self._tick)
 
@@ -39,6 +39,6 @@ class LoopLag:
         self._timer = self._tasks.call_later(PERIOD_S, self._tick)
 
     def stop(self) -> None:
-        """Measure no more."""
+        """Stop measuring."""
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""A running broker's pages over HTTP: `/metrics`, and whether it is well (`kavka.http.listener`).
+"""A running broker's HTTP pages: `/metrics`, `/healthz` and `/readyz` (`kavka.http.listener`).
 
 Imported only by a broker that serves them, with the metrics library.
 """
@@ -41,7 +41,7 @@ class Monitor:
         tasks: Tasks,
         fs: FileSystem,
     ) -> None:
-        """`broker` gives None until there is one to be measured."""
+        """`broker` returns None until the broker serves clients."""
         self._health = health
         self._broker = broker
         self._connections = connections
@@ -54,13 +54,13 @@ class Monitor:
         self._listening: Listening | None = None
 
     async def open(self, listening: Listening) -> None:
-        """Serve whoever comes."""
+        """Start serving."""
         self._listening = listening
         self._lag.start()
         await listening.accept(self._server.connect)
 
     def close(self) -> None:
-        """Serve nobody any more; answers that are under way are cut off."""
+        """Stop serving; responses that are being sent are aborted."""
         self._lag.stop()
         if self._listening is not None:
             self._listening.close()
@@ -94,8 +94,8 @@ class Monitor:
 
     def _health_page(self, *, needs_all: bool) -> Page:
         health = self._health()
-        is_good = health.is_well if needs_all else health.is_ready
-        told = {
+        is_good = health.is_healthy if needs_all else health.is_ready
+        body = {
             "status": "ok" if is_good else "unavailable",
             "state": health.state.name,
             "problems": health.problems,
@@ -103,4 +103,4 @@ class Monitor:
             "cluster_id": health.cluster_id,
             "version": __version__,
         }
-        return Page(_JSON, json.dumps(told).encode() + b"\n", 200 if is_good else 503)
+        return Page(_JSON, json.dumps(body).encode() + b"\n", 200 if is_good else 503)

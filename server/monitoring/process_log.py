@@ -1,4 +1,4 @@
-"""The log of a broker in a process of its own: where its lines go, and from which level on."""
+"""Configures logging for a broker in its own process: destination and levels."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ PACKAGES: Final = (
     "kavka.server.replica",
     "kavka.txncoord",
 )
-"""Loggers that write nothing themselves, made so that clients can set the level of all below."""
+"""Parent loggers, created so that clients can set the level of all loggers below them."""
 
 
 def start_log(levels: Sequence[str], path: str | None) -> None:
-    """Write lines to standard error, or to the file at `path`, from INFO on.
+    """Log to standard error, or to the file at `path`, from INFO on.
 
     `levels` are Apache Kafka's names, as LEVEL for all loggers or LOGGER=LEVEL for one and those
-    below it. A file that was moved away or removed is made anew at the next line. Raises OSError
-    for one that can't be written, ValueError for an unknown level.
+    below it. A file that was moved or removed is reopened at the next line. Raises OSError if it
+    can't be written, ValueError for an unknown level.
     """
     chosen: dict[str, int] = {"": logging.INFO}
     for text in levels:
@@ -48,6 +48,6 @@ def start_log(levels: Sequence[str], path: str | None) -> None:
 def _handler(path: str | None) -> logging.Handler:
     if path is None:
         return logging.StreamHandler()
-    from logging.handlers import WatchedFileHandler  # takes some ms, and few ask for it
+    from logging.handlers import WatchedFileHandler  # takes some ms, and is rarely used
 
     return WatchedFileHandler(path, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What the operating system says of this process, where it has Linux's `/proc`."""
+"""The resource usage of this process, from Linux's `/proc`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 from kavka.log.fs import FileSystem
 
 _TICKS_PER_S: Final = 100
-"""USER_HZ: what the kernel counts CPU time in for everybody's eyes."""
+"""USER_HZ: the unit of CPU times in /proc."""
 
 _STATUS: Final = "/proc/self/status"
 
 
 class Usage(NamedTuple):
-    """What the process has used, and may use."""
+    """The resources that the process uses, and its limit of open files."""
 
     cpu_s: float
     resident_bytes: int
@@ -25,7 +25,7 @@ class Usage(NamedTuple):
 
 
 def usage(fs: FileSystem) -> Usage | None:
-    """As of now; None where the system does not tell."""
+    """The current usage; None on a system without `/proc`."""
     try:
         times = fs.read_bytes("/proc/self/stat").rpartition(b")")[2].split()
         status = _fields(fs.read_bytes(_STATUS))

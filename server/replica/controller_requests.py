@@ -26,7 +26,7 @@ from kavka.server.cluster.control_messages import (
     TopicPartition,
     UpdateMetadata,
 )
-from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings, log_settings
 from kavka.server.config.live import LiveSettings
@@ -62,7 +62,7 @@ class ControllerRequests:
         live: LiveSettings,
         replicas: ReplicaManager,
         metadata: MetadataCache,
-        topic_configs: TopicConfigs,
+        topic_configs: EntityConfigs,
         fs: FileSystem,
         tasks: Tasks,
         jobs: Jobs,

@@ -22,7 +22,7 @@ class ProcessWorker:
     def __init__(self, news: IO[bytes]) -> None:
         self._news = news
 
-    def send(self, message: Any) -> None:
+    def report(self, message: Any) -> None:
         self.say("message", message)
 
     def say(self, kind: str, value: Any) -> None:

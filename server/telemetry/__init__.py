@@ -1,1 +1,1 @@
-"""Metrics that clients push (KIP-714): what they are asked for, and what is kept of the answers."""
+"""Metrics that clients push (KIP-714): the subscriptions, and the received series."""

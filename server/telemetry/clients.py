@@ -1,8 +1,8 @@
-"""The clients that are asked for metrics: a machine without I/O.
+"""The clients that push metrics: a state machine without I/O.
 
-Each has an instance id, which it may have got here, and what it is to push: the union of all
-subscriptions that mean it. Who comes too early, or pushes by a subscription that is none any more,
-is refused; rules and words are Apache Kafka 4.3's (`ClientMetricsManager`).
+Each has a client instance id, which may have been assigned here, and a subscription: the union of
+all subscriptions that match it. Requests that come too early, or have an outdated subscription id,
+are rejected. Rules and names are Apache Kafka 4.3's (`ClientMetricsManager`).
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.paths import uuid_text
 
 CLIENTS_MAX: Final = 16_384
-"""Clients that are known at a time; beyond it the one is forgotten that was heard of least late."""
+"""Clients that are remembered; beyond this the least recently active one is forgotten."""
 
 KEPT_MS_MIN: Final = 60_000
 INTERVALS_KEPT: Final = 3
-"""A client is forgotten after so many of its intervals without a word, or after a minute."""
+"""A client is forgotten after so many of its intervals without a request, but at least a minute."""
 
 DEFAULT_INTERVAL_MS: Final = 300_000
 
 COMPRESSION_TYPES: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
-"""What clients may compress with, what is liked best first."""
+"""The compression types that are accepted, the preferred one first."""
 
 _CODECS: Final = frozenset(Codec)
-_ASKED_AGAIN_AFTER: Final = (
+_RETRIED_AFTER: Final = (
     ErrorCode.UNKNOWN_SUBSCRIPTION_ID,
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
 )
-"""A client that was refused by these asks at once what it is to push."""
+"""After these errors a client gets its subscription again at once, unthrottled."""
 
 ZERO_ID: Final = UUID(int=0)
 RESERVED_IDS: Final = (ZERO_ID, UUID(int=1))
 
 
 @dataclass(slots=True)
-class Instance:
+class ClientInstance:
     """One client. Times are ms, 0 for never."""
 
     client_instance_id: UUID
@@ -54,41 +54,41 @@ class Instance:
     metrics: tuple[str, ...]
     interval_ms: int
     version: int
-    """Of the subscriptions that it was told."""
-    asked_ms: int = 0
-    pushed_ms: int = 0
+    """Version of the subscriptions that it has got."""
+    last_get_ms: int = 0
+    last_push_ms: int = 0
     terminating: bool = False
     last_error: ErrorCode = ErrorCode.NONE
-    """What its last request was refused with."""
+    """The error of its last request."""
     expires_ms: int = 0
 
     @property
     def kept_ms(self) -> int:
-        """How long it is remembered without a word."""
+        """How long it is remembered without a request."""
         return max(KEPT_MS_MIN, INTERVALS_KEPT * self.interval_ms)
 
-    def may_ask(self, now_ms: int) -> bool:
-        """Whether it may ask for its subscription now; if so, it has."""
-        if now_ms - max(self.asked_ms, self.pushed_ms) < self.interval_ms:
+    def admit_get(self, now_ms: int) -> bool:
+        """Whether it may get its subscription now; if so, records the time."""
+        if now_ms - max(self.last_get_ms, self.last_push_ms) < self.interval_ms:
             return False
-        self.asked_ms = now_ms
+        self.last_get_ms = now_ms
         return True
 
-    def may_push(self, now_ms: int) -> bool:
-        """Whether it may push now; if so, it has. The first push after it asked comes early: a
-        client waits for half of its interval to one and a half."""
-        if self.asked_ms <= self.pushed_ms and now_ms - self.pushed_ms < self.interval_ms:
+    def admit_push(self, now_ms: int) -> bool:
+        """Whether it may push now; if so, records the time. The first push after a new
+        subscription may come early: a client waits for 0.5 to 1.5 intervals."""
+        if self.last_get_ms <= self.last_push_ms and now_ms - self.last_push_ms < self.interval_ms:
             return False
-        self.pushed_ms = now_ms
+        self.last_push_ms = now_ms
         return True
 
 
 class Clients:
-    """All that are known."""
+    """All known clients."""
 
     def __init__(self, new_id: Callable[[], UUID]) -> None:
         self._new_id = new_id
-        self._instances: OrderedDict[UUID, Instance] = OrderedDict()
+        self._instances: OrderedDict[UUID, ClientInstance] = OrderedDict()
         self._subscriptions: Mapping[str, Subscription] = {}
         self._version = 0
         self.throttled = 0
@@ -97,21 +97,21 @@ class Clients:
     def __len__(self) -> int:
         return len(self._instances)
 
-    def subscribe(self, subscriptions: Mapping[str, Subscription]) -> None:
-        """What counts from now on, by name: each client is told when it next asks."""
+    def set_subscriptions(self, subscriptions: Mapping[str, Subscription]) -> None:
+        """Set the subscriptions, by name. Each client gets them with its next request."""
         self._subscriptions = subscriptions
         self._version += 1
 
-    def ask(
+    def get_subscription(
         self, wanted: UUID | None, selectors: Mapping[str, str | None], now_ms: int
-    ) -> Instance:
-        """What a client is to push; it gets an id unless it has one. ApiError."""
+    ) -> ClientInstance:
+        """A client's subscription; assigns an instance id to a new client. ApiError."""
         if wanted is None or wanted == ZERO_ID:
             wanted = self._new_id()
             while wanted in self._instances:
                 wanted = self._new_id()
-        instance = self._instance(wanted, selectors, now_ms)
-        if not instance.may_ask(now_ms) and instance.last_error not in _ASKED_AGAIN_AFTER:
+        instance = self._get_or_create(wanted, selectors, now_ms)
+        if not instance.admit_get(now_ms) and instance.last_error not in _RETRIED_AFTER:
             self.throttled += 1
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         instance.last_error = ErrorCode.NONE
@@ -128,16 +128,16 @@ class Clients:
         codec: int,
         size: int,
         size_max: int,
-    ) -> Instance:
-        """Whether a client may push so many bytes. ApiError."""
+    ) -> ClientInstance:
+        """Check whether a client may push so many bytes. ApiError."""
         if client_instance_id is None or client_instance_id in RESERVED_IDS:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        instance = self._instance(client_instance_id, selectors, now_ms)
+        instance = self._get_or_create(client_instance_id, selectors, now_ms)
         had_ended, instance.terminating = instance.terminating, terminating
         instance.last_error = ErrorCode.NONE
         if had_ended:
             instance.last_error = ErrorCode.INVALID_REQUEST
-        elif not instance.may_push(now_ms) and not terminating:
+        elif not instance.admit_push(now_ms) and not terminating:
             self.throttled += 1
             instance.last_error = ErrorCode.THROTTLING_QUOTA_EXCEEDED
         elif subscription_id != instance.subscription_id:
@@ -152,23 +152,25 @@ class Clients:
         return instance
 
     def forget(self, client_instance_id: UUID) -> None:
-        """Its connection is gone."""
+        """Forget a client whose connection is closed."""
         self._instances.pop(client_instance_id, None)
 
     def expire(self, now_ms: int) -> None:
-        """Forget who has been silent for too long."""
+        """Forget clients without a recent request."""
         for one in [one for one in self._instances.values() if one.expires_ms <= now_ms]:
             del self._instances[one.client_instance_id]
 
-    def _instance(
+    def _get_or_create(
         self, client_instance_id: UUID, selectors: Mapping[str, str | None], now_ms: int
-    ) -> Instance:
-        """The client, which begins anew when the subscriptions have changed."""
+    ) -> ClientInstance:
+        """The client; created, or created again if the subscriptions have changed."""
         known = self._instances.get(client_instance_id)
         if known is not None and known.expires_ms <= now_ms:
             known = None
         if known is None or known.version < self._version:
-            known = self._made(client_instance_id, selectors if known is None else known.selectors)
+            known = self._new_instance(
+                client_instance_id, selectors if known is None else known.selectors
+            )
             self._instances[client_instance_id] = known
         self._instances.move_to_end(client_instance_id)
         if len(self._instances) > CLIENTS_MAX:
@@ -176,7 +178,9 @@ class Clients:
         known.expires_ms = now_ms + known.kept_ms
         return known
 
-    def _made(self, client_instance_id: UUID, selectors: Mapping[str, str | None]) -> Instance:
+    def _new_instance(
+        self, client_instance_id: UUID, selectors: Mapping[str, str | None]
+    ) -> ClientInstance:
         selectors = {**selectors, "client_instance_id": uuid_text(client_instance_id)}
         interval_ms = DEFAULT_INTERVAL_MS
         wanted: dict[str, None] = {}
@@ -185,7 +189,7 @@ class Clients:
                 wanted.update(dict.fromkeys(one.metrics))
                 interval_ms = min(interval_ms, one.interval_ms)
         metrics = (ALL_METRICS,) if ALL_METRICS in wanted else tuple(hash_set_order(wanted))
-        return Instance(
+        return ClientInstance(
             client_instance_id,
             selectors,
             subscription_id(metrics, interval_ms, client_instance_id),
@@ -196,8 +200,8 @@ class Clients:
 
 
 def subscription_id(metrics: Iterable[str], interval_ms: int, client_instance_id: UUID) -> int:
-    """By which a client and the broker know that they mean the same; computed as Apache Kafka
-    does, so that any broker knows it."""
+    """The id of a client's subscription, computed as in Apache Kafka, so that it is the same on all
+    brokers."""
     crc = crc32c(f"[{', '.join(metrics)}]{interval_ms}".encode())
     halves = (client_instance_id.int >> 64) ^ client_instance_id.int & (1 << 64) - 1
     mixed = crc ^ (halves >> 32) ^ halves & 0xFFFFFFFF

@@ -1,11 +1,11 @@
-"""What a client pushes, read: OpenTelemetry's metrics as numbers with names and labels.
+"""Parses what a client pushes: OpenTelemetry metrics, to data points with names and labels.
 
-The library reads one metric at a time: a whole push of many small parts would hold the loop for
-tens of milliseconds. So the messages around the metrics are taken apart here, which is all that is
-known here of the form: `MetricsData` has `ResourceMetrics` as field 1, these have `ScopeMetrics`
-as field 2, and these have `Metric` as field 2.
+The library parses one metric at a time: a whole push with many small messages would block the loop
+for tens of milliseconds. So the messages around the metrics are parsed here: `MetricsData` has
+`ResourceMetrics` as field 1, these have `ScopeMetrics` as field 2, and these have `Metric` as
+field 2.
 
-Imported for the first push, with the library.
+Imported with the library, for the first push.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 from kavka.wire.steps import Slices
 
 PARTS_MAX: Final = 50_000
-"""Of one push: messages that are taken apart, and numbers read."""
+"""Messages and data points in one push."""
 
 PARTS_A_SLICE: Final = 100
 """At up to 15 us each."""
 
 METRIC_BYTES_MAX: Final = 64 * 1024
-"""What one metric may take with all its numbers: the library reads it in one go, in a ms."""
+"""Size of one metric with all its data points, which the library parses at once, in 1 ms."""
 
 LABELS_MAX: Final = 16
-"""Labels of one number."""
+"""Labels of one data point; further ones are dropped."""
 
 CHARACTERS_MAX: Final = 200
-"""Of a name, and of a label's value; the rest is cut off."""
+"""Length of a name, and of a label's value; longer ones are truncated."""
 
 _PATH: Final = (1, 2, 2)
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -39,21 +39,21 @@ _FIXED: Final = {_FIXED64: 8, _FIXED32: 4}
 
 
 class BadPayload(ValueError):
-    """It is not in OpenTelemetry's form, or has too many parts."""
+    """It is not valid OpenTelemetry data, or has too many parts."""
 
 
 class Point(NamedTuple):
-    """One number. `adds`: it is what came on top since the last push."""
+    """One data point. `is_delta`: the increase since the last push."""
 
     name: str
     labels: tuple[tuple[str, str], ...]
     value: float
     is_counter: bool
-    adds: bool
+    is_delta: bool
 
 
 def points(data: memoryview) -> Slices[list[Point]]:
-    """All numbers of a `MetricsData`. BadPayload."""
+    """All data points of a `MetricsData`. BadPayload."""
     found: list[Point] = []
     parts = 0
     for metric in _metrics(data):
@@ -70,7 +70,7 @@ def points(data: memoryview) -> Slices[list[Point]]:
 
 
 def _metrics(data: memoryview) -> Iterator[memoryview | None]:
-    """Each `Metric`; None for every other part on the way."""
+    """Each `Metric`; None for every other message or field, for counting."""
     for resource in _fields(data, _PATH[0]):
         yield None
         for scope in _fields(resource, _PATH[1]):
@@ -79,7 +79,7 @@ def _metrics(data: memoryview) -> Iterator[memoryview | None]:
 
 
 def _fields(data: memoryview | None, wanted: int) -> Iterator[memoryview | None]:
-    """The messages in one field; None for each other one."""
+    """The messages in one field; None for each other field."""
     if data is None:
         return
     position, end = 0, len(data)
@@ -99,7 +99,7 @@ def _fields(data: memoryview | None, wanted: int) -> Iterator[memoryview | None]
 
 
 def _varint(data: memoryview, position: int) -> tuple[int, int]:
-    """A number of up to 64 bits, and where it ends."""
+    """A varint of up to 64 bits, and the position after it."""
     value = 0
     for shift in range(0, 64, 7):
         if position == len(data):
@@ -122,8 +122,7 @@ def _read(data: memoryview) -> Any:
 
 
 def _points(metric: Any) -> Iterator[Point]:
-    """Gauges and sums as they are, of histograms how often and how much; nothing else is sent by
-    the clients that there are."""
+    """Gauges and sums, and count and sum of histograms; existing clients send nothing else."""
     kind, name = metric.WhichOneof("data"), metric.name[:CHARACTERS_MAX]
     if not name:
         return
@@ -131,18 +130,18 @@ def _points(metric: Any) -> Iterator[Point]:
         for point in metric.gauge.data_points:
             yield Point(name, _labels(point), _number(point), False, False)
     elif kind == "sum":
-        adds = _adds(metric.sum)
+        is_delta = _is_delta(metric.sum)
         for point in metric.sum.data_points:
-            yield Point(name, _labels(point), _number(point), metric.sum.is_monotonic, adds)
+            yield Point(name, _labels(point), _number(point), metric.sum.is_monotonic, is_delta)
     elif kind == "histogram":
-        adds = _adds(metric.histogram)
+        is_delta = _is_delta(metric.histogram)
         for point in metric.histogram.data_points:
             labels = _labels(point)
-            yield Point(f"{name}.count", labels, float(point.count), True, adds)
-            yield Point(f"{name}.sum", labels, point.sum, False, adds)
+            yield Point(f"{name}.count", labels, float(point.count), True, is_delta)
+            yield Point(f"{name}.sum", labels, point.sum, False, is_delta)
 
 
-def _adds(data: Any) -> bool:
+def _is_delta(data: Any) -> bool:
     temporality = data.aggregation_temporality
     return bool(temporality == AggregationTemporality.AGGREGATION_TEMPORALITY_DELTA)
 

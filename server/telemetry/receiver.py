@@ -1,7 +1,7 @@
-"""Takes what clients push, for `/metrics` to show (KIP-714).
+"""Receives the metrics that clients push, and exports them on `/metrics` (KIP-714).
 
-Apache Kafka offers its clients to push where it has a reporter that takes it; Kavka does where it
-serves `/metrics`. Owns the timer by which clients and their series are forgotten.
+Apache Kafka lets clients push if a metrics reporter for them is configured; Kavka does if it serves
+`/metrics`. Owns the timer that expires clients and their series.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka.seams import Clock, Jobs, Pool, Random, Tasks, Timer
-from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.config.subscriptions import Subscription, subscription
 from kavka.server.config.value_types import one_line
 from kavka.server.runtime import cooperative
 from kavka.server.runtime.lazy_imports import import_in_turns
-from kavka.server.telemetry.clients import Clients, Instance
+from kavka.server.telemetry.clients import ClientInstance, Clients
 from kavka.server.telemetry.series import Series
 from kavka.wire.compression import Bytes, Codec, decompress
 from kavka.wire.errors import ApiError, ErrorCode
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 INFLATED_BYTES_MAX: Final = 4 * 1024 * 1024
-"""What one push may inflate to."""
+"""The decompressed size of one push."""
 
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of pushes that wait to be read, which is done one after the other; further ones are throttled."""
+"""Pushes that wait to be parsed, one after the other; further ones are throttled."""
 
 POINTS_A_SLICE: Final = 250
-"""Numbers put into their series before the loop gets a turn, at some 5 us each."""
+"""Data points stored between two yields to the event loop, at some 5 us each."""
 
 EXPIRES_EVERY_S: Final = 10.0
 
@@ -59,14 +59,14 @@ LIBRARY: Final = (
     "opentelemetry.proto.metrics.v1.metrics_pb2",
     "kavka.server.telemetry.payload",
 )
-"""What reads a push, each behind those that it imports: 30 ms in one go."""
+"""The modules that parse a push, each after those that it imports: 30 ms in one go."""
 
 
 class Telemetry:
-    """One broker's."""
+    """The receiver of one broker."""
 
     def __init__(
-        self, configs: TopicConfigs, *, clock: Clock, tasks: Tasks, jobs: Jobs, random: Random
+        self, configs: EntityConfigs, *, clock: Clock, tasks: Tasks, jobs: Jobs, random: Random
     ) -> None:
         self._configs = configs
         self._clock = clock
@@ -75,26 +75,26 @@ class Telemetry:
         self.clients = Clients(lambda: random_uuid(random))
         self.series = Series()
         self.pushes = 0
-        """That were read."""
+        """Pushes that were parsed."""
         self.bad_pushes = 0
         self._timer: Timer | None = None
         self._last: asyncio.Future[None] | None = None
-        """The end of the last push that is being read, or waits for it."""
+        """Done when the last queued push is parsed."""
         self._waiting_bytes = 0
         self._stale = True
         self._is_loaded = False
         configs.on_change(self._changed)
 
-    def ask(self, context: RequestContext, wanted: UUID | None) -> Instance:
-        """What a client is to push. ApiError."""
-        self._follow()
-        instance = self.clients.ask(wanted, _selectors(context), self._clock.now_ms())
-        self._belongs_to(context, instance)
+    def get_subscription(self, context: RequestContext, wanted: UUID | None) -> ClientInstance:
+        """A client's subscription. ApiError."""
+        self._refresh_subscriptions()
+        instance = self.clients.get_subscription(wanted, _selectors(context), self._clock.now_ms())
+        self._tie_to_connection(context, instance)
         return instance
 
-    def push(self, context: RequestContext, request: Any, size_max: int) -> Instance:
-        """The client that may push what it asks to. ApiError."""
-        self._follow()
+    def push(self, context: RequestContext, request: Any, size_max: int) -> ClientInstance:
+        """Check a push, and return its client. ApiError."""
+        self._refresh_subscriptions()
         instance = self.clients.push(
             request.client_instance_id,
             _selectors(context),
@@ -105,13 +105,13 @@ class Telemetry:
             size=len(request.metrics),
             size_max=size_max,
         )
-        self._belongs_to(context, instance)
+        self._tie_to_connection(context, instance)
         return instance
 
-    async def take(
-        self, instance: Instance, client_id: str | None, codec: int, data: bytes
+    async def ingest(
+        self, instance: ClientInstance, client_id: str | None, codec: int, data: bytes
     ) -> None:
-        """Read what a client has pushed. ApiError INVALID_RECORD, or THROTTLING_QUOTA_EXCEEDED."""
+        """Parse and store a push. ApiError INVALID_RECORD or THROTTLING_QUOTA_EXCEEDED."""
         if self._waiting_bytes > WAITING_BYTES_MAX:
             self.clients.throttled += 1
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
@@ -122,12 +122,12 @@ class Telemetry:
             if before is not None:
                 await before
             found = await self._read(codec, data)
-            await self._keep(instance, client_id, found)
+            await self._store(instance, client_id, found)
         except (ValueError, ApiError) as failure:
             self.bad_pushes += 1
-            told = failure.message if isinstance(failure, ApiError) else failure
+            reason = failure.message if isinstance(failure, ApiError) else failure
             client = instance.client_instance_id
-            logger.warning("client %s pushed metrics that can't be read: %s", client, told)
+            logger.warning("client %s pushed metrics that can't be parsed: %s", client, reason)
             raise ApiError(ErrorCode.INVALID_RECORD) from failure
         finally:
             self._waiting_bytes -= len(data)
@@ -137,7 +137,7 @@ class Telemetry:
                 done.set_result(None)
 
     async def _read(self, codec: int, data: bytes) -> Sequence[Point]:
-        """The numbers. ApiError or ValueError for what is damaged or too much."""
+        """The data points of a push. ApiError or ValueError for an invalid or too big one."""
         if not self._is_loaded:
             await import_in_turns(self._tasks, LIBRARY)
             self._is_loaded = True
@@ -150,8 +150,8 @@ class Telemetry:
             )
         return await cooperative.go_on(self._tasks, points(memoryview(inflated)))
 
-    async def _keep(
-        self, instance: Instance, client_id: str | None, found: Sequence[Point]
+    async def _store(
+        self, instance: ClientInstance, client_id: str | None, found: Sequence[Point]
     ) -> None:
         self.pushes += 1
         until_ms = self._clock.now_ms() + instance.kept_ms
@@ -162,13 +162,13 @@ class Telemetry:
             self.series.add(instance.client_instance_id, client_id, part, until_ms)
 
     def close(self) -> None:
-        """Nobody is forgotten any more."""
+        """Stop the expiry timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _belongs_to(self, context: RequestContext, instance: Instance) -> None:
-        """Forget the client with its connection; and in time."""
+    def _tie_to_connection(self, context: RequestContext, instance: ClientInstance) -> None:
+        """Forget the client when its connection closes, or when it expires."""
         context.peer.on_lost = partial(self.clients.forget, instance.client_instance_id)
         if self._timer is None:
             self._timer = self._tasks.call_later(EXPIRES_EVERY_S, self._expire)
@@ -184,15 +184,15 @@ class Telemetry:
     def _changed(self, kind: str, name: str) -> None:
         self._stale = self._stale or kind == paths.SUBSCRIPTION_CONFIGS
 
-    def _follow(self) -> None:
-        """Go by the subscriptions as they are now."""
+    def _refresh_subscriptions(self) -> None:
+        """Use the current subscriptions, if they have changed."""
         if self._stale:
             self._stale = False
-            self.clients.subscribe(_usable(self._configs.subscriptions()))
+            self.clients.set_subscriptions(_usable(self._configs.subscriptions()))
 
 
 def is_installed() -> bool:
-    """Whether the library that reads pushes is there: the extra `telemetry`."""
+    """Whether the OpenTelemetry library is installed: the extra `telemetry`."""
     try:
         return find_spec("opentelemetry.proto.metrics") is not None
     except ModuleNotFoundError:
@@ -200,18 +200,20 @@ def is_installed() -> bool:
 
 
 def _usable(configs: Mapping[str, Mapping[str, str]]) -> dict[str, Subscription]:
-    """Without those that came into the tree by another way than this broker's checks."""
+    """The valid subscriptions; another program may have written invalid ones to the tree."""
     found: dict[str, Subscription] = {}
     for name, own in configs.items():
         try:
             found[name] = subscription(own)
         except ApiError as error:
-            logger.error("subscription %s is not in force: %s", one_line(name), error.message)
+            logger.error(
+                "subscription %s is invalid and ignored: %s", one_line(name), error.message
+            )
     return found
 
 
 def _selectors(context: RequestContext) -> dict[str, str | None]:
-    """What subscriptions choose clients by, but for the instance's id."""
+    """The attributes that subscriptions match clients by, without the client instance id."""
     peer = context.peer
     name, version = peer.software
     return {

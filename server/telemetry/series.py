@@ -1,6 +1,6 @@
-"""What clients have pushed, as it is shown on `/metrics`: the last number of each series.
+"""The metrics that clients have pushed, as `/metrics` exports them: the last value of each series.
 
-Everything is bounded; what is beyond a bound is counted and dropped. A client's series go when it
+Everything is bounded; what exceeds a bound is dropped and counted. A client's series expire when it
 has not pushed for some time.
 """
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from kavka.server.telemetry.payload import Point
 
 SERIES_MAX: Final = 50_000
-"""Of all clients together; one takes some 500 bytes, and a line of the page."""
+"""Of all clients together; each takes some 500 bytes, and a line of the page."""
 
 SERIES_OF_CLIENT_MAX: Final = 2_000
 NAMES_MAX: Final = 2_000
 LABELS_OF_NAME_MAX: Final = 16
-"""Different labels that the series of one name may have."""
+"""Distinct labels of the series with one name."""
 
 PREFIX: Final = "kafka_client_"
 OF_CLIENT: Final = ("client_id", "client_instance_id")
-"""The labels that every series has."""
+"""The labels of every series."""
 
 _KAFKA: Final = "org.apache.kafka."
 _TOTAL: Final = "_total"
@@ -39,12 +39,12 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(slots=True)
 class Family:
-    """All series of one name. `labels` are their names, those of each client first."""
+    """All series of one name. `labels` are their label names, `OF_CLIENT` first."""
 
     name: str
     is_counter: bool
-    told_as: str
-    """What clients call it."""
+    pushed_name: str
+    """The name that clients use."""
     labels: list[str] = field(default_factory=lambda: list(OF_CLIENT))
     series: dict[tuple[UUID, Labels], float] = field(default_factory=dict)
 
@@ -52,20 +52,20 @@ class Family:
 @dataclass(slots=True)
 class _Client:
     client_id: str
-    """As in its last push."""
+    """From its last push."""
     expires_ms: int = 0
     keys: dict[tuple[str, Labels], None] = field(default_factory=dict)
 
 
 class Series:
-    """All of them."""
+    """All series of all clients."""
 
     def __init__(self) -> None:
         self._families: dict[str, Family] = {}
         self._clients: dict[UUID, _Client] = {}
         self.count = 0
         self.dropped = 0
-        """Numbers that found no place."""
+        """Data points that exceeded a bound."""
 
     def add(
         self,
@@ -74,7 +74,7 @@ class Series:
         points: Iterable[Point],
         expires_ms: int,
     ) -> None:
-        """What a client has pushed; its series stay until then."""
+        """Store what a client has pushed; its series expire at `expires_ms`."""
         client = self._clients.get(client_instance_id)
         if client is None:
             client = self._clients[client_instance_id] = _Client(client_id or "")
@@ -84,7 +84,7 @@ class Series:
                 self.dropped += 1
 
     def expire(self, now_ms: int) -> None:
-        """Drop the series of who has not pushed for too long."""
+        """Drop the series of clients that have not pushed recently."""
         for client_instance_id, client in list(self._clients.items()):
             if client.expires_ms > now_ms:
                 continue
@@ -97,11 +97,11 @@ class Series:
             self.count -= len(client.keys)
 
     def families(self) -> list[Family]:
-        """By name."""
+        """The families, sorted by name."""
         return sorted(self._families.values(), key=lambda one: one.name)
 
     def samples(self, family: Family) -> Iterator[tuple[tuple[str, ...], float]]:
-        """The values of a family's labels, and the number, of each series that is there now."""
+        """The label values and the value of each series of a family."""
         for (client_instance_id, labels), value in list(family.series.items()):
             client = self._clients.get(client_instance_id)
             if client is not None:
@@ -126,12 +126,12 @@ class Series:
                 return False
             self.count += 1
             client.keys[name, labels] = None
-        family.series[key] = point.value + (before or 0.0) if point.adds else point.value
+        family.series[key] = point.value + (before or 0.0) if point.is_delta else point.value
         return True
 
     def _family(self, name: str, point: Point, labels: Labels) -> Family | None:
-        """Where a number belongs, made if need be; None where there is no room, or where others
-        of its name are of another kind."""
+        """The family of a data point, created if need be. None if a bound is exceeded, or if the
+        family is of another type."""
         family = self._families.get(name)
         if family is None:
             if len(self._families) >= NAMES_MAX:
@@ -154,7 +154,7 @@ def _prometheus(point: Point) -> str:
 
 
 def _label(key: str) -> str:
-    """A name that no label of the client's own has."""
+    """A label name that differs from those in `OF_CLIENT`."""
     label = _plain(key)
     if label in OF_CLIENT or not label[:1].isalpha():
         return f"label_{label}"

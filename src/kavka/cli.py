@@ -24,16 +24,16 @@ class Command(NamedTuple):
     summary: str
     """One line for `kavka --help`, lower case, without a full stop."""
     description: str
-    """What `kavka NAME --help` says above the options."""
+    """What `kavka NAME --help` prints above the options."""
     add_options: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int] | None = None
-    """Imports the command's module, calls it, and returns the exit code. None: see `commands`."""
+    """Imports the command's module, calls it, returns the exit code. None if it has `commands`."""
     commands: tuple[Command, ...] = ()
-    """The commands of which one has to follow."""
+    """The subcommands; one of them is required."""
 
 
 def _setting(text: str) -> str:
-    """An `--override` as it was given, once it has the form key=value."""
+    """Check that an `--override` has the form key=value."""
     key, equals, _ = text.partition("=")
     if not equals or not key.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value")
@@ -60,7 +60,7 @@ LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 
 
 def _level(text: str) -> str:
-    """A `--log-level` as it was given, once it has the form [LOGGER=]LEVEL."""
+    """Check that a `--log-level` has the form [LOGGER=]LEVEL."""
     if text.rpartition("=")[2].upper() not in LEVELS:
         raise argparse.ArgumentTypeError(f"{text!r} has none of the levels {', '.join(LEVELS)}")
     return text
@@ -74,20 +74,20 @@ def _add_start_options(parser: argparse.ArgumentParser) -> None:
         type=_level,
         action="append",
         default=[],
-        help=f"lines from this level on ({', '.join(LEVELS)}; INFO by default), of all loggers or "
-        "of one and those below it, as kavka.request=DEBUG; may be given many times",
+        help=f"log from this level on ({', '.join(LEVELS)}; INFO by default), for all loggers or "
+        "for one and those below it, as kavka.request=DEBUG; may be given many times",
     )
     parser.add_argument(
         "--log-file",
         metavar="FILE",
-        help="where lines are appended instead of standard error; moved away, it is made anew",
+        help="append log lines to this file instead of standard error; reopened if it is moved",
     )
 
 
 def _missing(failure: ImportError) -> str:
-    """What to say where a package is not there that Kavka needs, as after `pip install --no-deps`;
-    "" where something else went wrong."""
-    if failure.name == "kafka":  # whose absence, or other version, has a message of its own
+    """The message for a missing dependency of Kavka, as after `pip install --no-deps`; "" for
+    another error."""
+    if failure.name == "kafka":  # the code that imports it has its own message
         return str(failure)
     own = (failure.name or "").partition(".")[0] == "kavka"
     if own or not isinstance(failure, ModuleNotFoundError):
@@ -96,7 +96,7 @@ def _missing(failure: ImportError) -> str:
 
 
 def _start(arguments: argparse.Namespace) -> int:
-    gc.disable()  # what is imported stays; the broker switches it on
+    gc.disable()  # imported modules stay; the broker enables it
     try:
         from kavka.server.main import main as start_broker
     except ImportError as failure:
@@ -146,7 +146,7 @@ def _move(arguments: argparse.Namespace, *, is_import: bool) -> int:
 
 
 def _no_options(_: argparse.ArgumentParser) -> None:
-    """For a command that takes none."""
+    """For a command without options."""
 
 
 def _version(_: argparse.Namespace) -> int:
@@ -265,7 +265,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _hint(arguments: argparse.Namespace, unknown: str) -> str:
-    """What was probably meant: Apache Kafka's scripts take the file of settings as it is."""
+    """A hint: Apache Kafka's scripts take the settings file as a plain argument."""
     if unknown.startswith("-") or "config" not in arguments:
         return ""
     option = "--override" if "=" in unknown else "--config"

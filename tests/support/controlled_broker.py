@@ -22,7 +22,7 @@ from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.controller.controller import Controller, ControllerSettings
 from kavka.server.controller.topic_validation import NewTopic, TopicResult, ValidateConfigs
 from kavka.server.coordination.broker_registration import prepare_tree, register_broker
-from kavka.server.coordination.embedded import Embedded
+from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.wire.errors import ErrorCode
 from kavka.zktree.paths import BrokerInfo, Endpoint
 from support.embedded_coordination import new_fs, open_on
@@ -106,7 +106,7 @@ class ControlledCluster:
         await self.controller.start()
         return self.controller
 
-    def make_controller(self, session: Embedded) -> Controller:
+    def make_controller(self, session: EmbeddedCoordination) -> Controller:
         return Controller(
             ControllerSettings(self.broker_id, self.num_partitions, 1, LISTENER),
             session,

@@ -10,7 +10,7 @@ from typing import Any
 from kavka.log.fs import FileSystem
 from kavka.log.memfs import MemFs
 from kavka.seams import Jobs, Pool
-from kavka.server.coordination.embedded import Embedded, open_embedded
+from kavka.server.coordination.embedded import EmbeddedCoordination, open_embedded
 from support.virtual import DeferredJobs, VirtualClock, VirtualTasks
 
 DIRECTORY = "/data"
@@ -32,7 +32,7 @@ class HeldJobs:
         self,
         function: Callable[..., Any],
         *args: Any,
-        on_message: Callable[[Any], object],
+        on_report: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[Any]:
         raise NotImplementedError  # nothing of the coordination needs a process
@@ -62,7 +62,7 @@ async def open_on(
     directory: str = DIRECTORY,
     clock: VirtualClock | None = None,
     jobs: Jobs | None = None,
-) -> Embedded:
+) -> EmbeddedCoordination:
     """A session on what a directory of `fs` holds."""
     clock = clock or VirtualClock()
     return await open_embedded(

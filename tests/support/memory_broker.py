@@ -359,7 +359,7 @@ class MemoryBroker:
 
     def replicas(self) -> list[Replica]:
         """What the broker hosts."""
-        parts = self.instance._parts
+        parts = self.instance._assembled
         return [] if parts is None else list(parts.replicas)
 
     def replica(self, topic: str = "t", partition: int = 0) -> Replica:

@@ -42,7 +42,7 @@ def machine(*live: int) -> PartitionMachine:
     return made
 
 
-def where(index: int = 0, topic: str = "t") -> TopicPartition:
+def tp(index: int = 0, topic: str = "t") -> TopicPartition:
     """A partition, by default the first."""
     return TopicPartition(topic, index)
 
@@ -51,7 +51,7 @@ def found(
     *replicas: int, index: int = 0, stored: StoredState | None = None, topic: str = "t"
 ) -> FoundPartition:
     """A partition in the tree."""
-    return FoundPartition(where(index, topic), replicas, (), (), stored)
+    return FoundPartition(tp(index, topic), replicas, (), (), stored)
 
 
 def stored(

@@ -37,7 +37,7 @@ TOPIC_ID = uuid.UUID("5f7a3c9e-0b1d-4e2f-8a6b-7c8d9e0f1a2b")
 
 
 class Overrides:
-    """Topic settings, as `TopicConfigs` has them."""
+    """Topic settings, as `EntityConfigs` has them."""
 
     def __init__(self) -> None:
         self.in_tree: dict[str, Mapping[str, str]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.server.coordinators.journal_runner import JournalRunner, Parts, Settings
+from kavka.server.coordinators.journal_runner import JournalRunner, RunnerResources, Settings
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
 from support.memory_broker import MemoryBroker
@@ -31,7 +31,7 @@ class Kit:
             broker.replica(),
             self.toy,
             Settings(commit_timeout_ms=5000, codec=codec, load_bytes=1 << 20, base_sequence=0),
-            Parts(
+            RunnerResources(
                 broker.clock,
                 broker.tasks,
                 broker.jobs,

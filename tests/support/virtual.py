@@ -115,7 +115,7 @@ class InlineWorker:
         self._on_message = on_message
         self.now_s = 0.0
 
-    def send(self, message: Any) -> None:
+    def report(self, message: Any) -> None:
         self._on_message(message)
 
     def monotonic_s(self) -> float:
@@ -158,11 +158,11 @@ class DeferredJobs:
         self,
         function: Callable[..., Any],
         *args: Any,
-        on_message: Callable[[Any], object],
+        on_report: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[Any]:
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        do(result, function, (InlineWorker(on_message), *args))
+        do(result, function, (InlineWorker(on_report), *args))
         return result
 
 

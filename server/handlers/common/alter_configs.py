@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, NoReturn
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.cluster import logger_levels
-from kavka.server.cluster.config_changes import OPS, Alteration, Kind, Op
+from kavka.server.cluster.config_changes import OPS, Alteration, AlterOp, ConfigResourceType
 from kavka.server.config import ConfigError, topic_warnings, validate_topic_configs
 from kavka.server.config.change_rules import check_change
 from kavka.server.config.dynamic_rules import (
@@ -106,7 +106,7 @@ async def _outcome(
         return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
     except Exception:
         name = one_line(one.name)
-        logger.exception("can't change configs of %s %s", Kind(one.kind).name, name)
+        logger.exception("can't change configs of %s %s", ConfigResourceType(one.kind).name, name)
         return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR)
     return Outcome()
 
@@ -114,21 +114,27 @@ async def _outcome(
 def _begin(broker: Broker, context: RequestContext, one: Alteration, validate_only: bool) -> bool:
     """What needs no look at stored configs. Whether it is done with that; ApiError."""
     one.check_form()
-    if one.kind == Kind.BROKER_LOGGER and not one.replaces:
-        authorize(broker, context, Operation.ALTER_CONFIGS, Kind.BROKER_LOGGER, one.name)
+    if one.kind == ConfigResourceType.BROKER_LOGGER and not one.replaces:
+        authorize(
+            broker, context, Operation.ALTER_CONFIGS, ConfigResourceType.BROKER_LOGGER, one.name
+        )
         _check_node(broker, one.name, "Unexpected node id. Expected")
         if one.has_unknown_op:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        logger_levels.alter(one.changes, broker.loggers_before, validate_only=validate_only)
+        logger_levels.alter(one.changes, broker.saved_logger_levels, validate_only=validate_only)
         return True
-    if one.kind == Kind.BROKER:
+    if one.kind == ConfigResourceType.BROKER:
         if one.name:
             _check_node(broker, one.name, "Unexpected broker id, expected")
         _check_broker_ops(one)
         stored = broker.topic_configs
         current = stored.broker(broker.broker_id) if one.name else stored.broker_defaults()
         _broker_configs(broker, one, current)
-    elif one.kind not in (Kind.TOPIC, Kind.GROUP, Kind.CLIENT_METRICS):
+    elif one.kind not in (
+        ConfigResourceType.TOPIC,
+        ConfigResourceType.GROUP,
+        ConfigResourceType.CLIENT_METRICS,
+    ):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {one.kind}")
     return False
 
@@ -148,13 +154,13 @@ def _check_broker_ops(one: Alteration) -> None:
         if op not in OPS:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {op}")
     for name, op, _ in one.changes:
-        if op not in (Op.APPEND, Op.SUBTRACT):
+        if op not in (AlterOp.APPEND, AlterOp.SUBTRACT):
             continue
         row = broker_row(name)
         if row is None:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
         if row.type is not Type.LIST:
-            word = Op(op).name.lower()
+            word = AlterOp(op).name.lower()
             reason = f"Config value {word} is not allowed for config key: {name}"
             raise ApiError(ErrorCode.INVALID_CONFIG, reason)
 
@@ -163,17 +169,17 @@ async def _store(
     broker: Broker, context: RequestContext, one: Alteration, validate_only: bool
 ) -> None:
     """Check against what is stored, and store."""
-    authorize(broker, context, Operation.ALTER_CONFIGS, Kind(one.kind), one.name)
-    if one.kind == Kind.TOPIC:
+    authorize(broker, context, Operation.ALTER_CONFIGS, ConfigResourceType(one.kind), one.name)
+    if one.kind == ConfigResourceType.TOPIC:
         await _store_topic(broker, one, validate_only)
-    elif one.kind == Kind.BROKER:
+    elif one.kind == ConfigResourceType.BROKER:
         entity = str(int(one.name)) if one.name else paths.DEFAULT_ENTITY
         await broker.config_writer.change(
             (paths.BROKER_CONFIGS, entity),
             lambda current: _broker_configs(broker, one, current),
             validate_only=validate_only,
         )
-    elif one.kind == Kind.GROUP:
+    elif one.kind == ConfigResourceType.GROUP:
         if not one.name:
             reason = "Default group resources are not allowed."
             raise ApiError(ErrorCode.INVALID_REQUEST, reason)

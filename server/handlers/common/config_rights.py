@@ -7,12 +7,15 @@ from typing import Final
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.cluster.config_changes import Kind
+from kavka.server.cluster.config_changes import ConfigResourceType
 from kavka.server.config.value_types import LARGEST, Type
 from kavka.server.request.context import RequestContext
 from kavka.wire.errors import ApiError, ErrorCode
 
-_OWNERS: Final = {Kind.TOPIC: ResourceType.TOPIC, Kind.GROUP: ResourceType.GROUP}
+_OWNERS: Final = {
+    ConfigResourceType.TOPIC: ResourceType.TOPIC,
+    ConfigResourceType.GROUP: ResourceType.GROUP,
+}
 """Whose permissions are asked where it is not the cluster's."""
 
 _DENIED: Final = {
@@ -29,7 +32,11 @@ _whole_number: Final = re.compile("[+-]?[0-9]{1,10}").fullmatch
 
 
 def authorize(
-    broker: Broker, context: RequestContext, operation: Operation, kind: Kind, name: str
+    broker: Broker,
+    context: RequestContext,
+    operation: Operation,
+    kind: ConfigResourceType,
+    name: str,
 ) -> None:
     """ApiError if the client may not do this with the configs of a resource."""
     owner = _OWNERS.get(kind, ResourceType.CLUSTER)

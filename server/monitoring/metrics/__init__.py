@@ -1,5 +1,5 @@
-"""What can be measured of a broker: one table, `table.TABLE`, with Apache Kafka's names.
+"""The metrics of a broker: one table, `table.TABLE`, with Apache Kafka's names.
 
-Parts of the broker keep plain counts and know nothing of this; a row's `read` takes them when
-somebody asks. The text format is prometheus-client's, which is imported only where it is served.
+Components keep plain counts and do not depend on this package; a row's `read` collects them on each
+scrape. prometheus-client makes the text format, and is imported only if metrics are served.
 """

@@ -1,4 +1,4 @@
-"""Rows of `kafka.log` that tell of compaction."""
+"""Rows of `kafka.log` about compaction."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def _cleaner(name: str, doc: str, read: Callable[[View], float]) -> Metric:
 
 
 def _greatest(read: Callable[[CompactionResult], float]) -> Callable[[View], float]:
-    """Of what came of the last log of each runner."""
+    """The greatest value among the last compactions of all cleaner threads."""
     return lambda view: max(map(read, view.broker.replicas.cleaning.last.values()), default=0)
 
 
-def _recopied(view: View) -> float:
+def _recopy_percent(view: View) -> float:
     outcomes = view.broker.replicas.cleaning.last.values()
     read = sum(outcome.bytes_read for outcome in outcomes)
     return 100 * sum(outcome.bytes_written for outcome in outcomes) / max(1, read)
 
 
 def _uncleanable(read: Callable[[Replica, int], int]) -> Callable[[View], Iterator[Sample]]:
-    """The sum over those of a directory, of what `read` tells of a log at a time in ms."""
+    """By log directory, the sum of `read` (log, time in ms) over its uncleanable logs."""
 
     def samples(view: View) -> Iterator[Sample]:
         replicas, now_ms = view.broker.replicas, view.broker.clock.now_ms()
@@ -49,58 +49,57 @@ def _dirty_bytes(replica: Replica, now_ms: int) -> int:
     try:
         return examine(replica, now_ms).dirty_bytes
     except (CorruptLogError, OSError):
-        return replica.log.size_bytes  # of what can't be read nothing is known to be clean
+        return replica.log.size_bytes  # it can't be read, so all of it counts as dirty
 
 
 CLEANER_ROWS: Final = (
     _cleaner(
         "LogCleaner,name=max-buffer-utilization-percent",
-        "How full the map of keys was, the last time that a log was compacted.",
+        "The utilization of the offset map in the last compaction of a log, in percent.",
         _greatest(lambda outcome: 100 * outcome.map_utilization),
     ),
     _cleaner(
         "LogCleaner,name=cleaner-recopy-percent",
-        "How much was left of the bytes of a log, the last time that one was compacted.",
-        _recopied,
+        "The size of a log after its last compaction, in percent of the size before.",
+        _recopy_percent,
     ),
     _cleaner(
         "LogCleaner,name=max-clean-time-secs",
-        "How long it took, the last time that a log was compacted.",
+        "The duration of the last compaction of a log, in seconds.",
         _greatest(lambda outcome: outcome.total_s),
     ),
     _cleaner(
         "LogCleaner,name=max-compaction-delay-secs",
-        "For how long a record had waited beyond max.compaction.lag.ms, the last time that a log "
-        "was compacted.",
+        "How long the last compacted log was overdue beyond max.compaction.lag.ms, in seconds.",
         lambda view: view.broker.replicas.cleaning.overdue_ms / 1000,
     ),
     _cleaner(
         "LogCleaner,name=DeadThreadCount",
-        "How many of log.cleaner.threads have failed.",
+        "The number of log.cleaner.threads that have failed.",
         lambda view: len(view.broker.replicas.cleaning.dead),
     ),
     _cleaner(
         "LogCleanerManager,name=max-dirty-percent",
-        "How much of the dirtiest log has not been compacted.",
+        "The dirty part of the dirtiest log, in percent.",
         lambda view: 100 * view.broker.replicas.cleaning.dirtiest_ratio,
     ),
     _cleaner(
         "LogCleanerManager,name=time-since-last-run-ms",
-        "Milliseconds since logs were last looked at.",
+        "Milliseconds since the cleaner last checked for logs to compact.",
         lambda view: view.broker.clock.now_ms() - view.broker.replicas.cleaning.looked_ms,
     ),
     Metric(
         "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count",
         Kind.GAUGE,
         ("logDirectory",),
-        "Logs that could not be compacted, and are not tried again before a restart.",
+        "Logs whose compaction has failed; they are not retried before a restart.",
         _uncleanable(lambda replica, now_ms: 1),
     ),
     Metric(
         "kafka.log:type=LogCleanerManager,name=uncleanable-bytes",
         Kind.GAUGE,
         ("logDirectory",),
-        "Bytes of these logs that would be compacted.",
+        "The dirty bytes of these logs.",
         _uncleanable(_dirty_bytes),
     ),
 )

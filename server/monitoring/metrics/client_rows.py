@@ -1,4 +1,4 @@
-"""Rows that tell of clients that push their metrics, and these metrics themselves (KIP-714)."""
+"""Rows about clients that push their metrics, and the pushed metrics themselves (KIP-714)."""
 
 from __future__ import annotations
 
@@ -30,43 +30,43 @@ CLIENT_ROWS: Final = (
     _kafka(
         "instance-count",
         Kind.GAUGE,
-        "Clients that are asked for metrics.",
+        "Clients that have a metrics subscription.",
         lambda telemetry: len(telemetry.clients),
     ),
     _kafka(
         "unknown-subscription-request-count",
         Kind.UNTYPED,
-        "Pushes by a subscription that is none any more.",
+        "Pushes with an outdated subscription id.",
         lambda telemetry: telemetry.clients.unknown_subscriptions,
     ),
     _kafka(
         "throttle-count",
         Kind.UNTYPED,
-        "Requests of clients that came too early.",
+        "Requests that were throttled because they came too early.",
         lambda telemetry: telemetry.clients.throttled,
     ),
     _kafka(
         "plugin-export-count",
         Kind.UNTYPED,
-        "Pushes of clients that were read.",
+        "Pushes that were processed.",
         lambda telemetry: telemetry.pushes,
     ),
     _kafka(
         "plugin-error-count",
         Kind.UNTYPED,
-        "Pushes of clients that can't be read.",
+        "Pushes that could not be parsed.",
         lambda telemetry: telemetry.bad_pushes,
     ),
     _row(
         "kavka_client_series",
         Kind.GAUGE,
-        "Series of clients' metrics that are shown here.",
+        "Series of client metrics that are exported here.",
         lambda telemetry: telemetry.series.count,
     ),
     _row(
         "kavka_client_series_dropped_total",
         Kind.COUNTER,
-        "Numbers of clients that found no place among the series.",
+        "Data points of client metrics that were dropped because there were too many series.",
         lambda telemetry: telemetry.series.dropped,
     ),
 )
@@ -79,7 +79,7 @@ def pushed_rows(series: Series) -> Sequence[Metric]:
             family.name,
             Kind.COUNTER if family.is_counter else Kind.GAUGE,
             tuple(family.labels),
-            f"{family.told_as}, as clients push it.",
+            f"{family.pushed_name}, as pushed by clients.",
             partial(_samples, series, family),
         )
         for family in series.families()

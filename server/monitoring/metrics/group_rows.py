@@ -1,4 +1,4 @@
-"""Rows that tell of consumer groups and of the partitions that they are kept in."""
+"""Rows about groups and the partitions of `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kavka.server.monitoring.metrics.view import View
 _KINDS: Final = ("classic", "consumer")
 _CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 _CLASSIC_STATES: Final = {
-    "PreparingRebalance": "whose members are asked to join again",
-    "CompletingRebalance": "that wait for their leader's assignment",
+    "PreparingRebalance": "whose members have to rejoin",
+    "CompletingRebalance": "that wait for the leader's assignment",
     "Stable": "that have an assignment",
     "Dead": "that are being removed",
     "Empty": "without members",
@@ -58,23 +58,23 @@ def _load_ms(view: View) -> list[int]:
 
 
 LAG_ROWS: Final = (
-    # The name and the labels are those of kafka_exporter, which dashboards for lag are made for:
-    # in Apache Kafka itself only consumers know theirs.
+    # The name and the labels are those of kafka_exporter, which lag dashboards are made for:
+    # in Apache Kafka itself only the consumers export their lag.
     Metric(
         "kafka_consumergroup_lag",
         Kind.GAUGE,
         ("consumergroup", "topic", "partition"),
-        "Records that a group has still to read: the partition's high watermark less the offset "
-        "that the group has committed, as kafka-consumer-groups --describe prints it. Of groups "
-        "of which this broker is the coordinator, in partitions that it leads, with or without "
-        f"members; of {LAG_SERIES_MAX:,} committed offsets at most.",
+        "Consumer group lag: the partition's high watermark minus the committed offset, as "
+        "kafka-consumer-groups --describe prints it. Of groups that this broker coordinates, with "
+        "or without members, in partitions that it leads; of at most "
+        f"{LAG_SERIES_MAX:,} committed offsets.",
         lambda view: view.lags.samples,
     ),
     Metric(
         "kavka_consumergroup_lag_left_out",
         Kind.GAUGE,
         (),
-        f"Committed offsets that kafka_consumergroup_lag leaves out, as there are more than "
+        f"Committed offsets that kafka_consumergroup_lag leaves out because there are more than "
         f"{LAG_SERIES_MAX:,}.",
         one(lambda view: view.lags.left_out),
     ),
@@ -94,13 +94,13 @@ GROUP_ROWS: Final = (
     _coordinator(
         "group-count",
         ("protocol",),
-        "Groups, by the protocol that they use.",
+        "Groups, by their protocol.",
         lambda view: (((kind,), _groups(view, kind)) for kind in _KINDS),
     ),
     _coordinator(
         "consumer-group-count",
         ("state",),
-        "Groups of the newer protocol, by their state.",
+        "Groups of the consumer protocol (KIP-848), by state.",
         lambda view: (((state,), view.groups["consumer", state]) for state in _CONSUMER_STATES),
     ),
     _count(
@@ -110,7 +110,7 @@ GROUP_ROWS: Final = (
     ),
     _count(
         "offset-expiration-count",
-        "Offsets that were not used any more and have gone",
+        "Offsets that have expired",
         lambda counts: counts.offsets_expired,
     ),
     _count(
@@ -120,31 +120,31 @@ GROUP_ROWS: Final = (
     ),
     _count(
         "group-completed-rebalance-count",
-        "Rebalances of classic groups that ended with an assignment",
+        "Completed rebalances of classic groups",
         lambda counts: counts.classic_rebalances,
     ),
     _count(
         "consumer-group-rebalance-count",
-        "Epochs of groups of the newer protocol, for members that came or changed and for topics,",
+        "Rebalances (new group epochs) of groups of the consumer protocol",
         lambda counts: counts.consumer_rebalances,
     ),
     _coordinator(
         "num-partitions",
         ("state",),
-        "Partitions of __consumer_offsets that this broker leads: those being loaded, those "
-        "served, and those that could not be loaded.",
+        "Partitions of __consumer_offsets that this broker leads, by state: loading, active, or "
+        "failed to load.",
         _by_progress,
     ),
     _coordinator(
         "partition-load-time-max",
         (),
-        "The longest time in ms that a partition's groups took to load, in the last 30 seconds.",
+        "The longest time in ms to load the groups of a partition, in the last 30 seconds.",
         one(lambda view: max(_load_ms(view))),
     ),
     _coordinator(
         "partition-load-time-avg",
         (),
-        "How long that took on average.",
+        "The average of those times in ms.",
         one(lambda view: sum(_load_ms(view)) / len(_load_ms(view))),
     ),
 )

@@ -1,4 +1,4 @@
-"""How far consumer groups are behind: what `kafka-consumer-groups --describe` prints as LAG."""
+"""Consumer group lag, as `kafka-consumer-groups --describe` prints it."""
 
 from __future__ import annotations
 
@@ -16,61 +16,61 @@ if TYPE_CHECKING:
     from kavka.groupcoord.offset_store import TopicOffsets
 
 LAG_SERIES_MAX: Final = 10_000
-"""Committed offsets that are looked at for one page, at 2 us each and 7 us more to write it; those
-left out are counted."""
+"""Committed offsets in one page, at 2 us each to read and 7 us to write; those left out are
+counted."""
 
 OFFSETS_PER_SLICE: Final = 500
 
 
 @dataclass(slots=True)
 class Lags:
-    """Of the groups of which this broker is the coordinator, in partitions that it leads."""
+    """The lag of groups that this broker coordinates, in partitions that it leads."""
 
     samples: list[Sample] = field(default_factory=list)
-    """(group, topic, partition), and how many records it is behind."""
+    """(group, topic, partition), and the lag in records."""
 
-    looked_at: int = 0
+    examined: int = 0
     left_out: int = 0
     """Committed offsets beyond LAG_SERIES_MAX."""
 
 
 def lags(broker: Broker) -> Slices[Lags]:
-    """All of them, as they are while this goes on."""
+    """Compute all lags, in slices; not a consistent snapshot."""
     found = Lags()
     for runner in broker.groups.runners:
         if not runner.is_active:
             continue
         store = runner.machine.offsets.store
-        before, count = found.looked_at, store.count
+        before, count = found.examined, store.count
         for group_id in list(islice(store.groups(), LAG_SERIES_MAX - before)):
             yield from _of_group(broker, list(store.topics(group_id).values()), found)
-        if found.looked_at >= LAG_SERIES_MAX:
-            found.left_out += max(0, count - (found.looked_at - before))
+        if found.examined >= LAG_SERIES_MAX:
+            found.left_out += max(0, count - (found.examined - before))
     return found
 
 
 def _of_group(broker: Broker, topics: list[TopicOffsets], found: Lags) -> Slices[None]:
     for of in topics:
         topic = broker.metadata.image.topics.get(of.topic)
-        values = list(islice(of.values.items(), LAG_SERIES_MAX - found.looked_at))
+        values = list(islice(of.values.items(), LAG_SERIES_MAX - found.examined))
         for begin in range(0, len(values), OFFSETS_PER_SLICE):
             some = dict(values[begin : begin + OFFSETS_PER_SLICE])
             if topic is not None:
-                _look(broker, topic, of, some, found)
-            before = found.looked_at // OFFSETS_PER_SLICE
-            found.looked_at += len(some)
-            if found.looked_at // OFFSETS_PER_SLICE > before:
+                _add_lags(broker, topic, of, some, found)
+            before = found.examined // OFFSETS_PER_SLICE
+            found.examined += len(some)
+            if found.examined // OFFSETS_PER_SLICE > before:
                 yield
 
 
-def _look(
+def _add_lags(
     broker: Broker,
     topic: TopicImage,
     of: TopicOffsets,
     values: Mapping[int, bytes],
     found: Lags,
 ) -> None:
-    # not before there are groups: see `kavka.server.runtime.lazy_imports`
+    # imported when there are groups: see `kavka.server.runtime.lazy_imports`
     from kavka.groupcoord.offset_records import offset_in_topic
 
     for partition, value in values.items():

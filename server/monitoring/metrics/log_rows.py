@@ -1,4 +1,4 @@
-"""Rows of `kafka.log`: what is on the disk."""
+"""Rows of `kafka.log`: logs and log directories."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from kavka.log.partition_log import PartitionLog
-from kavka.server.monitoring.metrics.row import Kind, Metric, Sample, Spread
+from kavka.server.monitoring.metrics.row import Kind, Metric, Sample, Summary
 from kavka.server.monitoring.metrics.server_rows import one
 from kavka.server.monitoring.metrics.view import View
 
@@ -29,19 +29,23 @@ def _directories(view: View) -> Iterator[Sample]:
 
 
 LOG_ROWS: Final = (
-    _log("Size", "Bytes of all segments.", lambda log: log.size_bytes),
-    _log("NumLogSegments", "Segments.", lambda log: log.segment_count),
-    _log("LogStartOffset", "The first offset.", lambda log: log.start_offset),
-    _log("LogEndOffset", "The offset that the next record gets.", lambda log: log.end_offset),
+    _log("Size", "Size of all segments in bytes.", lambda log: log.size_bytes),
+    _log("NumLogSegments", "Number of segments.", lambda log: log.segment_count),
+    _log("LogStartOffset", "The log start offset.", lambda log: log.start_offset),
+    _log(
+        "LogEndOffset",
+        "The log end offset: the offset of the next record.",
+        lambda log: log.end_offset,
+    ),
     Metric(
         "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs",
         Kind.SUMMARY,
         (),
-        "How long it took to bring logs to the disk.",
+        "How long flushes of logs took.",
         lambda view: [
             (
                 (),
-                Spread(view.broker.replicas.flush_ms, view.broker.replicas.flush_ms.count),
+                Summary(view.broker.replicas.flush_ms, view.broker.replicas.flush_ms.count),
             )
         ],
     ),
@@ -49,14 +53,14 @@ LOG_ROWS: Final = (
         "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
         Kind.GAUGE,
         (),
-        "Log directories that can't be used, since the start or later.",
+        "Log directories that have failed.",
         one(lambda view: len(view.broker.replicas.logs.failed_directories)),
     ),
     Metric(
         "kafka.log:type=LogManager,name=LogDirectoryOffline",
         Kind.GAUGE,
         ("logDirectory",),
-        "1 for a log directory that can't be used, since the start or later.",
+        "1 for a log directory that has failed.",
         _directories,
     ),
 )

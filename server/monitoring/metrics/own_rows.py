@@ -1,4 +1,4 @@
-"""Rows that Apache Kafka does not have: the process, the event loop, and Kavka's own matters."""
+"""Rows that Apache Kafka does not have: the process, the event loop, and Kavka's own metrics."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from kavka import __version__
-from kavka.server.monitoring.metrics.row import Kind, Metric, Sample, Spread
+from kavka.server.monitoring.metrics.row import Kind, Metric, Sample, Summary
 from kavka.server.monitoring.metrics.server_rows import one
 from kavka.server.monitoring.metrics.view import View
 from kavka.server.monitoring.process_usage import Usage
 
 
 def _usage(name: str, kind: Kind, doc: str, read: Callable[[Usage], float]) -> Metric:
-    """What the system tells of the process, where it does."""
+    """A number about the process, if the system provides it."""
 
     def read_known(view: View) -> Iterator[Sample]:
         if view.usage is not None:
@@ -32,57 +32,57 @@ OWN_ROWS: Final = (
         "kavka_info",
         Kind.GAUGE,
         ("version", "cluster_id", "broker_id"),
-        "1, with Kavka's version and which broker of which cluster this is.",
+        "Always 1; the labels have Kavka's version, the cluster and the broker.",
         _info,
     ),
     Metric(
         "kavka_loop_lag_ms",
         Kind.SUMMARY,
         (),
-        "How late a timer of the event loop was, in milliseconds, asked four times a second: for "
-        "so long nobody was served.",
-        lambda view: [((), Spread(view.sources.lag.histogram, view.sources.lag.histogram.count))],
+        "How late a timer of the event loop fired, in milliseconds, measured four times a second: "
+        "for so long no client was served.",
+        lambda view: [((), Summary(view.sources.lag.histogram, view.sources.lag.histogram.count))],
     ),
     Metric(
         "kavka_loop_lag_last_ms",
         Kind.GAUGE,
         (),
-        "How late it was the last time, in milliseconds.",
+        "The last measured lag of the event loop, in milliseconds.",
         one(lambda view: view.sources.lag.last_ms),
     ),
     Metric(
         "kavka_loop_lag_max_ms",
         Kind.GAUGE,
         (),
-        "The latest that it was since the start, in milliseconds.",
+        "The highest lag of the event loop since the start, in milliseconds.",
         one(lambda view: view.sources.lag.histogram.maximum),
     ),
     Metric(
         "kavka_connections_expired_total",
         Kind.COUNTER,
         (),
-        "Connections that were closed by connections.max.idle.ms.",
+        "Idle connections that were closed by connections.max.idle.ms.",
         one(lambda view: view.sources.connections.expired),
     ),
     Metric(
         "kavka_connections_refused_total",
         Kind.COUNTER,
         (),
-        "Connections that were closed at once by max.connections.per.ip.",
+        "Connections that were rejected by max.connections.per.ip.",
         one(lambda view: view.sources.connections.refused.count),
     ),
     Metric(
         "kavka_connections_displaced_total",
         Kind.COUNTER,
         (),
-        "Connections that were closed by max.connections, to make room.",
+        "Connections that max.connections closed to make room for others.",
         one(lambda view: view.sources.connections.displaced),
     ),
     Metric(
         "kavka_connections_bad_requests_total",
         Kind.COUNTER,
         (),
-        "Connections that were closed for what can't be a request, or can't be answered.",
+        "Connections that were closed because of an invalid request.",
         one(lambda view: view.sources.connections.bad.count),
     ),
     _usage(
@@ -118,13 +118,13 @@ OWN_ROWS: Final = (
     _usage(
         "kafka.server:type=KafkaServer,name=linux-disk-read-bytes",
         Kind.GAUGE,
-        "Bytes that the process had the system read from disks.",
+        "Bytes that the process has read from disks.",
         lambda usage: usage.disk_read_bytes,
     ),
     _usage(
         "kafka.server:type=KafkaServer,name=linux-disk-write-bytes",
         Kind.GAUGE,
-        "Bytes that the process had the system write to disks.",
+        "Bytes that the process has written to disks.",
         lambda usage: usage.disk_write_bytes,
     ),
 )

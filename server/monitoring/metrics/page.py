@@ -10,21 +10,21 @@ from kavka.server.monitoring.metrics.table import TABLE
 _HEAD: Final = """\
 # Metrics
 
-This page is made from the table of metrics in `server/monitoring/metrics`: change it there, then
-run `make pages`. How to get at them: [monitoring.md](monitoring.md).
+This page is generated from the table of metrics in `server/monitoring/metrics`: change it there,
+then run `make pages`. How to read them: [monitoring.md](monitoring.md).
 
 Names, labels and meanings are Apache Kafka's, by MBean: its `name`, or for `app-info` and
-`socket-server-metrics` its attribute. In Prometheus they are called as the example rules for Kafka
-of Prometheus' JMX exporter (`kafka-2_0_0.yml`) call them, so dashboards made for those go on
-working.
+`socket-server-metrics` its attribute. Their Prometheus names are those that the example rules for
+Kafka of Prometheus' JMX exporter (`kafka-2_0_0.yml`) produce, so dashboards made for them work.
 
 A summary has the quantiles 0.50, 0.75, 0.95, 0.98, 0.99 and 0.999 of the last two and a half to
-five minutes, right to about 6 %, and besides what the JMX exporter gives, `_sum`. An API has rows
-once it was asked for. A topic's counts end with the topic; those without a topic label go on.
+five minutes, accurate to about 6 %, and also `_sum`, which the JMX exporter lacks. An API has rows
+after its first request. A topic's counts are removed with the topic; those without a topic label
+include deleted topics.
 """
 
 _TABLE_HEAD: Final = (
-    "| Apache Kafka's name | In Prometheus | Kind | Labels | What it is |",
+    "| Apache Kafka's name | Prometheus name | Kind | Labels | Meaning |",
     "|---|---|---|---|---|",
 )
 
@@ -39,7 +39,7 @@ def page() -> str:
 
 
 def _sections() -> list[tuple[str, list[Metric]]]:
-    """Apache Kafka's rows by the MBean that they belong to, in the table's order."""
+    """Apache Kafka's rows by their MBean, in the table's order."""
     found: dict[str, list[Metric]] = {}
     for row in TABLE:
         if ":" in row.name:
@@ -58,7 +58,7 @@ def _table(rows: list[Metric]) -> list[str]:
 
 def _own_table() -> list[str]:
     return [
-        "| In Prometheus | Kind | Labels | What it is |",
+        "| Prometheus name | Kind | Labels | Meaning |",
         "|---|---|---|---|",
         *(_cells(row) for row in TABLE if ":" not in row.name),
     ]

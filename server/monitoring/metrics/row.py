@@ -1,4 +1,4 @@
-"""What one row of the table of metrics is, and how it is named in Prometheus."""
+"""A row of the table of metrics, and its name in Prometheus."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9_]")
 
 
 class Kind(Enum):
-    """What a number does, in Prometheus' words."""
+    """The type of a metric, by Prometheus' name."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
     SUMMARY = "summary"
     UNTYPED = "untyped"
-    """It counts up, by a name of Apache Kafka's that no counter may have there: without _total."""
+    """A counter whose name, from Apache Kafka, lacks the _total that Prometheus requires."""
 
 
-class Spread(NamedTuple):
-    """A summary's value: quantiles of late, and how many there were in all."""
+class Summary(NamedTuple):
+    """A summary's value: recent quantiles, and the total count."""
 
     histogram: Histogram
     times: int
-    """How often it happened; the histogram may hold only some."""
+    """The total count; the histogram may have only a sample."""
 
 
-Value: TypeAlias = "int | float | Spread"
+Value: TypeAlias = "int | float | Summary"
 Sample: TypeAlias = "tuple[tuple[str, ...], Value]"
-"""Values of the labels, from the first on; those left out are not given."""
+"""Label values, in order, and the metric's value; trailing labels may be left out."""
 
 
 class Metric(NamedTuple):
     """One row.
 
     `name` is Apache Kafka's: domain, type and name of the MBean as its documentation writes them,
-    and `#attribute` where the attribute is what is measured and not the usual one (Count, Value).
+    and `#attribute` if the measured attribute is not the usual one (Count, Value).
     A name without a domain is a Prometheus name as it is: Kavka's own, or a common one.
     """
 

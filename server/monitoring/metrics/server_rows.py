@@ -13,7 +13,7 @@ from kavka.wire.apis import fetch
 from kavka.wire.errors import ErrorCode
 
 _NETWORK_PROCESSOR: Final = "0"
-"""Apache Kafka has threads for connections, and tells their number; Kavka has the one loop."""
+"""The number of the network thread in Apache Kafka; Kavka has one event loop."""
 
 
 def one(read: Callable[[View], float]) -> Callable[[View], Iterator[Sample]]:
@@ -26,7 +26,7 @@ def one(read: Callable[[View], float]) -> Callable[[View], Iterator[Sample]]:
 
 
 def _traffic(name: str, doc: str, read: Callable[[TopicTraffic], int]) -> Metric:
-    """A count of all topics, and of each."""
+    """A count over all topics, and of each topic."""
 
     def read_all(view: View) -> Iterator[Sample]:
         yield (), read(view.traffic)
@@ -44,13 +44,13 @@ def _failed_fetches(view: View) -> float:
 TOPIC_ROWS: Final = (
     _traffic(
         "MessagesInPerSec",
-        "Records that producers wrote, by the counts in the headers of their batches. Without the "
-        "label: of all topics since the start, deleted ones too.",
+        "Records that producers wrote, by the counts in their batch headers. Without the label: of "
+        "all topics since the start, including deleted ones.",
         lambda topic: topic.messages_in,
     ),
     _traffic(
         "BytesInPerSec",
-        "Bytes of the batches that producers wrote, as they came (compressed).",
+        "Bytes of the batches that producers wrote, as received (compressed).",
         lambda topic: topic.bytes_in,
     ),
     _traffic(
@@ -60,12 +60,12 @@ TOPIC_ROWS: Final = (
     ),
     _traffic(
         "BytesRejectedPerSec",
-        "Bytes of batches that were refused because they are above max.message.bytes.",
+        "Bytes of batches that were rejected because they exceed max.message.bytes.",
         lambda topic: topic.bytes_rejected,
     ),
     _traffic(
         "TotalProduceRequestsPerSec",
-        "Partitions written to, or tried: a request for three of them counts three times.",
+        "Writes to partitions, successful or not: a request with three partitions counts as three.",
         lambda topic: topic.appends + topic.refused,
     ),
     _traffic(
@@ -75,33 +75,33 @@ TOPIC_ROWS: Final = (
     ),
     _traffic(
         "TotalFetchRequestsPerSec",
-        "Partitions fetched from, those that a session remembers included.",
+        "Fetches from partitions, including those that a fetch session remembers.",
         lambda topic: topic.fetches,
     ),
     Metric(
         "kafka.server:type=BrokerTopicMetrics,name=FailedFetchRequestsPerSec",
         Kind.COUNTER,
         (),
-        "Fetches that failed inside the broker.",
+        "Fetches that failed with an unexpected server error.",
         one(_failed_fetches),
     ),
     Metric(
         "kafka.server:type=BrokerTopicMetrics,name=InvalidMessageCrcRecordsPerSec",
         Kind.COUNTER,
         (),
-        "Batches that were refused for a wrong CRC or length.",
+        "Batches that were rejected for a wrong CRC or length.",
         one(lambda view: view.traffic.corrupt),
     ),
     _traffic(
         "ProduceMessageConversionsPerSec",
-        "Records that are kept in another form (magic, codec) than they came in.",
+        "Records that were converted to another magic or compression type before the append.",
         lambda topic: topic.converted,
     ),
     Metric(
         "kafka.server:type=BrokerTopicMetrics,name=NoKeyCompactedTopicRecordsPerSec",
         Kind.COUNTER,
         (),
-        "Records without a key for compacted topics, which don't take them.",
+        "Records without a key that were rejected because their topic is compacted.",
         one(lambda view: view.traffic.keyless),
     ),
 )
@@ -112,7 +112,7 @@ def _replica_manager(name: str, doc: str, read: Callable[[View], int]) -> Metric
 
 
 def _controller(name: str, doc: str, read: Callable[[View], int]) -> Metric:
-    """What the cluster's controller tells; others tell 0."""
+    """A number that only the active controller reports; other brokers report 0."""
 
     def read_active(view: View) -> int:
         return read(view) if view.broker.controller.is_active else 0
@@ -132,39 +132,39 @@ REPLICA_ROWS: Final = (
     ),
     _replica_manager(
         "OfflineReplicaCount",
-        "Replicas that are not served because their log directory can't be used.",
+        "Replicas that are offline because their log directory has failed.",
         lambda view: view.here.offline + view.broker.replicas.missing_count,
     ),
     _replica_manager(
         "UnderReplicatedPartitions",
-        "Partitions led of which not all replicas are in sync.",
+        "Partitions led here with replicas that are not in sync.",
         lambda view: view.here.under_replicated,
     ),
     _replica_manager(
         "UnderMinIsrPartitionCount",
-        "Partitions led with fewer replicas in sync than min.insync.replicas.",
+        "Partitions led here with fewer in-sync replicas than min.insync.replicas.",
         lambda view: view.here.under_min_isr,
     ),
     _replica_manager(
         "AtMinIsrPartitionCount",
-        "Partitions led with just as many replicas in sync as min.insync.replicas.",
+        "Partitions led here with exactly min.insync.replicas in-sync replicas.",
         lambda view: view.here.at_min_isr,
     ),
     _replica_manager(
         "ProducerIdCount",
-        "Producers whose sequence numbers are remembered, once for each partition.",
+        "Producer ids with state, counted once for each partition.",
         lambda view: view.here.producers,
     ),
     _replica_manager(
         "PartitionsWithLateTransactionsCount",
-        "Partitions with a transaction whose producer has been silent for longer than "
-        "transaction.max.timeout.ms, and five minutes: nobody seems to end it.",
+        "Partitions with a transaction that has been open for longer than "
+        "transaction.max.timeout.ms and five minutes: it may be hanging.",
         lambda view: view.here.late_transactions,
     ),
-    _controller("ActiveControllerCount", "1 where the cluster's controller is.", lambda view: 1),
+    _controller("ActiveControllerCount", "1 on the active controller.", lambda view: 1),
     _controller(
         "ActiveBrokerCount",
-        "Brokers that are alive.",
+        "Live brokers.",
         lambda view: len(view.broker.metadata.image.brokers),
     ),
     _controller("GlobalTopicCount", "Topics.", lambda view: view.cluster.topics),
@@ -174,14 +174,14 @@ REPLICA_ROWS: Final = (
     ),
     _controller(
         "PreferredReplicaImbalanceCount",
-        "Partitions that are not led by the first of their replicas.",
+        "Partitions whose leader is not their preferred replica.",
         lambda view: view.cluster.not_preferred,
     ),
 )
 
 
 def _partition(name: str, doc: str, read: Callable[[Replica], int]) -> Metric:
-    """A number of each partition that this broker leads; 0 for the others."""
+    """A number for each partition that this broker leads; 0 for the others."""
 
     def read_all(view: View) -> Iterator[Sample]:
         for replica in view.replicas:
@@ -196,27 +196,27 @@ def _partition(name: str, doc: str, read: Callable[[Replica], int]) -> Metric:
 PARTITION_ROWS: Final = (
     _partition(
         "UnderReplicated",
-        "1 for a partition led of which not all replicas are in sync.",
+        "1 for a partition led here with replicas that are not in sync.",
         lambda replica: len(replica.partition.isr) < len(replica.partition.replicas),
     ),
     _partition(
         "UnderMinIsr",
-        "1 for a partition led with fewer replicas in sync than min.insync.replicas.",
+        "1 for a partition led here with fewer in-sync replicas than min.insync.replicas.",
         lambda replica: len(replica.partition.isr) < min_isr(replica),
     ),
     _partition(
         "AtMinIsr",
-        "1 for a partition led with just as many replicas in sync as min.insync.replicas.",
+        "1 for a partition led here with exactly min.insync.replicas in-sync replicas.",
         lambda replica: len(replica.partition.isr) == min_isr(replica),
     ),
     _partition(
         "InSyncReplicasCount",
-        "Replicas in sync, of a partition led.",
+        "In-sync replicas of a partition led here.",
         lambda replica: len(replica.partition.isr),
     ),
     _partition(
         "ReplicasCount",
-        "Replicas, of a partition led.",
+        "Replicas of a partition led here.",
         lambda replica: len(replica.partition.replicas),
     ),
     _partition(
@@ -237,28 +237,28 @@ WAITING_ROWS: Final = (
         "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
         Kind.GAUGE,
         ("delayedOperation",),
-        "Partitions watched by requests that wait, once for each request.",
+        "Partitions watched by requests in the purgatory, counted once for each request.",
         lambda view: _by_operation(view.broker.purgatory.watched),
     ),
     Metric(
         "kafka.server:type=DelayedOperationPurgatory,name=NumDelayedOperations",
         Kind.GAUGE,
         ("delayedOperation",),
-        "Requests that wait: a Fetch for records, a Produce for replicas or the disk.",
+        "Requests in the purgatory: a Fetch waits for records, a Produce for replicas or the disk.",
         lambda view: _by_operation(view.broker.purgatory.waiting),
     ),
     Metric(
         "kafka.server:type=DelayedFetchMetrics,name=ExpiresPerSec",
         Kind.COUNTER,
         ("fetcherType",),
-        "Fetches that waited until their time was over.",
+        "Fetch requests that expired in the purgatory.",
         lambda view: [(("consumer",), view.broker.purgatory.expired.get("Fetch", 0))],
     ),
     Metric(
         "kafka.server:type=DelayedProduceMetrics,name=ExpiresPerSec",
         Kind.COUNTER,
         (),
-        "Produce requests that waited until their time was over.",
+        "Produce requests that expired in the purgatory.",
         one(lambda view: view.broker.purgatory.expired.get("Produce", 0)),
     ),
     Metric(
@@ -272,21 +272,21 @@ WAITING_ROWS: Final = (
         "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchPartitionsCached",
         Kind.GAUGE,
         (),
-        "Partitions that fetch sessions remember.",
+        "Partitions in fetch sessions.",
         one(lambda view: sum(len(session.partitions) for session in view.broker.sessions)),
     ),
     Metric(
         "kafka.server:type=FetchSessionCache,name=IncrementalFetchSessionEvictionsPerSec",
         Kind.COUNTER,
         (),
-        "Fetch sessions that made room for others.",
+        "Fetch sessions that were evicted to make room for others.",
         one(lambda view: view.broker.sessions.evictions),
     ),
 )
 
 
 def _sockets(name: str, kind: Kind, doc: str, read: Callable[[int, int], int]) -> Metric:
-    """A number of each listener, from its connections now and those so far."""
+    """A number for each listener, from its open and its accepted connections."""
 
     def read_all(view: View) -> Iterator[Sample]:
         for listener, is_open, accepted in view.sources.connections.limits.counts():
@@ -300,13 +300,13 @@ BROKER_ROWS: Final = (
     _sockets(
         "connection-count",
         Kind.GAUGE,
-        "Connections that are open.",
+        "Open connections.",
         lambda is_open, _: is_open,
     ),
     _sockets(
         "connection-creation-total",
         Kind.COUNTER,
-        "Connections that were let in.",
+        "Accepted connections.",
         lambda _, accepted: accepted,
     ),
     _sockets(

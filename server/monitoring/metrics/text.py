@@ -1,4 +1,4 @@
-"""The page `/metrics` in Prometheus' text format, in pieces that hold the loop for a moment."""
+"""The page `/metrics` in Prometheus' text format, generated in short slices of the event loop."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.metrics_core import Metric as Family
 
 from kavka.seams import Tasks
-from kavka.server.monitoring.metrics.row import Kind, Metric, Sample, Spread
-from kavka.server.monitoring.metrics.view import Sources, View, look
+from kavka.server.monitoring.metrics.row import Kind, Metric, Sample, Summary
+from kavka.server.monitoring.metrics.view import Sources, View, collect
 from kavka.server.runtime import cooperative
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
@@ -20,7 +20,7 @@ SAMPLES_PER_SLICE: Final = 128
 """At 7 us each, a millisecond."""
 
 SUMMARIES_PER_SLICE: Final = 16
-"""Eight lines each, and quantiles to find."""
+"""Eight lines each, with quantiles to compute."""
 
 _QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 _QUANTILE_LABELS: Final = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
@@ -28,7 +28,7 @@ _QUANTILE_LABELS: Final = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 
 
 class _Piece:
-    """What the library takes for a registry of one family."""
+    """A registry of one family, for the Prometheus library."""
 
     def __init__(self, family: Family) -> None:
         self._family = family
@@ -41,7 +41,7 @@ async def page(
     table: Sequence[Metric], sources: Sources, tasks: Tasks, wanted: Collection[str] = ()
 ) -> AsyncGenerator[bytes, None]:
     """The text of the whole table, or of the metrics whose Prometheus names are `wanted`."""
-    view = cooperative.run(tasks, look(sources))
+    view = cooperative.run(tasks, collect(sources))
     if not isinstance(view, View):
         view = await view
     for metric in table:
@@ -63,7 +63,7 @@ def _text(metric: Metric, samples: Sequence[Sample], view: View) -> bytes:
     family = Family(name.removesuffix("_total"), metric.doc, metric.kind.value)
     for values, value in samples:
         labels = dict(zip(metric.labels, values, strict=False))
-        if isinstance(value, Spread):
+        if isinstance(value, Summary):
             _add_summary(family, name, labels, value, view)
         else:
             family.add_sample(name, labels, value)
@@ -71,15 +71,15 @@ def _text(metric: Metric, samples: Sequence[Sample], view: View) -> bytes:
 
 
 def _add_summary(
-    family: Family, name: str, labels: dict[str, str], spread: Spread, view: View
+    family: Family, name: str, labels: dict[str, str], summary: Summary, view: View
 ) -> None:
-    quantiles = spread.histogram.quantiles(_QUANTILES, view.now_s)
+    quantiles = summary.histogram.quantiles(_QUANTILES, view.now_s)
     for label, value in zip(_QUANTILE_LABELS, quantiles, strict=True):
         family.add_sample(name, {**labels, "quantile": label}, value)
-    family.add_sample(f"{name}_sum", labels, spread.histogram.total)
-    family.add_sample(f"{name}_count", labels, spread.times)
+    family.add_sample(f"{name}_sum", labels, summary.histogram.total)
+    family.add_sample(f"{name}_count", labels, summary.times)
 
 
 def _without_head(text: bytes) -> bytes:
-    """A family's later pieces without the two lines that may stand before its first only."""
+    """Remove HELP and TYPE, which only a family's first piece may have."""
     return text.split(b"\n", 2)[2]

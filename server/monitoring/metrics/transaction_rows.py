@@ -1,11 +1,11 @@
-"""Rows that tell of transactions and of the partitions that they are kept in."""
+"""Rows about transactions and the partitions of `__transaction_state`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from kavka.server.monitoring.metrics.row import Kind, Metric, Sample, Spread
+from kavka.server.monitoring.metrics.row import Kind, Metric, Sample, Summary
 from kavka.server.monitoring.metrics.server_rows import one
 from kavka.server.monitoring.metrics.view import View
 
@@ -30,7 +30,7 @@ def _load_ms(view: View) -> list[int]:
 
 def _verification_ms(view: View) -> Iterator[Sample]:
     histogram = view.broker.transactions.verification_ms
-    yield (), Spread(histogram, histogram.count)
+    yield (), Summary(histogram, histogram.count)
 
 
 def _waiting_markers(view: View) -> int:
@@ -51,8 +51,8 @@ TRANSACTION_ROWS: Final = (
         "name=UnknownDestinationQueueSize",
         Kind.GAUGE,
         (),
-        "Markers of transactions that end, which wait for their partition: for its leader, for "
-        "replicas in sync, for room on the disk.",
+        "Transaction markers that wait for their partition: for a leader, for in-sync replicas, or "
+        "for the disk.",
         one(_waiting_markers),
     ),
     Metric(
@@ -60,25 +60,24 @@ TRANSACTION_ROWS: Final = (
         "name=LogAppendRetryQueueSize",
         Kind.GAUGE,
         (),
-        "Transactions whose markers are written, while it could not be written yet that they are "
-        "completed: that is tried again.",
+        "Transactions whose markers are written, but whose completion could not be written yet and "
+        "is being retried.",
         one(lambda view: view.uncompleted),
     ),
     Metric(
         "kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailureRate#Count",
         Kind.UNTYPED,
         (),
-        "Partitions that a producer wrote to, or committed offsets to, and of which its "
-        "transaction's coordinator did not say that they belong to the transaction; since the "
-        "broker's start.",
+        "Partitions of transactional writes and offset commits that the transaction coordinator "
+        "could not verify to belong to the transaction; since the broker's start.",
         one(lambda view: view.broker.transactions.unverified),
     ),
     Metric(
         "kafka.server:type=AddPartitionsToTxnManager,name=VerificationTimeMs",
         Kind.SUMMARY,
         (),
-        "How long it took to ask a transaction's coordinator whether what is written to belongs "
-        "to it.",
+        "Time to verify with the transaction coordinator that a partition belongs to a "
+        "transaction.",
         _verification_ms,
     ),
     _coordinator(
@@ -89,7 +88,7 @@ TRANSACTION_ROWS: Final = (
     ),
     _coordinator(
         "partition-load-time-avg",
-        "How long that took on average.",
+        "The average of those times in ms.",
         lambda view: sum(_load_ms(view)) / len(_load_ms(view)),
     ),
 )

@@ -1,5 +1,5 @@
-"""One look at a broker for the table of metrics: what takes a walk over all partitions is counted
-here once, in slices, and not by each row.
+"""A snapshot of a broker for the table of metrics. Counts that need a pass over all partitions are
+made here once, in slices, and not by each row.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from kavka.server.replica.topic_traffic import TopicTraffic
 from kavka.server.runtime.cooperative import Slices
 
 LATE_AFTER_MS: Final = 300_000
-"""What a coordinator is given beyond the longest timeout to end a transaction; as Apache Kafka."""
+"""The time beyond the longest timeout after which a transaction is late; as Apache Kafka."""
 
 REPLICAS_PER_SLICE: Final = 500
-"""A replica is looked at in a microsecond or two."""
+"""At one or two microseconds each."""
 
 GROUPS_PER_SLICE: Final = 1000
 TRANSACTIONS_PER_SLICE: Final = 5000
@@ -33,7 +33,7 @@ TRANSACTIONS_PER_SLICE: Final = 5000
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where all numbers come from."""
+    """The sources of all metrics."""
 
     broker: Broker
     connections: Connections
@@ -46,7 +46,7 @@ class Sources:
 
 @dataclass(slots=True)
 class ReplicaCounts:
-    """This broker's replicas, by what Apache Kafka counts."""
+    """Counts of this broker's replicas, as in Apache Kafka."""
 
     leaders: int = 0
     offline: int = 0
@@ -59,7 +59,7 @@ class ReplicaCounts:
 
 @dataclass(slots=True)
 class ClusterCounts:
-    """All partitions of the cluster, as the controller has announced them."""
+    """Counts of all partitions of the cluster, from the metadata cache."""
 
     topics: int = 0
     partitions: int = 0
@@ -69,7 +69,7 @@ class ClusterCounts:
 
 @dataclass(slots=True)
 class View:
-    """What the rows read."""
+    """The snapshot that the rows read."""
 
     sources: Sources
     now_s: float
@@ -79,22 +79,22 @@ class View:
     here: ReplicaCounts = field(default_factory=ReplicaCounts)
     cluster: ClusterCounts = field(default_factory=ClusterCounts)
     groups: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """How many there are of a kind and in a state, as ListGroups names them."""
+    """The number of groups by type and state, as ListGroups names them."""
     offsets: int = 0
-    """How many they have committed."""
+    """The number of committed offsets."""
     lags: Lags = field(default_factory=Lags)
     transactions: Counter[str] = field(default_factory=Counter)
-    """How many transactional ids are in a state, as ListTransactions names it."""
+    """The number of transactional ids by state, as ListTransactions names it."""
     uncompleted: int = 0
-    """Transactions whose markers are written, but not that they are completed."""
+    """Transactions whose markers are written, but whose completion is not."""
 
     @property
     def broker(self) -> Broker:
         return self.sources.broker
 
 
-def look(sources: Sources) -> Slices[View]:
-    """Take a view."""
+def collect(sources: Sources) -> Slices[View]:
+    """Collect the snapshot, in slices."""
     broker = sources.broker
     view = View(
         sources,
@@ -123,7 +123,7 @@ def look(sources: Sources) -> Slices[View]:
 
 def _count_groups(view: View) -> Slices[None]:
     now_ms = view.broker.clock.now_ms()
-    looked = 0
+    count_so_far = 0
     for runner in view.broker.groups.runners:
         if not runner.is_active:
             continue
@@ -131,8 +131,8 @@ def _count_groups(view: View) -> Slices[None]:
         view.offsets += shard.offsets.store.count
         for group in list(shard.state.groups.values()):
             view.groups[group.kind, group.state(now_ms)] += 1
-            looked += 1
-            if looked % GROUPS_PER_SLICE == 0:
+            count_so_far += 1
+            if count_so_far % GROUPS_PER_SLICE == 0:
                 yield
 
 
@@ -141,9 +141,9 @@ def _count_transactions(view: View) -> Slices[None]:
         if not runner.is_active:
             continue
         view.uncompleted += runner.machine.uncompleted
-        for looked, one in enumerate(list(runner.machine.state.transactions.values()), 1):
+        for count_so_far, one in enumerate(list(runner.machine.state.transactions.values()), 1):
             view.transactions[one.state.title] += 1
-            if looked % TRANSACTIONS_PER_SLICE == 0:
+            if count_so_far % TRANSACTIONS_PER_SLICE == 0:
                 yield
 
 
@@ -166,7 +166,7 @@ def _parts_of_topics(topics: Iterable[TopicImage]) -> Iterator[list[TopicImage]]
 
 
 def min_isr(replica: Replica) -> int:
-    """How many replicas must be in sync: no more than there are."""
+    """The number of replicas that must be in sync: at most all of them."""
     return min(replica.log.settings.min_insync_replicas, len(replica.partition.replicas))
 
 

@@ -1,8 +1,8 @@
 """A Kafka broker inside a test: `with kavka.testing.Broker() as broker:`, and for pytest fixtures.
 
-`Broker` runs on a thread and an event loop of its own, `AsyncBroker` on the caller's loop. Both
+`Broker` runs on its own thread and event loop, `AsyncBroker` on the caller's loop. Both
 start in a few milliseconds on a free port, with their data in a temporary directory. The pytest
-plug-in (`kavka.testing.plugin`) is found by itself: `kavka_broker`, `kavka_topic`.
+plug-in (`kavka.testing.plugin`) is loaded automatically: `kavka_broker`, `kavka_topic`.
 
 Importing this costs nothing: the broker's code is loaded when one of the names is first used.
 """
@@ -51,9 +51,8 @@ def __getattr__(name: str) -> Any:
 
 
 def _load(module: str) -> Any:
-    """Import as without pytest, which would rewrite the assert statements of the whole broker,
-    as of every package that brings a plug-in: a second, for nothing, each time that the result
-    can't be kept."""
+    """Import without pytest's assertion rewriting, which it applies to every package with a
+    plug-in: for the whole broker it would take a second whenever the result is not cached."""
     import sys
     from importlib import import_module
 

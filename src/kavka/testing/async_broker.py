@@ -27,17 +27,17 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class BrokerFailed(Exception):
-    """The broker could not go on and has ended by itself; its log (logger `kavka`) says why."""
+    """The broker has stopped after a fatal error; its log (logger `kavka`) says why."""
 
     def __init__(self) -> None:
-        super().__init__("the broker could not go on and has ended; see the log of logger 'kavka'")
+        super().__init__("the broker has stopped after a fatal error; see the logger 'kavka'")
 
 
 class AsyncBroker:
     """A broker in this process, on the loop that runs when it is started: asyncio's or uvloop's.
 
-    As `kavka.testing.Broker`, where its arguments and methods are explained; but what takes time
-    is a coroutine here.
+    As `kavka.testing.Broker`, which documents the arguments and methods; but methods that take time
+    are coroutines here.
     """
 
     def __init__(
@@ -48,47 +48,47 @@ class AsyncBroker:
         **keywords: object,
     ) -> None:
         self._given = given_settings(settings, keywords)
-        checked = broker_settings(self._given)  # what is wrong with them is said now
+        checked = broker_settings(self._given)  # so that a ConfigError is raised now
         own = next((key for key in DIRECTORIES if key in self._given), None)
         if own is not None and data_dir is not None:
             raise ConfigError(f"data_dir and {own} are both given: one of them is enough", own)
         self._sets_directory = own is None
         self._directory = Directory(data_dir if own is None else checked.log_dirs[0])
         self._ports = Ports()
-        self._machine: Host | None = None
+        self._host: Host | None = None
         self._client: Client | None = None
         self._ending: asyncio.Task[None] | None = None
         self._addresses: dict[str, str] = {}
         self._cluster_id = ""
 
-    # -- life and death -------------------------------------------------------------------
+    # -- start and stop -------------------------------------------------------------------
 
     async def start(self) -> Self:
-        """Start it, on the data that it has, and return when clients can connect."""
-        if self._machine is not None:
+        """Start it, on its existing data, and return when clients can connect."""
+        if self._host is not None:
             raise RuntimeError("the broker runs already")
         try:
-            machine = await self._start_machine()
+            host = await self._start_host()
         except BaseException:
-            if not self._addresses:  # it never ran: there is nothing to keep
+            if not self._addresses:  # it has never run: there is nothing to keep
                 self.forget()
             raise
-        self._learn(machine.instance)
-        if machine.instance.has_failed:
+        self._record_addresses(host.instance)
+        if host.instance.has_failed:
             self._on_failure()
         return self
 
-    async def _start_machine(self) -> Host:
-        machine = self._machine = Host(await self._settings(), self._on_failure)
+    async def _start_host(self) -> Host:
+        host = self._host = Host(await self._settings(), self._on_failure)
         try:
-            await machine.start()
+            await host.start()
         except BaseException:
-            self._machine = None
-            await machine.stop()
+            self._host = None
+            await host.stop()
             raise
-        return machine
+        return host
 
-    def _learn(self, instance: Instance) -> None:
+    def _record_addresses(self, instance: Instance) -> None:
         parts = instance.broker
         assert parts is not None, "it is started"
         self._client = Client(parts, instance.settings.listeners[0].name)
@@ -112,16 +112,16 @@ class AsyncBroker:
             raise StartError(f"listeners: no port can be had: {failure}") from failure
 
     async def stop(self) -> None:
-        """End it in order, as SIGTERM does, if it runs."""
-        machine = await self._take_machine()
-        if machine is not None:
-            await machine.stop()
+        """Stop it cleanly, as SIGTERM does, if it runs."""
+        host = await self._detach_host()
+        if host is not None:
+            await host.stop()
 
     async def kill(self) -> None:
         """End it abruptly, as SIGKILL does, if it runs."""
-        machine = await self._take_machine()
-        if machine is not None:
-            await machine.kill()
+        host = await self._detach_host()
+        if host is not None:
+            await host.kill()
 
     async def restart(self) -> None:
         """`stop`, if it runs, and `start`: the same address, the same data."""
@@ -129,14 +129,14 @@ class AsyncBroker:
         await self.start()
 
     async def close(self) -> None:
-        """Stop it if it runs, and remove what it had of the machine."""
+        """Stop it if it runs, and release its ports and temporary data."""
         try:
             await self.stop()
         finally:
             self.forget()
 
     def forget(self) -> None:
-        """What `close` does when it does not run."""
+        """Release the ports and temporary data of a broker that does not run."""
         self._ports.release()
         self._directory.remove()
 
@@ -161,13 +161,13 @@ class AsyncBroker:
             error.add_note(str(failure))  # which is likely to be why
 
     def _on_failure(self) -> None:
-        if self._machine is not None and self._client is not None:  # else it ends already
+        if self._host is not None and self._client is not None:  # else it is stopping already
             self._client = None
-            self._ending = self._machine.stop_soon()
+            self._ending = self._host.stop_soon()
 
-    async def _take_machine(self) -> Host | None:
-        """What runs, to be ended. BrokerFailed when it has ended itself."""
-        machine, self._machine, self._client = self._machine, None, None
+    async def _detach_host(self) -> Host | None:
+        """The running host, for `stop` or `kill`. BrokerFailed if it has stopped after an error."""
+        host, self._host, self._client = self._host, None, None
         if self._ending is not None:
             ending, self._ending = self._ending, None
             try:
@@ -175,34 +175,34 @@ class AsyncBroker:
             except Exception as failure:
                 raise BrokerFailed from failure
             raise BrokerFailed
-        return machine
+        return host
 
-    # -- what it is -----------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------
 
     @property
     def is_running(self) -> bool:
-        """Whether it has been started and has not ended."""
-        return self._machine is not None and self._ending is None
+        """Whether it is started and has not stopped."""
+        return self._host is not None and self._ending is None
 
     @property
     def has_failed(self) -> bool:
-        """Whether it has ended by itself; the next `stop`, `kill` or `close` raises then."""
+        """Whether it stopped after a fatal error; the next `stop`, `kill` or `close` raises."""
         return self._ending is not None
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` for clients, of the first listener; stays the same over restarts."""
+        """`host:port` for clients, of the first listener; it stays the same over restarts."""
         return next(iter(self.addresses.values()))
 
     @property
     def addresses(self) -> Mapping[str, str]:
         """`host:port` of each listener, by its name."""
-        return MappingProxyType(self._known(self._addresses))
+        return MappingProxyType(self._require_started(self._addresses))
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster that this broker is; new with new data."""
-        return self._known(self._cluster_id)
+        """The cluster id; new with new data."""
+        return self._require_started(self._cluster_id)
 
     @property
     def data_dir(self) -> DataPath:
@@ -210,7 +210,7 @@ class AsyncBroker:
         return self._directory.path
 
     @staticmethod
-    def _known(value: T) -> T:
+    def _require_started(value: T) -> T:
         if not value:
             raise RuntimeError("the broker has not been started yet")
         return value
@@ -220,22 +220,22 @@ class AsyncBroker:
     async def create_topic(
         self, name: str, partitions: int | None = None, configs: Mapping[str, object] = NOTHING
     ) -> None:
-        """Make a topic, of `num.partitions` partitions if it is not said how many."""
+        """Create a topic, with `num.partitions` partitions by default."""
         texts = {key: text_of(key, value, f"topic {name}") for key, value in configs.items()}
         count = BROKER_DEFAULT if partitions is None else partitions
-        await self._asked().create_topic(name, count, texts)
+        await self._require_client().create_topic(name, count, texts)
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic; its name is free again."""
-        await self._asked().delete_topic(name)
+        """Delete a topic; afterwards its name is free."""
+        await self._require_client().delete_topic(name)
 
     async def topics(self) -> list[str]:
         """The names of all topics, sorted."""
-        return await self._asked().topics()
+        return await self._require_client().topics()
 
     async def end_offsets(self, topic: str) -> dict[int, int]:
         """By partition, the offset that the next record will get."""
-        return await self._asked().offsets(topic, LATEST)
+        return await self._require_client().offsets(topic, LATEST)
 
     async def produce(
         self,
@@ -248,7 +248,9 @@ class AsyncBroker:
         timestamp_ms: int | None = None,
     ) -> int:
         """Write one record; its offset."""
-        return await self._asked().produce(topic, partition, value, key, headers, timestamp_ms)
+        return await self._require_client().produce(
+            topic, partition, value, key, headers, timestamp_ms
+        )
 
     async def read(
         self,
@@ -259,9 +261,11 @@ class AsyncBroker:
         within_s: float = READ_WITHIN_S,
     ) -> list[Record]:
         """All records of a topic or of one partition, by partition and offset."""
-        return await self._asked().read(topic, partition, at_least=at_least, within_s=within_s)
+        return await self._require_client().read(
+            topic, partition, at_least=at_least, within_s=within_s
+        )
 
-    def _asked(self) -> Client:
+    def _require_client(self) -> Client:
         if self._client is None:
             raise BrokerFailed if self.has_failed else RuntimeError(NOT_RUNNING)
         return self._client

@@ -24,14 +24,14 @@ class Broker:
         with kavka.testing.Broker(num_partitions=3) as broker:
             producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
-    It has a thread and an event loop of its own and a port on 127.0.0.1 that was free. Settings
+    It has its own thread and event loop, and a free port on 127.0.0.1. Settings
     are Apache Kafka's, by keyword with underscores for the dots, or in a mapping:
     `Broker(settings={"log.segment.bytes": 1 << 20})`. Values are text, bool, int, float, paths,
-    or lists of them. ConfigError, at once, for one that there is not or that is bad.
+    or lists of them. Raises ConfigError for an unknown or invalid one.
 
     `data_dir` is a directory to keep; without one the data are removed by `close`, which a `with`
-    block does at its end. A process may have several brokers. It leaves signals, logging (its
-    loggers are below `kavka`), the collector and the event loop policy of the program alone.
+    block calls at its end. A process may have several brokers. A broker does not touch the
+    program's signals, logging (its loggers are below `kavka`), gc and event loop policy.
     """
 
     def __init__(
@@ -43,16 +43,13 @@ class Broker:
     ) -> None:
         self._broker = AsyncBroker(data_dir=data_dir, settings=settings, **keywords)
         self._thread: LoopThread | None = None
-        self._life = Lock()  # who starts or ends it waits for another thread that does
+        self._lifecycle_lock = Lock()  # serializes start, stop, kill and close
 
-    # -- life and death -------------------------------------------------------------------
+    # -- start and stop -------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start it, on the data that it has, and return when clients can connect.
-
-        StartError says why that can't be.
-        """
-        with self._life:
+        """Start it, on its existing data, and return when clients can connect. StartError."""
+        with self._lifecycle_lock:
             if self._thread is not None:
                 raise RuntimeError("the broker runs already")
             thread = LoopThread("kavka-broker")
@@ -62,21 +59,21 @@ class Broker:
                 thread.end()
                 raise
             self._thread = thread
-        atexit.unregister(self._leave)
-        atexit.register(self._leave)
+        atexit.unregister(self._at_exit)
+        atexit.register(self._at_exit)
         return self
 
     def stop(self) -> None:
-        """End it in order, as SIGTERM does, if it runs. `start` goes on with the same address and
-        data."""
-        with self._life:
+        """Stop it cleanly, as SIGTERM does, if it runs. `start` continues with the same address
+        and data."""
+        with self._lifecycle_lock:
             if self._thread is not None:
                 self._end(self._broker.stop())
 
     def kill(self) -> None:
-        """End it as SIGKILL does, if it runs: connections are cut, nothing is flushed or closed in
-        order, the files are what had been written. `start` recovers them, on the same address."""
-        with self._life:
+        """End it as SIGKILL does, if it runs: connections are reset, nothing is flushed or closed
+        cleanly. `start` recovers the files, on the same address."""
+        with self._lifecycle_lock:
             if self._thread is not None:
                 self._end(self._broker.kill())
 
@@ -86,17 +83,17 @@ class Broker:
         self.start()
 
     def close(self) -> None:
-        """Stop it if it runs, and remove what it had of the machine, temporary data included.
+        """Stop it if it runs, and release its ports and temporary data.
 
-        BrokerFailed when it had ended by itself. In a forked child nothing happens: the broker
-        is the parent's.
+        BrokerFailed if it had stopped after a fatal error. No effect in a forked child: the broker
+        belongs to the parent.
         """
-        with self._life:
+        with self._lifecycle_lock:
             if self._thread is None:
                 self._broker.forget()
             elif self._thread.is_alive:
                 self._end(self._broker.close())
-        atexit.unregister(self._leave)
+        atexit.unregister(self._at_exit)
 
     def __enter__(self) -> Self:
         try:
@@ -118,14 +115,14 @@ class Broker:
                 raise
             error.add_note(str(failure))  # which is likely to be why
 
-    def _leave(self) -> None:
-        """The process ends and the broker was not stopped. No job can be begun any more."""
+    def _at_exit(self) -> None:
+        """The process exits without having stopped the broker. No thread can be started now."""
         if self._thread is not None and self._thread.is_alive:
             self.kill()
         self._broker.forget()
 
     def _end(self, ending: Coroutine[Any, Any, None]) -> None:
-        thread = self._used(ending)
+        thread = self._running_thread(ending)
         self._thread = None
         try:
             thread.call(ending)
@@ -133,9 +130,9 @@ class Broker:
             thread.end()
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self._used(coroutine).call(coroutine)
+        return self._running_thread(coroutine).call(coroutine)
 
-    def _used(self, coroutine: Coroutine[Any, Any, Any]) -> LoopThread:
+    def _running_thread(self, coroutine: Coroutine[Any, Any, Any]) -> LoopThread:
         """The thread for a coroutine; RuntimeError when there is none to run it."""
         if self._thread is not None and self._thread.is_alive:
             return self._thread
@@ -146,22 +143,22 @@ class Broker:
             else "the broker's thread is not in this process: it was forked after the start"
         )
 
-    # -- what it is -----------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------
 
     @property
     def is_running(self) -> bool:
-        """Whether it has been started and has not ended."""
+        """Whether it is started and has not stopped."""
         return self._broker.is_running
 
     @property
     def has_failed(self) -> bool:
-        """Whether it has ended by itself; the next `stop`, `kill` or `close` raises BrokerFailed
-        then, as does the end of a `with` block."""
+        """Whether it has stopped after a fatal error; the next `stop`, `kill` or `close` raises
+        BrokerFailed then, as does the end of a `with` block."""
         return self._broker.has_failed
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` for clients, of the first listener; stays the same over restarts."""
+        """`host:port` for clients, of the first listener; it stays the same over restarts."""
         return self._broker.bootstrap_servers
 
     @property
@@ -171,7 +168,7 @@ class Broker:
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster that this broker is; new with new data."""
+        """The cluster id; new with new data."""
         return self._broker.cluster_id
 
     @property
@@ -180,13 +177,13 @@ class Broker:
         return self._broker.data_dir
 
     # -- topics and records ---------------------------------------------------------------
-    # Asked for within the process, without a client. ApiError has Apache Kafka's code.
+    # Calls within the process, without a client. ApiError has Apache Kafka's error code.
 
     def create_topic(
         self, name: str, partitions: int | None = None, configs: Mapping[str, object] = NOTHING
     ) -> None:
-        """Make a topic, of `num.partitions` partitions if it is not said how many, with settings
-        of its own if `configs` (`{"retention.ms": 1000}`) has any. It can be used at once."""
+        """Create a topic, with `num.partitions` partitions by default, and with `configs` such as
+        `{"retention.ms": 1000}`. It is ready for use at once."""
         self._call(self._broker.create_topic(name, partitions, configs))
 
     def delete_topic(self, name: str) -> None:
@@ -211,7 +208,7 @@ class Broker:
         partition: int = 0,
         timestamp_ms: int | None = None,
     ) -> int:
-        """Write one record, with this moment's time if none is given; its offset."""
+        """Write one record, with the current time by default. Returns its offset."""
         return self._call(
             self._broker.produce(
                 topic,
@@ -233,7 +230,7 @@ class Broker:
     ) -> list[Record]:
         """All records of a topic, or of one of its partitions, by partition and offset.
 
-        With `at_least` it waits until there are as many: TimeoutError when there are not
+        With `at_least` it waits for as many records: TimeoutError if they don't arrive within
         `within_s` seconds.
         """
         return self._call(self._broker.read(topic, partition, at_least=at_least, within_s=within_s))

@@ -1,7 +1,7 @@
-"""Topics and records of a broker in this process, asked for without a socket.
+"""A client of a broker in this process, without a socket.
 
-Requests go straight to the broker's handlers, so they are checked and answered as those of any
-client. All of it runs on the broker's own loop.
+Requests go directly to the broker's handlers, so they are validated and answered as any other
+client's. All of it runs on the broker's event loop.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from kavka.wire.records import BatchHeader
 __all__ = ["Client", "Record"]
 
 TIMEOUT_MS: Final = 30_000
-"""How long a topic may take to come or go."""
+"""How long creating or deleting a topic may take."""
 
 BROKER_DEFAULT: Final = -1
-"""As number of partitions: what `num.partitions` of the broker says."""
+"""As number of partitions: the broker's `num.partitions`."""
 
 READ_WITHIN_S: Final = 10.0
-"""How long reading waits for the records that it is to find."""
+"""How long `read` waits for records by default."""
 
 FETCH_BYTES: Final = 1024 * 1024
 """Read from a partition at a time."""
@@ -71,7 +71,7 @@ class Record(NamedTuple):
 
 
 class Client:
-    """Asks one broker."""
+    """A client of one broker."""
 
     def __init__(self, broker: Broker, listener: str) -> None:
         self._broker = broker
@@ -117,7 +117,7 @@ class Client:
         return sorted(partition.partition_index for partition in found.partitions)
 
     async def offsets(self, topic: str, timestamp: int) -> dict[int, int]:
-        """The offset for a time, which may be a special one, by partition."""
+        """The offset for a timestamp, which may be a special one, by partition."""
         make = private_copy.message_class(list_offsets.API.request_name).ListOffsetsTopic
         asked = [
             make.ListOffsetsPartition(
@@ -184,8 +184,8 @@ class Client:
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
     async def _fetch(self, topic: str, positions: dict[int, int], max_wait_ms: int) -> list[Record]:
-        """Records from `positions` (offset by partition) on, as many as come at once, waiting
-        for the first up to `max_wait_ms`; `positions` then tells where to go on."""
+        """Fetch from `positions` (offset by partition), waiting up to `max_wait_ms` for the first
+        record; advances `positions`."""
         make = private_copy.message_class(fetch.API.request_name).FetchTopic
         asked = [
             make.FetchPartition(
@@ -232,7 +232,7 @@ def _check(code: int, where: str, message: str | None = None) -> None:
 
 
 def _check_bytes(what: str, value: object) -> None:
-    """TypeError for what no record can hold, in the words of who wrote it."""
+    """TypeError for a value that a record can't hold; the message names the argument."""
     if value is None or isinstance(value, bytes | bytearray | memoryview):
         return
     hint = ": encode it, as in 'text'.encode()" if isinstance(value, str) else ""
@@ -240,7 +240,7 @@ def _check_bytes(what: str, value: object) -> None:
 
 
 def _batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
-    """The whole batches; an answer may end within one."""
+    """The complete batches; a response may end with a partial one."""
     position = 0
     while len(data) - position >= records.HEADER_BYTES:
         header = records.read_header(data, position)

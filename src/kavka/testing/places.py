@@ -1,4 +1,4 @@
-"""What a test's broker has of the machine between its lives: a directory, and its ports."""
+"""What a test's broker keeps between stop and start: its data directory and its ports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DataPath: TypeAlias = Path
 
 
 class Directory:
-    """Where the data are: in `given`, or in a temporary directory of the process that made it."""
+    """The data directory: `given`, or a temporary one of the process that created it."""
 
     def __init__(self, given: str | os.PathLike[str] | None) -> None:
         self._is_temporary = given is None
@@ -27,15 +27,15 @@ class Directory:
 
     @property
     def path(self) -> Path:
-        """The directory; a temporary one is made when it is first asked for."""
+        """The directory; a temporary one is created on first use."""
         if self._path is None:
             self._path = Path(tempfile.mkdtemp(prefix="kavka-"))
             self._made_by = os.getpid()
         return self._path
 
     def remove(self) -> None:
-        """Remove a temporary one with all that is in it; not from a forked child, which leaves
-        by the same door as its parent."""
+        """Remove a temporary directory and its contents; not in a forked child, which runs the same
+        exit handlers as its parent."""
         if self._is_temporary and self._path is not None and self._made_by == os.getpid():
             shutil.rmtree(self._path, ignore_errors=True)
             self._path = None
@@ -45,8 +45,8 @@ class Ports:
     """Ports that were free at the first start and belong to the broker until it is closed.
 
     They are held by sockets that are bound and never listen. So no other program gets the port
-    while the broker is down, and no client that tries to reconnect connects to itself, which
-    happens on a port of the range that connections go out from.
+    while the broker is down, and no reconnecting client connects to itself, which can happen with
+    a port of the ephemeral range.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Ports:
         return replace(settings, listeners=self._listeners)
 
     def release(self) -> None:
-        """Let others have them."""
+        """Release the ports."""
         self._listeners = ()
         while self._held:
             self._held.pop().close()

@@ -31,8 +31,8 @@ def kavka_broker_settings() -> Mapping[str, object]:
 
 @pytest.fixture(scope="session")
 def kavka_broker(kavka_broker_settings: Mapping[str, object]) -> Iterator[Broker]:
-    """A Kafka broker (`kavka.testing.Broker`) for all tests of the session that ask for it; under
-    pytest-xdist one a worker."""
+    """A Kafka broker (`kavka.testing.Broker`), shared by all tests of the session; under
+    pytest-xdist one per worker."""
     from kavka.testing import Broker
 
     with Broker(settings=kavka_broker_settings) as broker:
@@ -40,7 +40,7 @@ def kavka_broker(kavka_broker_settings: Mapping[str, object]) -> Iterator[Broker
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
         "kavka_topic(partitions=1, configs={}): partitions and configs of the fixture kavka_topic",
@@ -58,7 +58,7 @@ def kavka_topic(kavka_broker: Broker, request: pytest.FixtureRequest) -> Iterato
     kavka_broker.create_topic(topic, **_of_topic(request))
     yield topic
     if not kavka_broker.is_running:
-        return  # the test has ended it
+        return  # the test has stopped it
     try:
         kavka_broker.delete_topic(topic)
     except ApiError as refusal:

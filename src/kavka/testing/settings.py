@@ -1,4 +1,4 @@
-"""Settings as a test writes them: keywords and Python values, checked at once. Pure."""
+"""A test's settings, as keywords and Python values, validated at once. Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ DIRECTORIES: Final = ("log.dirs", "log.dir")
 def given_settings(
     settings: Mapping[str, object], keywords: Mapping[str, object]
 ) -> dict[str, Given]:
-    """What a test gives, by Apache Kafka's keys; keywords have underscores for the dots.
+    """A test's settings, by Apache Kafka's keys; keywords have underscores for the dots.
 
-    Raises ConfigError for a key that is no setting, one given twice, and a value that has no
-    text (allowed are str, bool, int, float, paths, and lists of them). Whether the text is good
-    is up to `BrokerSettings.of`.
+    Raises ConfigError for an unknown key, a duplicate one, and a value of an unsupported type
+    (allowed are str, bool, int, float, paths, and lists of them). `BrokerSettings.of` validates the
+    values.
     """
     given: dict[str, Given] = {}
     for key, value in settings.items():
@@ -38,7 +38,7 @@ def given_settings(
 
 
 def broker_settings(given: Mapping[str, Given], directory: str | None = None) -> BrokerSettings:
-    """The broker's settings with a test's defaults, and its data in `directory` if that is given.
+    """The broker's settings, with the defaults for tests, and with `directory` as its log.dirs.
 
     Raises ConfigError.
     """
@@ -51,7 +51,7 @@ def broker_settings(given: Mapping[str, Given], directory: str | None = None) ->
 
 
 def _known(key: str, shown: str) -> str:
-    """`key` if there is such a setting. Else ConfigError, with what was probably meant."""
+    """`key` if there is such a setting; otherwise ConfigError, with a suggestion."""
     if broker_row(base_name(key)) is not None:
         return key
     meant = suggestion(key)
@@ -66,7 +66,7 @@ def _given(key: str, value: object, origin: str) -> Given:
 
 
 def text_of(key: str, value: object, origin: str) -> str:
-    """The text of a setting's value; ConfigError, naming `origin`, when it has none."""
+    """A setting's value as text; ConfigError, naming `origin`, for an unsupported type."""
     text = _text(value)
     if text is None:
         kind = type(value).__name__

@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, for a broker beside a program that does not await."""
+"""An event loop on its own thread, for a broker in a synchronous program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Lock = threading.Lock
 
 
 class LoopThread:
-    """A running loop (uvloop's where there is one); coroutines are run on it from elsewhere."""
+    """A running event loop (uvloop's if installed); other threads run coroutines on it."""
 
     def __init__(self, name: str) -> None:
         self._loop = new_event_loop()
@@ -27,12 +27,12 @@ class LoopThread:
 
     @property
     def is_alive(self) -> bool:
-        """False when it has ended, and in a forked process, where it never ran."""
+        """False after its end, and in a forked process, where it never ran."""
         return self._thread.is_alive()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine there; its result, or what it raises. RuntimeError after the end."""
-        with self._lock:  # what is begun before the end is at least cancelled by it
+        with self._lock:  # a call from before the end is at least cancelled
             if self._ends:
                 coroutine.close()
                 raise RuntimeError("the loop has ended")
@@ -50,7 +50,7 @@ class LoopThread:
         loop = self._loop
         try:
             loop.run_forever()
-            if left := asyncio.all_tasks(loop):  # of a caller who was interrupted
+            if left := asyncio.all_tasks(loop):  # of an interrupted caller
                 for task in left:
                     task.cancel()
                 loop.run_until_complete(asyncio.wait(left))

@@ -27,7 +27,7 @@ async def test_a_stop_while_the_logs_are_loaded(broker: MemoryBroker, way: str) 
     if way == "cancel":
         start.cancel()
     else:
-        starting.instance.give_up()
+        starting.instance.abort_start()
     await settle()
     stop = starting.tasks.spawn(starting.instance.stop(), name="stop")
     await settle()
@@ -51,7 +51,7 @@ async def test_given_up_at_any_turn_of_a_start(broker: MemoryBroker, turns: int)
     starting = MemoryBroker(fs=broker.fs)
     start = starting.tasks.spawn(starting.instance.start(), name="start")
     await settle(turns)
-    starting.instance.give_up()
+    starting.instance.abort_start()
     await asyncio.wait([start])
     assert start.exception() is None or isinstance(start.exception(), LoadingStopped)
     await starting.instance.stop()
@@ -79,7 +79,7 @@ async def test_given_up_while_the_controller_tells_of_partitions(
     await settle(turns)
     hosted = len(starting.replicas())
     assert turns or hosted < 20
-    starting.instance.give_up()
+    starting.instance.abort_start()
     await settle(5)
     assert start.done(), "it does not wait for the controller"
     assert start.exception() is None or isinstance(start.exception(), LoadingStopped)

@@ -41,7 +41,7 @@ with Broker() as broker:
 COLLECTED = """
 import gc, sys
 from types import SimpleNamespace
-from kavka.server.main import COLLECTOR, _quieten_collector
+from kavka.server.main import GC_THRESHOLDS, _tune_gc
 
 class Ring:
     def __init__(self):
@@ -55,10 +55,10 @@ grown = [[] for _ in range(100_000)]
 looked_at = []
 gc.callbacks.append(lambda phase, info: looked_at.append(phase))
 groups = SimpleNamespace(is_loading=sys.argv[1] == "loading", on_replayed=None)
-_quieten_collector(groups)
-assert gc.isenabled() and gc.get_threshold() == COLLECTOR
+_tune_gc(groups)
+assert gc.isenabled() and gc.get_threshold() == GC_THRESHOLDS
 assert gc.get_freeze_count() > 100_000
-more = [[] for _ in range(COLLECTOR[0] - 500)]
+more = [[] for _ in range(GC_THRESHOLDS[0] - 500)]
 frozen = gc.get_freeze_count()
 groups.on_replayed()
 assert gc.get_freeze_count() - frozen >= len(more)

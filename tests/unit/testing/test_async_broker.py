@@ -295,7 +295,7 @@ def test_a_failed_broker_is_noted_where_the_test_failed_because_of_it(
             async with AsyncBroker() as broker:
                 await fail(broker, monkeypatch)
                 raise ValueError("of the test")
-        assert any("has ended" in note for note in caught.value.__notes__)
+        assert any("after a fatal error" in note for note in caught.value.__notes__)
 
     run(story)
 

@@ -16,7 +16,7 @@ OF_ALL = paths.DEFAULT_ENTITY
 
 
 class Stored:
-    """What `TopicConfigs` has read of brokers; `change` is a note that was followed."""
+    """What `EntityConfigs` has read of brokers; `change` is a note that was followed."""
 
     def __init__(self) -> None:
         self.entities: dict[str, Mapping[str, str]] = {}

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.server.cluster.config_changes import Alteration, Change, Kind, Op
+from kavka.server.cluster.config_changes import (
+    Alteration,
+    AlterOp,
+    ConfigChange,
+    ConfigResourceType,
+)
 from kavka.server.config.table import TOPIC
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -16,8 +21,8 @@ NAMES = ("retention.ms", "flush.ms", "segment.ms", "unknown")
 TEXTS = st.text("ab,", max_size=4)
 
 
-def altered(*changes: Change, replaces: bool = False) -> dict[str, str]:
-    one = Alteration(Kind.TOPIC, "t", changes, replaces)
+def altered(*changes: ConfigChange, replaces: bool = False) -> dict[str, str]:
+    one = Alteration(ConfigResourceType.TOPIC, "t", changes, replaces)
     one.check_form()
     return one.applied(CONFIGS, TOPIC)
 
@@ -25,7 +30,8 @@ def altered(*changes: Change, replaces: bool = False) -> dict[str, str]:
 @given(st.dictionaries(st.sampled_from(NAMES), st.none() | TEXTS), st.booleans())
 def test_set_and_delete(wanted: dict[str, str | None], replaces: bool) -> None:
     changes = [
-        Change(name, Op.DELETE if text is None else Op.SET, text) for name, text in wanted.items()
+        ConfigChange(name, AlterOp.DELETE if text is None else AlterOp.SET, text)
+        for name, text in wanted.items()
     ]
     expected = ({} if replaces else CONFIGS) | wanted
     found = altered(*changes, replaces=replaces)
@@ -35,63 +41,69 @@ def test_set_and_delete(wanted: dict[str, str | None], replaces: bool) -> None:
 @pytest.mark.parametrize(
     ("op", "value", "result"),
     [
-        (Op.APPEND, "delete", "compact,delete"),
-        (Op.APPEND, "delete,compact,delete", "compact,delete"),
-        (Op.APPEND, "", "compact,"),
-        (Op.APPEND, "delete,,", "compact,delete"),
-        (Op.SUBTRACT, "compact", ""),
-        (Op.SUBTRACT, "delete", "compact"),
+        (AlterOp.APPEND, "delete", "compact,delete"),
+        (AlterOp.APPEND, "delete,compact,delete", "compact,delete"),
+        (AlterOp.APPEND, "", "compact,"),
+        (AlterOp.APPEND, "delete,,", "compact,delete"),
+        (AlterOp.SUBTRACT, "compact", ""),
+        (AlterOp.SUBTRACT, "delete", "compact"),
     ],
 )
-def test_items_of_a_list(op: Op, value: str, result: str) -> None:
-    assert altered(Change("cleanup.policy", op, value))["cleanup.policy"] == result
+def test_items_of_a_list(op: AlterOp, value: str, result: str) -> None:
+    assert altered(ConfigChange("cleanup.policy", op, value))["cleanup.policy"] == result
 
 
 @pytest.mark.parametrize(
     ("op", "value", "result"),
     [
-        (Op.APPEND, "c,b,d,c", "a,b,a,b,a,c,d"),
-        (Op.APPEND, "a", "a,b,a,b,a"),
-        (Op.SUBTRACT, "a", "b,a,b,a"),
-        (Op.SUBTRACT, "b,a,a", "b,a"),
-        (Op.SUBTRACT, "b,b,b,c", "a,a,a"),
+        (AlterOp.APPEND, "c,b,d,c", "a,b,a,b,a,c,d"),
+        (AlterOp.APPEND, "a", "a,b,a,b,a"),
+        (AlterOp.SUBTRACT, "a", "b,a,b,a"),
+        (AlterOp.SUBTRACT, "b,a,a", "b,a"),
+        (AlterOp.SUBTRACT, "b,b,b,c", "a,a,a"),
     ],
 )
-def test_what_comes_again_in_a_list(op: Op, value: str, result: str) -> None:
+def test_what_comes_again_in_a_list(op: AlterOp, value: str, result: str) -> None:
     """As with Java's `contains`, `add` and `remove`: what was there twice stays so, and is taken
     away once for each time that it is named."""
-    one = Alteration(Kind.TOPIC, "t", [Change("cleanup.policy", op, value)])
+    one = Alteration(ConfigResourceType.TOPIC, "t", [ConfigChange("cleanup.policy", op, value)])
     assert one.applied({"cleanup.policy": "a,,b,a,b,a,"}, TOPIC) == {"cleanup.policy": result}
 
 
 def test_a_list_that_is_not_set_begins_with_its_default() -> None:
-    one = Alteration(Kind.TOPIC, "t", [Change("cleanup.policy", Op.APPEND, "compact")])
+    one = Alteration(
+        ConfigResourceType.TOPIC, "t", [ConfigChange("cleanup.policy", AlterOp.APPEND, "compact")]
+    )
     assert one.applied({}, TOPIC) == {"cleanup.policy": "delete,compact"}
 
 
-@pytest.mark.parametrize("op", [Op.APPEND, Op.SUBTRACT])
+@pytest.mark.parametrize("op", [AlterOp.APPEND, AlterOp.SUBTRACT])
 @pytest.mark.parametrize("name", ["retention.ms", "no.such"])
-def test_only_lists_have_items(op: Op, name: str) -> None:
+def test_only_lists_have_items(op: AlterOp, name: str) -> None:
     with pytest.raises(ApiError) as refusal:
-        altered(Change(name, op, "1"))
+        altered(ConfigChange(name, op, "1"))
     assert refusal.value.code is ErrorCode.INVALID_CONFIG
     assert refusal.value.message == f"Can't {op.name} to key {name} because its type is not LIST."
 
 
 def test_form() -> None:
-    twice = [Change("a", Op.SET, "1"), Change("a", Op.DELETE, None)]
+    twice = [ConfigChange("a", AlterOp.SET, "1"), ConfigChange("a", AlterOp.DELETE, None)]
     with pytest.raises(ApiError, match="duplicate config keys") as refusal:
         altered(*twice)
     assert refusal.value.code is ErrorCode.INVALID_REQUEST
     with pytest.raises(ApiError, match=r"Null value not supported for : a, c$"):
-        altered(Change("a", Op.SET, None), Change("b", Op.DELETE, None), Change("c", 9, None))
-    altered(Change("a", Op.DELETE, None))
+        altered(
+            ConfigChange("a", AlterOp.SET, None),
+            ConfigChange("b", AlterOp.DELETE, None),
+            ConfigChange("c", 9, None),
+        )
+    altered(ConfigChange("a", AlterOp.DELETE, None))
 
 
 def test_operations_that_there_are_not() -> None:
     def has_unknown(*ops: int) -> bool:
-        changes = [Change(str(index), op, "") for index, op in enumerate(ops)]
-        return Alteration(Kind.TOPIC, "t", changes).has_unknown_op
+        changes = [ConfigChange(str(index), op, "") for index, op in enumerate(ops)]
+        return Alteration(ConfigResourceType.TOPIC, "t", changes).has_unknown_op
 
     assert not has_unknown()
     assert not has_unknown(0, 1, 2, 3)
@@ -102,15 +114,19 @@ def test_operations_that_there_are_not() -> None:
 LONGEST = "1" * 32_765 + ":1"
 
 
-def throttled(value: str, op: Op, before: dict[str, str]) -> dict[str, str]:
-    change = Change("leader.replication.throttled.replicas", op, value)
-    return Alteration(Kind.TOPIC, "t", [change]).applied(before, TOPIC)
+def throttled(value: str, op: AlterOp, before: dict[str, str]) -> dict[str, str]:
+    change = ConfigChange("leader.replication.throttled.replicas", op, value)
+    return Alteration(ConfigResourceType.TOPIC, "t", [change]).applied(before, TOPIC)
 
 
 def test_how_long_a_value_may_be() -> None:
     """As long as Apache Kafka 4.3.1 takes: the differential test has the same cases."""
-    before = throttled(LONGEST, Op.SET, {})
-    too_long = (f"1{LONGEST}", Op.SET), ("1:1", Op.APPEND), ("\N{HONEYBEE}" * 16_384, Op.SET)
+    before = throttled(LONGEST, AlterOp.SET, {})
+    too_long = (
+        (f"1{LONGEST}", AlterOp.SET),
+        ("1:1", AlterOp.APPEND),
+        ("\N{HONEYBEE}" * 16_384, AlterOp.SET),
+    )
     for value, op in too_long:
         with pytest.raises(ApiError, match="maximum value size of 32767 bytes") as refusal:
             throttled(value, op, before)
@@ -119,5 +135,5 @@ def test_how_long_a_value_may_be() -> None:
 
 def test_a_longer_value_that_is_stored_already_may_stay() -> None:
     """Apache Kafka 3.9 takes longer ones, and Kavka is given its tree."""
-    before = throttled(f"1{LONGEST}", Op.DELETE, {}) | {"follower": f"1{LONGEST}"}
-    assert throttled("1:1", Op.SET, before)["follower"] == f"1{LONGEST}"
+    before = throttled(f"1{LONGEST}", AlterOp.DELETE, {}) | {"follower": f"1{LONGEST}"}
+    assert throttled("1:1", AlterOp.SET, before)["follower"] == f"1{LONGEST}"

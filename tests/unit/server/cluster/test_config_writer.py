@@ -1,4 +1,4 @@
-"""Configs on their way into the tree: node and note at once, and over when the note is followed."""
+"""Configs are written with their notification, and done when that is processed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from kavka.server.cluster import config_writer as writing
 from kavka.server.cluster.config_writer import ConfigWriter
-from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.coordination.broker_registration import prepare_tree
-from kavka.server.coordination.embedded import Embedded
+from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree import paths
 from kavka.zktree.api import SessionExpired
@@ -25,9 +25,9 @@ BROKERS = (paths.BROKER_CONFIGS, paths.DEFAULT_ENTITY)
 class Writing:
     """A writer on a tree with a topic `t`."""
 
-    def __init__(self, session: Embedded, tasks: VirtualTasks) -> None:
+    def __init__(self, session: EmbeddedCoordination, tasks: VirtualTasks) -> None:
         self.session = session
-        self.configs = TopicConfigs(session, tasks=tasks)
+        self.configs = EntityConfigs(session, tasks=tasks)
         self.writer = ConfigWriter(session, self.configs, tasks)
 
     async def change(

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from kavka.server.cluster import entity_configs
-from kavka.server.cluster.entity_configs import TopicConfigs
+from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.coordination.broker_registration import prepare_tree
-from kavka.server.coordination.embedded import Embedded
+from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.zktree import paths
 from kavka.zktree.api import Overloaded, SessionExpired
 from support.embedded_coordination import new_fs, open_on
 from support.virtual import VirtualClock, VirtualTasks, settle
 
-Body = Callable[[Embedded, TopicConfigs, VirtualClock], Awaitable[None]]
+Body = Callable[[EmbeddedCoordination, EntityConfigs, VirtualClock], Awaitable[None]]
 
 
 def run(body: Body) -> None:
@@ -26,18 +26,18 @@ def run(body: Body) -> None:
         clock = VirtualClock()
         session = await open_on(new_fs(), clock=clock)
         await prepare_tree(session)
-        await body(session, TopicConfigs(session, tasks=VirtualTasks(clock)), clock)
+        await body(session, EntityConfigs(session, tasks=VirtualTasks(clock)), clock)
 
     asyncio.run(main())
 
 
-async def change(session: Embedded, kind: str, entity: str, **settings: str) -> None:
+async def change(session: EmbeddedCoordination, kind: str, entity: str, **settings: str) -> None:
     """Set an entity's settings and leave a note, as Apache Kafka's tools do."""
     await put(session, kind, entity, **settings)
     await note(session, paths.encode_config_change(kind, entity))
 
 
-async def put(session: Embedded, kind: str, entity: str, **settings: str) -> None:
+async def put(session: EmbeddedCoordination, kind: str, entity: str, **settings: str) -> None:
     path, data = paths.config(kind, entity), paths.encode_config(settings)
     if await session.exists(path) is None:
         await session.create(path, data)
@@ -45,13 +45,15 @@ async def put(session: Embedded, kind: str, entity: str, **settings: str) -> Non
         await session.set(path, data)
 
 
-async def note(session: Embedded, data: bytes) -> None:
+async def note(session: EmbeddedCoordination, data: bytes) -> None:
     await session.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True)
     await settle()
 
 
 def test_everything_is_read_at_the_start() -> None:
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await put(session, "topics", "t", retention="1")
         await put(session, "topics", "plain")
         await put(session, "brokers", "1", threads="2")
@@ -69,7 +71,9 @@ def test_everything_is_read_at_the_start() -> None:
 def test_many_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entity_configs, "READS_MAX", 3)
 
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         for number in range(10):
             await put(session, "topics", f"t{number}", number=str(number))
         await configs.load()
@@ -79,7 +83,9 @@ def test_many_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_changes_are_followed() -> None:
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await put(session, "topics", "t", retention="1")
         await change(session, "topics", "old")
         await configs.load()
@@ -101,7 +107,9 @@ def test_changes_are_followed() -> None:
 
 
 def test_changes_that_come_together_are_all_followed() -> None:
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await configs.load()
         for number in range(5):
             data = paths.encode_config({"n": str(number)})
@@ -117,7 +125,9 @@ def test_changes_that_come_together_are_all_followed() -> None:
 
 
 def test_settings_that_are_removed_are_gone() -> None:
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await put(session, "topics", "t", retention="1")
         await configs.load()
         await session.delete("/config/topics/t")
@@ -133,7 +143,9 @@ def test_settings_that_are_removed_are_gone() -> None:
 def test_a_note_that_cannot_be_read_stops_nothing(
     data: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await configs.load()
         await note(session, data)
         await change(session, "topics", "t", retention="2")
@@ -145,7 +157,9 @@ def test_a_note_that_cannot_be_read_stops_nothing(
 
 
 def test_settings_that_cannot_be_read_leave_what_was(caplog: pytest.LogCaptureFixture) -> None:
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await put(session, "topics", "t", retention="1")
         await session.create("/config/topics/broken", b"nonsense")
         await configs.load()
@@ -160,7 +174,9 @@ def test_settings_that_cannot_be_read_leave_what_was(caplog: pytest.LogCaptureFi
 
 
 def test_a_topic_that_comes_later() -> None:
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await configs.load()
         await put(session, "topics", "t", retention="1")
         await configs.refresh(["t", "missing"])
@@ -176,13 +192,15 @@ def test_a_topic_that_comes_later() -> None:
 
 
 def test_old_notes_are_removed_oldest_first() -> None:
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await change(session, "topics", "t", n="0")
         await configs.load()
         clock.elapsed_ms += 60_000
         await change(session, "topics", "t", n="1")
         assert len(await session.children(paths.CONFIG_CHANGES)) == 2
-        clock.elapsed_ms += entity_configs.NOTE_EXPIRY_MS
+        clock.elapsed_ms += entity_configs.NOTIFICATION_EXPIRY_MS
         await change(session, "topics", "t", n="2")
         assert await session.children(paths.CONFIG_CHANGES) == [
             "config_change_0000000001",
@@ -194,7 +212,9 @@ def test_old_notes_are_removed_oldest_first() -> None:
 
 
 def test_the_end_of_the_session_is_quiet(caplog: pytest.LogCaptureFixture) -> None:
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await configs.load()
         session.create(paths.CONFIG_CHANGE_PREFIX, b"{}", sequential=True)
         await session.close()
@@ -206,7 +226,9 @@ def test_the_end_of_the_session_is_quiet(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_waiting_for_a_note() -> None:
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await configs.load()
         told: list[str] = []
         configs.on_change(lambda kind, name: told.append(name))
@@ -214,21 +236,23 @@ def test_waiting_for_a_note() -> None:
         data = paths.encode_config_change("topics", "t")
         made = await session.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True)
         note = made.path.rpartition("/")[2]
-        await configs.followed(note)
+        await configs.processed(note)
         assert told == ["t"]
         assert configs.get("t") == {"n": "1"}
-        await configs.followed(note)  # it has been already
+        await configs.processed(note)  # it has been already
 
     run(body)
 
 
 def test_waiting_ends_with_the_session() -> None:
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await configs.load()
-        waiting = configs.followed("config_change_0000000099")
+        waiting = configs.processed("config_change_0000000099")
         await settle()
         await session.close()
-        for late in (waiting, configs.followed("config_change_0000000099")):
+        for late in (waiting, configs.processed("config_change_0000000099")):
             with pytest.raises(SessionExpired):
                 await late
 
@@ -236,9 +260,11 @@ def test_waiting_ends_with_the_session() -> None:
 
 
 def test_notes_are_few_however_young(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entity_configs, "NOTES_MAX", 10)
+    monkeypatch.setattr(entity_configs, "NOTIFICATIONS_MAX", 10)
 
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await configs.load()
         for number in range(25):
             await change(session, "topics", "t", n=str(number))
@@ -251,13 +277,15 @@ def test_notes_are_few_however_young(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_many_old_notes_are_removed_with_few_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for a sync of the disk for every note."""
-    monkeypatch.setattr(entity_configs, "REMOVED_AT_ONCE", 10)
+    monkeypatch.setattr(entity_configs, "PURGED_AT_ONCE", 10)
 
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         for _ in range(25):
             await change(session, "topics", "t")
         await configs.load()
-        clock.elapsed_ms += entity_configs.NOTE_EXPIRY_MS + 1
+        clock.elapsed_ms += entity_configs.NOTIFICATION_EXPIRY_MS + 1
         before = session._tree.zxid
         await change(session, "topics", "t")
         await settle()
@@ -268,7 +296,9 @@ def test_many_old_notes_are_removed_with_few_writes(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_gone_takes_no_room() -> None:
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await configs.load()
         for number in range(5):
             await note(session, paths.encode_config_change("topics", f"gone{number}"))
@@ -279,13 +309,15 @@ def test_what_is_gone_takes_no_room() -> None:
 
 
 def test_groups_have_settings_whatever_they_are_called() -> None:
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await configs.load()
         assert configs.groups() == []
         await session.create("/config/groups")
         await change(session, paths.GROUP_CONFIGS, "../a/b", timeout="1")
         assert configs.group("../a/b") == {"timeout": "1"}
-        again = TopicConfigs(session, tasks=VirtualTasks(clock))
+        again = EntityConfigs(session, tasks=VirtualTasks(clock))
         await again.load()
         assert again.groups() == ["../a/b"]
         await change(session, paths.GROUP_CONFIGS, "../a/b")
@@ -298,7 +330,9 @@ def test_groups_have_settings_whatever_they_are_called() -> None:
 def test_a_listener_that_fails_keeps_no_other_and_no_later_change(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await configs.load()
         told: list[str] = []
 
@@ -319,7 +353,9 @@ def test_a_listener_that_fails_keeps_no_other_and_no_later_change(
 def test_where_the_tree_can_not_be_asked_it_is_asked_again(
     monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
-    async def body(session: Embedded, configs: TopicConfigs, clock: VirtualClock) -> None:
+    async def body(
+        session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock
+    ) -> None:
         await configs.load()
         told: list[str] = []
         configs.on_change(lambda kind, name: told.append(name))

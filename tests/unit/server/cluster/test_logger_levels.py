@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kavka.server.cluster.config_changes import Change, Op
+from kavka.server.cluster.config_changes import AlterOp, ConfigChange
 from kavka.server.cluster.logger_levels import LEVELS, alter, levels, restore
 from kavka.wire.errors import ApiError, ErrorCode
 from support.config_requests import LOGGER, SET, change
@@ -28,7 +28,7 @@ def child() -> Iterator[logging.Logger]:
 
 
 def set_to(level: str, name: str = CHILD) -> None:
-    alter([Change(name, Op.SET, level)], {}, validate_only=False)
+    alter([ConfigChange(name, AlterOp.SET, level)], {}, validate_only=False)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_without_a_level_the_parent_s_counts(child: logging.Logger) -> None:
     assert levels()[CHILD] == "ERROR"
     set_to("DEBUG")
     assert levels()[CHILD] == "DEBUG"
-    alter([Change(CHILD, Op.DELETE, None)], {}, validate_only=False)
+    alter([ConfigChange(CHILD, AlterOp.DELETE, None)], {}, validate_only=False)
     assert levels()[CHILD] == "ERROR"
     set_to("FATAL", "root")
     assert levels()["root"] == "FATAL"
@@ -86,38 +86,38 @@ def test_a_name_that_only_stands_between_is_no_logger(child: logging.Logger) -> 
     ("wrong", "code", "message"),
     [
         (
-            Change(CHILD, Op.SET, "info"),
+            ConfigChange(CHILD, AlterOp.SET, "info"),
             ErrorCode.INVALID_CONFIG,
             f"Cannot set the log level of {CHILD} to info as it is not a supported log level. "
             "Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN",
         ),
         (
-            Change("no.such", Op.SET, "?"),
+            ConfigChange("no.such", AlterOp.SET, "?"),
             ErrorCode.INVALID_CONFIG,
             "Logger no.such does not exist!",
         ),
         (
-            Change("no.such", Op.DELETE, None),
+            ConfigChange("no.such", AlterOp.DELETE, None),
             ErrorCode.INVALID_CONFIG,
             "Logger no.such does not exist!",
         ),
         (
-            Change("root", Op.DELETE, None),
+            ConfigChange("root", AlterOp.DELETE, None),
             ErrorCode.INVALID_REQUEST,
             "Removing the log level of the root logger is not allowed",
         ),
         (
-            Change(CHILD, Op.APPEND, "INFO"),
+            ConfigChange(CHILD, AlterOp.APPEND, "INFO"),
             ErrorCode.INVALID_REQUEST,
             "APPEND operation is not allowed for the BROKER_LOGGER resource",
         ),
     ],
 )
 def test_refused_with_all_the_others(
-    child: logging.Logger, wrong: Change, code: ErrorCode, message: str
+    child: logging.Logger, wrong: ConfigChange, code: ErrorCode, message: str
 ) -> None:
     with pytest.raises(ApiError) as refusal:
-        alter([Change(PARENT, Op.SET, "ERROR"), wrong], {}, validate_only=False)
+        alter([ConfigChange(PARENT, AlterOp.SET, "ERROR"), wrong], {}, validate_only=False)
     assert (refusal.value.code, refusal.value.message) == (code, message)
     assert logging.getLogger(PARENT).level == logging.NOTSET
 
@@ -125,7 +125,10 @@ def test_refused_with_all_the_others(
 def test_only_validated(child: logging.Logger) -> None:
     before: dict[logging.Logger, int] = {}
     alter(
-        [Change(name, Op.SET, level) for name, level in zip((PARENT, CHILD), LEVELS, strict=False)],
+        [
+            ConfigChange(name, AlterOp.SET, level)
+            for name, level in zip((PARENT, CHILD), LEVELS, strict=False)
+        ],
         before,
         validate_only=True,
     )
@@ -136,8 +139,11 @@ def test_only_validated(child: logging.Logger) -> None:
 def test_levels_are_given_back(child: logging.Logger) -> None:
     child.setLevel(35)
     before: dict[logging.Logger, int] = {}
-    for one in (Change(CHILD, Op.SET, "ERROR"), Change(CHILD, Op.DELETE, None)):
-        alter([one, Change(PARENT, Op.SET, "DEBUG")], before, validate_only=False)
+    for one in (
+        ConfigChange(CHILD, AlterOp.SET, "ERROR"),
+        ConfigChange(CHILD, AlterOp.DELETE, None),
+    ):
+        alter([one, ConfigChange(PARENT, AlterOp.SET, "DEBUG")], before, validate_only=False)
     assert child.level == logging.NOTSET
     restore(before)
     assert (child.level, logging.getLogger(PARENT).level) == (35, logging.NOTSET)

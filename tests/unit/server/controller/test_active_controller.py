@@ -31,7 +31,7 @@ def test_a_topic_that_cannot_be_read_is_reported(caplog: pytest.LogCaptureFixtur
         await cluster.controller.settled()
         assert cluster.controller.is_active
         (record,) = caplog.records
-        assert "controller failed; its last steps: " in record.getMessage()
+        assert "controller failed; its last events: " in record.getMessage()
         assert record.exc_info is not None
 
     with caplog.at_level(logging.ERROR):

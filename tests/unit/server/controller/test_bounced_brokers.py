@@ -7,9 +7,9 @@ from kavka.server.controller.events import (
     BrokersChanged,
     Command,
     Elect,
-    Elected,
+    ElectionResults,
+    Enqueue,
     PartitionsFound,
-    Post,
     StatesWritten,
     StateWrite,
     StoredState,
@@ -18,7 +18,7 @@ from kavka.server.controller.events import (
 from kavka.server.controller.partition_machine import PartitionMachine
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.paths import PartitionState
-from support.partition_machine import EPOCH, brokers, found, machine, stored, where, with_partition
+from support.partition_machine import EPOCH, brokers, found, machine, stored, tp, with_partition
 
 BOUNCED = brokers(1, 2, epochs={2: 60})
 """After a state was written at 50; broker 2 registers anew, and the controller learns it late."""
@@ -27,7 +27,7 @@ BOUNCED = brokers(1, 2, epochs={2: 60})
 def examined(made: PartitionMachine, change: BrokersChanged) -> list[Command]:
     """What a change of brokers leads to in the end."""
     *_, post = made.handle(change)
-    assert isinstance(post, Post)
+    assert isinstance(post, Enqueue)
     return made.handle(post.event)
 
 
@@ -39,8 +39,8 @@ def test_a_broker_that_bounced_was_away_though_the_state_was_written_since() -> 
     with_partition(made, 2, 1, state=changed)
     (write,) = examined(made, BOUNCED)
     state = PartitionState(1, 5, (1,), EPOCH)
-    assert write == WriteStates((StateWrite(where(), state, 7),))
-    made.handle(StatesWritten({where(): StoredState(state, 8, 80)}))
+    assert write == WriteStates((StateWrite(tp(), state, 7),))
+    made.handle(StatesWritten({tp(): StoredState(state, 8, 80)}))
     back = StoredState(PartitionState(1, 5, (1, 2), EPOCH), 9, 90)
     commands = made.handle(PartitionsFound((found(2, 1, stored=back),)))
     assert not [one for one in commands if isinstance(one, WriteStates)], "it is in sync again"
@@ -55,22 +55,22 @@ def test_that_it_was_away_outlives_a_write_that_is_refused() -> None:
     changed = stored(2, 2, 1, leader_epoch=4, version=7, mzxid=70)
     (again,) = made.handle(PartitionsFound((found(2, 1, stored=changed),)))
     state = PartitionState(1, 5, (1,), EPOCH)
-    assert again == WriteStates((StateWrite(where(), state, 7),))
+    assert again == WriteStates((StateWrite(tp(), state, 7),))
 
 
 def test_a_lone_leader_that_bounced_leads_in_a_new_epoch_whatever_was_written_since() -> None:
     made = machine(1)
     with_partition(made, 1, state=stored(1, 1, leader_epoch=4, version=7, mzxid=70))
     (write,) = examined(made, brokers(1, epochs={1: 60}))
-    assert write == WriteStates((StateWrite(where(), PartitionState(1, 5, (1,), EPOCH), 7),))
+    assert write == WriteStates((StateWrite(tp(), PartitionState(1, 5, (1,), EPOCH), 7),))
 
 
 def test_the_preferred_replica_is_not_elected_before_what_it_missed_is_settled() -> None:
     made = machine(1, 2)
     with_partition(made, 2, 1, state=stored(1, 1, 2, leader_epoch=4, version=6, mzxid=70))
     examined(made, BOUNCED)
-    (elected,) = made.handle(Elect((where(),), False))
-    assert isinstance(elected, Elected)
-    failure = elected.results[where()]
+    (elected,) = made.handle(Elect((tp(),), False))
+    assert isinstance(elected, ElectionResults)
+    failure = elected.results[tp()]
     assert isinstance(failure, ApiError)
     assert failure.code == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE

@@ -13,11 +13,11 @@ from kavka.server.controller import channels
 from kavka.server.controller.channels import Channels
 from kavka.server.controller.events import (
     Event,
-    LeaderAndIsrAnswered,
+    LeaderAndIsrResponseReceived,
     Request,
     Send,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
+    StopReplicaResponseReceived,
+    UpdateMetadataResponseReceived,
 )
 from kavka.wire.errors import ErrorCode
 from support.controlled_broker import ControlledBroker
@@ -54,9 +54,9 @@ def test_requests_are_done_one_by_one_in_order() -> None:
         await settle()
         assert broker.requests == list(REQUESTS)
         assert [type(event) for event in events] == [
-            LeaderAndIsrAnswered,
-            UpdateMetadataAnswered,
-            StopReplicaAnswered,
+            LeaderAndIsrResponseReceived,
+            UpdateMetadataResponseReceived,
+            StopReplicaResponseReceived,
         ]
         assert made.idle
 
@@ -73,12 +73,12 @@ def test_a_broker_that_fails_has_answered(
         made.send(Send(0, REQUESTS[1]))
         await settle()
         failed, fine = events
-        if isinstance(failed, LeaderAndIsrAnswered | StopReplicaAnswered):
+        if isinstance(failed, LeaderAndIsrResponseReceived | StopReplicaResponseReceived):
             assert failed.response.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
         else:
-            assert isinstance(failed, UpdateMetadataAnswered)
+            assert isinstance(failed, UpdateMetadataResponseReceived)
             assert failed.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
-        assert fine == UpdateMetadataAnswered(0, REQUESTS[1], ErrorCode.NONE)  # type: ignore[arg-type]
+        assert fine == UpdateMetadataResponseReceived(0, REQUESTS[1], ErrorCode.NONE)  # type: ignore[arg-type]
 
     with caplog.at_level(logging.ERROR):
         run(body)

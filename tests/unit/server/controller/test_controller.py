@@ -382,8 +382,8 @@ async def check_settled(cluster: ControlledCluster) -> None:
     assert sorted(cluster.broker.metadata.image.topics) == names
     expected = [TopicPartition(name, index) for name in names for index in (0, 1)]
     assert sorted(cluster.broker.replicas) == expected
-    for where in expected:
-        data = (await cluster.session.get(paths.partition_state(*where))).data
+    for tp in expected:
+        data = (await cluster.session.get(paths.partition_state(*tp))).data
         state = paths.decode_partition_state(data)
-        replica = cluster.broker.replicas[where]
+        replica = cluster.broker.replicas[tp]
         assert (state.leader, state.leader_epoch) == (0, replica.leader_epoch)

@@ -16,30 +16,30 @@ from kavka.server.cluster.control_messages import (
 )
 from kavka.server.controller.events import (
     CHUNK_PARTITIONS,
-    AskAgain,
     BrokersChanged,
     Command,
+    DeleteMarks,
     DeleteReplicas,
-    DirectoriesFailed,
     Elect,
-    Elected,
+    ElectionResults,
+    Enqueue,
     Event,
-    Examine,
-    ForgetMarks,
-    LeaderAndIsrAnswered,
+    LeaderAndIsrResponseReceived,
+    LogDirsFailed,
     PartitionsFound,
-    Post,
+    ReevaluatePartitions,
     RemoveTopic,
-    Report,
+    ResendLeaderAndIsr,
     Send,
     StatesWritten,
     StateWrite,
-    StopReplicaAnswered,
+    StopReplicaResponseReceived,
     StoredState,
     TopicsFound,
-    TopicsGone,
     TopicsMarked,
-    UpdateMetadataAnswered,
+    TopicsRemoved,
+    UpdateMetadataResponseReceived,
+    Warn,
     WriteStates,
 )
 from kavka.server.controller.partition_machine import PartitionMachine, chunks
@@ -55,7 +55,7 @@ from support.partition_machine import (
     machine,
     stored,
     told,
-    where,
+    tp,
     with_partition,
 )
 
@@ -64,8 +64,8 @@ def test_a_new_partition_is_written_before_anybody_hears_of_it() -> None:
     made = machine(1, 2)
     (write,) = made.handle(PartitionsFound((found(2, 1),)))
     state = PartitionState(2, 0, (2, 1), EPOCH)
-    assert write == WriteStates((StateWrite(where(), state, -1),))
-    commands = made.handle(StatesWritten({where(): StoredState(state, 0, 50)}))
+    assert write == WriteStates((StateWrite(tp(), state, -1),))
+    commands = made.handle(StatesWritten({tp(): StoredState(state, 0, 50)}))
     assert told(commands) == [
         ("LeaderAndIsr", 1),
         ("LeaderAndIsr", 2),
@@ -84,10 +84,10 @@ def test_a_new_partition_is_written_before_anybody_hears_of_it() -> None:
 def test_a_new_partition_without_live_replicas_waits_for_one() -> None:
     made = machine(1)
     commands = made.handle(PartitionsFound((found(2),)))
-    assert [type(command) for command in commands] == [Report]
+    assert [type(command) for command in commands] == [Warn]
     *_, post = made.handle(brokers(1, 2))
-    assert post == Post(Examine((where(),), (2,), ()))
-    assert isinstance(post, Post)
+    assert post == Enqueue(ReevaluatePartitions((tp(),), (2,), ()))
+    assert isinstance(post, Enqueue)
     (write,) = made.handle(post.event)
     assert isinstance(write, WriteStates)
     assert write.writes[0].state.leader == 2
@@ -113,8 +113,8 @@ def test_a_lone_broker_that_restarted_leads_in_a_new_epoch() -> None:
     found_before = stored(1, 1, leader_epoch=4, version=6, mzxid=9)
     (write,) = made.handle(PartitionsFound((found(1, stored=found_before),)))
     state = PartitionState(1, 5, (1,), EPOCH)
-    assert write == WriteStates((StateWrite(where(), state, 6),))
-    commands = made.handle(StatesWritten({where(): StoredState(state, 7, 50)}))
+    assert write == WriteStates((StateWrite(tp(), state, 6),))
+    commands = made.handle(StatesWritten({tp(): StoredState(state, 7, 50)}))
     assert told(commands) == [("LeaderAndIsr", 1), ("UpdateMetadata", 1)]
 
 
@@ -123,23 +123,23 @@ def test_when_a_leader_goes_another_of_the_isr_leads() -> None:
     with_partition(made, 2, 1, state=stored(2, 2, 1, leader_epoch=4, version=6))
     metadata, post = made.handle(brokers(1))
     assert told([metadata]) == [("UpdateMetadata", 1)]
-    assert isinstance(post, Post)
+    assert isinstance(post, Enqueue)
     (write,) = made.handle(post.event)
     state = PartitionState(1, 5, (1,), EPOCH)
-    assert write == WriteStates((StateWrite(where(), state, 6),))
+    assert write == WriteStates((StateWrite(tp(), state, 6),))
 
 
 def test_without_a_clean_leader_there_is_none() -> None:
     made = machine(1, 2)
     with_partition(made, 2, state=stored(2, 2))
     _, post = made.handle(brokers(1))
-    assert isinstance(post, Post)
+    assert isinstance(post, Enqueue)
     (write,) = made.handle(post.event)
     assert isinstance(write, WriteStates)
     assert write.writes[0].state == PartitionState(-1, 1, (2,), EPOCH)
-    written = StatesWritten({where(): StoredState(write.writes[0].state, 1, 120)})
+    written = StatesWritten({tp(): StoredState(write.writes[0].state, 1, 120)})
     assert told(made.handle(written)) == [("UpdateMetadata", 1)]
-    assert made.handle(Examine((where(),), (), ())) == [], "nothing more can be done"
+    assert made.handle(ReevaluatePartitions((tp(),), (), ())) == [], "nothing more can be done"
 
 
 def test_a_new_broker_is_told_everything_it_has_to_know() -> None:
@@ -148,7 +148,7 @@ def test_a_new_broker_is_told_everything_it_has_to_know() -> None:
     with_partition(made, 1, index=1, state=stored(1, 1))
     *metadata, post = made.handle(brokers(1, 2))
     assert told(metadata) == [("UpdateMetadata", 1), ("UpdateMetadata", 2)]
-    assert isinstance(post, Post)
+    assert isinstance(post, Enqueue)
     commands = made.handle(post.event)
     assert told(commands) == [("LeaderAndIsr", 2), ("UpdateMetadata", 2), ("UpdateMetadata", 1)]
     replicas, everything, rest = (
@@ -173,8 +173,8 @@ def test_a_broker_that_bounced_is_told_again() -> None:
     made = machine(1, 2)
     with_partition(made, 1, 2, state=stored(1, 1, 2))
     *_, post = made.handle(brokers(1, 2, epochs={2: 200}))
-    assert post == Post(Examine((where(),), (2,), (), (2,)))
-    assert isinstance(post, Post)
+    assert post == Enqueue(ReevaluatePartitions((tp(),), (2,), (), (2,)))
+    assert isinstance(post, Enqueue)
     (write,) = made.handle(post.event)
     assert isinstance(write, WriteStates)
     assert write.writes[0].state.isr == (1,), "it was away and may lack records"
@@ -183,18 +183,18 @@ def test_a_broker_that_bounced_is_told_again() -> None:
 def test_a_failed_log_directory_takes_the_replica_offline() -> None:
     made = machine(1)
     with_partition(made, 1, state=stored(1, 1))
-    answer = LeaderAndIsrResponse(ErrorCode.NONE, {where(): ErrorCode.KAFKA_STORAGE_ERROR})
-    report, write = made.handle(LeaderAndIsrAnswered(1, answer))
-    assert isinstance(report, Report) and "KAFKA_STORAGE_ERROR" in report.text
+    answer = LeaderAndIsrResponse(ErrorCode.NONE, {tp(): ErrorCode.KAFKA_STORAGE_ERROR})
+    report, write = made.handle(LeaderAndIsrResponseReceived(1, answer))
+    assert isinstance(report, Warn) and "KAFKA_STORAGE_ERROR" in report.text
     assert isinstance(write, WriteStates)
     state = write.writes[0].state
     assert state.leader == -1
-    (metadata,) = made.handle(StatesWritten({where(): StoredState(state, 1, 120)}))
+    (metadata,) = made.handle(StatesWritten({tp(): StoredState(state, 1, 120)}))
     assert isinstance(metadata, Send) and isinstance(metadata.request, UpdateMetadata)
     partition = metadata.request.topic_states[0].partition_states[0]
     assert (partition.leader, partition.offline_replicas) == (-1, (1,))
     *_, post = made.handle(brokers(1, epochs={1: 300}))
-    assert isinstance(post, Post)
+    assert isinstance(post, Enqueue)
     (again,) = made.handle(post.event)
     assert isinstance(again, WriteStates) and again.writes[0].state.leader == 1
 
@@ -202,38 +202,38 @@ def test_a_failed_log_directory_takes_the_replica_offline() -> None:
 def test_a_broker_whose_directory_failed_is_asked_what_it_has() -> None:
     made = machine(1, 2)
     with_partition(made, 1, 2, state=stored(1, 1, 2))
-    (post,) = made.handle(DirectoriesFailed((2, 3)))
-    assert post == Post(AskAgain((where(),), (2, 3)))
-    (asked,) = made.handle(AskAgain((where(),), (2, 3)))
+    (post,) = made.handle(LogDirsFailed((2, 3)))
+    assert post == Enqueue(ResendLeaderAndIsr((tp(),), (2, 3)))
+    (asked,) = made.handle(ResendLeaderAndIsr((tp(),), (2, 3)))
     assert isinstance(asked, Send) and isinstance(asked.request, LeaderAndIsr)
     assert asked.broker_id == 2, "3 is not there"
     (state,) = asked.request.topic_states[0].partition_states
     assert (state.leader, state.isr, state.is_new) == (1, (1, 2), False), "nothing is decided"
-    answer = LeaderAndIsrResponse(ErrorCode.NONE, {where(): ErrorCode.KAFKA_STORAGE_ERROR})
-    made.handle(LeaderAndIsrAnswered(2, answer))
-    assert made.handle(AskAgain((where(),), (2,))) == [], "what it does not have is known"
+    answer = LeaderAndIsrResponse(ErrorCode.NONE, {tp(): ErrorCode.KAFKA_STORAGE_ERROR})
+    made.handle(LeaderAndIsrResponseReceived(2, answer))
+    assert made.handle(ResendLeaderAndIsr((tp(),), (2,))) == [], "what it does not have is known"
 
 
 @pytest.mark.parametrize(
     "response",
     [
         LeaderAndIsrResponse(ErrorCode.STALE_CONTROLLER_EPOCH, {}),
-        LeaderAndIsrResponse(ErrorCode.NONE, {where(): ErrorCode.INCONSISTENT_TOPIC_ID}),
-        LeaderAndIsrResponse(ErrorCode.NONE, {where(9): ErrorCode.KAFKA_STORAGE_ERROR}),
+        LeaderAndIsrResponse(ErrorCode.NONE, {tp(): ErrorCode.INCONSISTENT_TOPIC_ID}),
+        LeaderAndIsrResponse(ErrorCode.NONE, {tp(9): ErrorCode.KAFKA_STORAGE_ERROR}),
     ],
 )
 def test_other_refusals_are_reported(response: LeaderAndIsrResponse) -> None:
     made = machine(1)
     with_partition(made, 1, state=stored(1, 1))
-    (report,) = made.handle(LeaderAndIsrAnswered(1, response))
-    assert isinstance(report, Report)
+    (report,) = made.handle(LeaderAndIsrResponseReceived(1, response))
+    assert isinstance(report, Warn)
 
 
 def updated(made: PartitionMachine, code: ErrorCode = ErrorCode.NONE) -> list[Command]:
     """Answer the UpdateMetadata that a new look at partition 0 leads to."""
-    *_, send = made.handle(Examine((where(),), (1,), ()))
+    *_, send = made.handle(ReevaluatePartitions((tp(),), (1,), ()))
     assert isinstance(send, Send) and isinstance(send.request, UpdateMetadata)
-    return made.handle(UpdateMetadataAnswered(1, send.request, code))
+    return made.handle(UpdateMetadataResponseReceived(1, send.request, code))
 
 
 def test_a_topic_is_ready_when_the_controllers_own_broker_knows_it() -> None:
@@ -241,7 +241,7 @@ def test_a_topic_is_ready_when_the_controllers_own_broker_knows_it() -> None:
     with_partition(made, 1, state=stored(1, 1))
     assert not made.cluster.is_ready("t")
     (report,) = updated(made, ErrorCode.UNKNOWN_SERVER_ERROR)
-    assert isinstance(report, Report)
+    assert isinstance(report, Warn)
     assert not made.cluster.is_ready("t")
     assert updated(made) == []
     assert made.cluster.is_ready("t")
@@ -258,18 +258,18 @@ def test_a_topic_with_a_leaderless_partition_is_not_ready() -> None:
 def test_answers_about_an_earlier_topic_of_the_name_count_for_nothing() -> None:
     made = machine(1)
     with_partition(made, 1, state=stored(1, 1))
-    *_, send = made.handle(Examine((where(),), (1,), ()))
-    made.handle(TopicsGone(("t",)))
+    *_, send = made.handle(ReevaluatePartitions((tp(),), (1,), ()))
+    made.handle(TopicsRemoved(("t",)))
     made.handle(TopicsFound({"t": uuid.UUID(int=78)}))
     with_partition(made, 1, state=stored(1, 1))
     assert isinstance(send, Send) and isinstance(send.request, UpdateMetadata)
-    made.handle(UpdateMetadataAnswered(1, send.request, ErrorCode.NONE))
+    made.handle(UpdateMetadataResponseReceived(1, send.request, ErrorCode.NONE))
     assert not made.cluster.is_ready("t")
 
 
 def deletion(made: PartitionMachine) -> list[Command]:
     (post,) = made.handle(TopicsMarked(("t",)))
-    assert isinstance(post, Post) and isinstance(post.event, DeleteReplicas)
+    assert isinstance(post, Enqueue) and isinstance(post.event, DeleteReplicas)
     return made.handle(post.event)
 
 
@@ -290,10 +290,10 @@ def test_a_deleted_topic_is_forgotten_first_then_its_replicas_then_its_nodes() -
     partition = stop.topic_states[0].partition_states[0]
     assert (partition.leader_epoch, partition.delete_partition) == (-2, True)
     done = StopReplicaResponse(ErrorCode.NONE, {})
-    assert made.handle(StopReplicaAnswered(1, stop, done)) == []
-    assert made.handle(StopReplicaAnswered(2, stop, done)) == [RemoveTopic("t")]
-    assert made.handle(StopReplicaAnswered(2, stop, done)) == [], "once is enough"
-    made.handle(TopicsGone(("t",)))
+    assert made.handle(StopReplicaResponseReceived(1, stop, done)) == []
+    assert made.handle(StopReplicaResponseReceived(2, stop, done)) == [RemoveTopic("t")]
+    assert made.handle(StopReplicaResponseReceived(2, stop, done)) == [], "once is enough"
+    made.handle(TopicsRemoved(("t",)))
     assert made.cluster.topics == {}
 
 
@@ -303,19 +303,19 @@ def test_a_replica_on_a_dead_broker_is_deleted_when_it_is_back() -> None:
     stop = deletion(made)[1]
     assert isinstance(stop, Send) and isinstance(stop.request, StopReplica)
     done = StopReplicaResponse(ErrorCode.NONE, {})
-    assert made.handle(StopReplicaAnswered(1, stop.request, done)) == []
+    assert made.handle(StopReplicaResponseReceived(1, stop.request, done)) == []
     *_, post = made.handle(brokers(1, 2))
-    assert isinstance(post, Post)
+    assert isinstance(post, Enqueue)
     commands = made.handle(post.event)
     assert told(commands) == [("UpdateMetadata", 2), ("StopReplica", 2)]
-    assert made.handle(StopReplicaAnswered(2, stop.request, done)) == [RemoveTopic("t")]
+    assert made.handle(StopReplicaResponseReceived(2, stop.request, done)) == [RemoveTopic("t")]
 
 
 @pytest.mark.parametrize(
     "response",
     [
         StopReplicaResponse(ErrorCode.STALE_BROKER_EPOCH, {}),
-        StopReplicaResponse(ErrorCode.NONE, {where(): ErrorCode.KAFKA_STORAGE_ERROR}),
+        StopReplicaResponse(ErrorCode.NONE, {tp(): ErrorCode.KAFKA_STORAGE_ERROR}),
     ],
 )
 def test_a_replica_that_was_not_deleted_keeps_the_topic(response: StopReplicaResponse) -> None:
@@ -323,8 +323,8 @@ def test_a_replica_that_was_not_deleted_keeps_the_topic(response: StopReplicaRes
     with_partition(made, 1, state=stored(1, 1))
     stop = deletion(made)[1]
     assert isinstance(stop, Send) and isinstance(stop.request, StopReplica)
-    (report,) = made.handle(StopReplicaAnswered(1, stop.request, response))
-    assert isinstance(report, Report)
+    (report,) = made.handle(StopReplicaResponseReceived(1, stop.request, response))
+    assert isinstance(report, Warn)
     assert made.cluster.topics["t"].deleting
 
 
@@ -335,7 +335,7 @@ def test_a_deleted_topic_without_partitions_has_nothing_to_wait_for() -> None:
 
 def test_marks_of_unknown_topics_are_forgotten() -> None:
     made = machine(1)
-    assert made.handle(TopicsMarked(("x", "y"))) == [ForgetMarks(("x", "y"))]
+    assert made.handle(TopicsMarked(("x", "y"))) == [DeleteMarks(("x", "y"))]
 
 
 def test_a_topic_is_marked_only_once() -> None:
@@ -351,33 +351,33 @@ def test_nothing_is_decided_for_a_topic_being_deleted() -> None:
     made.handle(TopicsMarked(("t",)))
     events: list[Event] = [
         PartitionsFound((found(1, 2, stored=stored(1, 1, 2)),)),
-        StatesWritten({where(): stored(1, 1, 2)}),
-        LeaderAndIsrAnswered(
-            1, LeaderAndIsrResponse(ErrorCode.NONE, {where(): ErrorCode.KAFKA_STORAGE_ERROR})
+        StatesWritten({tp(): stored(1, 1, 2)}),
+        LeaderAndIsrResponseReceived(
+            1, LeaderAndIsrResponse(ErrorCode.NONE, {tp(): ErrorCode.KAFKA_STORAGE_ERROR})
         ),
     ]
     for event in events:
-        assert all(isinstance(command, Report) for command in made.handle(event))
+        assert all(isinstance(command, Warn) for command in made.handle(event))
 
 
 def test_events_about_what_is_gone_are_harmless() -> None:
     made = machine(1)
-    gone = where(0, "gone")
+    gone = tp(0, "gone")
     stop = StopReplica(1, EPOCH, 10, ())
     events: list[Event] = [
         PartitionsFound((found(1, topic="gone"),)),
-        Examine((gone,), (1,), ()),
+        ReevaluatePartitions((gone,), (1,), ()),
         DeleteReplicas((gone,)),
         StatesWritten({gone: stored(1, 1)}),
-        TopicsGone(("gone",)),
-        StopReplicaAnswered(1, stop, StopReplicaResponse(ErrorCode.NONE, {})),
+        TopicsRemoved(("gone",)),
+        StopReplicaResponseReceived(1, stop, StopReplicaResponse(ErrorCode.NONE, {})),
     ]
     for event in events:
         assert made.handle(event) == []
 
 
 def test_many_partitions_come_in_chunks() -> None:
-    many = [where(index) for index in range(2 * CHUNK_PARTITIONS + 1)]
+    many = [tp(index) for index in range(2 * CHUNK_PARTITIONS + 1)]
     sizes = [len(chunk) for chunk in chunks(many)]
     assert sizes == [CHUNK_PARTITIONS, CHUNK_PARTITIONS, 1]
     assert [one for chunk in chunks(many) for one in chunk] == many
@@ -386,9 +386,9 @@ def test_many_partitions_come_in_chunks() -> None:
 def test_the_story_tells_the_last_events() -> None:
     made = machine(1)
     for _ in range(100):
-        made.handle(TopicsGone(("x",)))
-    assert len(made.story) == 50
-    assert made.story[-1] == "TopicsGone: 1, x"
+        made.handle(TopicsRemoved(("x",)))
+    assert len(made.history) == 50
+    assert made.history[-1] == "TopicsRemoved: 1, x"
 
 
 # -- partitions that are added, and elections that somebody asks for ------------------------
@@ -398,8 +398,8 @@ def test_an_added_partition_leaves_the_others_alone() -> None:
     made = machine(1)
     with_partition(made, 1, state=stored(1, 1))
     (write,) = made.handle(PartitionsFound((found(1, index=1),)))
-    assert write == WriteStates((StateWrite(where(1), PartitionState(1, 0, (1,), EPOCH), -1),))
-    commands = made.handle(StatesWritten({where(1): stored(1, 1)}))
+    assert write == WriteStates((StateWrite(tp(1), PartitionState(1, 0, (1,), EPOCH), -1),))
+    commands = made.handle(StatesWritten({tp(1): stored(1, 1)}))
     assert told(commands) == [("LeaderAndIsr", 1), ("UpdateMetadata", 1)]
     for command in commands:
         assert isinstance(command, Send) and not isinstance(command.request, StopReplica)
@@ -423,11 +423,11 @@ def test_an_election_is_written_before_anybody_hears_of_it() -> None:
     made = machine(1, 2)
     with_partition(made, 2, 1, state=stored(1, 1, 2, leader_epoch=4, version=7))
     after = PartitionState(2, 5, (1, 2), EPOCH)
-    assert elect(made, where()) == [
-        WriteStates((StateWrite(where(), after, 7),)),
-        Elected({where(): 2}),
+    assert elect(made, tp()) == [
+        WriteStates((StateWrite(tp(), after, 7),)),
+        ElectionResults({tp(): 2}),
     ]
-    assert told(made.handle(StatesWritten({where(): StoredState(after, 8, 200)}))) == [
+    assert told(made.handle(StatesWritten({tp(): StoredState(after, 8, 200)}))) == [
         ("LeaderAndIsr", 1),
         ("LeaderAndIsr", 2),
         ("UpdateMetadata", 1),
@@ -438,18 +438,18 @@ def test_an_election_is_written_before_anybody_hears_of_it() -> None:
 def test_an_unclean_election_is_only_held_when_asked_for() -> None:
     made = machine(1)
     with_partition(made, 2, 1, state=stored(-1, 2, version=3))
-    (result,) = elect(made, where())
+    (result,) = elect(made, tp())
     assert code_of(result) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    write, result = elect(made, where(), unclean=True)
+    write, result = elect(made, tp(), unclean=True)
     assert write == WriteStates(
-        (StateWrite(where(), PartitionState(1, 1, (1,), EPOCH, leader_recovery_state=1), 3),)
+        (StateWrite(tp(), PartitionState(1, 1, (1,), EPOCH, leader_recovery_state=1), 3),)
     )
-    assert result == Elected({where(): 1})
+    assert result == ElectionResults({tp(): 1})
 
 
 def code_of(command: Command, asked: TopicPartition | None = None) -> ErrorCode:
-    assert isinstance(command, Elected)
-    error = command.results[asked or where()]
+    assert isinstance(command, ElectionResults)
+    error = command.results[asked or tp()]
     assert isinstance(error, ApiError)
     return error.code
 
@@ -459,7 +459,7 @@ def test_each_partition_of_an_election_has_its_own_outcome() -> None:
     with_partition(made, 1, state=stored(1, 1))
     with_partition(made, 1, state=stored(-1, 1), index=1)
     made.cluster.topics["t"].partitions[1].offline = (1,)
-    asked = where(), where(1), where(2), where(topic="no")
+    asked = tp(), tp(1), tp(2), tp(topic="no")
     for unclean, at_1 in (
         (False, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
         (True, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
@@ -472,5 +472,5 @@ def test_each_partition_of_an_election_has_its_own_outcome() -> None:
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ]
     made.handle(TopicsMarked(("t",)))
-    (result,) = elect(made, where())
+    (result,) = elect(made, tp())
     assert code_of(result) is ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -78,9 +78,9 @@ class World:
         _, partitions = self.topics[name]
         return events.PartitionsFound(
             tuple(
-                FoundPartition(where, partitions[index], (), (), self.states.get(where))
+                FoundPartition(tp, partitions[index], (), (), self.states.get(tp))
                 for index in indexes
-                for where in [TopicPartition(name, index)]
+                for tp in [TopicPartition(name, index)]
             )
         )
 
@@ -112,9 +112,9 @@ class ControllerMachine(RuleBasedStateMachine):
         self.world.coming.append(self.world.brokers_changed())
 
     def stop_broker(self, broker: int) -> None:
-        for where, (leader, epoch, _) in self.world.believed.get(broker, {}).items():
-            if leader == broker and where.topic in self.world.topics:
-                key = self.world.topics[where.topic][0], where.partition, broker
+        for tp, (leader, epoch, _) in self.world.believed.get(broker, {}).items():
+            if leader == broker and tp.topic in self.world.topics:
+                key = self.world.topics[tp.topic][0], tp.partition, broker
                 self.world.led[key] = epoch
         self.world.registered.pop(broker, None)
         self.world.sent.pop(broker, None)
@@ -157,24 +157,24 @@ class ControllerMachine(RuleBasedStateMachine):
     @rule()
     def lose_the_isr_and_elect(self) -> None:
         """All in-sync replicas of a partition go for good, and somebody wants it back."""
-        for where in list(self.machine.cluster.all_partitions()):
-            stored = self.world.states.get(where)
-            if stored is None or where.topic in self.world.marked:
+        for tp in list(self.machine.cluster.all_partitions()):
+            stored = self.world.states.get(tp)
+            if stored is None or tp.topic in self.world.marked:
                 continue
-            replicas = self.world.topics[where.topic][1][where.partition]
+            replicas = self.world.topics[tp.topic][1][tp.partition]
             if CONTROLLER in stored.state.isr or set(replicas) <= set(stored.state.isr):
                 continue
             for broker in stored.state.isr:
                 self.lose_broker(broker)
             self.settle()
-            self.elect_one(where, unclean=True)
+            self.elect_one(tp, unclean=True)
             return
 
-    def elect_one(self, where: TopicPartition, unclean: bool) -> None:
-        partition = self.machine.cluster.partition(where)
-        commands = self.machine.handle(events.Elect((where,), unclean))
-        (elected,) = (one for one in commands if isinstance(one, events.Elected))
-        result = elected.results[where]
+    def elect_one(self, tp: TopicPartition, unclean: bool) -> None:
+        partition = self.machine.cluster.partition(tp)
+        commands = self.machine.handle(events.Elect((tp,), unclean))
+        (elected,) = (one for one in commands if isinstance(one, events.ElectionResults))
+        result = elected.results[tp]
         writes = [one for one in commands if isinstance(one, events.WriteStates)]
         if not isinstance(result, int):
             assert writes == [] and len(commands) == 1
@@ -184,7 +184,7 @@ class ControllerMachine(RuleBasedStateMachine):
         assert unclean or result == partition.replicas[0]
         if unclean:
             assert partition.state.leader == -1
-            self.world.unclean[where] = partition.state.leader_epoch + 1
+            self.world.unclean[tp] = partition.state.leader_epoch + 1
         self.world.writing.extend(one.writes for one in writes)
 
     @rule(name=TOPICS)
@@ -196,15 +196,15 @@ class ControllerMachine(RuleBasedStateMachine):
     @rule(name=TOPICS, data=st.data())
     def shrink_isr(self, name: str, data: st.DataObject) -> None:
         """A leader changes its ISR behind the controller's back: the next write is refused."""
-        where = TopicPartition(name, 0)
-        before = self.world.states.get(where)
+        tp = TopicPartition(name, 0)
+        before = self.world.states.get(tp)
         if before is None or before.state.leader not in before.state.isr:
             return
         self.world.zxid += 1
         followers = [broker for broker in before.state.isr if broker != before.state.leader]
         kept = data.draw(st.lists(st.sampled_from(followers), unique=True)) if followers else []
         state = before.state._replace(isr=(before.state.leader, *kept))
-        self.world.states[where] = StoredState(state, before.version + 1, self.world.zxid)
+        self.world.states[tp] = StoredState(state, before.version + 1, self.world.zxid)
 
     # What goes on by itself
 
@@ -214,7 +214,7 @@ class ControllerMachine(RuleBasedStateMachine):
             return
         for command in self.machine.handle(self.world.coming.popleft()):
             match command:
-                case events.Post():
+                case events.Enqueue():
                     self.world.coming.append(command.event)
                 case events.WriteStates():
                     self.world.writing.append(command.writes)
@@ -223,14 +223,14 @@ class ControllerMachine(RuleBasedStateMachine):
                         self.world.sent[command.broker_id].append(command.request)
                 case events.RemoveTopic():
                     self.remove_topic(command.name)
-                case events.ForgetMarks() | events.Report() | events.Elected():
+                case events.DeleteMarks() | events.Warn() | events.ElectionResults():
                     pass
 
     def remove_topic(self, name: str) -> None:
         del self.world.topics[name], self.world.marked[name]
-        for where in [where for where in self.world.states if where.topic == name]:
-            del self.world.states[where]
-        self.world.coming.append(events.TopicsGone((name,)))
+        for tp in [tp for tp in self.world.states if tp.topic == name]:
+            del self.world.states[tp]
+        self.world.coming.append(events.TopicsRemoved((name,)))
 
     @rule()
     def write(self) -> None:
@@ -238,23 +238,23 @@ class ControllerMachine(RuleBasedStateMachine):
             return
         written: dict[TopicPartition, StoredState] = {}
         changed: dict[str, None] = {}
-        for where, state, version in self.world.writing.popleft():
-            if where.topic not in self.world.topics:
+        for tp, state, version in self.world.writing.popleft():
+            if tp.topic not in self.world.topics:
                 continue
-            before = self.world.states.get(where)
+            before = self.world.states.get(tp)
             if (before.version if before else NOT_STORED) != version:
-                changed[where.topic] = None
+                changed[tp.topic] = None
                 continue
             self.world.zxid += 1
-            key = self.world.topics[where.topic][0], where.partition
+            key = self.world.topics[tp.topic][0], tp.partition
             assert state.leader_epoch > self.world.epochs.get(key, -1), "epochs only rise"
             self.world.epochs[key] = state.leader_epoch
             if before is not None and state.leader != -1:
-                asked_for = self.world.unclean.get(where) == state.leader_epoch
+                asked_for = self.world.unclean.get(tp) == state.leader_epoch
                 assert asked_for or state.leader in before.state.isr, "elections are clean"
                 lost = state.leader not in before.state.isr
                 assert state.leader_recovery_state or not lost, "the leader must recover"
-            written[where] = StoredState(state, version + 1, self.world.zxid)
+            written[tp] = StoredState(state, version + 1, self.world.zxid)
         self.world.states |= written
         self.world.coming.append(events.StatesWritten(written))
         for name in changed:
@@ -271,21 +271,23 @@ class ControllerMachine(RuleBasedStateMachine):
         believed = world.believed[broker]
         if isinstance(request, UpdateMetadata):
             world.metadata[broker].apply(request)
-            world.coming.append(events.UpdateMetadataAnswered(broker, request, ErrorCode.NONE))
+            world.coming.append(
+                events.UpdateMetadataResponseReceived(broker, request, ErrorCode.NONE)
+            )
         elif isinstance(request, LeaderAndIsr):
             for topic in request.topic_states:
                 for state in topic.partition_states:
-                    where = TopicPartition(topic.topic_name, state.partition_index)
-                    believed[where] = state.leader, state.leader_epoch, state.isr
+                    tp = TopicPartition(topic.topic_name, state.partition_index)
+                    believed[tp] = state.leader, state.leader_epoch, state.isr
             response = LeaderAndIsrResponse(ErrorCode.NONE, {})
-            world.coming.append(events.LeaderAndIsrAnswered(broker, response))
+            world.coming.append(events.LeaderAndIsrResponseReceived(broker, response))
         else:
             for stopped in request.topic_states:
                 for partition in stopped.partition_states:
-                    where = TopicPartition(stopped.topic_name, partition.partition_index)
-                    believed.pop(where, None)
+                    tp = TopicPartition(stopped.topic_name, partition.partition_index)
+                    believed.pop(tp, None)
             done = StopReplicaResponse(ErrorCode.NONE, {})
-            world.coming.append(events.StopReplicaAnswered(broker, request, done))
+            world.coming.append(events.StopReplicaResponseReceived(broker, request, done))
 
     # What must hold
 
@@ -314,18 +316,18 @@ class ControllerMachine(RuleBasedStateMachine):
                 self.check_partition(TopicPartition(name, index), topic_id, replicas)
         for broker in world.registered:
             assert set(world.metadata[broker].image.topics) <= set(world.topics)
-            assert all(where.topic in world.topics for where in world.believed[broker])
+            assert all(tp.topic in world.topics for tp in world.believed[broker])
 
     def check_partition(
-        self, where: TopicPartition, topic_id: uuid.UUID, replicas: tuple[int, ...]
+        self, tp: TopicPartition, topic_id: uuid.UUID, replicas: tuple[int, ...]
     ) -> None:
         world = self.world
         live = [broker for broker in replicas if broker in world.registered]
-        stored = world.states.get(where)
+        stored = world.states.get(tp)
         if stored is None:
             assert not live, "a live replica is enough for a first leader"
             return
-        known = self.machine.cluster.partition(where)
+        known = self.machine.cluster.partition(tp)
         assert known is not None
         if stored.version != known.version:
             return  # changed behind the controller's back, and nothing has made it look since
@@ -335,12 +337,12 @@ class ControllerMachine(RuleBasedStateMachine):
         for broker in live:
             epoch_of_registration = world.registered[broker]
             assert broker != state.leader or epoch_of_registration < stored.mzxid
-            before = world.led.get((topic_id, where.partition, broker), -1)
+            before = world.led.get((topic_id, tp.partition, broker), -1)
             assert broker != state.leader or state.leader_epoch > before, "its log may be shorter"
-            assert world.believed[broker][where] == (state.leader, state.leader_epoch, state.isr)
+            assert world.believed[broker][tp] == (state.leader, state.leader_epoch, state.isr)
         for broker in world.registered:
-            topic = world.metadata[broker].image.topics[where.topic]
-            image = topic.partition(where.partition)
+            topic = world.metadata[broker].image.topics[tp.topic]
+            image = topic.partition(tp.partition)
             assert image is not None and topic.topic_id == topic_id
             assert (image.leader, image.leader_epoch) == (state.leader, state.leader_epoch)
             assert (image.isr, image.partition_epoch) == (state.isr, stored.version)

@@ -239,11 +239,11 @@ def test_the_right_leaders_stay(unclean: bool) -> None:
     on_a_cluster(body, NewTopic("t", 2, 1))
 
 
-def leaderless(cluster: ControlledCluster, where: TopicPartition, isr: int = 9) -> None:
+def leaderless(cluster: ControlledCluster, tp: TopicPartition, isr: int = 9) -> None:
     """As after the death of the only in-sync replica: nobody leads, though this broker could."""
     active = cluster.controller._active_controller
     assert active is not None
-    partition = active.cluster.partition(where)
+    partition = active.cluster.partition(tp)
     assert partition is not None and partition.state is not None
     partition.replicas = (0, 9)
     partition.state = partition.state._replace(leader=-1, isr=(isr,))

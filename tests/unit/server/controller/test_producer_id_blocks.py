@@ -8,14 +8,14 @@ import pytest
 
 from kavka.server.controller.producer_id_blocks import BLOCK_IDS, PRODUCER_ID_MAX, next_block
 from kavka.server.coordination.broker_registration import prepare_tree
-from kavka.server.coordination.embedded import Embedded
+from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.wire.errors import ApiError
 from kavka.zktree import paths
 from kavka.zktree.paths import ProducerIdBlock
 from support.embedded_coordination import new_fs, open_on
 
 
-async def prepared() -> Embedded:
+async def prepared() -> EmbeddedCoordination:
     session = await open_on(new_fs())
     await prepare_tree(session)
     return session

@@ -7,7 +7,11 @@ import uuid
 import pytest
 
 from kavka.server.cluster.control_messages import TopicPartition
-from kavka.server.controller.reassignments import UnderWay, reassign, under_way
+from kavka.server.controller.reassignments import (
+    OngoingReassignment,
+    ongoing_reassignments,
+    reassign,
+)
 from kavka.server.controller.state import ClusterState, LiveBroker, Partition, Topic
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.paths import BrokerInfo
@@ -22,9 +26,9 @@ def cluster() -> ClusterState:
     return ClusterState(1, 1, {1: LiveBroker(1, 5, BrokerInfo(()))}, {"t": topic, "gone": gone})
 
 
-def code(where: TopicPartition, target: list[int] | None) -> tuple[ErrorCode, str | None]:
+def code(tp: TopicPartition, target: list[int] | None) -> tuple[ErrorCode, str | None]:
     with pytest.raises(ApiError) as refusal:
-        reassign(cluster(), where, target)
+        reassign(cluster(), tp, target)
     return refusal.value.code, refusal.value.message
 
 
@@ -65,7 +69,7 @@ def test_what_would_have_to_be_done_is_refused() -> None:
 
 
 def test_what_is_under_way() -> None:
-    moved = UnderWay(T1, (1, 2), (2,), ())
-    assert list(under_way(cluster(), None)) == [moved]
-    assert list(under_way(cluster(), [T0, T1, TopicPartition("no", 1)])) == [moved]
-    assert list(under_way(cluster(), [T0])) == []
+    moved = OngoingReassignment(T1, (1, 2), (2,), ())
+    assert list(ongoing_reassignments(cluster(), None)) == [moved]
+    assert list(ongoing_reassignments(cluster(), [T0, T1, TopicPartition("no", 1)])) == [moved]
+    assert list(ongoing_reassignments(cluster(), [T0])) == []

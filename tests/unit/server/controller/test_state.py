@@ -52,13 +52,13 @@ def test_leaders_that_clients_are_told() -> None:
 def test_what_is_new_about_an_assignment() -> None:
     made = cluster(partition(), partition())
     same = TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,)}, {}, {})
-    assert made.changed("t", same).replicas == {}
+    assert made.changed_partitions("t", same).replicas == {}
     for changed in (
         TopicAssignment(TOPIC_ID, {0: (1,), 1: (1, 2)}, {}, {}),
         TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,)}, {1: (2,)}, {}),
         TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,)}, {}, {1: (1,)}),
     ):
-        assert list(made.changed("t", changed).replicas) == [1]
+        assert list(made.changed_partitions("t", changed).replicas) == [1]
     more = TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,), 2: (1,)}, {}, {})
-    assert made.changed("t", more).replicas == {2: (1,)}
-    assert made.changed("unknown", same) == same
+    assert made.changed_partitions("t", more).replicas == {2: (1,)}
+    assert made.changed_partitions("unknown", same) == same

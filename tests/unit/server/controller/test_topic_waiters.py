@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from kavka.server.controller.topic_waiters import Waiters
+from kavka.server.controller.topic_waiters import TopicWaiters
 from kavka.wire.errors import ApiError, ErrorCode
 from support.virtual import VirtualClock, VirtualTasks
 
 
-def run(body: Callable[[Waiters], None]) -> None:
+def run(body: Callable[[TopicWaiters], None]) -> None:
     async def main() -> None:
-        body(Waiters(VirtualTasks(VirtualClock())))
+        body(TopicWaiters(VirtualTasks(VirtualClock())))
 
     asyncio.run(main())
 
@@ -22,7 +22,7 @@ def never() -> bool:
 
 
 def test_a_change_tells_those_for_whom_it_has_come_true() -> None:
-    def body(waiters: Waiters) -> None:
+    def body(waiters: TopicWaiters) -> None:
         true: set[str] = set()
         first = waiters.add("t", lambda: "first" in true)
         second = waiters.add("t", lambda: "second" in true)
@@ -43,7 +43,7 @@ def test_a_change_tells_those_for_whom_it_has_come_true() -> None:
 
 
 def test_what_is_so_already_is_not_waited_for() -> None:
-    def body(waiters: Waiters) -> None:
+    def body(waiters: TopicWaiters) -> None:
         assert waiters.add("t", lambda: True).result() is None
         assert "t" not in waiters
 
@@ -51,22 +51,22 @@ def test_what_is_so_already_is_not_waited_for() -> None:
 
 
 def test_the_end_tells_all_who_wait_for_the_topic() -> None:
-    def body(waiters: Waiters) -> None:
+    def body(waiters: TopicWaiters) -> None:
         first, second, other = (waiters.add(name, never) for name in ("t", "t", "u"))
-        waiters.end("t", None)
+        waiters.complete_all("t", None)
         assert first.result() is second.result() is None
         assert not other.done()
         assert "t" not in waiters and "u" in waiters
-        waiters.end("t", None)
+        waiters.complete_all("t", None)
         gone = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        waiters.end("u", gone)
+        waiters.complete_all("u", gone)
         assert other.result() is gone
 
     run(body)
 
 
 def test_fail_tells_everybody_why() -> None:
-    def body(waiters: Waiters) -> None:
+    def body(waiters: TopicWaiters) -> None:
         outcomes = [waiters.add("t", never), waiters.add("u", never)]
         error = ApiError(ErrorCode.NOT_CONTROLLER)
         waiters.fail(error)
@@ -77,29 +77,29 @@ def test_fail_tells_everybody_why() -> None:
 
 
 def test_giving_up_is_a_timeout_for_one_alone() -> None:
-    def body(waiters: Waiters) -> None:
+    def body(waiters: TopicWaiters) -> None:
         first, second = waiters.add("t", never), waiters.add("t", never)
-        waiters.give_up("t", first)
-        waiters.give_up("t", first)
+        waiters.time_out("t", first)
+        waiters.time_out("t", first)
         error = first.result()
         assert error is not None and error.code is ErrorCode.REQUEST_TIMED_OUT
-        waiters.end("t", None)
+        waiters.complete_all("t", None)
         assert second.result() is None
-        waiters.give_up("t", second)
+        waiters.time_out("t", second)
         assert second.result() is None
 
     run(body)
 
 
 def test_one_that_was_cancelled_is_forgotten() -> None:
-    def body(waiters: Waiters) -> None:
+    def body(waiters: TopicWaiters) -> None:
         outcome = waiters.add("t", never)
         outcome.cancel()
-        waiters.give_up("t", outcome)
+        waiters.time_out("t", outcome)
         assert "t" not in waiters
         cancelled = waiters.add("t", never)
         cancelled.cancel()
-        waiters.end("t", None)
+        waiters.complete_all("t", None)
         assert "t" not in waiters
 
     run(body)

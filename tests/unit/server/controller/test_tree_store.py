@@ -15,14 +15,14 @@ from kavka.server.controller.state import NOT_STORED
 from kavka.server.controller.tree_store import (
     DELETES_PER_TRANSACTION_MAX,
     ControllerMoved,
-    Registration,
-    Store,
+    ControllerRegistration,
     Term,
+    TreeStore,
     current_controller,
     elect,
 )
 from kavka.server.coordination.broker_registration import ensure_paths, prepare_tree
-from kavka.server.coordination.embedded import Embedded
+from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.zktree import paths
 from kavka.zktree.api import (
     BadVersion,
@@ -42,7 +42,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 FIRST = PartitionState(0, 0, (0,), 1)
 SECOND = PartitionState(0, 1, (0,), 1)
 
-Body = Callable[[Embedded, Store, list[str]], Awaitable[None]]
+Body = Callable[[EmbeddedCoordination, TreeStore, list[str]], Awaitable[None]]
 
 
 def run(body: Body) -> None:
@@ -54,7 +54,7 @@ def run(body: Body) -> None:
         term = await elect(session, 0, clock=VirtualClock())
         assert term == Term(epoch=1, version=1)
         moved: list[str] = []
-        store = Store(session, term, lambda: moved.append("moved"))
+        store = TreeStore(session, term, lambda: moved.append("moved"))
         topic = TopicAssignment(None, {0: (0,), 1: (0, 1)}, {1: (1,)}, {})
         await session.create(paths.topic("t"), paths.encode_topic(topic))
         await body(session, store, moved)
@@ -62,12 +62,12 @@ def run(body: Body) -> None:
     asyncio.run(main())
 
 
-async def state_of(session: Embedded, where: TopicPartition) -> PartitionState:
-    return paths.decode_partition_state((await session.get(paths.partition_state(*where))).data)
+async def state_of(session: EmbeddedCoordination, tp: TopicPartition) -> PartitionState:
+    return paths.decode_partition_state((await session.get(paths.partition_state(*tp))).data)
 
 
 def test_first_states_are_made_with_all_nodes_above_them() -> None:
-    async def body(session: Embedded, store: Store, moved: list[str]) -> None:
+    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
         writes = [StateWrite(T0, FIRST, NOT_STORED), StateWrite(T1, FIRST, NOT_STORED)]
         written, failed = await store.write_states(writes)
         assert failed == []
@@ -80,7 +80,7 @@ def test_first_states_are_made_with_all_nodes_above_them() -> None:
 
 
 def test_later_states_replace_the_version_they_know() -> None:
-    async def body(session: Embedded, store: Store, moved: list[str]) -> None:
+    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
         await store.write_states([StateWrite(T0, FIRST, NOT_STORED)])
         written, failed = await store.write_states(
             [StateWrite(T0, SECOND, 0), StateWrite(T1, FIRST, NOT_STORED)]
@@ -93,7 +93,7 @@ def test_later_states_replace_the_version_they_know() -> None:
 
 
 def test_one_that_others_have_changed_stands_in_nobodys_way() -> None:
-    async def body(session: Embedded, store: Store, moved: list[str]) -> None:
+    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
         await store.write_states([StateWrite(T0, FIRST, NOT_STORED)])
         theirs = PartitionState(0, 0, (0, 1), 1)
         await session.set(paths.partition_state(*T0), paths.encode_partition_state(theirs))
@@ -110,7 +110,7 @@ def test_one_that_others_have_changed_stands_in_nobodys_way() -> None:
 
 @pytest.mark.parametrize("there", ["partitions", "partitions/0", "partitions/0/state"])
 def test_nodes_that_others_have_made_already(there: str) -> None:
-    async def body(session: Embedded, store: Store, moved: list[str]) -> None:
+    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
         await ensure_paths(session, {f"/brokers/topics/t/{there}": None})
         writes = [StateWrite(T0, FIRST, NOT_STORED), StateWrite(T1, FIRST, NOT_STORED)]
         written, failed = await store.write_states(writes)
@@ -121,7 +121,7 @@ def test_nodes_that_others_have_made_already(there: str) -> None:
 
 
 def test_a_topic_that_is_gone_fails_alone() -> None:
-    async def body(session: Embedded, store: Store, moved: list[str]) -> None:
+    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
         gone = TopicPartition("gone", 0)
         written, failed = await store.write_states(
             [StateWrite(gone, FIRST, NOT_STORED), StateWrite(T0, FIRST, NOT_STORED)]
@@ -132,7 +132,7 @@ def test_a_topic_that_is_gone_fails_alone() -> None:
 
 
 def test_partitions_come_with_what_is_stored() -> None:
-    async def body(session: Embedded, store: Store, moved: list[str]) -> None:
+    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
         written, _ = await store.write_states([StateWrite(T1, SECOND, NOT_STORED)])
         seen: list[WatchEvent] = []
         assignments = await store.assignments(["t", "gone"], seen.append)
@@ -151,9 +151,9 @@ def test_partitions_come_with_what_is_stored() -> None:
 def test_a_store_that_begins_in_the_middle_adds_partitions() -> None:
     """As after an election: what the tree has already is not made again."""
 
-    async def body(session: Embedded, store: Store, moved: list[str]) -> None:
+    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
         await store.write_states([StateWrite(T0, FIRST, NOT_STORED)])
-        later = Store(session, Term(1, 1), lambda: None)
+        later = TreeStore(session, Term(1, 1), lambda: None)
         async for _ in later.partitions(await later.assignments(["t"], print)):
             pass
         written, failed = await later.write_states([StateWrite(T1, FIRST, NOT_STORED)])
@@ -163,7 +163,7 @@ def test_a_store_that_begins_in_the_middle_adds_partitions() -> None:
 
 
 def test_an_assignment_is_replaced_only_where_nobody_was_quicker() -> None:
-    async def body(session: Embedded, store: Store, moved: list[str]) -> None:
+    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
         before, version = await store.assignment("t")
         assert before.replicas == {0: (0,), 1: (0, 1)}
         after = replace(before, replicas={**before.replicas, 2: (0,)})
@@ -180,9 +180,9 @@ def test_an_assignment_is_replaced_only_where_nobody_was_quicker() -> None:
 
 
 def test_removing_a_topic_takes_everything_of_it() -> None:
-    async def body(session: Embedded, store: Store, moved: list[str]) -> None:
+    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
         before = sorted(session._tree.copy_nodes().keys() - {"/brokers/topics/t"})
-        writes = [StateWrite(where, FIRST, NOT_STORED) for where in (T0, T1)]
+        writes = [StateWrite(tp, FIRST, NOT_STORED) for tp in (T0, T1)]
         await store.write_states(writes)
         await session.create("/config/topics/t")
         await store.mark_for_deletion("t")
@@ -195,7 +195,7 @@ def test_removing_a_topic_takes_everything_of_it() -> None:
 
 
 def test_a_big_topic_is_removed_in_several_transactions() -> None:
-    async def body(session: Embedded, store: Store, moved: list[str]) -> None:
+    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
         await ensure_paths(
             session, {f"/brokers/topics/t/partitions/{index}": None for index in range(1200)}
         )
@@ -208,7 +208,7 @@ def test_a_big_topic_is_removed_in_several_transactions() -> None:
 
 
 def test_a_big_topic_is_not_looked_at_in_one_go() -> None:
-    async def body(session: Embedded, store: Store, moved: list[str]) -> None:
+    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
         nodes = {f"/brokers/topics/t/partitions/{index}/state": None for index in range(1200)}
         await ensure_paths(session, nodes)
         asked_before: list[int] = []
@@ -238,7 +238,7 @@ def test_a_big_topic_is_not_looked_at_in_one_go() -> None:
 
 
 def test_creating_a_topic_that_is_there() -> None:
-    async def body(session: Embedded, store: Store, moved: list[str]) -> None:
+    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
         topic_id = uuid.UUID(int=5)
         with pytest.raises(NodeExists) as refusal:
             await store.create_topic("t", topic_id, {0: (0,)}, {})
@@ -249,7 +249,7 @@ def test_creating_a_topic_that_is_there() -> None:
 
 
 def test_nothing_is_written_when_the_term_is_over() -> None:
-    async def body(session: Embedded, store: Store, moved: list[str]) -> None:
+    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
         await session.set(paths.CONTROLLER_EPOCH, b"2")
         before = session._tree.zxid
         attempts = [
@@ -274,7 +274,7 @@ def test_election() -> None:
         assert await current_controller(session, lambda _: None) is None
         assert await elect(session, 4, clock=clock) == Term(1, 1)
         found = await current_controller(session, lambda _: None)
-        assert found == Registration(4, session.session_id)
+        assert found == ControllerRegistration(4, session.session_id)
         assert await elect(session, 5, clock=clock) is None, "there is one"
         await session.delete(paths.CONTROLLER)
         assert await elect(session, 5, clock=clock) == Term(2, 2)

@@ -14,7 +14,7 @@ from kavka.server.coordination.broker_registration import (
     prepare_tree,
     register_broker,
 )
-from kavka.server.coordination.embedded import Embedded
+from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.zktree import paths
 from kavka.zktree.api import Create, NodeExists, Op, OpResult
 from kavka.zktree.paths import BrokerInfo, Endpoint
@@ -42,7 +42,7 @@ def test_ensure_paths_makes_what_is_missing_in_one_transaction() -> None:
 
 
 def test_ensure_paths_bears_others_who_do_the_same() -> None:
-    class Racing(Embedded):
+    class Racing(EmbeddedCoordination):
         raced = False
 
         def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kavka.log.memfs import Fault, MemFs
 from kavka.server.coordination import embedded
-from kavka.server.coordination.embedded import Embedded
+from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.zktree import storage
 from kavka.zktree.api import (
     ConnectionLost,
@@ -29,7 +29,7 @@ from kavka.zktree.api import (
 from support.embedded_coordination import DIRECTORY, HeldJobs, new_fs, open_on
 from support.virtual import VirtualClock, settle
 
-Body = Callable[[Embedded, HeldJobs], Awaitable[None]]
+Body = Callable[[EmbeddedCoordination, HeldJobs], Awaitable[None]]
 
 
 def held(body: Body) -> None:
@@ -49,7 +49,7 @@ def held(body: Body) -> None:
 
 
 def test_an_answer_waits_for_the_disk() -> None:
-    async def body(session: Embedded, jobs: HeldJobs) -> None:
+    async def body(session: EmbeddedCoordination, jobs: HeldJobs) -> None:
         answer = asyncio.ensure_future(session.create("/a"))
         await settle()
         assert not answer.done()
@@ -61,7 +61,7 @@ def test_an_answer_waits_for_the_disk() -> None:
 
 
 def test_a_transaction_counts_when_it_is_on_disk() -> None:
-    async def body(session: Embedded, jobs: HeldJobs) -> None:
+    async def body(session: EmbeddedCoordination, jobs: HeldJobs) -> None:
         before = session.last_zxid
         session.create("/a")
         await settle()
@@ -78,7 +78,7 @@ def test_a_transaction_counts_when_it_is_on_disk() -> None:
 
 
 def test_writers_that_wait_share_one_sync() -> None:
-    async def body(session: Embedded, jobs: HeldJobs) -> None:
+    async def body(session: EmbeddedCoordination, jobs: HeldJobs) -> None:
         first = asyncio.ensure_future(session.create("/first"))
         await settle()
         others = [asyncio.ensure_future(session.create(f"/{number}")) for number in range(100)]
@@ -95,7 +95,7 @@ def test_writers_that_wait_share_one_sync() -> None:
 
 
 def test_a_read_waits_for_the_writes_it_has_seen() -> None:
-    async def body(session: Embedded, jobs: HeldJobs) -> None:
+    async def body(session: EmbeddedCoordination, jobs: HeldJobs) -> None:
         assert await session.exists("/a") is None, "nothing to wait for"
         session.create("/a", b"x")
         gathering = asyncio.ensure_future(session.get("/a"))
@@ -114,7 +114,7 @@ def test_a_read_waits_for_the_writes_it_has_seen() -> None:
 
 
 def test_a_watch_waits_for_the_disk_too() -> None:
-    async def body(session: Embedded, jobs: HeldJobs) -> None:
+    async def body(session: EmbeddedCoordination, jobs: HeldJobs) -> None:
         story: list[object] = []
         await session.exists("/a", story.append)
         answer = asyncio.ensure_future(session.create("/a"))
@@ -129,7 +129,7 @@ def test_a_watch_waits_for_the_disk_too() -> None:
 
 
 def test_a_request_whose_caller_has_gone_harms_nobody() -> None:
-    async def body(session: Embedded, jobs: HeldJobs) -> None:
+    async def body(session: EmbeddedCoordination, jobs: HeldJobs) -> None:
         gone = asyncio.ensure_future(session.create("/a"))
         answer = asyncio.ensure_future(session.create("/b"))
         await settle()
@@ -159,7 +159,7 @@ def test_an_abandoned_session_has_not_ended_as_far_as_the_disk_knows() -> None:
 
 
 def test_close_waits_for_what_is_under_way() -> None:
-    async def body(session: Embedded, jobs: HeldJobs) -> None:
+    async def body(session: EmbeddedCoordination, jobs: HeldJobs) -> None:
         answer = asyncio.ensure_future(session.create("/a"))
         closing = asyncio.ensure_future(session.close())
         await settle()
@@ -178,7 +178,7 @@ def test_close_waits_for_what_is_under_way() -> None:
 def test_too_much_that_waits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "PENDING_BYTES_MAX", 1000)
 
-    async def body(session: Embedded, jobs: HeldJobs) -> None:
+    async def body(session: EmbeddedCoordination, jobs: HeldJobs) -> None:
         session.create("/a", bytes(2000))
         refused = asyncio.ensure_future(session.create("/b"))
         await settle()
@@ -391,13 +391,13 @@ def test_nothing_acknowledged_is_ever_lost(script: list[tuple[str, int]]) -> Non
     asyncio.run(run())
 
 
-def brief(session: Embedded) -> dict[str, tuple[bytes | None, int]]:
+def brief(session: EmbeddedCoordination) -> dict[str, tuple[bytes | None, int]]:
     """Data and version of each node in memory, be it on disk or not."""
     nodes = session._tree.copy_nodes()
     return {path: (node.data, node.version) for path, node in nodes.items()}
 
 
-def request(session: Embedded, what: str, path: str) -> None:
+def request(session: EmbeddedCoordination, what: str, path: str) -> None:
     answer: Awaitable[object]
     if what == "create":
         answer = session.create(path, b"c")
@@ -408,7 +408,7 @@ def request(session: Embedded, what: str, path: str) -> None:
     asyncio.ensure_future(answer).add_done_callback(lambda done: done.exception())
 
 
-async def reopened(fs: MemFs) -> tuple[Embedded, HeldJobs]:
+async def reopened(fs: MemFs) -> tuple[EmbeddedCoordination, HeldJobs]:
     jobs = HeldJobs()
     opening = asyncio.ensure_future(open_on(fs, jobs=jobs))
     await settle()
@@ -428,7 +428,7 @@ def test_nothing_is_left_of_a_refused_request() -> None:
             return weakref.ref(error)
         raise AssertionError("the node is there")
 
-    async def body(session: Embedded, jobs: HeldJobs) -> None:
+    async def body(session: EmbeddedCoordination, jobs: HeldJobs) -> None:
         gc.disable()
         try:
             errors = [

@@ -31,7 +31,7 @@ async def test_before_there_is_the_topic_nobody_coordinates(
 ) -> None:
     assert refusal(lambda: kind.read(broker)) == ErrorCode.NOT_COORDINATOR
     assert refusal(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
-    assert kind.of(broker).read_at_once("g", lambda shard, now_ms: 5) is None
+    assert kind.of(broker).try_read("g", lambda shard, now_ms: 5) is None
     assert kind.of(broker).shards() == []
     assert kind.of(broker).coordinator_of("g") is None
 
@@ -53,15 +53,15 @@ async def test_what_is_kept_outlives_the_broker(broker: MemoryBroker, kind: Kind
 @scenario()
 async def test_what_is_committed_can_be_read_at_once(broker: MemoryBroker, kind: Kind) -> None:
     await make(broker, kind)
-    assert kind.of(broker).read_at_once("g", lambda shard, _: kind.kept(shard)) == 0
+    assert kind.of(broker).try_read("g", lambda shard, _: kind.kept(shard)) == 0
     kind.write(broker)
-    assert kind.of(broker).read_at_once("g", lambda shard, _: kind.kept(shard)) == 1
+    assert kind.of(broker).try_read("g", lambda shard, _: kind.kept(shard)) == 1
     broker.share((1, 2), kind.topic, kind.of(broker).partition_of("g"))
     waiting: Any = kind.write(broker)
-    assert kind.of(broker).read_at_once("g", lambda shard, _: kind.kept(shard)) is None
+    assert kind.of(broker).try_read("g", lambda shard, _: kind.kept(shard)) is None
     broker.share((1,), kind.topic, kind.of(broker).partition_of("g"))
     assert await waiting == DONE
-    assert kind.of(broker).read_at_once("g", lambda shard, _: kind.kept(shard)) == 1
+    assert kind.of(broker).try_read("g", lambda shard, _: kind.kept(shard)) == 1
 
 
 @KINDS
@@ -172,7 +172,7 @@ async def test_how_long_it_took_is_known_for_a_while(broker: MemoryBroker, kind:
     await broker.advance(0)
     now_s = broker.clock.monotonic_s()
     assert sorted(kind.of(broker).load_ms(now_s)) == [0] * 49 + [700]
-    assert kind.of(broker).load_ms(now_s + coordinator.LOADS_TOLD_S + 1) == []
+    assert kind.of(broker).load_ms(now_s + coordinator.LOAD_METRICS_WINDOW_S + 1) == []
 
 
 @KINDS

@@ -13,7 +13,7 @@ import pytest
 from kavka.log.journal import FAILED_DEADLINE_RETRY_MS, Decision, Producer, Record, Ticket
 from kavka.log.txn_guards import NOT_NEEDED
 from kavka.server.coordinators import journal_runner, marker_writer
-from kavka.server.coordinators.marker_writer import RETRY_S, TransactionMarkers
+from kavka.server.coordinators.marker_writer import RETRY_S, MarkerWriter
 from kavka.wire.errors import ApiError, ErrorCode
 from support.coordinated import Kind, OfGroups, OfTransactions, make
 from support.memory_broker import DATA, MemoryBroker, scenario
@@ -70,7 +70,7 @@ async def test_a_command_that_fails_keeps_no_other_and_no_deadline(
 
     parked = kit.runner.call(ask)
     assert performed == ["good"]
-    assert "'bad' could not be carried out" in caplog.text
+    assert "executing 'bad' failed" in caplog.text
     await broker.advance(100)
     assert parked.result() == b"1"
 
@@ -121,8 +121,8 @@ async def test_a_marker_that_can_not_be_applied_is_not_the_writers_fault(
     kit = Kit(broker)
     kit.put(producer=Producer(7, 1, NOT_NEEDED))
     kit.toy.pending[7].insert(0, Record(BROKEN, b""))
-    kit.runner.marked(7, 1, True)
-    assert "t-0: the end of a transaction of producer 7 could not be applied" in caplog.text
+    kit.runner.marker_appended(7, 1, True)
+    assert "t-0: a transaction marker of producer 7 could not be applied" in caplog.text
     assert kit.put(value=b"2") == b"2"
 
 
@@ -229,7 +229,7 @@ async def test_who_waits_when_a_directory_fails_looks_elsewhere(
 # -- markers ------------------------------------------------------------------------------
 
 
-def _writer(broker: MemoryBroker) -> TransactionMarkers:
+def _writer(broker: MemoryBroker) -> MarkerWriter:
     found = broker.parts.transaction_markers
     assert found is not None
     return found
@@ -248,14 +248,14 @@ async def test_a_marker_is_written_in_the_end_whatever_fails_first(
     writer = _writer(broker)
     await one.write(PLACE)
     failures: list[Any] = [ValueError("broken")]
-    done = writer._done
+    done = writer._partition_done
 
     def fail_once(*args: Any) -> None:
         if failures:
             raise failures.pop()
         done(*args)
 
-    monkeypatch.setattr(writer, "_done", fail_once)
+    monkeypatch.setattr(writer, "_partition_done", fail_once)
     assert await one.end(commit=True) == ErrorCode.NONE
     assert await other.end(commit=True) == ErrorCode.NONE
     with caplog.at_level(logging.ERROR, marker_writer.__name__):
@@ -263,7 +263,7 @@ async def test_a_marker_is_written_in_the_end_whatever_fails_first(
     assert "broken" in caplog.text
     assert await committed(broker, ("t", 1)) == [b"v"], "the other transaction has ended"
     await broker.advance(RETRY_S * 1000)
-    runner = broker.parts.transactions.runner_of("tx")
+    runner = broker.parts.transactions.runner_for("tx")
     assert runner is not None
     assert runner.machine.state.transactions["tx"].state.name == "COMPLETE_COMMIT"
 
@@ -288,7 +288,7 @@ async def test_work_on_markers_that_fails_keeps_none_that_is_behind_it(
         yield
 
     writer = _writer(broker)
-    writer._do(broken())
-    writer._do(good())
+    writer._enqueue(broken())
+    writer._enqueue(good())
     await settle()
     assert done and "broken" in caplog.text

@@ -16,7 +16,7 @@ GROUPS = OfGroups()
 async def test_who_looks_may_set_a_deadline(broker: MemoryBroker) -> None:
     await make(broker, GROUPS)
     groups = broker.parts.groups
-    for read in (groups.read, groups.read_at_once):
+    for read in (groups.read, groups.try_read):
         key = ("classic", "member", "g", "nobody")
 
         def look(shard: GroupShard, now_ms: int, key: Hashable = key) -> GroupShard:

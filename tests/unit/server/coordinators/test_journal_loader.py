@@ -10,7 +10,7 @@ import pytest
 
 from kavka.log.journal import Machine, Record
 from kavka.server.coordinators import journal_loader
-from kavka.server.coordinators.journal_loader import Loaded, Superseded, load
+from kavka.server.coordinators.journal_loader import LoadSummary, Superseded, load
 from kavka.wire.control_records import Marker, end_marker
 from support import batches, logs
 from support.batches import Written
@@ -44,17 +44,17 @@ async def replay(
     goes_on: Callable[[], bool] = lambda: True,
     turns: asyncio.Semaphore | None = None,
     replayed: Callable[[], object] = lambda: None,
-) -> Loaded:
+) -> LoadSummary:
     return await load(
         broker.replica(),
         machine,
         bytes_max=bytes_max,
-        goes_on=goes_on,
+        is_current=goes_on,
         clock=broker.clock,
         tasks=broker.tasks,
         jobs=broker.jobs,
-        turns=turns or asyncio.Semaphore(1),
-        replayed=replayed,
+        load_slots=turns or asyncio.Semaphore(1),
+        on_slice=replayed,
     )
 
 
@@ -216,7 +216,7 @@ async def test_one_waits_for_its_turn(broker: MemoryBroker) -> None:
     assert not replaying.done()
     turns.release()
     loaded = await replaying
-    assert loaded.waited_ms == loaded.took_ms == 70
+    assert loaded.queued_ms == loaded.took_ms == 70
 
 
 class Slow(Toy):

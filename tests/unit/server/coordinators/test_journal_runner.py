@@ -191,7 +191,7 @@ async def test_records_of_a_transaction(broker: MemoryBroker) -> None:
     assert batches.field(data, "producer_id") == 7
     assert batches.field(data, "producer_epoch") == 1
     assert kit.read() is None
-    kit.runner.marked(7, 1, True)
+    kit.runner.marker_appended(7, 1, True)
     assert kit.read() == b"1"
 
 
@@ -298,7 +298,7 @@ async def test_many_commands_are_carried_out_in_several_turns(
 ) -> None:
     """As after a crash in the middle of ten thousand transactions."""
     toy = Toy()
-    a_turn = journal_runner.COMMANDS_A_TURN
+    a_turn = journal_runner.COMMANDS_A_SLICE
     toy.first = [Decision(commands=list(range(3 * a_turn)))]
     kit = Kit(broker, toy)
     assert kit.commands == list(range(a_turn))
@@ -321,7 +321,7 @@ async def test_a_marker_that_comes_while_it_is_loaded_counts(broker: MemoryBroke
 
     def first(now_ms: int) -> list[Decision]:
         assert toy.pending
-        kit.runner.marked(7, 1, True)
+        kit.runner.marker_appended(7, 1, True)
         return []
 
     toy.loaded = first  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ import pytest
 from kavka.log.memfs import Fault
 from kavka.server.coordinators import marker_writer
 from kavka.server.coordinators import serial_queue as turns
-from kavka.server.coordinators.marker_writer import RETRY_S, TransactionMarkers
+from kavka.server.coordinators.marker_writer import RETRY_S, MarkerWriter
 from kavka.server.replica.partition_state import Leadership
 from kavka.txncoord.requests import WriteMarkers
 from kavka.wire.errors import ErrorCode as Code
@@ -37,7 +37,7 @@ ONE_PARTITION = "transaction.state.log.num.partitions=1"
 TOPICS = {"t": 2}
 
 
-def writer(broker: MemoryBroker) -> TransactionMarkers:
+def writer(broker: MemoryBroker) -> MarkerWriter:
     found = broker.parts.transaction_markers
     assert found is not None, "nothing has ended yet"
     return found
@@ -46,7 +46,7 @@ def writer(broker: MemoryBroker) -> TransactionMarkers:
 def is_completed(broker: MemoryBroker, name: str = "tx") -> bool:
     """Whether the coordinator has nothing left to do for an id."""
     transactions = broker.parts.transactions
-    runner = transactions._runner_of(name)
+    runner = transactions._require_runner(name)
     return runner.machine.state.transactions[name].state.name.startswith("COMPLETE")
 
 
@@ -244,7 +244,7 @@ async def test_a_topic_that_is_not_known_yet_is_not_a_deleted_one(broker: Memory
     await settle()
     assert not is_completed(broker) and writer(broker).waiting == 1
     replicas.add(replica)
-    writer(broker)._look_at((), PLACE)
+    writer(broker)._skip_if_deleted((), PLACE)
     assert writer(broker).waiting == 1, "what the tree told may be older"
     lead(broker, replica.partition.leader_epoch + 1)
     await settle()
@@ -350,17 +350,17 @@ async def test_thousands_of_markers_take_turns(
     await settle()
     found = writer(broker)
     monkeypatch.setattr(marker_writer, "SLICE_S", 0)
-    monkeypatch.setattr(found, "_look_for", looks_for_nothing)
+    monkeypatch.setattr(found, "_read_topic", looks_for_nothing)
     places = [("nowhere", number) for number in range(40)]
 
     worked: list[int] = []
-    work = found._work
+    work = found._run_queue
 
     def counted() -> None:
         worked.append(1)
         work()
 
-    monkeypatch.setattr(found, "_work", counted)
+    monkeypatch.setattr(found, "_run_queue", counted)
 
     async def turns() -> int:
         worked.clear()
@@ -378,10 +378,10 @@ async def test_thousands_of_markers_take_turns(
     elif by == "elsewhere":
         found.resigned(broker.parts.transactions.partition_of("tx"))
     elif by == "deleted":
-        found._do(found._with_places_of("nowhere", partial(found._look_at, ())))
+        found._enqueue(found._for_each_waiting("nowhere", partial(found._skip_if_deleted, ())))
     else:
         for place in places:
-            found._retry_later(place)
+            found._schedule_retry(place)
         found._retry()
     assert found.waiting == len(places), "nothing is done at once"
     assert await turns() >= len(places)
@@ -432,7 +432,7 @@ async def test_a_coordinator_that_has_no_time_is_told_again(
     one = await written(broker, PLACE)
     hold(broker, *PLACE)
     assert await one.end(commit=True) == Code.NONE
-    monkeypatch.setattr(turns, "HELD_MAX", 0)
+    monkeypatch.setattr(turns, "QUEUED_MAX", 0)
     release(broker, *PLACE)
     await broker.advance(3 * RETRY_S * 1000)
     assert not is_completed(broker)
@@ -452,7 +452,7 @@ async def test_one_that_fails_to_take_it_down_is_told_again_while_it_is_one(
 ) -> None:
     one, other = await written(broker, PLACE), await Transactor(broker, "other").init()
     assert (await other.write(OTHER)).code == Code.NONE
-    shard = broker.parts.transactions._runner_of("tx").machine
+    shard = broker.parts.transactions._require_runner("tx").machine
     told: list[WriteMarkers] = []
 
     def fails(markers: WriteMarkers, *asked: object) -> object:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kavka.server.controller.request_outcomes import not_controller
-from kavka.server.coordinators.producer_id_allocator import ProducerIds
+from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import Overloaded
 from support.virtual import VirtualClock, VirtualTasks, settle
@@ -28,16 +28,16 @@ class Blocks:
         self.asked[-1].set_result((first, count))
 
 
-def run(story: Callable[[ProducerIds, Blocks], Awaitable[None]]) -> None:
+def run(story: Callable[[ProducerIdAllocator, Blocks], Awaitable[None]]) -> None:
     async def main() -> None:
         blocks = Blocks()
-        await story(ProducerIds(VirtualTasks(VirtualClock()), blocks.allocate), blocks)
+        await story(ProducerIdAllocator(VirtualTasks(VirtualClock()), blocks.allocate), blocks)
 
     asyncio.run(main())
 
 
 def test_ids_of_a_block_come_in_order_and_another_block_when_it_is_used_up() -> None:
-    async def story(ids: ProducerIds, blocks: Blocks) -> None:
+    async def story(ids: ProducerIdAllocator, blocks: Blocks) -> None:
         taken = [asyncio.ensure_future(ids.next()) for _ in range(5)]
         await settle()
         assert len(blocks.asked) == 1, "all wait for one block"
@@ -55,8 +55,8 @@ def test_ids_of_a_block_come_in_order_and_another_block_when_it_is_used_up() -> 
 
 
 def test_what_is_at_hand_can_be_taken_at_once() -> None:
-    async def story(ids: ProducerIds, blocks: Blocks) -> None:
-        assert ids.take() is None
+    async def story(ids: ProducerIdAllocator, blocks: Blocks) -> None:
+        assert ids.try_next() is None
         assert not blocks.asked, "who takes waits for nothing"
         reserving = [asyncio.ensure_future(ids.reserve()) for _ in range(2)]
         await settle()
@@ -64,13 +64,13 @@ def test_what_is_at_hand_can_be_taken_at_once() -> None:
         await asyncio.gather(*reserving)
         await ids.reserve()
         assert len(blocks.asked) == 1, "there are some left"
-        assert [ids.take() for _ in range(4)] == [1000, 1001, 1002, None]
+        assert [ids.try_next() for _ in range(4)] == [1000, 1001, 1002, None]
 
     run(story)
 
 
 def test_a_failure_is_everyone_s_who_waits_and_nobody_s_afterwards() -> None:
-    async def story(ids: ProducerIds, blocks: Blocks) -> None:
+    async def story(ids: ProducerIdAllocator, blocks: Blocks) -> None:
         waiting = [asyncio.ensure_future(ids.next()) for _ in range(2)]
         await settle()
         blocks.asked[-1].set_exception(ApiError(ErrorCode.NOT_CONTROLLER))
@@ -87,7 +87,7 @@ def test_a_failure_is_everyone_s_who_waits_and_nobody_s_afterwards() -> None:
 
 
 def test_one_who_gives_up_takes_nothing_from_the_others() -> None:
-    async def story(ids: ProducerIds, blocks: Blocks) -> None:
+    async def story(ids: ProducerIdAllocator, blocks: Blocks) -> None:
         first, second = (asyncio.ensure_future(ids.next()) for _ in range(2))
         await settle()
         first.cancel()
@@ -102,7 +102,7 @@ def test_one_who_gives_up_takes_nothing_from_the_others() -> None:
 def test_where_no_block_is_to_be_had_clients_ask_again(why: Exception) -> None:
     """They would give up for another error. Apache Kafka: COORDINATOR_LOAD_IN_PROGRESS."""
 
-    async def story(ids: ProducerIds, blocks: Blocks) -> None:
+    async def story(ids: ProducerIdAllocator, blocks: Blocks) -> None:
         first = asyncio.ensure_future(ids.next())
         await settle()
         blocks.asked[-1].set_exception(why)

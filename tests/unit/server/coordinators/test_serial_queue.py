@@ -34,7 +34,7 @@ def long(kit: Kit, value: bytes, failure: Exception | None = None) -> Any:
 async def test_what_is_asked_meanwhile_waits_for_its_turn(broker: MemoryBroker) -> None:
     kit = Kit(broker)
     first, read, second, at_once = long(kit, b"1"), kit.read(), long(kit, b"2"), kit.put(b"b")
-    assert kit.runner.read_at_once(lambda toy, _: toy.numbers.get(b"a", b"none")) is None
+    assert kit.runner.try_read(lambda toy, _: toy.numbers.get(b"a", b"none")) is None
     last = kit.read()
     await broker.advance(0)
     assert [one.result() for one in (first, read, second, at_once)] == [b"1", b"1", b"2", b"1"]
@@ -66,7 +66,7 @@ async def test_a_failure_is_its_own_and_the_next_go_on(
     assert await code(refused) == ErrorCode.UNKNOWN_MEMBER_ID
     assert await code(broken) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert good.result() == b"1"
-    assert "long work of t-0 failed" in caplog.text
+    assert "operation queue of t-0 failed" in caplog.text
 
 
 @pytest.mark.usefixtures("little_at_a_time")
@@ -101,7 +101,7 @@ async def test_who_leads_no_more_answers_all_that_wait(broker: MemoryBroker) -> 
 async def test_too_many_that_wait_are_refused(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serial_queue, "HELD_MAX", 2)
+    monkeypatch.setattr(serial_queue, "QUEUED_MAX", 2)
     kit = Kit(broker)
     first, second = long(kit, b"1"), kit.put(b"b")
     assert refusal(kit.put) == NOT_AVAILABLE
@@ -118,8 +118,8 @@ async def test_what_a_marker_decides_comes_before_all_that_waits(broker: MemoryB
     for key in (b"a", b"b", b"c"):
         kit.put(key, b"old", producer=Producer(7, 1, NOT_NEEDED))
     begun, read = long(kit, b"new"), kit.read(b"a")
-    kit.runner.marked(7, 1, True)
-    kit.runner.marked(8, 1, True)
+    kit.runner.marker_appended(7, 1, True)
+    kit.runner.marker_appended(8, 1, True)
     await broker.advance(0)
     assert await begun == b"new"
     assert await read == b"new"
@@ -141,11 +141,11 @@ async def test_a_step_may_put_work_in_front_of_its_own(broker: MemoryBroker, pau
     def first() -> Slices[None]:
         for _ in range(pauses):
             yield
-        held.do_next(named("marker", 2), Ticket())
+        held.run_next(named("marker", 2), Ticket())
         done.append("first")
 
-    held.do(first(), Ticket())
-    held.do(named("second", 1), Ticket())
+    held.run(first(), Ticket())
+    held.run(named("second", 1), Ticket())
     await broker.advance(0)
     assert sorted(done) == ["first", "marker", "second"]
     assert not held.work

@@ -127,10 +127,10 @@ async def test_who_leads_no_more_is_told(broker: MemoryBroker) -> None:
 @scenario()
 async def test_producer_ids_are_reserved_for_deadlines(broker: MemoryBroker) -> None:
     await find(broker)
-    assert broker.parts.producer_ids.take() is None
+    assert broker.parts.producer_ids.try_next() is None
     broker.parts.transactions._perform(0, ReserveProducerIds())
     await broker.advance(0)
-    assert broker.parts.producer_ids.take() is not None
+    assert broker.parts.producer_ids.try_next() is not None
 
 
 @scenario()
@@ -158,7 +158,7 @@ ONE_IN_SYNC = "transaction.state.log.min.isr=1"
 
 
 def states(broker: MemoryBroker) -> dict[str, State]:
-    runner: Any = broker.parts.transactions.runner_of("tx0")
+    runner: Any = broker.parts.transactions.runner_for("tx0")
     return {name: one.state for name, one in runner.machine.state.transactions.items()}
 
 

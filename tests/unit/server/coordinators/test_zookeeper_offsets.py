@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from kavka.server.coordinators.zookeeper_offsets import TreeOffsets
+from kavka.server.coordinators.zookeeper_offsets import ZooKeeperOffsets
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import SetData
 from support.memory_broker import MemoryBroker, scenario
 
 
-def offsets_of(broker: MemoryBroker) -> TreeOffsets:
-    return broker.parts.tree_offsets
+def offsets_of(broker: MemoryBroker) -> ZooKeeperOffsets:
+    return broker.parts.zookeeper_offsets
 
 
 @scenario()

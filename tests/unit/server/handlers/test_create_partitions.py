@@ -9,7 +9,7 @@ import pytest
 
 from kavka.server.auth.authorizer import Operation
 from kavka.server.controller import partition_requests
-from kavka.server.coordination.embedded import Embedded
+from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.wire.apis.create_partitions import API
 from kavka.wire.errors import ErrorCode as Code
 from kavka.zktree import paths
@@ -210,7 +210,7 @@ async def test_many_are_looked_at_in_slices(
 @scenario(topics={f"t{number}": 1 for number in range(20)})
 async def test_topics_of_one_request_share_syncs_of_the_disk(broker: MemoryBroker) -> None:
     tree = broker.instance._coordination
-    assert isinstance(tree, Embedded)
+    assert isinstance(tree, EmbeddedCoordination)
     names = [f"t{number}" for number in range(20)]
     broker.jobs.hold("Storage.append")
     asked = [wanted(name, 2) for name in names]

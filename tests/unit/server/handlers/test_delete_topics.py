@@ -11,8 +11,8 @@ import pytest
 
 from kavka.server.auth.authorizer import Operation
 from kavka.server.controller import topic_requests
-from kavka.server.controller.tree_store import Store
-from kavka.server.coordination.embedded import Embedded
+from kavka.server.controller.tree_store import TreeStore
+from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.wire.apis.delete_topics import API
 from kavka.wire.errors import ErrorCode as Code
 from kavka.zktree import paths
@@ -259,9 +259,9 @@ async def test_many_are_looked_at_in_slices(
 ) -> None:
     monkeypatch.setattr(topic_requests, "TOPICS_A_SLICE", 2)
     begun: list[int] = []
-    mark = Store.mark_for_deletion
+    mark = TreeStore.mark_for_deletion
 
-    def counted(store: Store, name: str) -> Awaitable[None]:
+    def counted(store: TreeStore, name: str) -> Awaitable[None]:
         begun[-1] += 1
         return mark(store, name)
 
@@ -270,7 +270,7 @@ async def test_many_are_looked_at_in_slices(
             begun.append(0)
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(Store, "mark_for_deletion", counted)
+    monkeypatch.setattr(TreeStore, "mark_for_deletion", counted)
     watching = asyncio.ensure_future(beside())
     await settle(1)
     names = [f"t{number}" for number in range(20)]
@@ -284,7 +284,7 @@ async def test_many_are_looked_at_in_slices(
 @scenario(topics={f"t{number}": 1 for number in range(20)})
 async def test_marks_of_one_request_share_syncs_of_the_disk(broker: MemoryBroker) -> None:
     tree = broker.instance._coordination
-    assert isinstance(tree, Embedded)
+    assert isinstance(tree, EmbeddedCoordination)
     names = [f"t{number}" for number in range(20)]
     broker.jobs.hold("Storage.append")
     waiting = broker.client.send("DeleteTopics", 5, topic_names=names, timeout_ms=5000)

@@ -225,7 +225,7 @@ async def test_several_who_ask_at_a_time_make_one_topic(
     told = {codes(one.result())["new"] for one in waiting}
     assert told <= {Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION}
     assert codes(await ask(broker, "new", version=12, create=True)) == {"new": Code.NONE}
-    assert not broker.parts.made_on_use
+    assert not broker.parts.auto_creating
     assert "can't create" not in caplog.text
 
 
@@ -250,7 +250,7 @@ async def test_only_so_many_are_made_at_a_time(
     names = [f"new-{number}" for number in range(8)]
     for there in (3, 6, 8):
         await ask(broker, *names, create=True)
-        assert len(broker.parts.made_on_use) <= 3
+        assert len(broker.parts.auto_creating) <= 3
         await settle(100)
         assert len(broker.parts.metadata.image.topics) == there
 

@@ -170,4 +170,4 @@ async def test_a_subscription_by_another_hand(
     await tree.create(paths.CONFIG_CHANGE_PREFIX, note, sequential=True)
     await broker.advance(1)
     assert (await asked(broker)).push_interval_ms == 700
-    assert "subscription bad is not in force" in caplog.text
+    assert "subscription bad is invalid and ignored" in caplog.text

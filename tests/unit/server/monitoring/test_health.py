@@ -8,7 +8,7 @@ from kavka.server.monitoring.health import BrokerState, Health
 
 
 @pytest.mark.parametrize(
-    ("state", "problems", "is_ready", "is_well"),
+    ("state", "problems", "is_ready", "is_healthy"),
     [
         (BrokerState.RUNNING, (), True, True),
         (BrokerState.RUNNING, ("a disk is gone",), True, False),
@@ -17,9 +17,11 @@ from kavka.server.monitoring.health import BrokerState, Health
         (BrokerState.NOT_RUNNING, (), False, False),
     ],
 )
-def test_it(state: BrokerState, problems: tuple[str, ...], is_ready: bool, is_well: bool) -> None:
+def test_it(
+    state: BrokerState, problems: tuple[str, ...], is_ready: bool, is_healthy: bool
+) -> None:
     health = Health(state, problems, 1, None)
-    assert (health.is_ready, health.is_well) == (is_ready, is_well)
+    assert (health.is_ready, health.is_healthy) == (is_ready, is_healthy)
 
 
 def test_the_numbers_are_apache_kafka_s() -> None:

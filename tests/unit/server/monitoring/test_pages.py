@@ -70,7 +70,7 @@ async def test_with_a_failed_log_it_is_ready_but_not_well(
     status, told = await health(broker)
     assert (status, told["status"]) == (503, "unavailable")
     assert told["problems"] == [
-        "no log directory can be used any more",
+        "all log directories have failed",
         "the log directory /data failed: [Errno 5] Input/output error: "
         "'/data/t-0/00000000000000000000.log'",
     ]

@@ -49,7 +49,7 @@ async def check_offline(broker: MemoryBroker, *, path: str = "/more") -> None:
         else:
             assert produced.error_code == Code.NONE
     health = broker.instance.health()
-    assert not health.is_well
+    assert not health.is_healthy
     (problem,) = health.problems
     assert problem.startswith(f"the log directory {path} failed")
     assert lost_id(broker) in problem
@@ -65,7 +65,7 @@ async def check_whole(broker: MemoryBroker) -> None:
     """What was written first is there in all partitions."""
     for index in range(4):
         assert len(await broker.read_all(partition=index)) >= RECORDS
-    assert broker.instance.health().is_well
+    assert broker.instance.health().is_healthy
 
 
 def id_of(fs: MemFs, path: str) -> str:
@@ -148,7 +148,7 @@ async def test_an_id_that_no_directory_has_is_named(
 ) -> None:
     await broker.restart("kavka.lost.log.dirs=ubKSmUTmTHmyGqoZ5Y-mVw")
     assert "names ubKSmUTmTHmyGqoZ5Y-mVw, which no log directory" in caplog.text
-    assert broker.instance.health().is_well
+    assert broker.instance.health().is_healthy
 
 
 @scenario(TWO, topics={"t": 4})
@@ -161,7 +161,7 @@ async def test_an_operator_can_give_up_a_directory(broker: MemoryBroker) -> None
         answer = await broker.produce(build(), partition=index)
         offset = 0 if index % 2 else RECORDS
         assert (answer.error_code, answer.base_offset) == (Code.NONE, offset)
-    assert broker.instance.health().is_well
+    assert broker.instance.health().is_healthy
     assert id_of(broker.fs, "/more") != lost_id(broker)
     await broker.restart()  # the setting may stay: it names the lost one only
     await check_whole(broker)
@@ -212,7 +212,7 @@ async def test_two_directories_may_change_places(broker: MemoryBroker) -> None:
     await broker.revive()
     for index in range(6):
         assert len(await broker.read_all(partition=index)) == RECORDS
-    assert broker.instance.health().is_well
+    assert broker.instance.health().is_healthy
     await broker.stop()
     move(broker.fs, "/more", "/disk")  # the third of the first start, known at its new place
     broker.fs.make_dir("/more")
@@ -330,7 +330,7 @@ def test_a_first_start_that_ends_half_way_loses_no_directory(power: bool) -> Non
         await broker.bury(random.Random(step), power=power)
         broker.fs.dies_after = None
         await broker.revive()
-        assert broker.instance.health().is_well
+        assert broker.instance.health().is_healthy
         assert broker.parts.replicas.missing_count == 0
         await broker.stop()
         return died

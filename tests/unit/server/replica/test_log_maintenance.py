@@ -50,7 +50,7 @@ async def test_checkpoints_are_saved_at_the_shortest_interval(broker: MemoryBrok
 @scenario(topics={"t": 1, "u": 1})
 async def test_one_checkpoint_at_a_time(broker: MemoryBroker) -> None:
     """The cleaner asks for one, too. Of two at once the older could have the last word."""
-    upkeep: Any = broker.instance._upkeep
+    upkeep: Any = broker.instance._maintenance
     await broker.produce(build())
     broker.jobs.hold("CheckpointPlan.run")
     first = asyncio.ensure_future(upkeep.checkpoint())

@@ -13,7 +13,12 @@ from crc32c import crc32c
 
 from kavka.server.config.subscriptions import subscription
 from kavka.server.telemetry import clients as module
-from kavka.server.telemetry.clients import DEFAULT_INTERVAL_MS, Clients, Instance, subscription_id
+from kavka.server.telemetry.clients import (
+    DEFAULT_INTERVAL_MS,
+    ClientInstance,
+    Clients,
+    subscription_id,
+)
 from kavka.wire.errors import ApiError, ErrorCode
 
 ID = UUID("d45c1070-fa27-4698-bea0-3f83ba24c3f5")
@@ -32,12 +37,14 @@ class Asked:
         self.now_ms = NOW_MS
 
     def subscribe(self, **subscriptions: dict[str, str]) -> None:
-        self.clients.subscribe({name: subscription(one) for name, one in subscriptions.items()})
+        self.clients.set_subscriptions(
+            {name: subscription(one) for name, one in subscriptions.items()}
+        )
 
-    def ask(self, client: UUID | None = ID) -> Instance:
-        return self.clients.ask(client, SELECTORS, self.now_ms)
+    def ask(self, client: UUID | None = ID) -> ClientInstance:
+        return self.clients.get_subscription(client, SELECTORS, self.now_ms)
 
-    def push(self, instance: Instance, **more: Any) -> Instance:
+    def push(self, instance: ClientInstance, **more: Any) -> ClientInstance:
         values: dict[str, Any] = {
             "subscription_id": instance.subscription_id,
             "terminating": False,
@@ -154,7 +161,7 @@ def test_the_last_push(on: Asked) -> None:
 def test_reserved_ids(on: Asked, client: UUID | None) -> None:
     instance = on.ask()
 
-    def push() -> Instance:
+    def push() -> ClientInstance:
         return on.clients.push(
             client,
             SELECTORS,

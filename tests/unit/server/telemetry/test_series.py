@@ -19,8 +19,8 @@ def gauge(name: str, value: float, **labels: str) -> Point:
     return Point(name, tuple(labels.items()), value, False, False)
 
 
-def counter(name: str, value: float, *, adds: bool = True) -> Point:
-    return Point(name, (), value, True, adds)
+def counter(name: str, value: float, *, is_delta: bool = True) -> Point:
+    return Point(name, (), value, True, is_delta)
 
 
 def shown(series: Series) -> dict[str, dict[tuple[str, ...], float]]:
@@ -50,7 +50,7 @@ def test_names_and_labels(series: Series) -> None:
 
 def test_a_gauge_is_replaced_and_what_came_on_top_added(series: Series) -> None:
     for value in (1.0, 5.0):
-        points = [gauge("g", value), counter("c", value), counter("w", value, adds=False)]
+        points = [gauge("g", value), counter("c", value), counter("w", value, is_delta=False)]
         series.add(ONE, "app", points, UNTIL_MS)
     key = ("app", uuid_text(ONE))
     assert shown(series) == {

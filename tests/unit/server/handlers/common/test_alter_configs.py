@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Sequence
 
 import pytest
 
-from kavka.server.cluster.config_changes import Alteration, Kind
+from kavka.server.cluster.config_changes import Alteration, ConfigResourceType
 from kavka.server.config import dynamic_rules
 from kavka.server.handlers.common import alter_configs as altering
 from kavka.server.handlers.common.alter_configs import SUBSCRIPTIONS_MAX
@@ -46,7 +46,7 @@ async def store(broker: MemoryBroker, kind: str, name: str, **configs: str) -> N
     await tree.create(paths.config(kind, name), paths.encode_config(named))
     data = paths.encode_config_change(kind, name)
     made = await tree.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True)
-    await broker.parts.topic_configs.followed(made.path.rpartition("/")[2])
+    await broker.parts.topic_configs.processed(made.path.rpartition("/")[2])
 
 
 @scenario(topics={"t": 1})
@@ -191,7 +191,7 @@ async def test_others_have_their_turn_meanwhile(
     """Both where names differ, and where what is named over and over is refused at a glance."""
     monkeypatch.setattr(altering, "RESOURCES_A_SLICE", 3)
     asked = [
-        Alteration(Kind.TOPIC, name if name == "t" else f"{name}.{number}", [])
+        Alteration(ConfigResourceType.TOPIC, name if name == "t" else f"{name}.{number}", [])
         for number in range(60)
     ]
     context = RequestContext(Peer("PLAINTEXT", "somewhere"), 1, 1, None)

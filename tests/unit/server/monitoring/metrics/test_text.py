@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kavka.server.monitoring.metrics import text
-from kavka.server.monitoring.metrics.row import Kind, Metric, Sample, Spread
+from kavka.server.monitoring.metrics.row import Kind, Metric, Sample, Summary
 from kavka.server.monitoring.metrics.view import Sources
 from kavka.server.runtime.histogram import Histogram
 from support.memory_broker import MemoryBroker, scenario
@@ -33,12 +33,12 @@ TABLE = (
     row("whole", Kind.GAUGE, (), ((), 2**53 - 1)),
     row("truth", Kind.GAUGE, (), ((), True)),
     row("count", Kind.UNTYPED, (), ((), 7)),
-    row("spread", Kind.SUMMARY, ("api",), (("a",), Spread(SPREAD, 5000))),
+    row("spread", Kind.SUMMARY, ("api",), (("a",), Summary(SPREAD, 5000))),
     row(
         "spreads",
         Kind.SUMMARY,
         ("api",),
-        *(((str(n),), Spread(SPREAD, n)) for n in range(3 * text.SUMMARIES_PER_SLICE)),
+        *(((str(n),), Summary(SPREAD, n)) for n in range(3 * text.SUMMARIES_PER_SLICE)),
     ),
 )
 

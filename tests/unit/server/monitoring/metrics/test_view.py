@@ -9,7 +9,7 @@ from kavka.server.monitoring.metrics.view import (
     REPLICAS_PER_SLICE,
     Sources,
     View,
-    look,
+    collect,
 )
 from support import batches, logs
 from support.memory_broker import MemoryBroker, scenario
@@ -28,7 +28,7 @@ def steps(broker: MemoryBroker) -> tuple[View, int]:
         lambda: None,
         0,
     )
-    work = look(sources)
+    work = collect(sources)
     count = 0
     while True:
         try:
