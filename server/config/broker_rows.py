@@ -1,7 +1,7 @@
-"""Settings of the broker that mean something to Kavka.
+"""Broker settings that have an effect in Kavka.
 
-Those that the broker itself reads: `field` names their place in BrokerSettings. The defaults of
-topic settings are in `topic_defaults`, Kafka's other names in `unsupported_rows`.
+`field` is their name in BrokerSettings. Defaults of topic configs are in `topic_defaults`, Kafka's
+other settings in `unsupported_rows`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def _row(
     internal: bool = False,
     note: str = "",
 ) -> Config:
-    """A row whose field is named like the setting unless said otherwise.
+    """A row whose field is named like the setting by default.
 
-    With a note on what is missing it is not honoured and has no field.
+    A row with a note is not honoured and has no field.
     """
     if note:
         field = ""

@@ -1,4 +1,4 @@
-"""Settings of groups of the classic protocol: who may be in one, and how long it takes."""
+"""Settings of groups of the classic protocol: sizes, session timeouts and rebalance delay."""
 
 from __future__ import annotations
 

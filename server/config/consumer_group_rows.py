@@ -1,5 +1,5 @@
-"""Settings of groups of the consumer protocol (KIP-848): what members may ask for, how often they
-are heard of, and how their partitions are assigned.
+"""Settings of groups of the consumer protocol (KIP-848): limits, heartbeats, sessions, assignors
+and the migration from and to classic groups.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ _BOUNDED: Final = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.in
 
 
 def broken_rules(values: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
-    """(setting, what is wrong with it) where times do not fit together, or there is no such
-    assignor, or no classic protocol."""
+    """(setting, reason) for times that contradict each other, unknown assignors, and a missing
+    classic protocol."""
     assignors = values.get("group.consumer.assignors", _ASSIGNORS)
     if not isinstance(assignors, tuple) or set(assignors).difference(_ASSIGNORS):
         yield "group.consumer.assignors", f"the assignors are {', '.join(_ASSIGNORS)}"

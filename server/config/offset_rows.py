@@ -1,4 +1,4 @@
-"""Settings of committed offsets: how long they are kept, and how much may come with one."""
+"""Settings of committed offsets: retention and the size of their metadata."""
 
 from __future__ import annotations
 

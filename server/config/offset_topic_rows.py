@@ -1,4 +1,4 @@
-"""Settings of `__consumer_offsets`: how it is made, written and loaded."""
+"""Settings of `__consumer_offsets`: its creation, writing and loading."""
 
 from __future__ import annotations
 

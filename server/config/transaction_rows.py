@@ -1,4 +1,4 @@
-"""Settings of transactions: how long they may take, and the topic that they are kept in."""
+"""Settings of transactions: timeouts, verification, and the topic `__transaction_state`."""
 
 from __future__ import annotations
 

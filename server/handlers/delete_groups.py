@@ -1,7 +1,8 @@
-"""DeleteGroups: delete groups that nobody is in, with their offsets (KIP-229).
+"""DeleteGroups: deletes empty groups, with their offsets (KIP-229).
 
-Promises: each group that can be deleted is, whatever becomes of the others. Up to
-`kavka.groupcoord.listing.OFFSETS_MAX` offsets go together with their group; more go before it.
+Promises: each group that can be deleted is, independently of the others. Up to
+`kavka.groupcoord.listing.OFFSETS_MAX` offsets are deleted together with their group; more are
+deleted before it, in parts.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import Slices
 
 GROUPS_A_STEP: Final = 50
-"""Groups that are asked in one go."""
+"""Groups handled in one slice."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -44,7 +45,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 class _Deletion:
-    """Of one group."""
+    """The deletion of one group."""
 
     def __init__(self, broker: Broker, context: RequestContext, group_id: str) -> None:
         allows = broker.authorizer.allows
@@ -55,12 +56,12 @@ class _Deletion:
         self._waits = self._done = False
 
     def steps(self, calls: GroupCalls) -> Waits[None]:
-        """Delete the group, with part of its offsets after the other."""
+        """Delete the group, and before it its offsets, in parts."""
         while not self._done and not self.result.error_code:
             self._waits = True
             calls.call(self.result.group_id, self._delete, _nothing, self._failed)
-            if self._waits:  # its turn has not come yet
-                yield from calls.answered()
+            if self._waits:  # the call is still queued
+                yield from calls.wait_for_answers()
             elif not self._done:
                 yield None
 
@@ -76,4 +77,4 @@ class _Deletion:
 
 
 def _nothing(answer: object) -> None:
-    """What a group has answered is known."""
+    """`_delete` has stored the result already."""

@@ -1,7 +1,7 @@
-"""Work on the loop that is cut into slices where there is much of it.
+"""Cooperative multitasking: long work on the event loop, run in slices.
 
-Such work is a generator that yields wherever others may have a turn and returns its result. What
-it looks at may have changed when it goes on.
+Such work is a generator that yields wherever other tasks may run, and returns its result. State
+that it reads may have changed when it resumes.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ __all__ = ["Deferring", "Slices", "Waits", "go_on", "go_on_with_jobs", "run", "r
 T = TypeVar("T")
 
 Waits: TypeAlias = Generator[Awaitable[object] | None, None, T]
-"""Slices that may yield what they have to wait for, too; where that fails they end."""
+"""Slices that may also yield an awaitable to wait for; if that fails the work ends."""
 
 
 class Deferring(Protocol):
-    """A request (its context): the connection's next one waits until `applied` is done."""
+    """A request's context: the connection's next request waits until `applied` is done."""
 
     applied: asyncio.Future[None] | None
 
 
 def run(tasks: Tasks, work: Waits[T], context: Deferring | None = None) -> T | Awaitable[T]:
-    """The result of `work`; at once when it does not yield, so that a little costs no task.
+    """The result of `work`; plain if it does not yield, so that small work costs no task.
 
-    If it does what a request asks for, `context` is that request's.
+    If the work carries out a request, `context` is that request's.
     """
     try:
         pause = next(work)
@@ -44,7 +44,7 @@ def run(tasks: Tasks, work: Waits[T], context: Deferring | None = None) -> T | A
 
 
 async def go_on(tasks: Tasks, work: Waits[T], pause: Awaitable[object] | None = None) -> T:
-    """The rest of `work`, which has yielded `pause`, after a turn for others."""
+    """Run the rest of `work`, which has yielded `pause`, yielding to the loop first."""
     while True:
         await (tasks.sleep(0) if pause is None else pause)
         try:
@@ -64,8 +64,8 @@ async def _apply(
 
 
 async def run_steps(tasks: Tasks, jobs: Jobs, work: Steps[T]) -> T:
-    """The result of work that may also want something done in a thread; the loop has no turn where
-    it does not yield."""
+    """The result of work that may also yield jobs for a thread; if it does not yield, nothing else
+    runs meanwhile."""
     try:
         job = next(work)
     except StopIteration as end:
@@ -75,7 +75,7 @@ async def run_steps(tasks: Tasks, jobs: Jobs, work: Steps[T]) -> T:
 
 
 async def go_on_with_jobs(tasks: Tasks, jobs: Jobs, work: Steps[T], job: Job | None) -> T:
-    """The rest of `work`, which has yielded `job` and not more."""
+    """Run the rest of `work`, which has yielded `job`."""
     try:
         while True:
             made: Any = None

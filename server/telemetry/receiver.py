@@ -17,7 +17,7 @@ from kavka.server.cluster.entity_configs import TopicConfigs
 from kavka.server.config.subscriptions import Subscription, subscription
 from kavka.server.config.value_types import one_line
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.lazy_imports import import_in_turns
+from kavka.server.runtime.lazy_imports import import_one_by_one
 from kavka.server.telemetry.clients import Clients, Instance
 from kavka.server.telemetry.series import Series
 from kavka.wire.compression import Bytes, Codec, decompress
@@ -139,7 +139,7 @@ class Telemetry:
     async def _read(self, codec: int, data: bytes) -> Sequence[Point]:
         """The numbers. ApiError or ValueError for what is damaged or too much."""
         if not self._is_loaded:
-            await import_in_turns(self._tasks, LIBRARY)
+            await import_one_by_one(self._tasks, LIBRARY)
             self._is_loaded = True
         from kavka.server.telemetry.payload import points
 

@@ -83,7 +83,7 @@ OWN_ROWS: Final = (
         Kind.COUNTER,
         (),
         "Connections that were closed for what can't be a request, or can't be answered.",
-        one(lambda view: view.sources.connections.bad.count),
+        one(lambda view: view.sources.connections.bad_requests.count),
     ),
     _usage(
         "process_cpu_seconds_total",

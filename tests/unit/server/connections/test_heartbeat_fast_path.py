@@ -16,7 +16,7 @@ from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC
 from kavka.server.connections.heartbeat_fast_path import FastHeartbeat
-from kavka.server.connections.produce_fast_path import Shortcut
+from kavka.server.connections.produce_fast_path import FastPath
 from kavka.server.coordinators import journal_runner
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime.java_hash import java_hash
@@ -107,7 +107,7 @@ def test_both_ways_answer_and_count_the_same(
         taken += len(short)
         assert len(set(quick[0])) == len(quick[0]), "each has its correlation id"
         with monkeypatch.context() as patch:
-            patch.setattr(Shortcut, "learn_beat", lambda *_: None)
+            patch.setattr(FastPath, "remember_heartbeat", lambda *_: None)
             short.clear()
             slow = asyncio.run(answers(version, seed))
         assert not short

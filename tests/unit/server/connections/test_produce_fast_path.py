@@ -76,16 +76,16 @@ def requests(version: int, topic_ids: dict[str, object], seed: int) -> Iterator[
 def short_ways() -> Iterator[list[int]]:
     """How long the answers to requests are that take the short way."""
     found: list[int] = []
-    original = produce_fast_path.Shortcut.answer
+    original = produce_fast_path.FastPath.answer
 
-    def counting(self: produce_fast_path.Shortcut, frame: memoryview) -> bytes | bytearray | None:
+    def counting(self: produce_fast_path.FastPath, frame: memoryview) -> bytes | bytearray | None:
         answer = original(self, frame)
         if answer is not None:
             found.append(len(answer))
         return answer
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(produce_fast_path.Shortcut, "answer", counting)
+        patch.setattr(produce_fast_path.FastPath, "answer", counting)
         yield found
 
 
@@ -301,7 +301,7 @@ async def test_partitions_that_are_not_written_to_any_more_make_room(broker: Mem
     await broker.produce(batches.build(), "gone", 0)
     gone = broker.replica("gone")
     remembered = broker.instance._connections._open
-    (layouts,) = [one._shortcut for one in remembered if one._shortcut._layouts]
+    (layouts,) = [one._fast_path for one in remembered if one._fast_path._layouts]
     assert any(layout.replica is gone for layout in layouts._layouts)
     await broker.ask("DeleteTopics", 5, topic_names=["gone"], timeout_ms=10_000)
     for _ in range(3):

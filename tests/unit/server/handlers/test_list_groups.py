@@ -71,7 +71,7 @@ async def test_who_may_see_what(broker: MemoryBroker, monkeypatch: pytest.Monkey
         (Operation.DESCRIBE, "two"), (Operation.DESCRIBE, "kafka-cluster")
     )
     assert await names(broker) == ["one"]
-    monkeypatch.setattr(list_groups, "QUESTIONS_A_STEP", 1)
+    monkeypatch.setattr(list_groups, "CHECKS_A_STEP", 1)
     pauses = pauses_of(broker)
     assert await names(broker) == ["one"]
     assert len(pauses) >= 2, "questions"

@@ -14,7 +14,7 @@ from kavka.server.handlers import txn_offset_commit
 from kavka.server.handlers.common import offset_commits
 from kavka.server.handlers.common.offset_commits import OFFSETS_A_STEP
 from kavka.server.request.context import Peer, RequestContext
-from kavka.server.request.sliced_answers import Written
+from kavka.server.request.sliced_answers import EncodedResponse
 from kavka.wire.apis.txn_offset_commit import API
 from kavka.wire.errors import ErrorCode as Code
 from support import offset_requests
@@ -301,7 +301,7 @@ async def test_many_are_refused_in_steps(broker: MemoryBroker) -> None:
     asked = SimpleNamespace(transactional_id="tx", group_id="", topics=[topic])
     context = RequestContext(Peer("PLAINTEXT", "host:1"), 1, 1, None)
     answer = await txn_offset_commit.handle(broker.parts, context, asked)
-    assert isinstance(answer, Written), "what was made in steps is written in steps"
+    assert isinstance(answer, EncodedResponse), "what was made in steps is written in steps"
     response: Any = answer.response
     told = [one.error_code for one in response.topics[0].partitions]
     assert told == [Code.INVALID_GROUP_ID] * 2 * OFFSETS_A_STEP

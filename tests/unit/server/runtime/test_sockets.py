@@ -186,7 +186,7 @@ def test_a_connection_that_has_gone_by_then_is_told_to_its_protocol() -> None:
 def test_without_room_it_tries_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(kavka.server.runtime.sockets, "NO_ROOM_WAIT_S", 0.01)
+    monkeypatch.setattr(kavka.server.runtime.sockets, "EXHAUSTED_RETRY_S", 0.01)
 
     class NoRoom:
         """A socket that has room at the third time."""
@@ -218,8 +218,8 @@ def test_without_room_it_tries_again(
 def test_connections_leave_some_descriptors(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(kavka.server.runtime.sockets, "NO_ROOM_WAIT_S", 0.01)
-    kept = kavka.server.runtime.sockets.KEPT_DESCRIPTORS_MAX
+    monkeypatch.setattr(kavka.server.runtime.sockets, "EXHAUSTED_RETRY_S", 0.01)
+    kept = kavka.server.runtime.sockets.RESERVED_DESCRIPTORS_MAX
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     async def story(network: SocketNetwork) -> None:

@@ -25,7 +25,7 @@ class Story:
         self.told: list[object] = []
 
     def take(self, question: Callable[[], Any]) -> None:
-        self.calls.take(question, self.told.append, self.told.append)
+        self.calls.submit(question, self.told.append, self.told.append)
 
     def run(self, *questions: Callable[[], Any], pauses: bool = False) -> Any:
         def steps() -> Slices[None]:
@@ -68,7 +68,7 @@ def test_questions_may_go_by_answers() -> None:
         def steps() -> Waits[None]:
             for question in (lambda: "now", later, refused_later):
                 story.take(question)
-                yield from story.calls.answered()
+                yield from story.calls.wait_for_answers()
                 story.told.append("known")
 
         answer = story.calls.run(story.context, steps(), lambda: end_txn.EndTxnResponse(7))
@@ -122,7 +122,7 @@ def test_all_names_of_all_machines_are_looked_at_in_parts() -> None:
 
     story = Story()
     runners: list[Any] = [Names(*names) for names in ("", "abcde", "", "f", ["lost"], "gh")]
-    work = story.calls.look_at_all(runners, iter, 2, look, story.told.append, story.told.append)
+    work = story.calls.read_all(runners, iter, 2, look, story.told.append, story.told.append)
     told = []
     for _ in work:
         told.append(len(story.told))

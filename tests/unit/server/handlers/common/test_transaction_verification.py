@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from kavka.server.auth.authorizer import Operation
-from kavka.server.handlers.common.transaction_verification import guard_at_once
+from kavka.server.handlers.common.transaction_verification import guard_without_waiting
 from kavka.server.replica.partition_state import Leadership
 from kavka.server.request.context import COPIED_BYTES_MAX
 from kavka.wire.errors import ErrorCode as Code
@@ -443,7 +443,7 @@ async def test_what_was_added_before_is_confirmed_at_once(broker: MemoryBroker) 
     one = await Transactor(broker, version=11).init()
     header = read_header(one.batch())
     replica = broker.replica(*PLACE)
-    guard = partial(guard_at_once, broker.parts, replica)
+    guard = partial(guard_without_waiting, broker.parts, replica)
     assert guard(one.name, 11, header) is None, "not added"
     assert await one.add(OTHER) == [Code.NONE]
     assert guard(one.name, 11, header) is None, "another one was"
@@ -465,7 +465,7 @@ async def test_where_nothing_is_verified_nothing_is_confirmed(broker: MemoryBrok
     one = await Transactor(broker, version=11).init()
     assert await one.add() == [Code.NONE]
     replica, header = broker.replica(*PLACE), read_header(one.batch())
-    assert guard_at_once(broker.parts, replica, one.name, 11, header) is None
+    assert guard_without_waiting(broker.parts, replica, one.name, 11, header) is None
 
 
 @pytest.mark.parametrize("knows_id", [False, True])
