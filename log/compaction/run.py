@@ -223,7 +223,7 @@ class _Run:
             cleaned.finish(modified_ms)
             self._outcome.bytes_written += cleaned.size
         self._fs.sync_dir(self._order.directory)
-        self._worker.tell(
+        self._worker.report(
             Replacement(
                 tuple(segment.base_offset for segment in segments),
                 tuple((cleaned.base_offset, cleaned.size) for cleaned in written),
@@ -291,4 +291,4 @@ class _Run:
         now_s = self._worker.monotonic_s()
         if now_s - self._told_s >= TELL_S:
             self._told_s = now_s
-            self._worker.tell(Progress(stage, self._bytes_done, self._bytes_in_all))
+            self._worker.report(Progress(stage, self._bytes_done, self._bytes_in_all))

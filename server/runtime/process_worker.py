@@ -23,7 +23,7 @@ class ProcessWorker:
     def __init__(self, output: IO[bytes]) -> None:
         self._output = output
 
-    def tell(self, news: Any) -> None:
+    def report(self, news: Any) -> None:
         self.send("progress", news)
 
     def send(self, kind: str, value: Any) -> None:

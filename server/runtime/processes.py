@@ -38,7 +38,7 @@ class Processes:
         self,
         function: Callable[..., T],
         args: Sequence[Any],
-        told: Callable[[Any], object],
+        on_progress: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[T]:
         """As `kavka.seams.Jobs.run_process`. The callers limit how many run concurrently."""
@@ -48,7 +48,9 @@ class Processes:
             return result
         # start after those being killed have ended, as they may work on the same files
         dying = [other.thread for other in self._running if other.result.done()]
-        process = _Process(self._loop, pickle.dumps((function, args)), told, result, dying, keep)
+        process = _Process(
+            self._loop, pickle.dumps((function, args)), on_progress, result, dying, keep
+        )
         self._running[process] = None
         result.add_done_callback(lambda _: self._finished(process))
         process.thread.start()
@@ -78,7 +80,7 @@ class _Process:
         self,
         loop: asyncio.AbstractEventLoop,
         call: bytes,
-        told: Callable[[Any], object],
+        on_progress: Callable[[Any], object],
         result: asyncio.Future[Any],
         after: Sequence[threading.Thread],
         keep: Sequence[int],
@@ -88,7 +90,7 @@ class _Process:
         self.ended: asyncio.Future[None] = loop.create_future()
         self._loop = loop
         self._pickled_call = call
-        self._told = told
+        self._on_progress = on_progress
         self._after = after
         self._keep = keep
         self._lock = threading.Lock()
@@ -165,7 +167,7 @@ class _Process:
 
     def _report(self, news: Any) -> None:
         if not self.result.done():
-            self._told(news)
+            self._on_progress(news)
 
     def _call(self, callback: Callable[..., object], *args: Any) -> None:
         try:

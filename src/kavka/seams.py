@@ -68,8 +68,8 @@ class Tasks(Protocol):
 class Worker(Protocol):
     """What a function that has a process of its own may do there besides computing."""
 
-    def tell(self, news: Any) -> None:
-        """Have `news`, which must be picklable, reach the caller's `told`."""
+    def report(self, news: Any) -> None:
+        """Send `news`, which must be picklable, to the caller's `on_progress`."""
         ...
 
     def monotonic_s(self) -> float:
@@ -112,13 +112,13 @@ class Jobs(Protocol):
         self,
         function: Callable[..., T],
         *args: Any,
-        told: Callable[[Any], object],
+        on_progress: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[T]:
         """Run `function(worker, *args)` in a process of its own, with less claim on the CPU.
 
         For long work in plain Python. Function, arguments, result and failure are pickled;
-        `worker` is a `Worker`, and what it tells comes to `told` on the loop, before the result.
+        `worker` is a `Worker`; its reports go to `on_progress` on the loop, before the result.
         The process ends with the broker, which may take a moment: it has the descriptors `keep`
         until then, such as locks on what it works on. Cancelling what is returned kills it;
         ProcessLost when something else did.
@@ -131,7 +131,7 @@ class ProcessLost(Exception):
 
 
 class Listening(Protocol):
-    """A bound socket that accepts connections once it is told to."""
+    """A bound socket that accepts connections when `accept` is called."""
 
     @property
     def port(self) -> int:
@@ -141,9 +141,9 @@ class Listening(Protocol):
     async def accept(self, factory: Callable[[str], asyncio.BaseProtocol | None]) -> None:
         """Accept connections from now on; each gets a protocol from `factory`.
 
-        That is told the peer's address, as `Network.resolve` tells them, and may be asked long
-        before `connection_made`. A connection that gets None is closed. One that could not be
-        set up after all gets `connection_lost` alone.
+        The factory gets the peer's address, in the form that `Network.resolve` returns, and may be
+        called long before `connection_made`. A connection that gets None is closed. If the socket
+        can't be set up, the protocol gets `connection_lost` only.
         """
         ...
 

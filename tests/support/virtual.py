@@ -111,12 +111,12 @@ async def settle(turns: int = 20) -> None:
 class InlineWorker:
     """For a function that has no process of its own; its clock moves while it sleeps."""
 
-    def __init__(self, told: Callable[[Any], object]) -> None:
-        self._told = told
+    def __init__(self, on_progress: Callable[[Any], object]) -> None:
+        self._on_progress = on_progress
         self.now_s = 0.0
 
-    def tell(self, news: Any) -> None:
-        self._told(news)
+    def report(self, news: Any) -> None:
+        self._on_progress(news)
 
     def monotonic_s(self) -> float:
         return self.now_s
@@ -158,11 +158,11 @@ class DeferredJobs:
         self,
         function: Callable[..., Any],
         *args: Any,
-        told: Callable[[Any], object],
+        on_progress: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[Any]:
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        do(result, function, (InlineWorker(told), *args))
+        do(result, function, (InlineWorker(on_progress), *args))
         return result
 
 

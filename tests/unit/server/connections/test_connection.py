@@ -163,7 +163,7 @@ def test_an_answer_that_comes_late_and_can_t_be_sent_ends_the_connection(
 async def test_an_answer_that_fails_us_ends_the_connection(s: Scene) -> None:
     failures: list[Any] = []
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, told: failures.append(told["exception"]))
+    loop.set_exception_handler(lambda _, logged: failures.append(logged["exception"]))
     s.receive(b"wone")
     s.script.waiting[b"one"].set_result(FAILS)
     await settle()
@@ -260,14 +260,14 @@ def test_one_line_tells_what_a_bad_request_s_connection_is_closed_for(
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "logged"),
     [
         ("no topic a\nERROR b\x1b[31m", repr("no topic a\nERROR b\x1b[31m")),
         ("x" * 100_000, "x" * REASON_CHARS_MAX),
     ],
 )
 def test_names_of_a_peer_can_t_forge_or_fill_the_log(
-    reason: str, told: str, caplog: pytest.LogCaptureFixture
+    reason: str, logged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     @scene
     async def story(s: Scene) -> None:
@@ -275,7 +275,7 @@ def test_names_of_a_peer_can_t_forge_or_fill_the_log(
 
     story()
     (line,) = caplog.messages
-    assert line == f"closing connection from 10.0.0.1:5555 on PLAINTEXT: {told}"
+    assert line == f"closing connection from 10.0.0.1:5555 on PLAINTEXT: {logged}"
 
 
 @scene

@@ -222,8 +222,8 @@ async def test_several_who_ask_at_a_time_make_one_topic(
     asked = {"topics": [{"name": "new"}], "allow_auto_topic_creation": True}
     waiting = [broker.connect().send("Metadata", 12, **asked) for _ in range(5)]
     await settle(100)
-    told = {codes(one.result())["new"] for one in waiting}
-    assert told <= {Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION}
+    received = {codes(one.result())["new"] for one in waiting}
+    assert received <= {Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION}
     assert codes(await ask(broker, "new", version=12, create=True)) == {"new": Code.NONE}
     assert not broker.parts.made_on_use
     assert "can't create" not in caplog.text

@@ -46,7 +46,7 @@ async def test_what_the_client_gets(broker: MemoryBroker, monkeypatch: pytest.Mo
     asked = {"key_type": 0, "coordinator_keys": KEYS}
     for throttle_ms in (0, 5):
         quotas = broker.parts.quotas
-        monkeypatch.setattr(quotas, "throttle_ms", lambda *_, told=throttle_ms: told)
+        monkeypatch.setattr(quotas, "throttle_ms", lambda *_, received=throttle_ms: received)
         found = await broker.ask("FindCoordinator", VERSION, **asked)
         assert found.throttle_time_ms == throttle_ms
         assert [(one.key, one.error_code) for one in found.coordinators] == [

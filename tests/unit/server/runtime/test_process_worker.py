@@ -36,7 +36,7 @@ def start() -> subprocess.Popen[bytes]:
 def test_news_are_pickled_in_a_row() -> None:
     out = io.BytesIO()
     worker = ProcessWorker(out)
-    worker.tell({"a": 1})
+    worker.report({"a": 1})
     worker.send("done", 7)
     out.seek(0)
     assert (pickle.load(out), pickle.load(out)) == (("progress", {"a": 1}), ("done", 7))

@@ -111,19 +111,19 @@ def test_a_closed_port_is_free_whatever_a_forked_child_has_open() -> None:
 
 def test_the_factory_is_told_who_comes_and_may_refuse() -> None:
     async def story(network: SocketNetwork) -> None:
-        told: list[str] = []
+        received: list[str] = []
 
         def factory(address: str) -> Greeter | None:
-            told.append(address)
-            return None if len(told) == 2 else Greeter()
+            received.append(address)
+            return None if len(received) == 2 else Greeter()
 
         for host in (HOST, ""):  # the second for IPv6 as well, where there is any
-            told.clear()
+            received.clear()
             bound = await network.bind(host, 0)
             await bound.accept(factory)
             greetings = [await greeting(HOST, bound.port) for _ in range(3)]
             assert greetings == [b"hello", b"", b"hello"]
-            assert told == [HOST] * 3
+            assert received == [HOST] * 3
             bound.close()
 
     run(story)

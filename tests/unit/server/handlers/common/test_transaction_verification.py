@@ -133,8 +133,10 @@ async def test_a_marker_in_between_takes_the_guard_away(
     answer = one.begin(PLACE, OTHER)
     await settle()
     ending = one.now._replace(epoch=one.now.epoch + 1)
-    told = await write_markers(broker, ending, PLACE, commit=False, version=2, protocol=protocol)
-    assert told == [Code.NONE]
+    received = await write_markers(
+        broker, ending, PLACE, commit=False, version=2, protocol=protocol
+    )
+    assert received == [Code.NONE]
     release(broker)
     await until(answer.done, "the answer")
     first, second = outcomes(answer.result())
@@ -366,8 +368,8 @@ async def test_a_producer_that_nobody_knows(broker: MemoryBroker) -> None:
     one = await Transactor(broker).init()
     assert (await one.write(id=one.now.id + 1)).code == Code.INVALID_PRODUCER_ID_MAPPING
     mixed = {PLACE: one.batch(), OTHER: one.batch(OTHER, id=one.now.id + 1)}
-    told = await one.write_all(mixed)
-    assert {(out.code, out.message) for out in told} == {
+    received = await one.write_all(mixed)
+    assert {(out.code, out.message) for out in received} == {
         (
             Code.INVALID_PRODUCER_ID_MAPPING,
             "Transactional records contained more than one producer ID",
@@ -397,8 +399,8 @@ async def test_who_may_not_use_the_id(broker: MemoryBroker) -> None:
     broker.parts.authorizer = Denied((Operation.WRITE, "t"))
     assert (await one.write()).code == Code.TOPIC_AUTHORIZATION_FAILED
     values = {**one.producing({PLACE: one.batch()}), "transactional_id": None}
-    (told,) = outcomes(await one.client.ask("Produce", 9, **values))
-    assert told.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    (received,) = outcomes(await one.client.ask("Produce", 9, **values))
+    assert received.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 @scenario("transaction.partition.verification.enable=false", topics=TOPICS)
