@@ -122,7 +122,7 @@ _HONOURED_ROWS: Final = (
         Type.INT,
         1_048_588,
         AtLeast(0),
-        "The biggest batch in bytes, as sent (compressed, with its header), that is taken.",
+        "The largest accepted batch in bytes, as sent (compressed, with its header).",
         "message.max.bytes",
     ),
     _row(
@@ -314,7 +314,7 @@ _RECORD_ROWS: Final = (
         Type.STRING,
         "CreateTime",
         TIMESTAMP_TYPES,
-        "Whether records carry the time that their producer gave them or that of their append.",
+        "Whether records have their producer's timestamp or that of their append.",
         "log.message.timestamp.type",
     ),
     _warned(
