@@ -83,10 +83,10 @@ BIG_BYTES: Final = 4 * 1024
 """Larger requests are decoded in slices. Up to this size decoding takes at most 4 ms, which is the
 case of only empty names."""
 
-Answer: TypeAlias = Response | Awaitable[Response] | None
+HandlerResult: TypeAlias = Response | Awaitable[Response] | None
 """Plain where the handler need not wait, which saves a task; None: no response (acks=0)."""
 
-Handler: TypeAlias = Callable[[Broker, RequestContext, Any], Answer]
+Handler: TypeAlias = Callable[[Broker, RequestContext, Any], HandlerResult]
 
 _Row: TypeAlias = tuple[Api, Handler]
 
@@ -180,7 +180,7 @@ class Call(NamedTuple):
     api: Api
     context: RequestContext
     request: Any
-    answer: Answer
+    answer: HandlerResult
 
 
 class Dispatcher:
@@ -233,7 +233,7 @@ class Dispatcher:
 
     def _handle(
         self, row: _Row, context: RequestContext, request: Any, size: int, arrived_s: float
-    ) -> Answer:
+    ) -> HandlerResult:
         """Count a request of `size` bytes, and call its handler."""
         api, handler = row
         tally = self._stats[api.key].tallies[context.version]
@@ -300,7 +300,7 @@ class Dispatcher:
         api, tasks, applied = row[0], self._broker.tasks, context.applied
         assert applied is not None, "the connection's next request waits for it"
         try:
-            request = await cooperative.go_on(tasks, decoding)
+            request = await cooperative.run_rest(tasks, decoding)
             context.applied = None
             answer = self._handle(row, context, request, size, arrived_s)
         except BadRequest as refusal:

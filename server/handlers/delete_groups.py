@@ -16,7 +16,7 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import GroupCalls
 from kavka.server.request.context import RequestContext
-from kavka.server.runtime.cooperative import Waits
+from kavka.server.runtime.cooperative import AwaitingSlices
 from kavka.wire.apis.delete_groups import API, DeleteGroupsResponse, GroupResult
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import Slices
@@ -33,7 +33,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         ordered = sorted(deletions, key=lambda one: not one.may)
         return DeleteGroupsResponse([one.result for one in ordered])
 
-    def steps() -> Waits[None]:
+    def steps() -> AwaitingSlices[None]:
         for number, group_id in enumerate(dict.fromkeys(request.groups_names), 1):
             deletion = _Deletion(broker, context, group_id)
             deletions.append(deletion)
@@ -55,7 +55,7 @@ class _Deletion:
             self._failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         self._waits = self._done = False
 
-    def steps(self, calls: GroupCalls) -> Waits[None]:
+    def steps(self, calls: GroupCalls) -> AwaitingSlices[None]:
         """Delete the group, and before it its offsets, in parts."""
         while not self._done and not self.result.error_code:
             self._waits = True

@@ -86,7 +86,7 @@ async def _run_rest(
     broker: Broker, work: Slices[Any], applied: asyncio.Future[None]
 ) -> FetchResponse:
     try:
-        answer = await cooperative.go_on(broker.tasks, work)
+        answer = await cooperative.run_rest(broker.tasks, work)
     finally:
         applied.set_result(None)
     return await _await_response(answer)

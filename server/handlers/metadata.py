@@ -32,7 +32,7 @@ from kavka.server.cluster.metadata_cache import (
 from kavka.server.controller.topic_validation import NewTopic, check_topic_name
 from kavka.server.request.context import RequestContext
 from kavka.server.request.sliced_answers import respond
-from kavka.server.runtime.cooperative import Slices, Waits
+from kavka.server.runtime.cooperative import AwaitingSlices, Slices
 from kavka.wire.apis.metadata import (
     API,
     OPERATIONS_NOT_ASKED,
@@ -61,7 +61,9 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return respond(broker.tasks, API, context, _build(broker, context, request))
 
 
-def _build(broker: Broker, context: RequestContext, request: Any) -> Waits[MetadataResponse]:
+def _build(
+    broker: Broker, context: RequestContext, request: Any
+) -> AwaitingSlices[MetadataResponse]:
     """Build the response in slices."""
     builder = _ResponseBuilder(broker, context, request)
     if request.topics is None or (context.version == 0 and not request.topics):

@@ -15,7 +15,7 @@ from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Made, Ticket
 from kavka.server.auth.authorizer import CHECK_ITEMS, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.handlers.common.group_calls import GroupCalls, Part, check_group
+from kavka.server.handlers.common.group_calls import GroupCalls, Topics, check_group
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.offset_delete import (
@@ -110,5 +110,7 @@ class _Deletion:
         return OffsetDeleteResponse(topics=topics)
 
 
-def _call_shard(group_id: str, part: Part, shard: GroupShard, ticket: Ticket, now_ms: int) -> Made:
-    return shard.offsets.delete(group_id, part, ticket)
+def _call_shard(
+    group_id: str, topics: Topics, shard: GroupShard, ticket: Ticket, now_ms: int
+) -> Made:
+    return shard.offsets.delete(group_id, topics, ticket)

@@ -18,7 +18,7 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import GroupCalls
 from kavka.server.request.context import RequestContext
-from kavka.server.runtime.cooperative import Waits
+from kavka.server.runtime.cooperative import AwaitingSlices
 from kavka.wire.apis.offset_fetch import (
     API,
     GROUPS_VERSION,
@@ -45,7 +45,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     calls = GroupCalls(broker, API)
     groups: list[_Group] = []
 
-    def steps() -> Waits[None]:
+    def steps() -> AwaitingSlices[None]:
         looked_at = 0
         for asked in _asked(broker, context, request):
             groups.append(asked)

@@ -38,7 +38,7 @@ from kavka.server.replica.batch_admission import (
 from kavka.server.replica.manager import Replica
 from kavka.server.replica.record_rules import NotVerified, RecordsRefused
 from kavka.server.request.context import BadRequest, RequestContext
-from kavka.server.runtime.cooperative import Slices, go_on
+from kavka.server.runtime.cooperative import Slices, run_rest
 from kavka.wire.apis.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -220,7 +220,7 @@ async def _finish(
     assert applied is not None, "the connection's next request waits for it"
     try:
         if not isinstance(topics, list):
-            topics = await go_on(broker.tasks, topics)
+            topics = await run_rest(broker.tasks, topics)
         for opened in unfinished.opened:
             await _append_opened(broker, context, opened, request.acks, unfinished.waiting)
     finally:

@@ -148,7 +148,7 @@ async def _open(batch: Slice, tasks: Tasks, jobs: Jobs) -> _Opened:
     header = records.read_header(view)
     inner = view[records.HEADER_BYTES : header.size]
     return _Opened(
-        header, await cooperative.run_steps(tasks, jobs, inflate(header.compression, inner))
+        header, await cooperative.run_with_jobs(tasks, jobs, inflate(header.compression, inner))
     )
 
 

@@ -28,7 +28,7 @@ class EncodedResponse:
 
 
 def respond(
-    tasks: Tasks, api: Api, context: RequestContext, work: cooperative.Waits[Response]
+    tasks: Tasks, api: Api, context: RequestContext, work: cooperative.AwaitingSlices[Response]
 ) -> Response | Awaitable[Response]:
     """The result of `work`; if that takes slices, it is encoded in slices too."""
     response = cooperative.run(tasks, work)
@@ -56,6 +56,6 @@ async def encode_in_slices(
         return EncodedResponse(response, frame, errors)
 
     try:
-        return await cooperative.go_on(tasks, steps())
+        return await cooperative.run_rest(tasks, steps())
     except StructError:
         return response

@@ -13,11 +13,19 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from kavka.seams import Jobs, Pool, Tasks
 from kavka.wire.steps import Job, Slices, Steps
 
-__all__ = ["Deferring", "Slices", "Waits", "go_on", "go_on_with_jobs", "run", "run_steps"]
+__all__ = [
+    "Deferring",
+    "Slices",
+    "AwaitingSlices",
+    "run_rest",
+    "run_rest_with_jobs",
+    "run",
+    "run_with_jobs",
+]
 
 T = TypeVar("T")
 
-Waits: TypeAlias = Generator[Awaitable[object] | None, None, T]
+AwaitingSlices: TypeAlias = Generator[Awaitable[object] | None, None, T]
 """Slices that may also yield an awaitable to wait for; if that fails the work ends."""
 
 
@@ -27,7 +35,9 @@ class Deferring(Protocol):
     applied: asyncio.Future[None] | None
 
 
-def run(tasks: Tasks, work: Waits[T], context: Deferring | None = None) -> T | Awaitable[T]:
+def run(
+    tasks: Tasks, work: AwaitingSlices[T], context: Deferring | None = None
+) -> T | Awaitable[T]:
     """The result of `work`; plain if it does not yield, so that small work costs no task.
 
     If the work carries out a request, `context` is that request's.
@@ -38,12 +48,14 @@ def run(tasks: Tasks, work: Waits[T], context: Deferring | None = None) -> T | A
         result: T = end.value
         return result
     if context is None:
-        return go_on(tasks, work, pause)
+        return run_rest(tasks, work, pause)
     context.applied = tasks.future()
     return _apply(tasks, work, pause, context.applied)
 
 
-async def go_on(tasks: Tasks, work: Waits[T], pause: Awaitable[object] | None = None) -> T:
+async def run_rest(
+    tasks: Tasks, work: AwaitingSlices[T], pause: Awaitable[object] | None = None
+) -> T:
     """Run the rest of `work`, which has yielded `pause`, yielding to the loop first."""
     while True:
         await (tasks.sleep(0) if pause is None else pause)
@@ -55,15 +67,18 @@ async def go_on(tasks: Tasks, work: Waits[T], pause: Awaitable[object] | None = 
 
 
 async def _apply(
-    tasks: Tasks, work: Waits[T], pause: Awaitable[object] | None, applied: asyncio.Future[None]
+    tasks: Tasks,
+    work: AwaitingSlices[T],
+    pause: Awaitable[object] | None,
+    applied: asyncio.Future[None],
 ) -> T:
     try:
-        return await go_on(tasks, work, pause)
+        return await run_rest(tasks, work, pause)
     finally:
         applied.set_result(None)
 
 
-async def run_steps(tasks: Tasks, jobs: Jobs, work: Steps[T]) -> T:
+async def run_with_jobs(tasks: Tasks, jobs: Jobs, work: Steps[T]) -> T:
     """The result of work that may also yield jobs for a thread; if it does not yield, nothing else
     runs meanwhile."""
     try:
@@ -71,10 +86,10 @@ async def run_steps(tasks: Tasks, jobs: Jobs, work: Steps[T]) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
-    return await go_on_with_jobs(tasks, jobs, work, job)
+    return await run_rest_with_jobs(tasks, jobs, work, job)
 
 
-async def go_on_with_jobs(tasks: Tasks, jobs: Jobs, work: Steps[T], job: Job | None) -> T:
+async def run_rest_with_jobs(tasks: Tasks, jobs: Jobs, work: Steps[T], job: Job | None) -> T:
     """Run the rest of `work`, which has yielded `job`."""
     try:
         while True:

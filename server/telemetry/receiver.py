@@ -148,7 +148,7 @@ class Telemetry:
             inflated = await self._jobs.run(
                 Pool.COMPUTE, decompress, codec, data, INFLATED_BYTES_MAX
             )
-        return await cooperative.go_on(self._tasks, points(memoryview(inflated)))
+        return await cooperative.run_rest(self._tasks, points(memoryview(inflated)))
 
     async def _keep(
         self, instance: Instance, client_id: str | None, found: Sequence[Point]

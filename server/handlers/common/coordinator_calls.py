@@ -14,7 +14,7 @@ from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.request.sliced_answers import encode_in_slices
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.cooperative import Slices, Waits
+from kavka.server.runtime.cooperative import AwaitingSlices, Slices
 from kavka.wire.api import Api
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -52,7 +52,7 @@ class CoordinatorCalls:
             else:
                 then(result)
 
-    def wait_for_answers(self) -> Waits[None]:
+    def wait_for_answers(self) -> AwaitingSlices[None]:
         """Wait for the results of all calls so far, on which further calls depend."""
         if self._waiting:
             yield self._await_answers()
@@ -82,7 +82,7 @@ class CoordinatorCalls:
     def run(
         self,
         context: RequestContext,
-        steps: Waits[None],
+        steps: AwaitingSlices[None],
         build: Callable[[], Response | Slices[Response]],
     ) -> Any:
         """Run `steps`, which submit the calls, in slices; when all results are there, `build` the

@@ -14,7 +14,7 @@ from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.request.context import RequestContext
 from kavka.wire.errors import ApiError, ErrorCode
 
-Part: TypeAlias = Sequence[tuple[str, Sequence[int]]]
+Topics: TypeAlias = Sequence[tuple[str, Sequence[int]]]
 """Topics with partitions."""
 
 

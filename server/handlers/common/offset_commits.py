@@ -190,7 +190,7 @@ async def _run_rest(
     applied: asyncio.Future[None],
 ) -> Response:
     try:
-        await cooperative.go_on(broker.tasks, rest)
+        await cooperative.run_rest(broker.tasks, rest)
         answer = then()
     finally:
         release_next(context, applied)

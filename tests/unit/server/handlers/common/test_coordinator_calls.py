@@ -9,7 +9,7 @@ from typing import Any
 
 from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.request.context import Peer, RequestContext
-from kavka.server.runtime.cooperative import Slices, Waits
+from kavka.server.runtime.cooperative import AwaitingSlices, Slices
 from kavka.wire.apis import end_txn
 from kavka.wire.errors import ApiError, ErrorCode
 from support.virtual import VirtualClock, VirtualTasks, settle
@@ -67,7 +67,7 @@ def test_questions_may_go_by_answers() -> None:
     async def scenario() -> None:
         story = Story()
 
-        def steps() -> Waits[None]:
+        def steps() -> AwaitingSlices[None]:
             for question in (lambda: "now", later, refused_later):
                 story.take(question)
                 yield from story.calls.wait_for_answers()
