@@ -229,8 +229,8 @@ class InProcess:
 
     def ask_anew(self, request: bytes) -> None:
         """The same, to a connection that remembers nothing."""
-        self._protocol._shortcut._layouts.clear()
-        self._protocol._shortcut._beat = None
+        self._protocol._fast_path._layouts.clear()
+        self._protocol._fast_path._heartbeat = None
         self.ask(request)
 
     def _send(self, request: bytes) -> None:

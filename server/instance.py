@@ -26,8 +26,8 @@ from kavka.server.config.listeners import Listener
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.value_types import BadValue
 from kavka.server.connections.connection import Connection
-from kavka.server.connections.dispatch import IMPORTED_LATER, Dispatcher
-from kavka.server.connections.registry import Connections, Gate
+from kavka.server.connections.dispatch import LAZY_MODULES, Dispatcher
+from kavka.server.connections.registry import Acceptor, Connections
 from kavka.server.coordination.broker_registration import (
     cluster_id,
     prepare_tree,
@@ -41,7 +41,7 @@ from kavka.server.replica.log_cleaner import LogCleaner
 from kavka.server.replica.log_dirs import claim_directories
 from kavka.server.replica.log_maintenance import LogMaintenance
 from kavka.server.replica.log_startup import LogStartup, close_logs
-from kavka.server.runtime.lazy_imports import Imports
+from kavka.server.runtime.lazy_imports import BackgroundImports
 from kavka.zktree.api import Coordination, SessionEvent
 from kavka.zktree.paths import CLUSTER_ID, BrokerInfo, Endpoint, random_uuid, uuid_text
 from kavka.zktree.storage_format import Corrupt
@@ -103,7 +103,7 @@ class Instance:
         self._coordination: Coordination | None = None
         self._assembled: Broker | None = None
         self._requests: ControllerRequests | None = None
-        self._imports = Imports(tasks, IMPORTED_LATER)
+        self._imports = BackgroundImports(tasks, LAZY_MODULES)
         self._maintenance: LogMaintenance | None = None
         self._cleaner: LogCleaner | None = None
         self.broker: Broker | None = None
@@ -375,9 +375,9 @@ class Instance:
     async def _accept(self, broker: Broker) -> None:
         dispatcher = Dispatcher(broker)
 
-        def connection(gate: Gate, host: str) -> Connection:
+        def connection(acceptor: Acceptor, host: str) -> Connection:
             return Connection(
-                gate,
+                acceptor,
                 host,
                 dispatcher,
                 self._tasks,
@@ -395,7 +395,7 @@ class Instance:
         for listener, bound in self._listening:
             is_dialled = listener.name in self.settings.dialled_listeners
             port = advertised_ports.get(listener.name, 0) if is_dialled else None
-            await self._connections.open(Gate(listener.name, bound, port), connection)
+            await self._connections.open(Acceptor(listener.name, bound, port), connection)
 
     # -- shutdown --------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Which operations a client may do, as the bit fields that clients ask for (KIP-430)."""
+"""A client's authorized operations, as the bit fields of responses (KIP-430)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The question that every handler asks before it acts."""
+"""The authorizer, which every handler asks before it acts."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ class ResourceType(IntEnum):
     TRANSACTIONAL_ID = 5
 
 
-QUESTIONS_A_STEP: Final = 100
-"""Questions asked in one go where a request names many: with many rules one may take 20 us."""
+CHECKS_A_STEP: Final = 100
+"""Authorizations in one slice of a request that names many resources: with many ACLs one may take
+20 us."""
 
-QUESTION: Final = QUICK_ITEMS_A_STEP // QUESTIONS_A_STEP
-"""What one counts for a `PauseCounter`."""
+CHECK_ITEMS: Final = QUICK_ITEMS_A_STEP // CHECKS_A_STEP
+"""How many items of a `PauseCounter` one authorization counts as."""
 
 CLUSTER_NAME = "kafka-cluster"
 """The one resource of type CLUSTER, as ACLs name it."""
@@ -54,7 +55,7 @@ class Authorizer(Protocol):
 
 
 class AllowAll:
-    """What a broker without `authorizer.class.name` has."""
+    """The authorizer of a broker without `authorizer.class.name`."""
 
     def allows(
         self, context: RequestContext, operation: Operation, kind: ResourceType, name: str

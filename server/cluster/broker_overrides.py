@@ -55,7 +55,7 @@ class DynamicSettings:
     def _warn(self, now: Mapping[str, str], before: Mapping[str, str]) -> None:
         """Log new values that have no effect."""
         new = {key: text for key, text in now.items() if before.get(key) != text}
-        for warning in self._start.idle_warnings(new):
+        for warning in self._start.warnings_without_effect(new):
             logger.warning("%s", warning)
 
 

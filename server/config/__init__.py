@@ -1,4 +1,4 @@
-"""The one table of settings, and what it gives: the broker's settings, those of topics, documents.
+"""The config table and the settings read by it: of the broker, of topics and of groups.
 
     settings = BrokerSettings.load(content, path=..., environ=..., overrides=["log.dirs=data"])
 

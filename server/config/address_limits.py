@@ -1,4 +1,4 @@
-"""Limits on connections as they are written: for addresses, and for one listener."""
+"""Parses the connection limits of addresses and of single listeners."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NO_LIMIT: Final = LARGEST[Type.INT]
 MAX_CONNECTIONS: Final = "max.connections"
 CREATION_RATE: Final = "max.connection.creation.rate"
 OF_LISTENERS: Final = (MAX_CONNECTIONS, CREATION_RATE)
-"""Settings that a listener can have for itself, as listener.name.<name>.<setting>."""
+"""Settings that can be given per listener, as listener.name.<name>.<setting>."""
 
 _HOST_LETTERS: Final = frozenset(string.ascii_letters + string.digits + "-%._:")
 
 
 class ListenerLimits(NamedTuple):
-    """What one listener may take: connections at once, and new ones a second."""
+    """Limits of one listener: open connections, and new ones a second."""
 
     connections_max: int
     creation_rate_max: int
@@ -32,7 +32,7 @@ def listener_key(listener: str, name: str) -> str:
 
 
 def parse_overrides(text: str) -> tuple[tuple[str, int], ...]:
-    """`HOST:COUNT,...` to hosts and counts, the last of a host's. Raises ValueError."""
+    """`HOST:COUNT,...` as hosts and counts; the last count of a host is used. Raises ValueError."""
     found: dict[str, int] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         host, colon, count = (part.strip() for part in item.rpartition(":"))

@@ -1,7 +1,7 @@
-"""Settings of the broker that mean something to Kavka.
+"""Broker settings that have an effect in Kavka.
 
-Those that the broker itself reads: `field` names their place in BrokerSettings. The defaults of
-topic settings are in `topic_defaults`, Kafka's other names in `unsupported_rows`.
+`field` is their name in BrokerSettings. Defaults of topic configs are in `topic_defaults`, Kafka's
+other settings in `unsupported_rows`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def _row(
     internal: bool = False,
     note: str = "",
 ) -> Config:
-    """A row whose field is named like the setting unless said otherwise.
+    """A row whose field is named like the setting by default.
 
-    With a note on what is missing it is not honoured and has no field.
+    A row with a note is not honoured and has no field.
     """
     if note:
         field = ""
@@ -198,9 +198,9 @@ _NETWORK_ROWS: Final = (
         (),
         Items(),
         MEDIUM,
-        "Listeners whose clients are told the address that they dialled as this broker's, where "
-        "no one address is right for all of them. The port is the one of advertised.listeners "
-        "if that is set and has one, so that a forwarded port can be told.",
+        "Listeners that advertise to each client the address it connected to, for clients that "
+        "need different addresses. The port is that of advertised.listeners if that is set and has "
+        "one, for example a forwarded port.",
         field="dialled_listeners",
     ),
     _row(
@@ -209,7 +209,7 @@ _NETWORK_ROWS: Final = (
         1_048_576,
         AtLeast(1),
         LOW,
-        "How much a client may push at once of its metrics, compressed (KIP-714).",
+        "The largest size of a client's pushed metrics, compressed (KIP-714).",
     ),
     _row(
         "kavka.http.listener",
@@ -291,9 +291,9 @@ _BROKER_ROWS: Final = (
         (),
         Items(),
         LOW,
-        "Ids (directory.id) of log directories that are lost for good. Without it a directory that "
-        "the broker has used before and does not find keeps its partitions offline; the broker "
-        "logs the id. With it they begin empty, or are copied from other replicas.",
+        "Ids (directory.id) of log directories that are permanently lost. Partitions of a missing "
+        "directory that is not listed stay offline, and the broker logs its id. Those of a listed "
+        "one start empty, or are copied from other replicas.",
         field="lost_log_dirs",
     ),
     _row(
@@ -302,8 +302,8 @@ _BROKER_ROWS: Final = (
         2,
         AtLeast(1),
         HIGH,
-        "How many logs of one directory are recovered, or brought to the disk at the stop, at a "
-        "time; in all directories together 4 at most. A change counts for the next stop.",
+        "How many logs of one directory are recovered, or flushed at shutdown, at a time; in all "
+        "directories together 4 at most. A change is used at the next shutdown.",
         dynamic=Mode.CLUSTER_WIDE,
     ),
     _row(
@@ -312,7 +312,7 @@ _BROKER_ROWS: Final = (
         True,
         None,
         HIGH,
-        "Whether a topic that a client asks for is created with the defaults.",
+        "Whether a missing topic is created, with the defaults, when a client requests it.",
     ),
     _row(
         "default.replication.factor",
@@ -320,7 +320,7 @@ _BROKER_ROWS: Final = (
         1,
         None,
         MEDIUM,
-        "Replicas of a topic that does not say how many.",
+        "Replication factor of a topic that is created without one.",
     ),
     _row(
         "delete.topic.enable",
@@ -362,7 +362,7 @@ _BROKER_ROWS: Final = (
         2000,
         AtLeast(1),
         MEDIUM,
-        "Partitions that one answer to DescribeTopicPartitions may hold (KIP-966).",
+        "Partitions in one response to DescribeTopicPartitions (KIP-966).",
     ),
     _row(
         "request.timeout.ms",
@@ -370,8 +370,8 @@ _BROKER_ROWS: Final = (
         30_000,
         None,
         HIGH,
-        "How long what transactions write may take until it is on all replicas in sync; then those "
-        "who wait for it are told to try again.",
+        "How long a write of the transaction coordinator may take to reach all in-sync replicas; "
+        "after that clients get a retriable error.",
     ),
 )
 

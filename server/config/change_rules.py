@@ -1,7 +1,7 @@
-"""Rules for a change of the running broker's settings that look at more than one value.
+"""Validation of dynamic config changes that involves more than one value.
 
-What they say are Apache Kafka's messages, which come about in two ways: as a requirement of its
-configuration, or out of the part that would have to follow the change.
+Messages are Apache Kafka's, which come either from a requirement of its configuration or from the
+component that would have to apply the change (its `Reconfigurable`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kavka.server.config.table import base_name
 from kavka.server.config.value_types import BadValue, Value
 
 ValueOf: TypeAlias = Callable[[str], Value]
-"""The value that a setting of the broker has, by key."""
+"""Returns the value of a broker setting by key."""
 
 _THREADS: Final = (
     "background.threads",
@@ -30,11 +30,12 @@ _PER_IP: Final = "max.connections.per.ip"
 
 
 def check_change(keys: Iterable[str], old: ValueOf, new: ValueOf) -> None:
-    """Raises BadValue if these settings can't go from `old` to `new`; `keys` are those given."""
+    """Raises BadValue if the settings can't change from `old` to `new`; `keys` are the changed
+    ones."""
     _check_required(new)
     for key in keys:
         if base_name(key) in OF_LISTENERS and new(key) == 0:
-            raise _not_followed(f"Invalid {base_name(key)} 0")
+            raise _rejected(f"Invalid {base_name(key)} 0")
     for key in _THREADS:
         _check_threads(key, _number(old(key)), _number(new(key)))
     _check_cleaners(_number(old(_CLEANER_THREADS)), _number(new(_CLEANER_THREADS)))
@@ -60,25 +61,25 @@ def _check_threads(key: str, old: int, new: int) -> None:
         reason = f"value should not be greater than double the current value {old}"
     else:
         reason = f"value should be at least half the current value {old}"
-    raise _not_followed(f"Dynamic thread count update validation failed for {key}={new}, {reason}")
+    raise _rejected(f"Dynamic thread count update validation failed for {key}={new}, {reason}")
 
 
 def _check_cleaners(old: int, new: int) -> None:
     if new == old:
         return
     if new < 1:
-        raise _not_followed("Log cleaner threads should be at least 1")
+        raise _rejected("Log cleaner threads should be at least 1")
     if new < old // 2:
         reason = f"cannot be reduced to less than half the current value {old}"
     elif new > old * 2:
         reason = f"cannot be increased to more than double the current value {old}"
     else:
         return
-    raise _not_followed(f"Log cleaner threads {reason}")
+    raise _rejected(f"Log cleaner threads {reason}")
 
 
-def _not_followed(reason: str) -> BadValue:
-    """As Kafka words it when a part of the broker can't follow a change."""
+def _rejected(reason: str) -> BadValue:
+    """Kafka's message when a component of the broker rejects a change."""
     cause = f"org.apache.kafka.common.config.ConfigException: {reason}"
     return BadValue(f"Invalid value {cause} for configuration Invalid dynamic configuration")
 

@@ -1,4 +1,4 @@
-"""Settings of groups of the classic protocol: who may be in one, and how long it takes."""
+"""Settings of groups of the classic protocol: sizes, session timeouts and rebalance delay."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ CLASSIC_GROUP_ROWS: Final = (
         "group.initial.rebalance.delay.ms",
         3000,
         None,
-        "How long the first rebalance of a group waits for more members; it waits as long again "
-        "when some came, but not longer than a rebalance may take.",
+        "How long the first rebalance of a group waits for more members. The wait is extended when "
+        "members join, up to the rebalance timeout.",
     ),
     _row(
         "group.max.session.timeout.ms",
         1_800_000,
         None,
-        "The longest time that a member may be without a heartbeat, of those that clients ask for.",
+        "The longest session timeout that a member may request.",
     ),
     _row(
         "group.max.size",
@@ -38,7 +38,6 @@ CLASSIC_GROUP_ROWS: Final = (
         "group.min.session.timeout.ms",
         6000,
         None,
-        "The shortest time that a member may be without a heartbeat, of those that clients ask "
-        "for.",
+        "The shortest session timeout that a member may request.",
     ),
 )

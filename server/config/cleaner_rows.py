@@ -30,7 +30,7 @@ CLEANER_ROWS: Final = (
         Type.LONG,
         15_000,
         AtLeast(0),
-        "How long the cleaner waits before it looks again, when no log was to be compacted.",
+        "How long the cleaner waits before its next check, if no log had to be compacted.",
     ),
     _row(
         "log.cleaner.dedupe.buffer.size",
@@ -53,30 +53,29 @@ CLEANER_ROWS: Final = (
         Type.DOUBLE,
         0.9,
         None,
-        "The part of log.cleaner.dedupe.buffer.size that is filled. More makes searches longer.",
+        "The part of log.cleaner.dedupe.buffer.size that is filled. More makes lookups slower.",
     ),
     _row(
         "log.cleaner.io.buffer.size",
         Type.INT,
         524_288,
         AtLeast(0),
-        "Memory in bytes for reading logs that are compacted. More than 64 KiB a thread are not "
-        "used, but for a batch that is larger, which gets what it needs.",
+        "Memory in bytes for reading logs that are compacted. At most 64 KiB per thread are used, "
+        "except for a larger batch, which gets what it needs.",
     ),
     _row(
         "log.cleaner.io.max.bytes.per.second",
         Type.DOUBLE,
         1.7976931348623157e308,
         None,
-        "What compaction reads and writes in a second, all logs together, on average. A change "
-        "counts from the next log on.",
+        "Average bytes a second that compaction reads and writes, all logs together. A change is "
+        "used from the next log on.",
     ),
     _row(
         "log.cleaner.threads",
         Type.INT,
         1,
         AtLeast(0),
-        "How many logs are compacted at a time, each in a process of its own that is there only "
-        "meanwhile.",
+        "How many logs are compacted at a time, each in a child process of its own.",
     ),
 )

@@ -1,5 +1,5 @@
-"""Settings of groups of the consumer protocol (KIP-848): what members may ask for, how often they
-are heard of, and how their partitions are assigned.
+"""Settings of groups of the consumer protocol (KIP-848): limits, heartbeats, sessions, assignors
+and the migration from and to classic groups.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CONSUMER_GROUP_ROWS: Final = (
         "assignment.interval.ms",
         1000,
         AtLeast(0),
-        "The least time between two assignments of a group: what changes in between is assigned "
+        "The least time between two assignments of a group: changes in between are assigned "
         "together (KIP-1263).",
         dynamic=Mode.CLUSTER_WIDE,
     ),
@@ -52,7 +52,7 @@ CONSUMER_GROUP_ROWS: Final = (
         "assignors",
         _ASSIGNORS,
         Items(may_be_empty=False),
-        "The assignors that members may ask for; the first is for groups that ask for none.",
+        "The assignors that members may request; the first is the default.",
         Type.LIST,
     ),
     _row(
@@ -65,68 +65,67 @@ CONSUMER_GROUP_ROWS: Final = (
         "max.assignment.interval.ms",
         15_000,
         AtLeast(0),
-        "The most that a group's consumer.assignment.interval.ms counts for.",
+        "The upper bound applied to a group's consumer.assignment.interval.ms.",
     ),
     _row(
         "max.heartbeat.interval.ms",
         15_000,
         AtLeast(1),
-        "The most that a group's consumer.heartbeat.interval.ms counts for.",
+        "The upper bound applied to a group's consumer.heartbeat.interval.ms.",
     ),
     _row(
         "max.session.timeout.ms",
         60_000,
         AtLeast(1),
-        "The most that a group's consumer.session.timeout.ms counts for.",
+        "The upper bound applied to a group's consumer.session.timeout.ms.",
     ),
     _row("max.size", LARGEST[Type.INT], AtLeast(1), "How many members one group may have."),
     _row(
         "migration.policy",
         "bidirectional",
         OneOf(_POLICIES, any_case=True),
-        "Which groups go over to the other protocol while they have members: classic ones when "
-        "the first member of the consumer protocol comes (upgrade), those when the last one goes "
-        "(downgrade), both, or none.",
+        "Which non-empty groups are converted to the other protocol: classic groups when the first "
+        "member of the consumer protocol joins (upgrade), consumer groups when the last such "
+        "member leaves (downgrade), both, or none.",
         Type.STRING,
     ),
     _row(
         "min.assignment.interval.ms",
         0,
         AtLeast(0),
-        "The least that a group's consumer.assignment.interval.ms counts for.",
+        "The lower bound applied to a group's consumer.assignment.interval.ms.",
     ),
     _row(
         "min.heartbeat.interval.ms",
         5000,
         AtLeast(1),
-        "The least that a group's consumer.heartbeat.interval.ms counts for.",
+        "The lower bound applied to a group's consumer.heartbeat.interval.ms.",
     ),
     _row(
         "min.session.timeout.ms",
         45_000,
         AtLeast(1),
-        "The least that a group's consumer.session.timeout.ms counts for.",
+        "The lower bound applied to a group's consumer.session.timeout.ms.",
     ),
     _row(
         "regex.refresh.interval.ms",
         600_000,
         AtLeast(10_000),
-        "How often the topics that match the members' regular expressions are resolved again, "
-        "where no topic has come.",
+        "How often members' regular expressions are resolved again if no topic was created.",
         internal=True,
     ),
     _row(
         "session.timeout.ms",
         45_000,
         AtLeast(1),
-        "How long a member may be without a heartbeat.",
+        "How long a member may go without a heartbeat before it is removed.",
     ),
     Config(
         "group.coordinator.rebalance.protocols",
         Type.LIST,
         ("classic", "consumer", "streams"),
-        "The protocols of groups. Without consumer, members that use it are refused; classic must "
-        "be there. Share groups and streams groups are not served either way.",
+        "The enabled group protocols. Without consumer, its members are refused; classic is "
+        "required. Share groups and streams groups are not served either way.",
         Items(may_be_empty=False, words=("consumer", "classic", "share", "streams")),
         Importance.MEDIUM,
         field="group_coordinator_rebalance_protocols",
@@ -137,8 +136,8 @@ _BOUNDED: Final = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.in
 
 
 def broken_rules(values: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
-    """(setting, what is wrong with it) where times do not fit together, or there is no such
-    assignor, or no classic protocol."""
+    """(setting, reason) for times that contradict each other, unknown assignors, and a missing
+    classic protocol."""
     assignors = values.get("group.consumer.assignors", _ASSIGNORS)
     if not isinstance(assignors, tuple) or set(assignors).difference(_ASSIGNORS):
         yield "group.consumer.assignors", f"the assignors are {', '.join(_ASSIGNORS)}"

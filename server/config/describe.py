@@ -1,8 +1,9 @@
-"""What DescribeConfigs answers about topics and brokers, from the table of settings.
+"""The entries of DescribeConfigs for topics, brokers, groups and subscriptions, from the config
+table.
 
-Values, sources and synonyms follow Apache Kafka's rules (its `ConfigHelper`), peculiar ones
-included: a setting that is known by several names lists those that could set it only from the
-point where its own name is set. Judged by recorded answers of Apache Kafka 4.3.1.
+Values, sources and synonyms follow Apache Kafka's rules (its `ConfigHelper`), including an odd one:
+of a setting with several names, the synonyms are listed only from the first one with the setting's
+own name. Tested against recorded responses of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Source(IntEnum):
 
 
 class Synonym(NamedTuple):
-    """A place that sets the value, or would if those before it did not. No value: null."""
+    """A name and source that sets the value, unless one before it does. No value: null."""
 
     name: str
     value: str | None
@@ -57,7 +58,7 @@ class Entry(NamedTuple):
     source: Source
     is_sensitive: bool
     synonyms: tuple[Synonym, ...]
-    """The strongest first."""
+    """In decreasing precedence."""
     type: Type
     documentation: str
 
@@ -68,7 +69,7 @@ def topic_entries(
     *,
     names: Collection[str] | None = None,
 ) -> list[Entry]:
-    """Settings of a topic with `configs` of its own, by name; only those of `names` if given."""
+    """Entries of a topic with `configs` of its own, by name; only those of `names` if given."""
     values = _parsed(_effective(settings))
     shown = {row.name for row in TOPIC.values() if not row.internal}.union(configs)
     return [_topic_entry(name, configs, values, settings) for name in _chosen(shown, names)]
@@ -77,7 +78,7 @@ def topic_entries(
 def default_entries(
     rows: Mapping[str, Config], settings: BrokerSettings, *, names: Collection[str] | None = None
 ) -> list[Entry]:
-    """Configs of a resource that has none of its own, by name; only those of `names` if given."""
+    """Entries of a resource without configs of its own, by name; only those of `names` if given."""
     values = _parsed(_effective(settings))
     return [_default_entry(rows[name], values, settings) for name in _chosen(rows, names)]
 
@@ -88,7 +89,7 @@ def group_entries(
     *,
     names: Collection[str] | None = None,
 ) -> list[Entry]:
-    """Configs of a group that was given `configs`, by name; only those of `names` if given."""
+    """Entries of a group with `configs` of its own, by name; only those of `names` if given."""
     defaults = default_entries(GROUP, settings, names=names)
     return _with_own(GROUP, Source.GROUP, defaults, configs)
 
@@ -99,7 +100,7 @@ def subscription_entries(
     *,
     names: Collection[str] | None = None,
 ) -> list[Entry]:
-    """Likewise of a subscription to metrics of clients."""
+    """The same for a client metrics subscription."""
     defaults = default_entries(CLIENT_METRICS, settings, names=names)
     return _with_own(CLIENT_METRICS, Source.CLIENT_METRICS, defaults, configs)
 
@@ -124,7 +125,7 @@ def _with_own(
 def broker_entries(
     settings: BrokerSettings, *, names: Collection[str] | None = None
 ) -> Iterator[Entry]:
-    """Settings of this broker, by name; only those of `names` if given. One takes 30 us."""
+    """Entries of this broker, by name; only those of `names` if given. One takes 30 us."""
     texts = _effective(settings)
     shown = {row.name for row in broker_rows() if not row.internal}.union(texts)
     for name in _chosen(shown, names):
@@ -134,7 +135,7 @@ def broker_entries(
 def broker_default_entries(
     settings: BrokerSettings, *, names: Collection[str] | None = None
 ) -> list[Entry]:
-    """What was set as default of all brokers while the cluster ran, by name, as it was written."""
+    """The cluster-wide dynamic configs, by name, with unparsed values."""
     default = settings.dynamic.default
     return [
         _broker_entry(name, default[name], [(Source.DYNAMIC_DEFAULT_BROKER, {name: default[name]})])
@@ -143,12 +144,12 @@ def broker_default_entries(
 
 
 def _chosen(shown: Iterable[str], names: Collection[str] | None) -> list[str]:
-    # No names at all means every name, as an older client's null does.
+    # An empty list means every name, like null.
     return sorted(set(names).intersection(shown) if names else shown)
 
 
 def _effective(settings: BrokerSettings) -> dict[str, str]:
-    """Texts by key as the broker lives by them now."""
+    """The configs in force as texts, by key."""
     given = effective_given(settings.given, settings.dynamic)
     return {key: one.value for key, one in given.items()}
 
@@ -159,7 +160,7 @@ def _parsed(texts: Mapping[str, str]) -> dict[str, Value]:
 
 
 def _parsed_text(name: str, texts: Mapping[str, str]) -> str | None:
-    """The text of a broker's setting that is in force; of one that nobody knows as it stands."""
+    """The text of the value in force, normalized; of an unknown setting unchanged."""
     row = broker_row(base_name(name))
     text = texts.get(name)
     if row is None or row.name != name or row.sensitive:
@@ -168,7 +169,7 @@ def _parsed_text(name: str, texts: Mapping[str, str]) -> str | None:
 
 
 def _layers(name: str, settings: BrokerSettings) -> list[tuple[Source, Mapping[str, str]]]:
-    """What can set `name`, by the keys that can; the strongest first."""
+    """The config layers with values of the synonyms of `name`, in decreasing precedence."""
     static: dict[str, str] = {}
     default: dict[str, str] = {}
     for key in broker_synonyms(name):
@@ -176,7 +177,7 @@ def _layers(name: str, settings: BrokerSettings) -> list[tuple[Source, Mapping[s
         if key in settings.given:
             static[key] = settings.given[key].value
         if row is None or (row.internal and row.dynamic is not Mode.READ_ONLY):
-            continue  # throttles of replication: Apache Kafka has no default to tell of
+            continue  # replication throttles have no default in Apache Kafka
         if (text := to_text(row.default)) is not None:
             default[key] = text
     return [
@@ -240,7 +241,7 @@ def _default_entry(row: Config, values: Mapping[str, Value], settings: BrokerSet
 
 
 def _sensitive(row: Config | None) -> bool:
-    """What is not known is not shown: it may be a password."""
+    """Unknown settings count as sensitive: they may be passwords."""
     return row is None or row.sensitive
 
 

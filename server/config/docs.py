@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from kavka.server.config.dynamic_rules import is_taken_while_running
+from kavka.server.config.dynamic_rules import is_accepted_dynamically
 from kavka.server.config.rows import Config, Scope, Status
 from kavka.server.config.table import TOPIC, broker_rows
 from kavka.server.config.value_types import to_text
@@ -72,7 +72,7 @@ _REFUSED: Final = """
 A broker that ignored these would be unsafe, or would not do what it is configured for, so any value
 but the default (in brackets) stops the start, or the creation of the topic.
 """
-_TAKEN_WHILE_RUNNING: Final = """
+_ACCEPTED_DYNAMICALLY: Final = """
 A running broker takes these all the same, from `kafka-configs` and other admin clients, for itself
 or one of its listeners, with a warning in the log: they count only for listeners with TLS or SASL,
 and have no effect without one in Apache Kafka either. What is secret (passwords, keys,
@@ -103,7 +103,7 @@ def _table(rows: Iterable[Config], last: str) -> Iterator[str]:
 
 
 def _groups(rows: Sequence[Config]) -> Iterator[str]:
-    """Names by the reason why they are not honoured, in the order of the reasons' first names."""
+    """Names grouped by the reason why they are not honoured, in order of first occurrence."""
     notes = dict.fromkeys(row.note for row in rows)
     for note in notes:
         names = (f"`{row.name}` ({_default(row)})" for row in rows if row.note == note)
@@ -111,7 +111,7 @@ def _groups(rows: Sequence[Config]) -> Iterator[str]:
 
 
 def _capitalised(note: str) -> str:
-    """A sentence of it, but for one that begins with the name of a setting."""
+    """The note with a capital letter, unless it begins with the name of a setting."""
     return note if note.startswith("kavka.") else note[0].upper() + note[1:]
 
 
@@ -124,13 +124,13 @@ def page() -> str:
     for head, status in ((_NO_EFFECT, Status.WARNED), (_REFUSED, Status.REFUSED)):
         lines += [head, "Topic:\n", *_groups([row for row in topic if row.status is status])]
         lines += ["\nBroker:\n", *_groups([row for row in broker if row.status is status])]
-    taken = [row for row in broker if row.status is Status.REFUSED and is_taken_while_running(row)]
-    lines += [_TAKEN_WHILE_RUNNING, ", ".join(f"`{row.name}`" for row in taken) + "."]
+    taken = [row for row in broker if row.status is Status.REFUSED and is_accepted_dynamically(row)]
+    lines += [_ACCEPTED_DYNAMICALLY, ", ".join(f"`{row.name}`" for row in taken) + "."]
     return "\n".join(lines) + "\n"
 
 
 def _honoured(rows: Iterable[Config]) -> list[Config]:
-    """What is hidden is Apache Kafka's for its tests, but for some of Kavka's."""
+    """Honoured rows without internal ones, except some of Kavka's."""
     shown = (row for row in rows if not row.internal or row.name.startswith(_SHOWN))
     return [row for row in shown if row.status is Status.HONOURED]
 

@@ -1,8 +1,7 @@
-"""Broker settings that are made while the broker runs: how they come on top of those of the start.
+"""Dynamic broker configs (KIP-226): how they override static ones, and their validation.
 
-There are two layers (KIP-226): defaults of all brokers, and above them what one broker has for
-itself. Which settings may change, and to what, is judged here in the order and, where a client
-sees them, the words of Apache Kafka.
+There are two layers: cluster-wide defaults, and above them the configs of one broker. Checks, their
+order, and messages that clients see are Apache Kafka's.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from kavka.server.config.sources import Given
 from kavka.server.config.table import base_name, broker_row, broker_synonyms
 from kavka.server.config.value_types import BadValue, Type, Value
 
-ORIGIN: Final = "set while running"
+DYNAMIC_ORIGIN: Final = "set while running"
 
 _PER_LISTENER: Final = frozenset(
     {
@@ -36,58 +35,58 @@ _PER_LISTENER: Final = frozenset(
 """Certificates can be changed for one listener, never for all of them by one setting."""
 
 _FOR_ALL_BROKERS: Final = frozenset({*OF_LISTENERS, "num.network.threads"})
-"""What a listener can have for itself and yet as default of all brokers."""
+"""Per-listener settings that can also be cluster-wide."""
 
 
 _OF_SECURE_LISTENERS: Final = ("ssl.", "sasl.")
-"""How the names of settings begin that count only for listeners with TLS or SASL."""
+"""Name prefixes of settings that apply only to listeners with TLS or SASL."""
 
 CONFIGS_MAX: Final = 1000
-"""Configs of one topic or broker. All are looked at, on the loop, whenever one changes, and a
-broker takes any name."""
+"""Configs of one topic or broker. All are parsed, on the loop, whenever one changes, and a broker
+accepts any name."""
 
 CONFIGS_CHARACTERS_MAX: Final = 1_000_000
-"""Of the names and values together; as much as ZooKeeper takes in a node by default."""
+"""Names and values of a resource together; as much as ZooKeeper's default limit of a node."""
 
 VALUE_UNITS_MAX: Final = 32_767
-"""Of one value, in Java's characters; Apache Kafka's."""
+"""Apache Kafka's limit of one value, in UTF-16 code units."""
 
 
 class Unsupported(BadValue):
-    """A value that Apache Kafka takes and Kavka can't honour."""
+    """A value that Apache Kafka accepts and Kavka can't honour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dynamic:
-    """What was set while the cluster ran: for this broker, and as default of all brokers."""
+    """Dynamic configs: of this broker, and cluster-wide defaults."""
 
     broker: Mapping[str, str] = field(default_factory=dict)
     default: Mapping[str, str] = field(default_factory=dict)
     levels: Mapping[str, int] = field(default_factory=dict)
-    """Of features, by name: those that were set (KIP-584)."""
+    """Finalized feature levels that were set, by name (KIP-584)."""
 
     def has(self, key: str) -> bool:
-        """Whether a setting was set so."""
+        """Whether a setting has a dynamic value."""
         return key in self.broker or key in self.default
 
 
-NOTHING: Final = Dynamic()
+NO_DYNAMIC_CONFIGS: Final = Dynamic()
 
 
 def effective_given(given: Mapping[str, Given], dynamic: Dynamic) -> dict[str, Given]:
-    """What the broker lives by, by key: what was set last takes away what its synonyms say."""
+    """The values in force, by key: a dynamic value also overrides its synonyms."""
     merged = dict(given)
     for layer in (dynamic.default, dynamic.broker):
         for key, text in layer.items():
-            if base_name(key) == key:  # the value for one listener leaves that for all alone
+            if base_name(key) == key:  # a listener's value does not override the general one
                 for synonym in broker_synonyms(key):
                     merged.pop(synonym, None)
-            merged[key] = Given(text, ORIGIN)
+            merged[key] = Given(text, DYNAMIC_ORIGIN)
     return merged
 
 
 def value_of(given: Mapping[str, Given]) -> Callable[[str], Value]:
-    """What any setting is, honoured or not, by key. KeyError for one that nobody knows."""
+    """A function for the value of any setting, honoured or not; KeyError for an unknown one."""
 
     def value(key: str) -> Value:
         row = broker_row(base_name(key))
@@ -100,7 +99,7 @@ def value_of(given: Mapping[str, Given]) -> Callable[[str], Value]:
 
 
 def check_size(configs: Mapping[str, str]) -> None:
-    """Raises BadValue for more than one topic or broker can have."""
+    """Raises BadValue if a resource has too many or too long configs."""
     if len(configs) > CONFIGS_MAX:
         raise BadValue(f"There can be no more than {CONFIGS_MAX} configs.")
     if sum(len(key) + len(text) for key, text in configs.items()) > CONFIGS_CHARACTERS_MAX:
@@ -110,7 +109,7 @@ def check_size(configs: Mapping[str, str]) -> None:
 def check_values(values: Iterable[str]) -> None:
     """Raises BadValue if one of these new values is longer than a config may be."""
     for text in values:
-        # only what is beyond U+FFFF counts twice
+        # only characters beyond U+FFFF count twice
         if 2 * len(text) > VALUE_UNITS_MAX and len(text.encode("utf-16-le")) > 2 * VALUE_UNITS_MAX:
             raise BadValue(
                 "The configuration value cannot be added because it exceeds the maximum value size "
@@ -119,10 +118,10 @@ def check_values(values: Iterable[str]) -> None:
 
 
 def check_layer(configs: Mapping[str, str], *, of_one_broker: bool) -> None:
-    """Raises BadValue if a broker, or all brokers, can't have all these while running.
+    """Raises BadValue if these can't be dynamic configs of one broker, or cluster-wide.
 
-    What does not fit together with other settings is not seen here. Names that nobody knows are
-    taken, as in Apache Kafka, where plug-ins read them.
+    Contradictions with other settings are not checked here. Unknown names are accepted, as in
+    Apache Kafka, where plug-ins read them.
     """
     _refuse("Cannot update these configs dynamically", filter(_is_fixed, configs))
     _refuse(
@@ -184,13 +183,13 @@ def _is_of_one_broker(name: str) -> bool:
     return row is not None and row.dynamic is Mode.PER_BROKER
 
 
-def is_taken_while_running(row: Config) -> bool:
-    """Whether a setting that a start refuses is taken, with a warning, by a broker that runs.
+def is_accepted_dynamically(row: Config) -> bool:
+    """Whether a setting that is refused at a start is accepted dynamically, with a warning.
 
-    What counts only for listeners with TLS or SASL has no effect without one, neither here nor in
-    Apache Kafka, and a running broker gets no such listener: so an admin tool that prepares it can
-    go on. A start that is given the same means to have one. A secret is not kept before anything
-    can use it, and a class is Java's.
+    Settings of listeners with TLS or SASL have no effect without such a listener, in Apache Kafka
+    too, and a running broker gets none, so admin tools may set them in advance. In a static config
+    they mean that such a listener is wanted. Secrets are not stored before they can be used, and
+    classes are Java's.
     """
     return (
         row.name.startswith(_OF_SECURE_LISTENERS)
@@ -200,6 +199,6 @@ def is_taken_while_running(row: Config) -> bool:
 
 
 def _is_refused(key: str, row: Config, text: str) -> bool:
-    if row.status is not Status.REFUSED or is_taken_while_running(row):
+    if row.status is not Status.REFUSED or is_accepted_dynamically(row):
         return False
     return row.name != key or row.parse(text) != row.default

@@ -1,6 +1,6 @@
-"""The features of a cluster (KIP-584): which there are, at which levels, and how one may change.
+"""The cluster's features (KIP-584): their supported levels, and the validation of updates.
 
-Pure. What is refused, and the words for it, are Apache Kafka 4.3's (`FeatureControlManager`).
+Pure. Checks and messages are Apache Kafka 4.3's (`FeatureControlManager`).
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from kavka.wire.errors import ApiError, ErrorCode
 METADATA_VERSION: Final = "metadata.version"
 METADATA_VERSION_MIN: Final = 7
 METADATA_VERSION_LEVEL: Final = 30
-"""That of Apache Kafka 4.3, whose answers Kavka gives."""
+"""The level of Apache Kafka 4.3, which Kavka behaves like."""
 
 GROUP_VERSION: Final = "group.version"
 GROUP_VERSION_MAX: Final = 1
-"""With the consumer protocol (KIP-848)."""
+"""The level with the consumer protocol (KIP-848)."""
 
 TRANSACTION_VERSION: Final = "transaction.version"
 
 
 class Range(NamedTuple):
-    """Levels that are supported, both ends among them."""
+    """Supported levels, both ends inclusive."""
 
     lowest: int
     highest: int
@@ -49,7 +49,7 @@ ABSENT: Final = frozenset(
 
 
 class UpgradeType(IntEnum):
-    """How a level may move, numbered as on the wire."""
+    """Allowed direction of a change, numbered as on the wire."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -60,7 +60,7 @@ UPGRADE_TYPES: Final = frozenset(UpgradeType)
 
 
 class Update(NamedTuple):
-    """One feature; `how` may be none of `UpgradeType`, which is refused."""
+    """An update of one feature; a `how` that is no `UpgradeType` is refused."""
 
     name: str
     level: int
@@ -70,7 +70,7 @@ class Update(NamedTuple):
 def updated(
     current: Mapping[str, int], updates: Iterable[Update], controller_id: int
 ) -> dict[str, int]:
-    """The levels that all features have after `updates`, of which the last for a feature counts.
+    """The levels of all features after `updates`; the last update of a feature is used.
 
     `current` has a level for every feature of `SUPPORTED`. ApiError INVALID_UPDATE_VERSION.
     """
@@ -102,7 +102,7 @@ def _check(update: Update, level: int, controller_id: int) -> None:
 
 
 def _check_supported(update: Update, controller_id: int) -> None:
-    """Against the levels that there are; each feature that there could be has a level 0."""
+    """Check against the supported levels; absent features of Apache Kafka support level 0 only."""
     supported = SUPPORTED.get(update.name)
     controller = f"Local controller {controller_id}"
     if supported is None:

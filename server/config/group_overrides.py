@@ -1,6 +1,6 @@
-"""Configs of groups: which a group may be given, and what is said of those without effect.
+"""Configs of groups: their validation, and warnings about those without effect.
 
-Refusals, their order and words are Apache Kafka 4.3's (`GroupConfig`).
+Checks, their order and messages are Apache Kafka 4.3's (`GroupConfig`).
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _BOUNDS: Final[Mapping[str, tuple[str, ...]]] = {
     "streams.num.standby.replicas": ("max.standby.replicas",),
     "streams.assignment.interval.ms": ("min.assignment.interval.ms", "max.assignment.interval.ms"),
 }
-"""The broker's settings that bound a group's, behind `group.` and the protocol."""
+"""The broker settings that bound a group config, without the prefix `group.<protocol>.`."""
 
 _PROTOCOLS: Final = ("consumer", "share", "streams")
 
 
 def validate_group_configs(configs: Mapping[str, str], settings: BrokerSettings) -> None:
-    """Raises ApiError INVALID_CONFIG if a group can't have these configs with these settings of
-    the broker."""
+    """Raises ApiError INVALID_CONFIG if a group can't have these configs on a broker with these
+    settings."""
     try:
         _validate(configs, settings)
     except BadValue as error:
@@ -47,7 +47,7 @@ def validate_group_configs(configs: Mapping[str, str], settings: BrokerSettings)
 
 
 def group_warnings(configs: Mapping[str, str]) -> list[str]:
-    """Sentences for the log on what of valid `configs` has no effect."""
+    """Log messages about those of the valid `configs` that have no effect."""
     return warnings_of(GROUP, configs)
 
 

@@ -1,4 +1,4 @@
-"""Where the broker listens and what it tells clients: `listeners` and `advertised.listeners`."""
+"""Parses and checks `listeners`, `advertised.listeners` and the security protocol map."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _PORT_MAX: Final = 65535
 class Listener:
     """One `NAME://host:port`.
 
-    As a place to listen: host "" is every interface, port 0 a free one of the kernel's choice.
-    As an advertised one: host "" is this machine's own name, port 0 the port that was taken.
+    To bind: host "" is every interface, port 0 a free port chosen by the kernel.
+    As advertised: host "" is this machine's host name, port 0 the bound port.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Listener:
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
-    """`NAME:PROTOCOL,...` to protocols by listener name. Raises ValueError."""
+    """`NAME:PROTOCOL,...` as protocols by listener name. Raises ValueError."""
     protocols: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, colon, protocol = (part.strip() for part in item.rpartition(":"))
@@ -41,7 +41,7 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 def parse_listeners(items: Sequence[str]) -> tuple[Listener, ...]:
     """Listeners of the form NAME://host:port, in order. Names are upper-cased.
 
-    Raises ValueError for a wrong form or a name given twice; its text has all that are wrong.
+    Raises ValueError for malformed items and duplicate names, with all of them in its message.
     """
     found: dict[str, Listener] = {}
     wrong: list[str] = []
@@ -72,7 +72,7 @@ def _parse_listener(item: str) -> Listener:
 
 
 def _split(address: str) -> tuple[str, int] | None:
-    """Host, without the brackets of an IPv6 address, and port; None when it is not both."""
+    """Host (without the brackets of an IPv6 address) and port; None if it is malformed."""
     host, colon, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -92,8 +92,8 @@ def parse_address(name: str, address: str) -> Listener:
     return Listener(name, *found)
 
 
-def unspoken(listeners: Sequence[Listener], protocols: Mapping[str, str]) -> str:
-    """Why some of these can't be served with their protocols; "" when all can be."""
+def unsupported_protocols(listeners: Sequence[Listener], protocols: Mapping[str, str]) -> str:
+    """Why some listeners can't be served with their protocols; "" if all can."""
     named = {one.name: protocols.get(one.name) for one in listeners}
     missing = [name for name, protocol in named.items() if protocol is None]
     later = [f"{name} uses {one}" for name, one in named.items() if one not in (None, "PLAINTEXT")]
@@ -109,9 +109,9 @@ def unspoken(listeners: Sequence[Listener], protocols: Mapping[str, str]) -> str
 
 
 def check_ports(listeners: Sequence[Listener]) -> None:
-    """Raises ValueError if two listeners cannot share their port.
+    """Raises ValueError if two listeners have the same port.
 
-    One on an IPv4 address and one on an IPv6 address may (KIP-797).
+    One on an IPv4 address and one on an IPv6 address may share it (KIP-797).
     """
     by_port: dict[int, Listener] = {}
     for listener in listeners:
@@ -130,7 +130,7 @@ def _is_pair(first: str, second: str) -> bool:
 
 
 def check_advertised(advertised: Sequence[Listener], listeners: Sequence[Listener]) -> None:
-    """Raises ValueError for names that are not listened on, or addresses nobody can reach."""
+    """Raises ValueError for unknown listener names, and addresses that clients can't connect to."""
     names = [listener.name for listener in listeners]
     wrong = []
     for listener in advertised:

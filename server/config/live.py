@@ -1,7 +1,7 @@
-"""The broker's settings as they are now: those of its start, changed by what was set since.
+"""The broker's current settings: static configs with dynamic configs on top.
 
-A part whose settings a running broker takes is handed this, and reads `live.now.x` when it needs
-x. What has to be done at the moment of a change is done by a watcher.
+A part of the broker with dynamic settings gets this object, and reads `live.now.x` when it needs x.
+Actions at the moment of a change are done by a watcher.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class LiveSettings:
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.now = settings
-        """Never changed in place: who needs several settings that fit together takes it once."""
+        """Never changed in place: for consistent values of several settings read it once."""
         self._watchers: list[Watcher] = []
 
     def on_change(self, watcher: Watcher) -> None:
-        """Call `watcher` after each change, in the order in which watchers came."""
+        """Call `watcher` after each change; watchers are called in order of registration."""
         self._watchers.append(watcher)
 
     def change(self, settings: BrokerSettings) -> None:
@@ -40,5 +40,5 @@ class LiveSettings:
         for watcher in self._watchers:
             try:
                 watcher(old, settings)
-            except Exception:  # the settings are in force: the others have to act on them
-                logger.exception("a changed setting could not be put into effect by %r", watcher)
+            except Exception:  # the settings are in force: the other watchers must still run
+                logger.exception("a changed setting could not be applied by %r", watcher)

@@ -1,6 +1,6 @@
-"""Settings that ask for more replicas than a lone broker can hold: what comes of them, for the log.
+"""Warnings about settings that require more replicas than a single broker can have.
 
-Apache Kafka takes them too; what they lead to is found out later, by clients that wait in vain.
+Apache Kafka accepts them silently, and clients later time out.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _FACTORS: Final = {
     transaction_rows.REPLICATION_FACTOR: "transactions will not be served",
     "default.replication.factor": "topics can't be created without saying how many replicas",
 }
-"""What does not work with more replicas than one."""
+"""What fails with a replication factor above 1."""
 
 _IN_SYNC: Final = {
     "min.insync.replicas": "topics",
     "transaction.state.log.min.isr": "__transaction_state",
 }
-"""Settings of a least number of replicas in sync, and what they are about. Nothing waits for
-more than there are replicas, as in Apache Kafka."""
+"""Settings of min.insync.replicas, and the topics they apply to. As in Apache Kafka, writes do not
+wait for more replicas than the partition has."""
 
 
 def not_replicated(setting: str, factor: int) -> str:
-    """Why a topic can't be created, and what to do about it."""
+    """Why a topic can't be created, with a remedy."""
     return (
         f"{setting}={factor}, but a lone broker can't hold more than one replica of a partition; "
         f"set {setting}=1"
@@ -36,7 +36,7 @@ def not_replicated(setting: str, factor: int) -> str:
 
 
 def replica_warnings(values: Mapping[str, Value], given: Mapping[str, Given]) -> Iterator[str]:
-    """Sentences about what was given, whose values these are."""
+    """Warnings about the given settings, whose parsed values are `values`."""
     for key, what in _FACTORS.items():
         if (value := _above_one(values, key)) is not None:
             yield f"{what}: {not_replicated(key, value)} ({given[key].origin})"

@@ -1,4 +1,4 @@
-"""Settings of moves of replicas between log directories (KIP-113)."""
+"""Settings of replica moves between log directories (KIP-113)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of committed offsets: how long they are kept, and how much may come with one."""
+"""Settings of committed offsets: retention and the size of their metadata."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OFFSET_ROWS: Final = (
         Type.INT,
         4096,
         None,
-        "How long the text may be that comes with a committed offset.",
+        "The largest metadata of a committed offset.",
     ),
     _row(
         "offsets.retention.check.interval.ms",
@@ -34,8 +34,8 @@ OFFSET_ROWS: Final = (
         Type.INT,
         10_080,
         AtLeast(1),
-        "How long offsets of a group are kept after its last member has gone, and those of topics "
-        "that it reads no longer, or of a group that never had members, after their last commit "
-        "(KIP-211). A group whose offsets are gone goes with them.",
+        "How long offsets of a group are kept after its last member has left; offsets of topics "
+        "that the group no longer subscribes to, or of a group that never had members, are kept "
+        "for this time after their last commit (KIP-211). A group without offsets is removed.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Settings of `__consumer_offsets`: how it is made, written and loaded."""
+"""Settings of `__consumer_offsets`: its creation, writing and loading."""
 
 from __future__ import annotations
 
@@ -22,47 +22,47 @@ OFFSET_TOPIC_ROWS: Final = (
         Type.INT,
         5000,
         AtLeast(1),
-        "How long what groups write may take until it is on all replicas in sync; then those who "
-        "wait for it are told to try again.",
+        "How long a write of the group coordinator may take to reach all in-sync replicas; after "
+        "that clients get a retriable error.",
     ),
     _row(
         "offsets.load.buffer.size",
         Type.INT,
         5_242_880,
         AtLeast(1),
-        "Bytes that are read at a time when the groups of a partition are loaded; a batch that is "
-        "larger is read whole.",
+        "Bytes read at a time when the groups of a partition are loaded; a larger batch is read "
+        "whole.",
     ),
     _row(
         "offsets.topic.compression.codec",
         Type.INT,
         0,
         Between(0, 4),
-        "What the records of groups are compressed with: 0 nothing, 1 gzip, 2 snappy, 3 lz4, "
-        "4 zstd. More than 64 KiB at a time are compressed only where they would be too large "
-        "for a batch otherwise.",
+        "Compression of the records in __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 "
+        "zstd. A write of more than 64 KiB is compressed only if it would otherwise be too large "
+        "for a batch.",
     ),
     _row(
         "offsets.topic.num.partitions",
         Type.INT,
         50,
         AtLeast(1),
-        "Partitions of __consumer_offsets, when it is made.",
+        "Partitions of __consumer_offsets, when it is created.",
     ),
     _row(
         REPLICATION_FACTOR,
         Type.SHORT,
         3,
         AtLeast(1),
-        "Replicas of __consumer_offsets, when it is made; there are no groups before so many "
-        "brokers run. Left alone on a broker that keeps the cluster's metadata itself, and so is "
-        "the only one, it is 1.",
+        "Replicas of __consumer_offsets, when it is created; groups are not served until so many "
+        "brokers run. On a broker that keeps the cluster's metadata itself, and so is the only "
+        "one, it is 1 unless set.",
     ),
     _row(
         "offsets.topic.segment.bytes",
         Type.INT,
         104_857_600,
         AtLeast(1),
-        "The segment.bytes of __consumer_offsets, when it is made.",
+        "The segment.bytes of __consumer_offsets, when it is created.",
     ),
 )

@@ -1,9 +1,8 @@
 """Configs of groups and of client metrics subscriptions.
 
-Those of share groups and streams groups are taken, with a warning, as far as Apache Kafka takes
-them, though Kavka has no such groups: whoever prepares them with Apache Kafka's tools can go on,
-and what is stored is there when they come. Apache Kafka describes any group and any subscription,
-made or not, by the defaults; so does Kavka.
+Those of share groups and streams groups are accepted, with a warning, if Apache Kafka accepts them,
+though Kavka has no such groups, so that its tools work; they are stored for a later version. Like
+Apache Kafka, Kavka describes any group and any subscription, existing or not, with the defaults.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _NO_GROUPS: Final = "share groups and streams groups are not served"
 def _group(
     name: str, default: Value, check: Check | None, doc: str, type_: Type = Type.INT
 ) -> Config:
-    """A row whose default is the broker's `group.` setting of that name, where there is one."""
+    """A row whose default is the broker's `group.` setting of that name, if there is one."""
     return Config(
         name,
         type_,

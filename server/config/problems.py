@@ -1,4 +1,4 @@
-"""What is wrong with settings: all of it at once, so that a file is mended in one go."""
+"""Errors in settings, collected so that a start reports all of them at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ConfigError(ValueError):
 
 
 class Problems:
-    """Collects what would each be raised on its own."""
+    """Collects errors that would otherwise be raised one by one."""
 
     def __init__(self) -> None:
         self._found: list[ConfigError] = []
@@ -37,18 +37,18 @@ class Problems:
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """Takes up a ConfigError that ends the block."""
+        """Adds a ConfigError that is raised in the block."""
         try:
             yield
         except ConfigError as error:
             self.add(error)
 
     def has(self, *keys: str) -> bool:
-        """Whether there is one with a value of these keys: what is said of it is enough."""
+        """Whether there is an error of one of these keys; further ones need not be reported."""
         return any(error.key in keys for error in self._found)
 
     def raise_any(self, warnings: Sequence[str] = ()) -> None:
-        """ConfigError with all that was found, if anything was."""
+        """Raises ConfigError with all collected errors, if there are any."""
         lines = [line for error in self._found for line in error.problems]
         if not lines:
             return

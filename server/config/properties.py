@@ -1,7 +1,7 @@
 """Reads the `.properties` format of Java (`java.util.Properties.load`), in UTF-8.
 
-Judged by recorded answers of the Java class. One difference: a file that ends in a lone backslash
-gives nothing here, and an entry with empty key and value there.
+Tested against recorded output of the Java class. One difference: a lone backslash at the end of the
+file gives no entry here, and an entry with empty key and value there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-# Compiled when a file is read, which not every start does.
+# Compiled only when a file is read.
 _LINE_END: Final = r"\r\n|\r|\n"
 _BLANK: Final = " \t\f"
 _KEY: Final = r"(?s:((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*)"
@@ -73,7 +73,7 @@ def _unescape(text: str) -> str:
         return text
     text = re.sub(_ESCAPE, _unescaped, text)
     if any("\ud800" <= letter <= "\udfff" for letter in text):
-        # \uXXXX writes UTF-16, so a letter beyond 16 bits stands there as a pair.
+        # \uXXXX is UTF-16, so a character beyond 16 bits is a surrogate pair.
         try:
             text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError as error:

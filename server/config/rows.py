@@ -1,8 +1,7 @@
-"""What one row of the settings table is.
+"""The type of a row of the config table.
 
-The rows stand in `broker_rows` (settings with a meaning of their own here), `unsupported_rows`
-(the rest of Kafka's broker settings, so that none is ignored in silence) and `topic_rows`; `table`
-finds them.
+The rows are in `broker_rows` (settings with an effect in Kavka), `unsupported_rows` (Kafka's other
+broker settings, so that none is ignored silently) and `topic_rows`; `table` looks them up.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from typing import Final, NamedTuple
 from kavka.server.config.validators import AtLeast, Between, Check, Items
 from kavka.server.config.value_types import LARGEST, Type, Value, parse
 
-KEPT_FROM_CHARACTERS: Final = 1000
-KEPT_MAX: Final = 2
-"""Values that are kept of texts from that length on, some MB each at most: a change asks some
-twenty times for the one before it and the one after it."""
+CACHED_FROM_CHARACTERS: Final = 1000
+CACHED_MAX: Final = 2
+"""Cached parsed values of texts from that length on, some MB each at most: a change parses the old
+and the new value some twenty times."""
 
 _KINDS: Final = {
     Type.BOOLEAN: "true or false",
@@ -30,7 +29,7 @@ _KINDS: Final = {
 
 
 class Importance(Enum):
-    """How much a setting matters to most users, by Kafka's judgement."""
+    """Kafka's rating of a setting's importance."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -38,7 +37,7 @@ class Importance(Enum):
 
 
 class Mode(Enum):
-    """Whether a running broker takes a new value, and for whom it can be given."""
+    """Kafka's dynamic update mode of a setting."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -46,7 +45,7 @@ class Mode(Enum):
 
 
 class Scope(Enum):
-    """What a setting belongs to."""
+    """The resource type that a setting belongs to."""
 
     BROKER = "broker"
     TOPIC = "topic"
@@ -77,9 +76,10 @@ class Config(NamedTuple):
     """Its field in BrokerSettings (scope broker) or kavka.log.settings.LogSettings (topic)."""
     status: Status = Status.HONOURED
     note: str = ""
-    """What is missing, in a few words, where it is not honoured."""
+    """Why it is not honoured, in a few words."""
     fallback: tuple[tuple[str, int], ...] = ()
-    """Broker keys that a topic setting takes its default from: first one that is set, times n."""
+    """Broker keys with factors: a topic setting's default is the first that is set, times its
+    factor."""
     internal: bool = False
     """Not shown by DescribeConfigs unless set."""
 
@@ -90,7 +90,7 @@ class Config(NamedTuple):
 
     @property
     def explanation(self) -> str:
-        """What it does, and what Kavka makes of it if that is less."""
+        """Its documentation, and Kavka's limitation if it is not honoured."""
         doc = self.doc or "A setting of Apache Kafka."
         if self.status is Status.HONOURED:
             return doc
@@ -111,19 +111,19 @@ class Config(NamedTuple):
         return f"a whole number from {-largest - 1} to {largest}{rest}"
 
     def parse(self, text: str) -> Value:
-        """The value of `text`. Raises BadValue if type or range forbid it."""
-        if len(text) < KEPT_FROM_CHARACTERS:
-            return _parsed(self.name, self.type, self.check, text)
-        return _parsed_and_kept(self.name, self.type, self.check, text)
+        """Parse and validate `text`. Raises BadValue."""
+        if len(text) < CACHED_FROM_CHARACTERS:
+            return _parse(self.name, self.type, self.check, text)
+        return _parse_cached(self.name, self.type, self.check, text)
 
 
-def _parsed(name: str, type_: Type, check: Check | None, text: str) -> Value:
+def _parse(name: str, type_: Type, check: Check | None, text: str) -> Value:
     value = parse(name, type_, text)
     if isinstance(value, tuple) and isinstance(check, Items):
-        value = tuple(dict.fromkeys(value))  # what comes again is dropped (KIP-1161)
+        value = tuple(dict.fromkeys(value))  # duplicates are dropped (KIP-1161)
     if check is not None:
         check.validate(name, value)
     return value
 
 
-_parsed_and_kept: Final = lru_cache(maxsize=KEPT_MAX)(_parsed)
+_parse_cached: Final = lru_cache(maxsize=CACHED_MAX)(_parse)

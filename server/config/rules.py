@@ -1,8 +1,7 @@
-"""What settings have to be together, and what follows from several of them.
+"""Rules that involve several settings, and fields computed from several.
 
-Each rule reports all that is wrong to the `Problems` it is handed, and goes on with what is left,
-so that a start tells everything at once. A rule says nothing of a setting whose own value was
-found to be bad before.
+Each rule reports errors to the given `Problems` and continues, so that a start reports all errors
+at once. Settings whose own value was already found invalid are skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from kavka.server.config.listeners import (
     parse_address,
     parse_listeners,
     parse_protocol_map,
-    unspoken,
+    unsupported_protocols,
 )
 from kavka.server.config.problems import ConfigError, Problems
 from kavka.server.config.sources import Given
@@ -41,7 +40,7 @@ _OF_LISTENER_RULES: Final = ("listeners", "advertised.listeners", _MAP, "control
 
 
 def problem(key: str, given: Given | None, reason: str, remedy: str = "") -> ConfigError:
-    """What is wrong with the value of `key`, and what to do about it."""
+    """The error message for the value of `key`, with a remedy."""
     if given is None:
         text = f"{key} (not set)"
     else:
@@ -75,7 +74,7 @@ class Rules:
         self._problems = problems
 
     def fields(self) -> dict[str, Any]:
-        """What BrokerSettings has that does not follow from one row alone."""
+        """The fields of BrokerSettings that do not come from a single row."""
         self._check_roles()
         self._check_cleaner()
         self._check_groups()
@@ -121,7 +120,7 @@ class Rules:
             )
 
     def _check_groups(self) -> None:
-        """Times of consumer groups lie within their bounds."""
+        """Check the rules of consumer group settings."""
         for key, rule in broken_rules(self._values):
             value = Given(to_text(self._values.get(key, BROKER[key].default)) or "", "default")
             self._problems.add(problem(key, self._given.get(key, value), rule))
@@ -174,7 +173,7 @@ class Rules:
         except ValueError as error:
             self._report(_MAP, str(error))
         else:
-            if wrong := unspoken(listeners, protocols):
+            if wrong := unsupported_protocols(listeners, protocols):
                 plain = ",".join(f"{listener.name}:PLAINTEXT" for listener in listeners)
                 remedy = f"set {_MAP}={plain} (without encryption, open to whoever can connect)"
                 self._report(_MAP, wrong, remedy)
@@ -188,7 +187,7 @@ class Rules:
             self._report(key, str(error))
 
     def _connection_fields(self, names: Sequence[str]) -> dict[str, Any]:
-        """Limits on connections, and the listeners that answer with the address dialled."""
+        """Connection limits, and listeners that advertise the address the client connected to."""
         key = "max.connections.per.ip.overrides"
         overrides: tuple[tuple[str, int], ...] = ()
         try:

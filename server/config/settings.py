@@ -1,7 +1,7 @@
-"""The broker's settings: what its parts read, and how they come from file, variables and overrides.
+"""The broker's settings, loaded from the file, environment variables and overrides.
 
-Hot code reads plain attributes. What was given, and what of it has no effect, stays with them for
-DescribeConfigs and for the start-up's log.
+Settings are plain attributes, fast to read. The given values, and warnings about those without
+effect, are kept for DescribeConfigs and the log of the start.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 from kavka.log.settings import LogSettings
 from kavka.server.config.address_limits import OF_LISTENERS, ListenerLimits, listener_key
 from kavka.server.config.dynamic_rules import (
-    NOTHING,
-    ORIGIN,
+    DYNAMIC_ORIGIN,
+    NO_DYNAMIC_CONFIGS,
     Dynamic,
     effective_given,
-    is_taken_while_running,
+    is_accepted_dynamically,
     value_of,
 )
 from kavka.server.config.features import GROUP_VERSION, GROUP_VERSION_MAX, TRANSACTION_VERSION
@@ -33,19 +33,20 @@ from kavka.server.config.topic_overrides import default_log_settings
 from kavka.server.config.value_types import BadValue, Value, one_line
 
 UNKNOWN: Final = "not a setting of Apache Kafka 4.3 or of Kavka"
-_OF_AUTHORIZER: Final = ("allow.everyone.if.no.acl.found", "super.users")
-"""Settings of Apache Kafka's authorizers, which read them past its own table."""
-_FIRST: Final = {
+_AUTHORIZER_SETTINGS: Final = ("allow.everyone.if.no.acl.found", "super.users")
+"""Settings of Apache Kafka's authorizers, which are not in its own config table."""
+_BEFORE_REMOVAL: Final = {
     "zookeeper.connect": "if there are topics, take them over with `kavka storage import`, then "
 }
 """What to do before a refused setting is removed."""
 SUGGESTIONS_MAX: Final = 20
-"""Of a start: each takes milliseconds, and a directory of services may fill the environment."""
+"""Suggestions per start: each takes milliseconds, and the environment may have many variables that
+begin with `KAVKA_`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """What the broker is told; fields are documented by their rows in `broker_rows`.
+    """The broker's settings; fields are documented by their rows in `broker_rows`.
 
     Sizes are bytes where the name says so, times are in the unit that ends the name.
     """
@@ -54,7 +55,7 @@ class BrokerSettings:
     broker_rack: str | None
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
-    """As told to clients. A host "" and a port 0 are for the server to fill in."""
+    """As sent to clients. A host "" and a port 0 are filled in by the server."""
     inter_broker_listener_name: str
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
@@ -68,12 +69,12 @@ class BrokerSettings:
     """Hosts, as they were written, and their limits."""
     max_connection_creation_rate: int
     dialled_listeners: tuple[str, ...]
-    """Listeners whose clients are told the address that they dialled."""
+    """Listeners that advertise to each client the address it connected to."""
     kavka_http_listener: Listener | None
-    """Where pages are served over HTTP."""
+    """Listener of the HTTP server (metrics, health)."""
     log_dirs: tuple[str, ...]
     lost_log_dirs: tuple[str, ...]
-    """Ids of log directories that have been given up."""
+    """Ids of log directories that are declared lost."""
     num_recovery_threads_per_data_dir: int
     num_replica_alter_log_dirs_threads: int | None
     replica_alter_log_dirs_io_max_bytes_per_second: int
@@ -128,7 +129,7 @@ class BrokerSettings:
     producer_id_expiration_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
     kavka_transaction_version: int
-    """The level of `transaction.version`: the setting's, unless one was set while running."""
+    """The level of `transaction.version`: the setting's, unless UpdateFeatures set one."""
     group_version: int
     """The level of `group.version`."""
     add_partitions_to_txn_retry_backoff_max_ms: int
@@ -148,13 +149,13 @@ class BrokerSettings:
     listener_limits: tuple[tuple[str, ListenerLimits], ...]
     """Each listener with its limits on connections."""
     topic_defaults: LogSettings
-    """What a topic without configs of its own gets."""
+    """The log settings of a topic without configs of its own."""
     given: Mapping[str, Given] = field(repr=False, compare=False)
-    """What was set for the start, by key."""
+    """Static configs, by key."""
     dynamic: Dynamic = field(repr=False, compare=False)
-    """What was set since; the fields have it already."""
+    """Dynamic configs; the fields include them already."""
     warnings: tuple[str, ...] = field(repr=False, compare=False)
-    """Sentences for the log of the start: settings that were given and have no effect."""
+    """Log messages of the start: given settings that have no effect."""
 
     @classmethod
     def load(
@@ -173,29 +174,36 @@ class BrokerSettings:
 
     @classmethod
     def of(cls, given: dict[str, Given]) -> BrokerSettings:
-        """Defaults, and over them what was given, by key. Raises ConfigError."""
+        """The given values by key, over the defaults. Raises ConfigError."""
         problems = Problems()
         set_broker_id(given, problems)
-        return cls._of(given, NOTHING, problems)
+        return cls._of(given, NO_DYNAMIC_CONFIGS, problems)
 
     def with_dynamic(self, dynamic: Dynamic) -> BrokerSettings:
-        """The settings of the start with `dynamic` on top; ConfigError if that can't be.
+        """The static settings with `dynamic` on top; ConfigError if they are invalid.
 
         The warnings stay those of the start.
         """
         return self._of(self.given, dynamic, Problems(), self.warnings)
 
-    def idle_warnings(self, dynamic: Mapping[str, str]) -> list[str]:
-        """Sentences for the log: which of these, made while running, have no effect."""
-        given = {key: Given(text, ORIGIN) for key, text in dynamic.items()}
+    def warnings_without_effect(self, dynamic: Mapping[str, str]) -> list[str]:
+        """Log messages about those of these dynamic configs that have no effect."""
+        given = {key: Given(text, DYNAMIC_ORIGIN) for key, text in dynamic.items()}
         problems = Problems()
         checked = _checked(given, problems)
         problems.raise_any()
-        idle = {**checked.idle, UNKNOWN: checked.unknown} if checked.unknown else checked.idle
-        return [*_of_notes(idle), *_of_no_listener(given, self.listeners)]
+        without_effect = (
+            {**checked.without_effect, UNKNOWN: checked.unknown}
+            if checked.unknown
+            else checked.without_effect
+        )
+        return [
+            *_warnings_by_note(without_effect),
+            *_missing_listener_warnings(given, self.listeners),
+        ]
 
     def value(self, key: str) -> Value:
-        """What setting `key` is, honoured or not; KeyError if nobody knows it."""
+        """The value of any setting, honoured or not; KeyError for an unknown one."""
         return value_of(effective_given(self.given, self.dynamic))(key)
 
     @classmethod
@@ -218,9 +226,9 @@ class BrokerSettings:
             fields["kavka_transaction_version"] = dynamic.levels[TRANSACTION_VERSION]
         if warnings is None:
             warnings = (
-                *_of_notes(checked.idle),
-                *_of_unknown(checked.unknown, given),
-                *_of_no_listener(given, fields["listeners"]),
+                *_warnings_by_note(checked.without_effect),
+                *_unknown_warnings(checked.unknown, given),
+                *_missing_listener_warnings(given, fields["listeners"]),
                 *replica_warnings(values, given),
             )
         problems.raise_any(warnings)
@@ -234,19 +242,19 @@ class BrokerSettings:
 
 
 class Checked(NamedTuple):
-    """What the rows say of the values that were given."""
+    """The given values, parsed and validated by their rows."""
 
     values: Mapping[str, Value]
-    """By key, the bad ones left out."""
-    idle: Mapping[str, Sequence[str]]
-    """By the reason why, the keys that have no effect."""
+    """By key, without invalid ones."""
+    without_effect: Mapping[str, Sequence[str]]
+    """Keys that have no effect, by the reason."""
     unknown: Sequence[str]
 
 
 def _checked(given: Mapping[str, Given], problems: Problems) -> Checked:
-    """What the rows say of each key. Bad and refused values are reported."""
+    """Parse and validate each value. Invalid and refused ones are reported to `problems`."""
     values: dict[str, Value] = {}
-    idle: dict[str, list[str]] = {}
+    without_effect: dict[str, list[str]] = {}
     unknown: list[str] = []
     for key, one in given.items():
         row = broker_row(base_name(key))
@@ -263,20 +271,20 @@ def _checked(given: Mapping[str, Given], problems: Problems) -> Checked:
         note = row.note
         if row.name not in (key, *OF_LISTENERS) and not note:
             note = "a setting for one listener is not honoured yet"
-        taken = one.origin == ORIGIN and is_taken_while_running(row)
+        taken = one.origin == DYNAMIC_ORIGIN and is_accepted_dynamically(row)
         if row.status is Status.REFUSED and not taken:
             _refuse(key, one, row, problems)
         elif note and not (row.name == key and value == row.default):
-            idle.setdefault(note, []).append(key)
-    return Checked(values, idle, unknown)
+            without_effect.setdefault(note, []).append(key)
+    return Checked(values, without_effect, unknown)
 
 
 def _refuse(key: str, given: Given, row: Config, problems: Problems) -> None:
-    """Reports a value that is not the default, and what would count once it is removed."""
+    """Reports a value that is not the default, and the earlier values it overrides."""
     one: Given | None = given
     while one is not None:
         if row.name != key or not _is_default(one, row):
-            remedy = f"{_FIRST.get(key, '')}{one.removal}"
+            remedy = f"{_BEFORE_REMOVAL.get(key, '')}{one.removal}"
             problems.add(problem(key, one, f"not supported: {row.note}", remedy))
         one = one.covers
 
@@ -288,17 +296,17 @@ def _is_default(given: Given, row: Config) -> bool:
         return False
 
 
-def _of_notes(idle: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _warnings_by_note(without_effect: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """A warning for each reason why settings have no effect."""
-    for note, keys in idle.items():
+    for note, keys in without_effect.items():
         yield f"no effect: {', '.join(map(one_line, keys))} ({note})"
 
 
-def _of_unknown(keys: Sequence[str], given: Mapping[str, Given]) -> Iterator[str]:
-    """A warning for each name without a row; for the first ones, with what was meant."""
+def _unknown_warnings(keys: Sequence[str], given: Mapping[str, Given]) -> Iterator[str]:
+    """A warning for each name without a row; for the first ones with a suggestion."""
     for number, key in enumerate(keys):
         origin = given[key].origin
-        if key in _OF_AUTHORIZER:
+        if key in _AUTHORIZER_SETTINGS:
             yield f"no effect: {key} ({origin}): a setting of an authorizer; ACLs come later"
             continue
         meant = suggestion(key) if number < SUGGESTIONS_MAX else ""
@@ -306,12 +314,14 @@ def _of_unknown(keys: Sequence[str], given: Mapping[str, Given]) -> Iterator[str
         yield f"no effect: {one_line(key)} ({origin}): {UNKNOWN}{hint}"
 
 
-def _of_no_listener(given: Iterable[str], listeners: Sequence[Listener]) -> Iterator[str]:
-    """A warning for limits of listeners that there are not."""
+def _missing_listener_warnings(
+    given: Iterable[str], listeners: Sequence[Listener]
+) -> Iterator[str]:
+    """A warning about limits of listeners that do not exist."""
     known = [
         listener_key(listener.name, setting) for listener in listeners for setting in OF_LISTENERS
     ]
     of_listeners = [key for key in given if key != base_name(key) in OF_LISTENERS]
-    idle = [key for key in of_listeners if key not in known]
-    if idle:
-        yield f"no effect: {', '.join(idle)} (no listener has this name, in lower case)"
+    without_effect = [key for key in of_listeners if key not in known]
+    if without_effect:
+        yield f"no effect: {', '.join(without_effect)} (no listener has this name, in lower case)"

@@ -1,4 +1,4 @@
-"""Puts together what was set where: file, environment variables, command line. The later wins."""
+"""Merges values from file, environment variables and command line, in increasing precedence."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ VARIABLE_PREFIX: Final = "KAVKA_"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One value as it was given."""
+    """A value as text, and where it was given."""
 
     value: str
     origin: str
-    """Where, in words for error messages; "" for a value filled in from another key."""
+    """Where it was given, for error messages; "" for a value copied from another key."""
     removal: str = field(default="", compare=False)
-    """How to take it away there, as advice."""
+    """How to remove it there, as advice."""
     covers: Given | None = field(default=None, compare=False, repr=False)
-    """What an earlier place or line says of the same key: it counts when this one is removed."""
+    """The value of an earlier place or line for the same key, which this one overrides."""
 
 
 def gather(
     properties: bytes, path: str, environ: Mapping[str, str], overrides: Sequence[str]
 ) -> dict[str, Given]:
-    """Values by key. Raises ConfigError if the file or an override is not of the right form.
+    """Values by key. Raises ConfigError if the file or an override is malformed.
 
     `KAVKA_LOG_DIRS` stands for log.dirs; an override is `key=value`.
     """

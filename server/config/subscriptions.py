@@ -1,7 +1,7 @@
-"""Configs of client metrics subscriptions (KIP-714): which one may have, and what they mean.
+"""Configs of client metrics subscriptions (KIP-714): validation and matching of clients.
 
-Refusals and words are Apache Kafka 4.3's (`ClientMetricsConfigs`). Expressions are RE2's, which
-take time in proportion to what they are held against; what only Java's can do is refused.
+Checks and messages are Apache Kafka 4.3's (`ClientMetricsConfigs`). Regular expressions are RE2's,
+which match in linear time; features that only Java's have are refused.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ SELECTORS: Final = (
     "client_source_address",
     "client_source_port",
 )
-"""What a subscription may choose clients by."""
+"""The client properties that a subscription can match."""
 
 PROGRAM_BYTES_MAX: Final = 64 * 1024
-"""What one compiled expression may take, and so the time that one match may."""
+"""Memory limit of a compiled expression, which also bounds the time of a match."""
 
-PROGRAMS_KEPT_MAX: Final = 500
-"""Expressions that are kept compiled."""
+PROGRAMS_CACHED_MAX: Final = 500
+"""Compiled expressions in the cache."""
 
 
 class Subscription(NamedTuple):
-    """Who pushes what, and how often. `match` has compiled expressions by selector."""
+    """A parsed subscription. `match` has compiled expressions by selector."""
 
     metrics: tuple[str, ...]
     interval_ms: int
     match: Mapping[str, Any]
 
-    def is_of(self, client: Mapping[str, str | None]) -> bool:
-        """Whether a client with these values of `SELECTORS` is meant."""
+    def matches(self, client: Mapping[str, str | None]) -> bool:
+        """Whether a client with these values of `SELECTORS` matches."""
         for selector, expression in self.match.items():
             value = client.get(selector)
             if value is None or not expression.fullmatch(value):
@@ -53,7 +53,7 @@ class Subscription(NamedTuple):
 
 
 def subscription(configs: Mapping[str, str]) -> Subscription:
-    """What valid `configs` mean. ApiError as `validate_subscription`."""
+    """Parse `configs`. ApiError as `validate_subscription`."""
     values = _values(configs)
     interval_ms, metrics, match = (values[name] for name in ("interval.ms", "metrics", "match"))
     assert isinstance(interval_ms, int) and isinstance(metrics, tuple) and isinstance(match, tuple)
@@ -99,10 +99,10 @@ def _selector(text: str) -> tuple[str, Any]:
     return name, compiled
 
 
-@lru_cache(maxsize=PROGRAMS_KEPT_MAX)
+@lru_cache(maxsize=PROGRAMS_CACHED_MAX)
 def _compiled(expression: str) -> Any | None:
-    """None for one that is bad."""
-    import re2  # not at the start: most brokers have no subscription
+    """None for an invalid expression."""
+    import re2  # lazy import: most brokers have no subscription
 
     options = re2.Options()
     options.log_errors = False

@@ -1,4 +1,4 @@
-"""Finds the row of a setting."""
+"""Looks up the row of a setting."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SYNONYMS: Final = (
 
 @cache
 def _known() -> dict[str, Config]:
-    # Imported when asked for: a start without a file of settings does without these rows.
+    # Lazy import: a start without a settings file does not need these rows.
     from kavka.server.config.unsupported_rows import KNOWN_ROWS
 
     return {row.name: row for row in KNOWN_ROWS}
@@ -57,7 +57,7 @@ def base_name(name: str) -> str:
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """Keys that can set what `name` sets, the strongest first; `name` is among them."""
+    """Synonyms of `name`, itself included, in decreasing precedence."""
     if name == "log.flush.interval.ms":
         return (name, "log.flush.scheduler.interval.ms")
     for names in _SYNONYMS:

@@ -33,7 +33,7 @@ def _default_of(topic_key: str, name: str, importance: Importance = MEDIUM) -> C
 
 
 def _time_of(topic_key: str, name: str, unit: str, default: int | None, check: Check) -> Config:
-    """As `_default_of`, for a time that can be given in several units by different names."""
+    """As `_default_of`, for a time with one setting per unit."""
     weaker = [key for key, _ in _TOPICS[topic_key].fallback]
     others = [key for key in weaker if key != name]
     return _default_of(topic_key, name, HIGH)._replace(

@@ -1,4 +1,4 @@
-"""Settings of topics: checked when a topic is created, and turned into what its log needs."""
+"""Topic configs: their validation, and the log settings that result from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 SHOWN_CHARACTERS_MAX: Final = 500
-"""Of a value, in a line of the log."""
+"""Characters of a value that are logged."""
 
 _NO_TIERS: Final = (
     "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with "
@@ -28,11 +28,11 @@ _NO_TIERS: Final = (
 
 
 def topic_default(row: Config, values: Mapping[str, Value]) -> Value:
-    """The default of topic setting `row` in a broker that was given `values` by key."""
+    """The default of topic setting `row` on a broker with these values by key."""
     for key, factor in row.fallback:
         value = values.get(key, BROKER[key].default if key in BROKER else row.default)
         if isinstance(value, int) and isinstance(row.check, AtLeast):
-            # Any number below 0 switches log.retention.ms off; the topic's setting has -1 only.
+            # Any negative log.retention.ms disables it; for the topic's setting only -1 does.
             return max(value * factor, row.check.least)
         if value is not None:
             return value
@@ -40,7 +40,7 @@ def topic_default(row: Config, values: Mapping[str, Value]) -> Value:
 
 
 def default_log_settings(values: Mapping[str, Value]) -> LogSettings:
-    """What a log gets from a broker that was given `values` by key."""
+    """The default log settings of a broker with these values by key."""
     fields: dict[str, Any] = {
         row.field: topic_default(row, values) for row in TOPIC.values() if row.field
     }
@@ -48,9 +48,9 @@ def default_log_settings(values: Mapping[str, Value]) -> LogSettings:
 
 
 def log_settings(broker: BrokerSettings, overrides: Mapping[str, str]) -> LogSettings:
-    """Settings for the logs of a topic with these configs of its own. Raises BadValue.
+    """The log settings of a topic with these configs of its own. Raises BadValue.
 
-    Names that no log cares for are passed over.
+    Configs that do not concern logs are ignored.
     """
     changed: dict[str, Any] = {}
     for key, text in overrides.items():
@@ -70,10 +70,10 @@ def validate_topic_configs(
     are_new: bool = False,
 ) -> None:
     """Raises ApiError(INVALID_CONFIG) if a topic cannot have these configs. `are_new`: none of
-    them is stored already; what is may be longer than Apache Kafka stores today.
+    them is stored already; stored ones may be longer than Apache Kafka's limit.
 
-    `settings` are those of the broker, with which they must fit together. Messages are Kafka's
-    where Kafka refuses too. Configs that are taken without effect are told by `topic_warnings`.
+    `settings` are the broker's, which the configs must not contradict. Messages are Kafka's where
+    Kafka refuses too. `topic_warnings` has accepted configs without effect.
     """
     try:
         _validate(configs, settings, are_new=are_new)
@@ -120,17 +120,17 @@ def _check_lag(values: Mapping[str, Value], settings: BrokerSettings | None) -> 
 
 
 def topic_warnings(configs: Mapping[str, str]) -> list[str]:
-    """Sentences for the log on what of valid `configs` has no effect."""
+    """Log messages about those of the valid `configs` that have no effect."""
     return warnings_of(TOPIC, configs)
 
 
 def warnings_of(rows: Mapping[str, Config], configs: Mapping[str, str]) -> list[str]:
-    """Sentences for the log on what of valid `configs`, which all have a row, has no effect."""
-    idle: dict[str, list[str]] = {}
+    """Log messages about those of the valid `configs`, all with a row, that have no effect."""
+    without_effect: dict[str, list[str]] = {}
     for key, text in configs.items():
         row = rows[key]
         value = row.parse(text)
         if row.status is Status.WARNED and value != row.default:
             shown = one_line((to_text(value) or "")[:SHOWN_CHARACTERS_MAX])
-            idle.setdefault(row.note, []).append(f"{key}={shown}")
-    return [f"no effect: {', '.join(keys)} ({note})" for note, keys in idle.items()]
+            without_effect.setdefault(row.note, []).append(f"{key}={shown}")
+    return [f"no effect: {', '.join(keys)} ({note})" for note, keys in without_effect.items()]

@@ -1,8 +1,8 @@
-"""Settings of a topic: all of Apache Kafka's, each with what Kavka makes of it today.
+"""Topic configs: all of Apache Kafka's, each with its status in Kavka.
 
-Topics are created by tools and frameworks that set many of these, so one that is not honoured yet
-is accepted with a warning where leaving it out is safe (records kept longer, stored as they were
-sent). It is refused where it would leave data different from what was asked for.
+Tools and frameworks set many of these, so one that is not honoured yet is accepted with a warning
+if ignoring it is safe (records kept longer, stored as they were sent). It is refused if the stored
+data would differ from what the config promises.
 """
 
 from __future__ import annotations
@@ -115,14 +115,14 @@ _HONOURED_ROWS: Final = (
         "shown to consumers. Many requests share one fsync.",
         "kavka.durability",
         field="kavka_durability",
-        internal=True,  # so that a topic is described as by Apache Kafka as long as it is not set
+        internal=True,  # not described unless set, as Apache Kafka does not have it
     ),
     _honoured(
         "max.message.bytes",
         Type.INT,
         1_048_588,
         AtLeast(0),
-        "The biggest batch in bytes, as sent (compressed, with its header), that is taken.",
+        "The largest accepted batch in bytes, as sent (compressed, with its header).",
         "message.max.bytes",
     ),
     _row(
@@ -134,7 +134,7 @@ _HONOURED_ROWS: Final = (
         "converted to message sets. Of Apache Kafka 3.9; newer ones serve no such consumers.",
         "log.message.downconversion.enable",
         field="message_downconversion_enable",
-        internal=True,  # Apache Kafka 4 has it no more, and describes topics without it
+        internal=True,  # not described unless set, as Apache Kafka 4 removed it
     ),
     _honoured(
         "min.insync.replicas",
@@ -314,7 +314,7 @@ _RECORD_ROWS: Final = (
         Type.STRING,
         "CreateTime",
         TIMESTAMP_TYPES,
-        "Whether records carry the time that their producer gave them or that of their append.",
+        "Whether records have their producer's timestamp or that of their append.",
         "log.message.timestamp.type",
     ),
     _warned(

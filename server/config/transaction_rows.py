@@ -1,4 +1,4 @@
-"""Settings of transactions: how long they may take, and the topic that they are kept in."""
+"""Settings of transactions: timeouts, verification, and the topic `__transaction_state`."""
 
 from __future__ import annotations
 
@@ -43,34 +43,33 @@ TRANSACTION_ROWS: Final = (
         "add.partitions.to.txn.retry.backoff.max.ms",
         100,
         AtLeast(0),
-        "How long a write may be held back, as long as the transaction before is being completed.",
+        "How long a write may wait while the producer's previous transaction is being completed.",
     ),
     _row(
         "add.partitions.to.txn.retry.backoff.ms",
         20,
         AtLeast(1),
-        "How often the coordinator is asked again meanwhile.",
+        "Interval of retries at the transaction coordinator meanwhile.",
     ),
     _row(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         10_000,
         AtLeast(1),
-        "Interval of aborting transactions that are open for longer than their producer "
-        "asked for; they are aborted.",
+        "Interval of aborting transactions that are open for longer than their timeout.",
         importance=Importance.LOW,
     ),
     _row(
         "transaction.max.timeout.ms",
         900_000,
         AtLeast(1),
-        "The longest time for a transaction that a producer may ask for.",
+        "The longest transaction timeout that a producer may request.",
     ),
     _row(
         "transaction.partition.verification.enable",
         True,
         None,
-        "Whether a write is refused that names a transaction to which its partition does not "
-        "belong (KIP-890): it would be left open for ever.",
+        "Whether a transactional write to a partition that is not in the transaction is refused "
+        "(KIP-890): otherwise the transaction would hang there.",
         type_=Type.BOOLEAN,
         importance=Importance.LOW,
         dynamic=Mode.CLUSTER_WIDE,
@@ -79,49 +78,49 @@ TRANSACTION_ROWS: Final = (
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         3_600_000,
         AtLeast(1),
-        "Interval of removing ids that are expired by transactional.id.expiration.ms.",
+        "Interval of removing ids that have expired by transactional.id.expiration.ms.",
         importance=Importance.LOW,
     ),
     _row(
         "transaction.state.log.load.buffer.size",
         5_242_880,
         AtLeast(1),
-        "Bytes that are read at a time when the transactions of a partition are loaded; a batch "
-        "that is larger is read whole.",
+        "Bytes read at a time when the transactions of a partition are loaded; a larger batch is "
+        "read whole.",
     ),
     _row(
         "transaction.state.log.min.isr",
         2,
         AtLeast(1),
-        "The min.insync.replicas of __transaction_state, when it is made; no more than there are "
+        "The min.insync.replicas of __transaction_state, when it is created; at most its number of "
         "replicas.",
     ),
     _row(
         "transaction.state.log.num.partitions",
         50,
         AtLeast(1),
-        "Partitions of __transaction_state, when it is made.",
+        "Partitions of __transaction_state, when it is created.",
     ),
     _row(
         REPLICATION_FACTOR,
         3,
         AtLeast(1),
-        "Replicas of __transaction_state, when it is made; there are no transactions before so "
-        "many brokers run. Left alone on a broker that keeps the cluster's metadata itself, and so "
-        "is the only one, it is 1.",
+        "Replicas of __transaction_state, when it is created; transactions are not served until so "
+        "many brokers run. On a broker that keeps the cluster's metadata itself, and so is the "
+        "only one, it is 1 unless set.",
         type_=Type.SHORT,
     ),
     _row(
         "transaction.state.log.segment.bytes",
         104_857_600,
         AtLeast(1),
-        "The segment.bytes of __transaction_state, when it is made.",
+        "The segment.bytes of __transaction_state, when it is created.",
     ),
     _row(
         "transactional.id.expiration.ms",
         604_800_000,
         AtLeast(1),
-        "How long a transactional id is remembered that begins no transaction. An open transaction "
-        "does not expire so.",
+        "How long a transactional id is kept without a new transaction. An open transaction does "
+        "not expire.",
     ),
 )

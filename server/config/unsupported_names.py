@@ -1,4 +1,4 @@
-"""Kafka's broker settings that Kavka only knows, one a line; `unsupported_rows` reads the lines.
+"""Kafka's broker settings without effect in Kavka, one per line; `unsupported_rows` parses them.
 
     name type default check flags
 

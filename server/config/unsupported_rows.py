@@ -1,7 +1,7 @@
-"""Rows for Kafka's broker settings that have no effect in Kavka yet, or will have none.
+"""Rows for Kafka's broker settings that have no effect in Kavka.
 
-Each group says why: setting such a name to anything but its default gives a warning at start-up,
-or stops the start where a broker that ignores it would be unsafe or not what was asked for.
+Each group has a reason: a value other than the default is logged as a warning at start-up, or stops
+the start if a broker that ignores the setting would be unsafe or not behave as configured.
 """
 
 from __future__ import annotations

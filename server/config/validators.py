@@ -1,4 +1,4 @@
-"""What a setting allows beyond its type.
+"""Validators of settings' values, beyond their types.
 
 `check.validate(name, value)` raises BadValue with Kafka's message; `str(check)` says the allowed
 range in words, for error messages and the documentation. The ranges are those of Kafka 4.3.1.
@@ -72,7 +72,7 @@ class Limit(NamedTuple):
 
 
 class Required(NamedTuple):
-    """As `AtLeast`, in other words to the client; both are Apache Kafka's."""
+    """As `AtLeast`, with another message to the client; both are Apache Kafka's."""
 
     least: int
 
@@ -135,11 +135,11 @@ _duration: Final = re.compile(
     r"\+?P(?=.)(?:\+?\d+D)?(?:T(?=.)(?:\+?\d+H)?(?:\+?\d+M)?(?:\+?\d+(?:[.,]\d{0,9})?S)?)?",
     re.ASCII | re.IGNORECASE,
 ).fullmatch
-"""As Java's `Duration` reads one, but for parts below zero."""
+"""The syntax of Java's `Duration.parse`, without negative parts."""
 
 
 class ShareStart(NamedTuple):
-    """Where a share group begins: at an end of the log, or some time ago (KIP-932)."""
+    """Initial offset of a share group: earliest, latest, or by duration (KIP-932)."""
 
     def __str__(self) -> str:
         return "earliest, latest or by_duration:<PnDTnHnMn.nS>"

@@ -1,7 +1,7 @@
 """Types of settings: from text to a value, and back to the text that Apache Kafka's tools show.
 
 Accepted spellings are those of Kafka's `ConfigDef.parseType` (values are trimmed, numbers may have
-a sign, booleans ignore case), but for hexadecimal doubles and NaN, which no setting has a use for.
+a sign, booleans ignore case), except hexadecimal doubles and NaN, which no setting uses.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LONG_MAX: Final = 2**63 - 1
 LARGEST: Final = {Type.SHORT: 2**15 - 1, Type.INT: 2**31 - 1, Type.LONG: LONG_MAX}
 """The largest value of each type of whole numbers."""
 
-# Not compiled here: that would take longer than all else at start-up, and few settings need it.
+# Compiled lazily: it would take longer than everything else at start-up, and few settings need it.
 _DECIMAL: Final = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?|Infinity)"
 _TRIMMED: Final = "".join(map(chr, range(0x21)))  # what Java's String.trim takes away
 _SPACE: Final = " \t\n\v\f\r"  # what surrounds the commas of a list
@@ -49,7 +49,7 @@ def invalid(name: str, shown: object, reason: str) -> BadValue:
 
 
 def parse(name: str, type_: Type, text: str) -> Value:
-    """The value that `text` means for setting `name`. Raises BadValue; ranges are not looked at."""
+    """Parse `text` as a value of setting `name`; ranges are not checked. Raises BadValue."""
     text = text.strip(_TRIMMED)
     if type_ in LARGEST:
         return _whole_number(name, type_, text)
@@ -68,7 +68,7 @@ def parse(name: str, type_: Type, text: str) -> Value:
 
 def _items(text: str) -> tuple[str, ...]:
     items = text.split(",")
-    if any(space in text for space in _SPACE):  # seldom, and there may be 100,000 items
+    if any(space in text for space in _SPACE):  # rare, and there may be 100,000 items
         items = [item.strip(_SPACE) for item in items]
     return tuple(items)
 
@@ -82,7 +82,7 @@ def _whole_number(name: str, type_: Type, text: str) -> int:
 
 
 def one_line(text: str) -> str:
-    """`text` for a line of the log: as it is, or quoted where it would break the line."""
+    """`text` for a log line: unchanged, or quoted if it has line breaks or control characters."""
     return text if text.isprintable() else repr(text)
 
 

@@ -1,1 +1,1 @@
-"""From a client's bytes to a handler's answer, and back."""
+"""Client connections and the dispatch of their requests: also limits and fast paths."""

@@ -24,7 +24,7 @@ ApiVersions it is answered (with version 0 and code 35).
 
 
 def _summary(handler: Handler) -> str:
-    """What the API's module says that it is for."""
+    """The purpose of an API, from its module's docstring."""
     name = handler.__module__.rpartition(".")[2]
     described = importlib.import_module(f"kavka.wire.apis.{name}").__doc__ or ""
     sentence = " ".join(described.partition("\n\n")[0].split())

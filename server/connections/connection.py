@@ -1,9 +1,9 @@
-"""One client connection: frames in, answers out in the order of the requests.
+"""One client connection: frames in, responses out in the order of the requests.
 
-Requests reach their handlers in the order of arrival, whatever an earlier one still waits for.
-Reading pauses while too many requests are unanswered, while the peer does not read its answers,
-while it is throttled, and while a big request waits for memory. What that bounds is told in
-docs/limits.md.
+Requests reach their handlers in the order of arrival, even while earlier ones still wait.
+Reading pauses while too many requests are in flight, while the client does not read its responses,
+while it is throttled, and while a big request waits for memory; docs/limits.md has the limits.
+A turn is one iteration of the event loop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 from kavka.seams import Tasks
 from kavka.server.config.value_types import one_line
 from kavka.server.connections.dispatch import Call, Dispatcher
-from kavka.server.connections.registry import Connections, Gate
+from kavka.server.connections.registry import Acceptor, Connections
 from kavka.server.request.context import BadRequest, Peer, RequestContext
 from kavka.server.runtime.sockets import plain_address
 from kavka.wire.api import Api
@@ -25,34 +25,34 @@ from kavka.wire.errors import clear_tracebacks
 from kavka.wire.frame import ARENA_BYTES, Arena, ArenaPool, FrameError, Framer
 
 UNANSWERED_MAX: Final = 128
-"""Requests of one connection that may wait for their answer at once, if they are Produce."""
+"""In-flight requests of one connection, if all are Produce."""
 
 OTHERS_UNANSWERED_MAX: Final = 8
-"""The same if they are other requests, whose answers hold more while they wait for their turn.
-Apache Kafka handles one request of a connection after another, so clients send few at once."""
+"""The same for other requests, whose queued responses hold more memory.
+Apache Kafka handles one request of a connection at a time, so clients pipeline few."""
 
 FETCHES_UNANSWERED_MAX: Final = 2
 
 BYTES_PER_TURN_MAX: Final = 1024 * 1024
-"""Bytes received before other connections get their turn; at 0.5 us a KiB, half a millisecond.
-Counted across turns: one that ends too early costs two system calls."""
+"""Bytes received before other connections are served; at 0.5 us a KiB, half a millisecond.
+Counted across turns, as pausing and resuming the socket costs two system calls."""
 
 FRAMES_PER_TURN_MAX: Final = 64
-"""Frames handled before other connections get their turn; at 20 us each, 1.3 ms."""
+"""Frames handled before other connections are served; at 20 us each, 1.3 ms."""
 
 TURN_S_MAX: Final = 0.002
-"""Or for how long; some requests cost a millisecond each."""
+"""The same as a time limit; some requests cost a millisecond each."""
 
 REASON_CHARS_MAX: Final = 500
-"""Of what the log tells of a bad request, which may quote a name out of it."""
+"""Length limit of the logged reason for a bad request, which may quote a name from it."""
 
 PRODUCE: Final = 0
 HEARTBEAT: Final = 12
-"""The APIs whose repeated requests are remembered."""
+"""The APIs with a fast path for repeated requests."""
 
 _WEIGHTS: Final = {PRODUCE: 1, 1: UNANSWERED_MAX // FETCHES_UNANSWERED_MAX}
 _WEIGHT_OF_OTHERS: Final = UNANSWERED_MAX // OTHERS_UNANSWERED_MAX
-"""What an unanswered request counts, by API key; at UNANSWERED_MAX in all reading pauses."""
+"""Weight of an in-flight request, by API key; reading pauses when they sum to UNANSWERED_MAX."""
 
 
 def _weight_of(api: Api) -> int:
@@ -60,7 +60,7 @@ def _weight_of(api: Api) -> int:
 
 
 class _Slot:
-    """A place in the order of answers."""
+    """An in-flight request in the response queue."""
 
     __slots__ = ("api", "context", "request", "request_bytes", "response", "waiting", "weight")
 
@@ -68,7 +68,7 @@ class _Slot:
         self.api = call.api
         self.context = call.context
         self.request = None if waiting is None else call.request
-        """What an error is answered with; its bytes are not looked at any more."""
+        """For an error response; views of its frame are gone."""
         self.response = call.answer
         self.waiting = waiting
         self.request_bytes = request_bytes
@@ -92,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         "_out",
         "_peer",
         "_reading",
-        "_shortcut",
+        "_fast_path",
         "_slots",
         "_tasks",
         "_transport",
@@ -101,18 +101,18 @@ class Connection(asyncio.BufferedProtocol):
         "_weight",
         "_write_paused",
         "_writes_whole",
-        "gate",
+        "acceptor",
         "get_buffer",
         "host",
         "last_active",
     )
 
     get_buffer: Callable[[int], memoryview]  # type: ignore[assignment]
-    """The framer's own, as it is asked for before each read."""
+    """The framer's method itself, as asyncio calls it before each read."""
 
     def __init__(
         self,
-        gate: Gate,
+        acceptor: Acceptor,
         host: str,
         dispatcher: Dispatcher,
         tasks: Tasks,
@@ -120,17 +120,17 @@ class Connection(asyncio.BufferedProtocol):
         connections: Connections,
         request_bytes_max: int,
     ) -> None:
-        self.gate = gate
+        self.acceptor = acceptor
         self.host = host
         self.last_active = 0
-        """The shared count of activity when this connection last showed any."""
+        """Value of the shared activity counter when this connection was last active."""
         self._dispatcher = dispatcher
         self._tasks = tasks
         self._arenas = arenas
         self._connections = connections
         self._framer = Framer(arenas, request_bytes_max)
         self.get_buffer = self._framer.get_buffer
-        self._shortcut = dispatcher.shortcut()
+        self._fast_path = dispatcher.fast_path()
         self._now_s = dispatcher.now_s
         self._slots: deque[_Slot] = deque()
         self._out: list[Any] = []
@@ -145,33 +145,33 @@ class Connection(asyncio.BufferedProtocol):
         self._weight = 0
         self._memory_bytes = 0
         self._waits_for_memory = False
-        self._peer = Peer(gate.name, host)
+        self._peer = Peer(acceptor.name, host)
 
-    # -- the transport's calls ------------------------------------------------------------
+    # -- asyncio callbacks ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        # With no high-water mark the transport writes at once and tells, by `pause_writing`,
-        # whether all of it went out: then lent buffers are free again.
+        # With a high-water mark of 0, `pause_writing` reports at once whether bytes are left
+        # unsent; if not, lent buffers can be reused.
         transport.set_write_buffer_limits(0)  # type: ignore[attr-defined]
         # uvloop hands the parts to one writev; plain asyncio before 3.12 would join (copy) them.
         self._writes_whole = type(transport).__module__.startswith("uvloop")
         peername = transport.get_extra_info("peername")
         if peername is not None:
             self._peer.address = f"{self.host}:{peername[1]}"
-        if self.gate.dialled_port is not None:
-            self._peer.dialled = _dialled(transport, self.gate.dialled_port)
-        if not self._connections.keeps(self):
-            self.shut()
+        if self.acceptor.dialled_port is not None:
+            self._peer.dialled = _dialled(transport, self.acceptor.dialled_port)
+        if not self._connections.may_stay(self):
+            self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Also called for a connection that was accepted and then could not be set up."""
+        """Also called if an accepted connection could not be set up."""
         self._transport = None
         self._connections.forget(self)
         if self._peer.on_lost is not None:
             self._peer.on_lost()
         self._drop_requests()
-        self._lent.clear()  # the transport may still hold them: left to the garbage collector
+        self._lent.clear()  # the transport may still hold them: garbage collected, not reused
 
     def buffer_updated(self, nbytes: int) -> None:
         connections = self._connections
@@ -180,14 +180,14 @@ class Connection(asyncio.BufferedProtocol):
         framer = self._framer
         frame = None
         if not (self._slots or self._write_paused or self._muted):
-            frame = framer.single_frame(nbytes)  # as nearly always
+            frame = framer.single_frame(nbytes)  # the common case
         if frame is None:
             framer.buffer_updated(nbytes)
             self._serve(now_s)
-        elif (answer := self._shortcut.answer(frame)) is not None:
+        elif (answer := self._fast_path.answer(frame)) is not None:
             self._transport.write(answer)
         else:
-            del frame  # no view of an arena is kept where others are read into it
+            del frame  # no view of an arena may exist while it is read into
             framer.buffer_updated(nbytes)
             self._serve(now_s, framer.next_frame())
         self._bytes_this_turn += nbytes
@@ -195,28 +195,28 @@ class Connection(asyncio.BufferedProtocol):
             self._end_turn()
 
     def eof_received(self) -> bool:
-        self._framer.release_if_empty()  # room was made for bytes that did not come
-        return False  # close: a client that will not read answers needs none
+        self._framer.release_if_empty()  # release the room made for bytes that did not come
+        return False  # close: half-closed connections get no responses
 
     def pause_writing(self) -> None:
         self._write_paused = True
 
     def resume_writing(self) -> None:
         self._write_paused = False
-        self._give_back()
+        self._release_arenas()
         self._resume()
 
     # -- requests -------------------------------------------------------------------------
 
     def _serve(self, now_s: float, first: memoryview | None = None) -> None:
-        """Handle the frames at hand, a bounded number of them, after `first`, which is not a
-        remembered one."""
+        """Handle a bounded number of buffered frames, after `first`, which the fast path has
+        already declined."""
         framer = self._framer
         ends_s = now_s + TURN_S_MAX
         try:
             if first is not None:
                 self._handle(first)
-                first = None  # no view of an arena is kept where others are read into it
+                first = None  # no view of an arena may exist while it is read into
                 if self._lent:
                     self._flush()
             for _ in range(FRAMES_PER_TURN_MAX):
@@ -228,26 +228,26 @@ class Connection(asyncio.BufferedProtocol):
                 if frame is None:
                     framer.release_or_stash()
                     if framer.pending_frame_bytes > ARENA_BYTES or self._memory_bytes:
-                        self._take_memory(framer.pending_frame_bytes)
+                        self._reserve_memory(framer.pending_frame_bytes)
                     break
-                if not self._slots and (answer := self._shortcut.answer(frame)) is not None:
+                if not self._slots and (answer := self._fast_path.answer(frame)) is not None:
                     self._out.append(answer)
                     frame = None
                     continue
                 self._handle(frame)
                 frame = None
                 if self._lent:
-                    self._flush()  # big answers leave one by one, or reading pauses
+                    self._flush()  # send big responses one by one, so that reading may pause
                 if self._now_s() >= ends_s:
-                    self._let_others()
+                    self._yield_to_others()
                     break
             else:
-                self._let_others()
+                self._yield_to_others()
         except (BadRequest, FrameError) as failure:
-            self._close(str(failure))
+            self._close_for_bad_request(str(failure))
             return
         except Exception:
-            self.abort()  # the transport does it only where it is the transport that called
+            self.abort()  # asyncio does it only for its own callbacks
             raise
         if self._out:
             self._flush()
@@ -262,11 +262,11 @@ class Connection(asyncio.BufferedProtocol):
             answer = self._tasks.spawn(answer, name=call.api.name)
         elif kind is not asyncio.Future:
             if call.api.key == PRODUCE:
-                self._shortcut.learn(call.context, call.request, answer, frame)
+                self._fast_path.remember_produce(call.context, call.request, answer, frame)
             elif call.api.key == HEARTBEAT:
-                self._shortcut.learn_beat(call.context, call.request, answer, frame)
+                self._fast_path.remember_heartbeat(call.context, call.request, answer, frame)
             if self._slots:
-                self._wait_for_turn(_Slot(call, None, len(frame)))
+                self._enqueue(_Slot(call, None, len(frame)))
             else:
                 self._write(call.api, call.context, answer, len(frame))
             return
@@ -274,59 +274,60 @@ class Connection(asyncio.BufferedProtocol):
         if call.context.keeps_frame:
             self._framer.retain_frame()
         else:
-            self._dispatcher.forget_bytes(slot.api, slot.request)
+            self._dispatcher.drop_frame_views(slot.api, slot.request)
         if (applied := call.context.applied) is not None:
             slot.weight = UNANSWERED_MAX
             applied.add_done_callback(lambda _: self._applied(slot))
-        self._wait_for_turn(slot)
-        answer.add_done_callback(lambda waiting: self._answered(slot, waiting))
+        self._enqueue(slot)
+        answer.add_done_callback(lambda waiting: self._response_ready(slot, waiting))
 
-    def _wait_for_turn(self, slot: _Slot) -> None:
+    def _enqueue(self, slot: _Slot) -> None:
         self._slots.append(slot)
         self._weight += slot.weight
 
     def _applied(self, slot: _Slot) -> None:
-        """What was asked for is done, whatever the answer still waits for: others may follow; a
-        turn later, as the answer may be that the connection is to be closed."""
-        if slot.weight == UNANSWERED_MAX:  # else the answer was quicker than this word
-            self._let_follow(slot)
+        """The request has been applied, though its response may still wait: read the next
+        requests, a turn later, as the response may be to close the connection."""
+        if slot.weight == UNANSWERED_MAX:  # else the response came before this callback
+            self._unblock_next(slot)
         self._tasks.call_soon(self._resume)
 
-    def _let_follow(self, slot: _Slot) -> None:
+    def _unblock_next(self, slot: _Slot) -> None:
+        """Let the requests behind `slot` be read, and release its frame."""
         weight = _weight_of(slot.api)
         self._weight -= slot.weight - weight
         slot.weight = weight
         if slot.context.keeps_frame:
-            self._dispatcher.forget_bytes(slot.api, slot.request)
+            self._dispatcher.drop_frame_views(slot.api, slot.request)
             self._framer.release_frame()
         if self._transport is None:
-            self._give_memory()
+            self._release_memory()
 
-    def _answered(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
-        """A handler that waited has its answer. Where that can't be sent, nor can any behind it:
-        the connection ends."""
+    def _response_ready(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
+        """A handler's awaited response is ready. If it can't be sent, neither can any behind it:
+        the connection is closed."""
         if self._transport is None or self._transport.is_closing():
             return
-        if waiting.cancelled():  # by whatever: none behind it could ever be sent
+        if waiting.cancelled():  # no response behind it could ever be sent
             self.abort()
             return
         try:
-            self._send_in_turn(slot, waiting)
+            self._send_ready(slot, waiting)
         except BadRequest as failure:
-            clear_tracebacks(failure)  # it is the slot's answer, and would know the slot by them
-            self._close(str(failure))
+            clear_tracebacks(failure)  # the slot holds it, and its traceback the slot: a cycle
+            self._close_for_bad_request(str(failure))
         except Exception:
             self.abort()
             raise
         else:
             self._resume()
 
-    def _send_in_turn(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
-        """Send what is now at the head of the order."""
+    def _send_ready(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
+        """Send the completed responses at the head of the queue."""
         failure = waiting.exception()
         slot.waiting = None
         if slot.weight == UNANSWERED_MAX:
-            self._let_follow(slot)
+            self._unblock_next(slot)
         if slot.context.timing is not None:
             slot.context.timing.answered()
         if failure is None:
@@ -351,13 +352,13 @@ class Connection(asyncio.BufferedProtocol):
     # -- back-pressure --------------------------------------------------------------------
 
     def _end_turn(self) -> None:
-        """Let others have the loop: a transport reads on as long as its buffer is filled."""
+        """Yield to other connections: a transport keeps reading while its buffer fills up."""
         self._bytes_this_turn = 0
         if self._reading:
-            self._let_others()
+            self._yield_to_others()
 
-    def _let_others(self) -> None:
-        """Go on in the next turn of the loop."""
+    def _yield_to_others(self) -> None:
+        """Continue in the loop's next turn."""
         self._pause()
         self._tasks.call_soon(self._resume)
 
@@ -367,7 +368,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _resume(self) -> None:
-        """Go on with the frames that were held back, then with the socket."""
+        """Continue with the buffered frames, then with the socket."""
         if self._reading or self._transport is None or self._transport.is_closing():
             return
         if self._write_paused or self._muted or self._weight >= UNANSWERED_MAX:
@@ -378,31 +379,32 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.resume_reading()
         self._serve(self._now_s())
 
-    def _take_memory(self, needed: int) -> None:
-        """A big request goes on only when there is memory for the whole of it."""
+    def _reserve_memory(self, needed: int) -> None:
+        """Read a big request only when memory for all of it is reserved."""
         if needed == self._memory_bytes:
             return
-        self._give_memory()
+        self._release_memory()
         if needed <= ARENA_BYTES:
             return
-        if self._connections.take_memory(needed, self._memory_given):
+        if self._connections.reserve_memory(needed, self._memory_available):
             self._memory_bytes = needed
         else:
             self._waits_for_memory = True
             self._pause()
 
-    def _memory_given(self) -> None:
-        """Ask again, a turn later: who gives is in the middle of something."""
+    def _memory_available(self) -> None:
+        """Retry a turn later, as the caller is in the middle of releasing memory."""
         self._waits_for_memory = False
         self._tasks.call_soon(self._resume)
 
-    def _give_memory(self) -> None:
+    def _release_memory(self) -> None:
         held, self._memory_bytes = self._memory_bytes, 0
         if held:
-            self._connections.request_memory.give(held)
+            self._connections.request_memory.release(held)
 
     def _mute(self, throttle_ms: int) -> None:
-        """Read nothing for so long. Of several answers with a time the latest end counts."""
+        """Read nothing for the throttle time (KIP-219). Of several throttled responses the latest
+        end counts."""
         self._muted = True
         self._pause()
         ends_s = self._now_s() + throttle_ms / 1000
@@ -415,12 +417,12 @@ class Connection(asyncio.BufferedProtocol):
             self._muted = False
             self._resume()
 
-    # -- answers --------------------------------------------------------------------------
+    # -- responses ------------------------------------------------------------------------
 
     def _write(self, api: Api, context: RequestContext, response: Any, size: int) -> None:
         timing = context.timing
         if timing is not None:
-            timing.headed()
+            timing.dequeued()
         throttle_ms = self._dispatcher.throttle_ms(context, response, size)
         parts = self._dispatcher.encode(api, context, response)
         self._out += parts
@@ -444,25 +446,25 @@ class Connection(asyncio.BufferedProtocol):
             for part in out:
                 transport.write(part)
         if self._lent and not self._write_paused and not transport.is_closing():
-            self._give_back()  # of what it failed to write it still has the parts
+            self._release_arenas()  # after a failed write the transport still holds the parts
 
-    def _give_back(self) -> None:
-        """The transport has let go of everything: lent buffers may be written again."""
+    def _release_arenas(self) -> None:
+        """The transport holds no more data: lent buffers return to their pool."""
         for arena in self._lent:
             self._arenas.release(arena)
         self._lent.clear()
 
-    # -- the end --------------------------------------------------------------------------
+    # -- closing --------------------------------------------------------------------------
 
     @property
     def address(self) -> str:
         """The peer's host and port, for the log."""
         return self._peer.address
 
-    def is_at_rest(self) -> bool:
-        """Whether nothing is owed to the peer but what it does not read.
+    def is_idle(self) -> bool:
+        """Whether no request is in flight, and the client has read nothing since the last call.
 
-        To be asked now and then: that it reads is seen by comparing with the last time.
+        Must be called periodically, as it compares the unsent bytes with those of the last call.
         """
         if self._slots or self._muted:
             return False
@@ -471,12 +473,12 @@ class Connection(asyncio.BufferedProtocol):
         before, self._unsent_bytes = self._unsent_bytes, self._transport.get_write_buffer_size()
         return before == self._unsent_bytes
 
-    def _close(self, reason: str) -> None:
-        """Close because of what the peer sent, with one line in the log, whatever names it sent."""
-        self._connections.bad.line(
+    def _close_for_bad_request(self, reason: str) -> None:
+        """Close and log the reason in one line, even if the quoted names have line breaks."""
+        self._connections.bad_requests.line(
             "closing connection from %s on %s: %s",
             self._peer.address,
-            self.gate.name,
+            self.acceptor.name,
             one_line(reason[:REASON_CHARS_MAX]),
         )
         if self._out:
@@ -484,11 +486,11 @@ class Connection(asyncio.BufferedProtocol):
         self._pause()
         if self._transport is not None:
             self._transport.close()
-        self._drop_requests()  # the peer may take its time to read what it was sent
+        self._drop_requests()  # now, as `connection_lost` waits until the client has read all
 
     def _drop_requests(self) -> None:
-        """Nothing is answered any more. What was asked for is done to its end, as in Apache Kafka:
-        only what waits for nothing but its answer ends here."""
+        """Send no more responses. As in Apache Kafka, requests in flight are still carried out;
+        only waits for a response alone (fetch, acks=all) are cancelled."""
         is_being_read = False
         for slot in self._slots:
             waiting = slot.waiting
@@ -499,28 +501,28 @@ class Connection(asyncio.BufferedProtocol):
             elif (wait := slot.context.waits_for) is not None:
                 wait.cancel()
             else:
-                self._connections.leave_behind(waiting)
+                self._connections.add_orphan(waiting)
                 is_being_read = is_being_read or slot.weight == UNANSWERED_MAX
         self._slots.clear()
         self._framer.close()
         if not is_being_read:
-            self._give_memory()
+            self._release_memory()
         if self._waits_for_memory:
-            self._connections.request_memory.withdraw(self._memory_given)
+            self._connections.request_memory.cancel(self._memory_available)
 
-    def shut(self) -> None:
-        """Close without a reason to log: the broker stops. Written answers still go out."""
+    def close(self) -> None:
+        """Close without logging, as the broker stops. Responses already written are still sent."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once; what the peer has not read is dropped."""
+        """Close at once and discard unsent data."""
         if self._transport is not None:
             self._transport.abort()
 
 
 def _dialled(transport: asyncio.BaseTransport, port: int) -> tuple[str, int] | None:
-    """The address that the peer connected to, as it may be told to the peer again."""
+    """The address that the client connected to, in the form to advertise back to it."""
     sockname = transport.get_extra_info("sockname")
     if sockname is None:
         return None

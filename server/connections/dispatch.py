@@ -1,6 +1,6 @@
-"""From a frame to its handler, and from an answer to its bytes.
+"""Decodes request frames, calls their handlers, and encodes the responses.
 
-`HANDLERS` is the one list of what is served; ApiVersions is computed from it.
+`HANDLERS` is the only list of served APIs; ApiVersions is computed from it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kavka.server import handlers
 from kavka.server.broker import Broker
-from kavka.server.connections.produce_fast_path import Shortcut
+from kavka.server.connections.produce_fast_path import FastPath
 from kavka.server.coordinators import group_coordinator, transaction_coordinator
 from kavka.server.replica import log_cleaner
 from kavka.server.request import log as request_log
 from kavka.server.request.context import BadRequest, Peer, RequestContext, Response
-from kavka.server.request.sliced_answers import Written, written
+from kavka.server.request.sliced_answers import EncodedResponse, encode_in_slices
 from kavka.server.runtime import cooperative
 from kavka.wire import header
 from kavka.wire.api import Api
@@ -80,18 +80,19 @@ from kavka.wire.steps import run_to_first_pause
 logger = logging.getLogger(__name__)
 
 BIG_BYTES: Final = 4 * 1024
-"""Of a request up to here, even of nothing but empty names, it takes 4 ms to decode it."""
+"""Larger requests are decoded in slices. Up to this size decoding takes at most 4 ms, which is the
+case of only empty names."""
 
-Answer: TypeAlias = Response | Awaitable[Response] | None
-"""Plain where the handler need not wait, so that it costs no task; None: no reply (acks=0)."""
+HandlerResult: TypeAlias = Response | Awaitable[Response] | None
+"""Plain where the handler need not wait, which saves a task; None: no response (acks=0)."""
 
-Handler: TypeAlias = Callable[[Broker, RequestContext, Any], Answer]
+Handler: TypeAlias = Callable[[Broker, RequestContext, Any], HandlerResult]
 
 _Row: TypeAlias = tuple[Api, Handler]
 
 
 class LazyHandler:
-    """An API's handler, in a module of `kavka.server.handlers` that may not be imported yet."""
+    """An API's handler, whose module in `kavka.server.handlers` is imported at its first call."""
 
     def __init__(self, name: str) -> None:
         self.__module__ = f"kavka.server.handlers.{name}"
@@ -162,48 +163,48 @@ HANDLERS: Final = _by_key(
 )
 
 TELEMETRY: Final = (get_telemetry_subscriptions.API, push_telemetry.API)
-"""Served where somebody takes the metrics of clients."""
+"""Served only if a receiver of client metrics is configured (KIP-714)."""
 
-IMPORTED_LATER: Final = (
+LAZY_MODULES: Final = (
     *group_coordinator.MODULES,
     *transaction_coordinator.MODULES,
     *log_cleaner.MODULES,
     *(handler.__module__ for _, handler in HANDLERS.values() if isinstance(handler, LazyHandler)),
 )
-"""Modules in the order in which they are best imported."""
+"""Modules imported lazily or in the background, in that order."""
 
 
 class Call(NamedTuple):
-    """A request that has reached its handler, with the handler's answer."""
+    """A request that was passed to its handler, with the handler's answer."""
 
     api: Api
     context: RequestContext
     request: Any
-    answer: Answer
+    answer: HandlerResult
 
 
 class Dispatcher:
-    """Decodes, calls and encodes, for all connections of a broker."""
+    """Decodes requests, calls handlers and encodes responses, for all connections of a broker."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._requests = broker.requests
         self.now_s = broker.requests.now_s
-        self._left_out = () if broker.telemetry is not None else TELEMETRY
+        self._disabled_apis = () if broker.telemetry is not None else TELEMETRY
         self._stats = {key: broker.requests.of(api) for key, (api, _) in HANDLERS.items()}
 
-    def shortcut(self) -> Shortcut:
-        """A new connection's memory of repeated requests."""
-        return Shortcut(self._broker)
+    def fast_path(self) -> FastPath:
+        """A new connection's fast path for repeated requests."""
+        return FastPath(self._broker)
 
     def call(self, peer: Peer, frame: memoryview) -> Call:
-        """Run the handler of one request up to its first wait. BadRequest: close."""
+        """Run the handler of one request up to its first wait. BadRequest: close the connection."""
         try:
             key, version, correlation_id, id_length = header.read_fixed(frame)
         except struct.error:
-            raise BadRequest(f"request of {len(frame)} bytes has no whole header") from None
+            raise BadRequest(f"request of {len(frame)} bytes has an incomplete header") from None
         row = HANDLERS.get(key)
-        if row is None or row[0] in self._left_out:
+        if row is None or row[0] in self._disabled_apis:
             raise BadRequest(f"unknown API key {key}, version {version}")
         api, _ = row
         if not api.serves(version):
@@ -212,11 +213,11 @@ class Dispatcher:
             client_id, position = header.read_client_id(frame, id_length)
             if version >= api.first_flexible:
                 position = header.skip_tags(frame, position)
-            if len(frame) > BIG_BYTES and api is not produce.API:  # its records cost nothing
+            if len(frame) > BIG_BYTES and api is not produce.API:  # its records are not decoded
                 decoded = run_to_first_pause(decode_in_slices(api, version, frame, position))
                 if not isinstance(decoded, tuple):
                     context = RequestContext(peer, version, correlation_id, client_id)
-                    return self._call_later(row, context, frame, decoded)
+                    return self._call_after_decoding(row, context, frame, decoded)
                 request, end = decoded
             else:
                 request, end = api.decoder(version)(frame, position)
@@ -232,8 +233,8 @@ class Dispatcher:
 
     def _handle(
         self, row: _Row, context: RequestContext, request: Any, size: int, arrived_s: float
-    ) -> Answer:
-        """Count a request of `size` bytes, and ask its handler."""
+    ) -> HandlerResult:
+        """Count a request of `size` bytes, and call its handler."""
         api, handler = row
         tally = self._stats[api.key].tallies[context.version]
         if request_log.is_on() is not self._requests.logs:
@@ -260,8 +261,8 @@ class Dispatcher:
     async def _awaited(
         self, api: Api, context: RequestContext, request: Any, answer: Awaitable[Any]
     ) -> Response | BadRequest:
-        """The answer of a handler that waits. That it can't be given, as when a coordinator goes
-        that was waited for, is an answer as well, and no failure of the task."""
+        """The response of a handler that waits. Exceptions, for example when the coordinator
+        moves away meanwhile, become an error response and do not fail the task."""
         try:
             return await answer
         except BadRequest as refusal:
@@ -272,22 +273,22 @@ class Dispatcher:
             except BadRequest as refusal:
                 return refusal
 
-    def _call_later(
+    def _call_after_decoding(
         self,
         row: _Row,
         context: RequestContext,
         frame: memoryview,
         decoding: cooperative.Slices[Any],
     ) -> Call:
-        """The rest of `call` for a request that names thousands of things. It is decoded in slices
-        of the loop, and the connection's next one waits until it has been handled."""
+        """The rest of `call` for a big request. It is decoded in slices of the loop, and the
+        connection's next request waits until it has been handled."""
         context.applied = self._broker.tasks.future()
         context.keep_frame()
         rest = _decode(row[0], context.version, frame, decoding)
-        later = self._handle_later(row, context, rest, len(frame), context.peer.arrived_s)
-        return Call(row[0], context, None, later)
+        answer = self._handle_decoded(row, context, rest, len(frame), context.peer.arrived_s)
+        return Call(row[0], context, None, answer)
 
-    async def _handle_later(
+    async def _handle_decoded(
         self,
         row: _Row,
         context: RequestContext,
@@ -295,11 +296,11 @@ class Dispatcher:
         size: int,
         arrived_s: float,
     ) -> Response | BadRequest:
-        """The answer to a request that is being decoded; it is written in slices too."""
+        """The response to a request that is decoded in slices; it is encoded in slices too."""
         api, tasks, applied = row[0], self._broker.tasks, context.applied
-        assert applied is not None, "others wait for it"
+        assert applied is not None, "the connection's next request waits for it"
         try:
-            request = await cooperative.go_on(tasks, decoding)
+            request = await cooperative.run_rest(tasks, decoding)
             context.applied = None
             answer = self._handle(row, context, request, size, arrived_s)
         except BadRequest as refusal:
@@ -315,15 +316,15 @@ class Dispatcher:
         if isinstance(answer, Awaitable):
             try:
                 answer = await answer
-            except Exception as failure:  # of a future
+            except Exception as failure:  # a future's
                 answer = self.failed(api, context, request, failure)
-        if isinstance(answer, Written | BadRequest):
+        if isinstance(answer, EncodedResponse | BadRequest):
             return answer
-        return await written(tasks, api, context, answer)
+        return await encode_in_slices(tasks, api, context, answer)
 
     def _unsupported(self, api: Api, peer: Peer, frame: memoryview) -> Call:
-        """Only ApiVersions answers a version that is not served: in version 0, with code 35, so
-        that a newer client learns what to ask instead (KIP-511). Its header must be whole."""
+        """Only ApiVersions responds to an unsupported version: in version 0 with code 35, so that
+        a newer client can downgrade (KIP-511). Its header must be complete."""
         _, version, correlation_id, id_length = header.read_fixed(frame)
         if api is not api_versions.API:
             raise BadRequest(f"{api.name} v{version} is not served")
@@ -340,7 +341,7 @@ class Dispatcher:
     def failed(
         self, api: Api, context: RequestContext, request: Any, failure: BaseException
     ) -> Response:
-        """The answer to a request whose handler raised."""
+        """The error response to a request whose handler raised."""
         if isinstance(failure, ApiError):
             return api.error_response(request, failure.code, context.version)
         logger.error(
@@ -356,29 +357,30 @@ class Dispatcher:
             raise BadRequest("Produce with acks=0 failed") from failure
         return api.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.version)
 
-    def forget_bytes(self, api: Api, request: Any) -> None:
-        """What a request came in is others' from now on: no view of it is left in the request."""
+    def drop_frame_views(self, api: Api, request: Any) -> None:
+        """Remove views of the frame from the request, as the frame's buffer is about to be
+        reused."""
         if api is produce.API:
             produce.release_records(request)
 
     def encode(self, api: Api, context: RequestContext, response: Response) -> list[Any]:
-        """The answer's frame as buffers to be sent in order; its error codes are counted.
+        """Encode a response as a list of buffers, and count its error codes.
 
-        BadRequest when there is no such frame: a name that is not UTF-8 grows by what replaces
-        its bytes, and what came as a string of 32,767 bytes does not go back as one.
+        BadRequest if it can't be encoded: replacement characters make a name that is not UTF-8
+        longer, so one of 32,767 bytes no longer fits into a STRING.
         """
-        if response.__class__ is Written:
-            return self._written(api, context, response)
+        if response.__class__ is EncodedResponse:
+            return self._encoded(api, context, response)
         self._stats[api.key].count_errors(response)
         try:
             return encode_response(api, context.version, context.correlation_id, response)
         except struct.error as failure:
             raise BadRequest(
-                f"the answer to {api.name} v{context.version} can't be written: {failure}"
+                f"the response to {api.name} v{context.version} can't be encoded: {failure}"
             ) from failure
 
-    def _written(self, api: Api, context: RequestContext, answer: Written) -> list[Any]:
-        if answer.throttle_time_ms:  # that is seldom
+    def _encoded(self, api: Api, context: RequestContext, answer: EncodedResponse) -> list[Any]:
+        if answer.throttle_time_ms:  # rare: encode it again
             answer.response.throttle_time_ms = answer.throttle_time_ms
             return self.encode(api, context, answer.response)
         counts = self._stats[api.key].errors
@@ -387,7 +389,8 @@ class Dispatcher:
         return answer.frame
 
     def throttle_ms(self, context: RequestContext, response: Response, request_bytes: int) -> int:
-        """Tell the client how long to be quiet; the connection mutes itself for as long."""
+        """Set the response's throttle time and return it; the connection mutes itself for that
+        long (KIP-219)."""
         throttle_ms = self._broker.quotas.throttle_ms(context, request_bytes)
         if throttle_ms:
             response.throttle_time_ms = throttle_ms
@@ -397,7 +400,7 @@ class Dispatcher:
 def _decode(
     api: Api, version: int, frame: memoryview, decoding: cooperative.Slices[Any]
 ) -> cooperative.Slices[Any]:
-    """The rest of a request. BadRequest."""
+    """Decode the rest of a request, which must not exceed its frame. BadRequest."""
     try:
         request, end = yield from decoding
     except ValueError as failure:
@@ -414,4 +417,6 @@ def _malformed(api: Api, version: int, failure: ValueError) -> BadRequest:
 
 
 def _truncated(api: Api, version: int, frame: memoryview) -> BadRequest:
-    return BadRequest(f"malformed {api.name} v{version}: it goes past its {len(frame)} bytes")
+    return BadRequest(
+        f"malformed {api.name} v{version}: it exceeds its frame of {len(frame)} bytes"
+    )

@@ -1,12 +1,13 @@
-"""A short way for the Heartbeat that a member sends over and over.
+"""Fast path for the Heartbeat that a member sends over and over.
 
-Between two rebalances a member's Heartbeats differ in nothing but their correlation ids. Once one
-has gone the general way (`dispatch`, `handlers.heartbeat`) and was answered without an error, its
-bytes are remembered; the next one with the same bytes is asked of the group without being decoded,
-and answered without being encoded. What is checked is the same: whatever is not answered at once
-and without an error goes the general way.
+Between two rebalances a member's Heartbeats differ only in their correlation ids. Once one has
+taken the general path (`dispatch`, `handlers.heartbeat`) without an error, its bytes are
+remembered; the next one with the same bytes skips decoding, and its response skips encoding. The
+checks are the same: any request that can't be answered at once without an error takes the general
+path.
 
-`tests/unit/server/connections/test_heartbeat_fast_path.py` holds both ways to the same answers.
+`tests/unit/server/connections/test_heartbeat_fast_path.py` checks that both paths give the same
+responses.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _GROUP: Final = ResourceType.GROUP
 
 
 class FastHeartbeat:
-    """One remembered request: its bytes without correlation id, and its answer."""
+    """One remembered request: its bytes without correlation id, and its encoded response."""
 
     __slots__ = (
         "_after",
@@ -52,7 +53,8 @@ class FastHeartbeat:
         membership: Membership,
         runner: JournalRunner[GroupShard],
     ) -> None:
-        """What `membership`'s member was told that all is well for; `runner` is its group's."""
+        """`context` and `frame` are of a successful Heartbeat of `membership`'s member; `runner`
+        is its group's."""
         self._broker = broker
         self._context = context
         self._group_id = membership.group_id
@@ -62,12 +64,12 @@ class FastHeartbeat:
         self._size = len(frame)
         self._before = bytes(frame[:4])  # API key and version
         self._after = bytes(frame[8:])
-        self._tally = broker.requests.of(API).remembered[context.version]
+        self._tally = broker.requests.of(API).fast_path_tallies[context.version]
         answer = encode_response(API, context.version, 0, HeartbeatResponse())[0]
         self._answer = bytes(answer[:4]), bytes(answer[8:])
 
     def answer(self, frame: memoryview) -> bytes | None:
-        """The answer to a request that is the remembered one; None: it must go the general way."""
+        """The response if the request equals the remembered one; None: take the general path."""
         if len(frame) != self._size:
             return None
         request = frame.tobytes()
@@ -76,11 +78,11 @@ class FastHeartbeat:
         broker, tally, runner = self._broker, self._tally, self._runner
         started_s = 0.0 if tally.left else broker.requests.now_s()
         if not broker.quotas.unlimited:
-            return None  # the answer may have to say how long to be quiet
+            return None  # the response may need a throttle time
         if not broker.authorizer.allows(self._context, _READ, _GROUP, self._group_id):
             return None
         if broker.metadata.image is not self._image:
-            return None  # another partition may be the group's
+            return None  # the group's coordinator may have changed
         if not runner.is_settled() or not self._membership.heartbeat(runner.now_ms()):
             return None
         before, after = self._answer
@@ -88,19 +90,19 @@ class FastHeartbeat:
         if tally.left:
             tally.left -= 1
         else:
-            broker.requests.timed_at_once(tally, self._context, started_s, frame, answer)
+            broker.requests.count_fast_path(tally, self._context, started_s, frame, answer)
         return answer
 
 
-def remembered(
+def remember(
     broker: Broker, context: RequestContext, request: Any, frame: memoryview
 ) -> FastHeartbeat | None:
-    """A request that was answered without an error; None if the next one must be decoded too.
+    """The fast path for a successful request; None if the next one must be decoded too.
 
-    While a group is loaded its members are told that all is well, and nobody has looked.
+    While a group is being loaded, Heartbeats succeed without a check, so they are not remembered.
     """
     runner = broker.groups.runner_for(request.group_id)
     if runner is None or not runner.is_settled():
         return None
-    membership = membership_of(runner.machine.state, heartbeat.asked(context, request))
+    membership = membership_of(runner.machine.state, heartbeat.group_request(context, request))
     return None if membership is None else FastHeartbeat(broker, context, frame, membership, runner)

@@ -1,10 +1,10 @@
-"""How many connections there may be: counts and decisions, with the time handed in.
+"""Connection limits: counts and decisions only; `registry` does the waiting and closing.
 
-The rules are those of Apache Kafka's ConnectionQuotas. A listener at its limit, or a broker at
-`max.connections`, lets new connections wait to be accepted; the listener between brokers, if it is
-not the only one, is let in all the same, and as many connections of the others are closed. An
-address with too many connections has the next one closed. New connections beyond
-`max.connection.creation.rate` wait. Who does the waiting and closing is `registry`.
+The rules are those of Apache Kafka's ConnectionQuotas. At a listener's limit, or at the broker's
+`max.connections`, new connections are not accepted until one closes. The inter-broker listener, if
+it is not the only one, still accepts, and connections of other listeners are closed to make room.
+A new connection from an address at its limit is closed. New connections beyond
+`max.connection.creation.rate` wait.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ _SAMPLES: Final = 11
 """Kafka's quota.window.num at its default; a sample is a second, quota.window.size.seconds."""
 
 DELAY_S_MAX: Final = 1.0
-"""The longest that a rate that is exceeded keeps the next connection waiting."""
+"""The longest delay of the next connection when a rate is exceeded."""
 
 UNTIL_ONE_CLOSES: Final = float("inf")
+"""The delay when a limit is reached: until a connection closes."""
 
 
 class Rate:
-    """Events a second, measured as Apache Kafka measures them: over ten seconds and a fraction.
+    """Events a second over the last ten to eleven seconds, as Apache Kafka measures them.
 
-    So a burst of ten seconds' worth is let through after a rest.
+    So after an idle time a burst of ten seconds' worth is allowed.
     """
 
     __slots__ = ("_samples", "limit")
@@ -40,7 +41,7 @@ class Rate:
         self._samples: deque[list[float]] = deque()  # [start, last event, events]
 
     def count(self, now_s: float) -> float:
-        """Count an event; for how many seconds there should be no further one."""
+        """Count an event, and return how many seconds to delay the next one."""
         if self.limit >= NO_LIMIT:
             return 0.0
         samples = self._samples
@@ -59,36 +60,37 @@ class Rate:
 
 
 class RequestMemory:
-    """The bytes of requests that are being received and need more than the smallest arena.
+    """Memory of requests that are being received and need more than the smallest arena.
 
-    As `queued.max.request.bytes` in Apache Kafka, it may be exceeded by the last one let in: who
-    is let in gets the whole of its request, so that nobody waits for bytes that two hold half of.
+    As with `queued.max.request.bytes` in Apache Kafka, the last admitted request may exceed the
+    limit: memory for a whole request is reserved at once, so that two half-read requests can't
+    wait for each other.
     """
 
     def __init__(self) -> None:
-        self.held_bytes = 0
+        self.reserved_bytes = 0
         self._waiting: dict[Callable[[], object], None] = {}
 
-    def take(self, size: int, limit: int, when_released: Callable[[], object]) -> bool:
-        """Hold `size` bytes, if not `limit` are held already; a limit below 1 is none.
+    def reserve(self, size: int, limit: int, when_released: Callable[[], object]) -> bool:
+        """Reserve `size` bytes, unless `limit` is reached already; a limit below 1 is none.
 
-        If they are, `when_released` is called when it is worth asking again.
+        If it is, `when_released` is called when it is time to retry.
         """
-        if 0 < limit <= self.held_bytes:
+        if 0 < limit <= self.reserved_bytes:
             self._waiting[when_released] = None
             return False
-        self.held_bytes += size
+        self.reserved_bytes += size
         return True
 
-    def give(self, size: int) -> None:
-        """Hold `size` bytes less."""
-        self.held_bytes -= size
+    def release(self, size: int) -> None:
+        """Release `size` bytes, and wake those who wait for memory."""
+        self.reserved_bytes -= size
         waiting, self._waiting = self._waiting, {}
-        for ask_again in waiting:
-            ask_again()
+        for when_released in waiting:
+            when_released()
 
-    def withdraw(self, when_released: Callable[[], object]) -> None:
-        """Whoever waited asks no more."""
+    def cancel(self, when_released: Callable[[], object]) -> None:
+        """Stop waiting for memory."""
         self._waiting.pop(when_released, None)
 
 
@@ -100,16 +102,16 @@ class _ListenerCount:
     def __init__(self) -> None:
         self.open = 0
         self.accepted = 0
-        """Let in so far."""
+        """How many were accepted since the start."""
         self.connections_max = NO_LIMIT
         self.rate = Rate(NO_LIMIT)
         self.not_before_s = 0.0
 
 
 class ConnectionLimits:
-    """Counts connections by listener and address, and says what is too many.
+    """Counts connections by listener and address, and applies the limits.
 
-    `overrides` of `set_limits` are by address, as `Listening` tells addresses.
+    `overrides` of `set_limits` are by IP address, in the form that `Listening` passes them.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
@@ -120,7 +122,7 @@ class ConnectionLimits:
         self.set_limits(settings, {})
 
     def set_limits(self, settings: BrokerSettings, overrides: Mapping[str, int]) -> None:
-        """Go by `settings` from now on. What waits for a rate waits on for the time it was told."""
+        """Apply `settings`. Delays that have begun for a rate keep their length."""
         self._overrides = overrides
         self._per_address_max = settings.max_connections_per_ip
         self._connections_max = settings.max_connections
@@ -133,11 +135,11 @@ class ConnectionLimits:
             listener.rate.limit = limits.creation_rate_max
 
     def counts(self) -> list[tuple[str, int, int]]:
-        """The listeners with the connections that each has, and those that it has let in so far."""
+        """For each listener its name, open connections, and connections accepted so far."""
         return [(name, one.open, one.accepted) for name, one in self._listeners.items()]
 
     def wait_s(self, listener: str, now_s: float) -> float:
-        """For how long nobody is to be accepted; `UNTIL_ONE_CLOSES`: see there."""
+        """How long the listener must not accept, in seconds or `UNTIL_ONE_CLOSES`."""
         mine = self._listeners[listener]
         if mine.open >= mine.connections_max:
             return UNTIL_ONE_CLOSES
@@ -146,8 +148,8 @@ class ConnectionLimits:
         return max(0.0, mine.not_before_s - now_s)
 
     def admit(self, listener: str, address: str, now_s: float) -> int | None:
-        """Somebody was accepted and is counted; or is to be closed at once, not being counted:
-        then the number of connections that their address may have."""
+        """Count an accepted connection and return None; or, if its address is at its limit, do not
+        count it and return that limit: it is to be closed."""
         mine = self._listeners[listener]
         delay_s = mine.rate.count(now_s)
         if listener != self._protected:
@@ -165,7 +167,7 @@ class ConnectionLimits:
         return None
 
     def left(self, listener: str, address: str) -> None:
-        """One that was admitted has closed."""
+        """An admitted connection has closed."""
         self.open -= 1
         self._listeners[listener].open -= 1
         count = self._by_address[address] - 1
@@ -175,7 +177,7 @@ class ConnectionLimits:
             del self._by_address[address]
 
     def excess(self) -> int:
-        """How many connections of listeners that are not protected are to be closed."""
+        """How many connections of unprotected listeners must be closed."""
         unprotected = self.open
         if self._protected is not None:
             unprotected -= self._listeners[self._protected].open

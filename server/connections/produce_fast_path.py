@@ -1,15 +1,15 @@
-"""A short way for the request that producers send over and over; and, in
-`heartbeat_fast_path`, for members'.
+"""Fast path for the Produce request that a producer sends over and over (for Heartbeat see
+`heartbeat_fast_path`).
 
-A producer's Produce requests for one partition differ in nothing but correlation id and records.
-Once such a request has gone the general way (`dispatch`, `handlers.produce`), its bytes around
-the records are remembered, with what they were decoded to and an answer to fill in; the next one
-with the same bytes is checked and appended without being decoded, and answered without being
-encoded. It takes half the time, and what is asked and checked is the same: whatever is unusual
-about a request, or goes wrong before anything is appended, sends it the general way.
+A producer's requests for one partition differ only in correlation id and records. Once such a
+request has taken the general path (`dispatch`, `handlers.produce`), its bytes around the records
+are remembered, with their decoded fields and an encoded response to fill in. The next one with
+the same bytes is validated and appended without decoding the request or encoding the response,
+which halves the time. The checks are the same: an unusual request, or one that fails before the
+append, takes the general path.
 
-`tests/unit/server/connections/test_produce_fast_path.py` holds both ways to the same
-answers and the same logs.
+`tests/unit/server/connections/test_produce_fast_path.py` checks that both paths give the same
+responses and the same logs.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from kavka.wire.apis.heartbeat import HeartbeatResponse
 
 LAYOUTS_MAX: Final = 8
-"""Layouts remembered per connection, a few hundred bytes each; a further one takes the place of one
-that was not used lately, or goes the general way."""
+"""Layouts remembered per connection, a few hundred bytes each; a further one evicts one that was
+not used lately, or else is not remembered."""
 
 _FLEXIBLE_TRAILER: Final = b"\0\0\0"
 """Empty tagged sections of partition, topic and request, behind the records (KIP-482)."""
@@ -56,13 +56,14 @@ _unpack_length: Final = struct.Struct(">i").unpack_from
 
 
 class FastProduce:
-    """One remembered request: its bytes without correlation id and records, and its answer."""
+    """The layout of one remembered request: its bytes without correlation id and records, and its
+    encoded response."""
 
     __slots__ = (
         "acks",
         "answer",
         "codec_max",
-        "confirm",
+        "verify",
         "context",
         "end",
         "fill",
@@ -91,7 +92,7 @@ class FastProduce:
         partition = topic.partition_data[0]
         self.context = context
         self.used = True
-        """Whether it has been since the last search for one to be forgotten."""
+        """Whether it was used since the last search for a layout to evict."""
         self.acks: int = request.acks
         self.codec_max = codec_max(context.version)
         self.name: str = replica.log.topic
@@ -105,13 +106,13 @@ class FastProduce:
         self.middle = bytes(frame[8 : self.end])
         self._prepare_answer(topic.name, topic.topic_id, partition.index)
         if self.transactional_id is not None:
-            # not before there are any
-            from kavka.server.handlers.common.transaction_verification import guard_at_once
+            # lazy import: not before there are transactions
+            from kavka.server.handlers.common.transaction_verification import guard_without_waiting
 
-            self.confirm = guard_at_once
+            self.verify = guard_without_waiting
 
     def _prepare_answer(self, name: str, topic_id: UUID | None, index: int) -> None:
-        """Encode an answer once, and find where its offsets are."""
+        """Encode a response once, and find the position of its offsets."""
         offsets = (0x0101010101010101, 0x0202020202020202, 0x0303030303030303)
         partition = PartitionResponse(index, 0, *offsets)
         response = ProduceResponse([TopicResponse(name, topic_id, [partition])])
@@ -124,30 +125,30 @@ class FastProduce:
 
 
 def _records_length_at(frame: memoryview, size: int, flexible: bool) -> int:
-    """Where the records' own length begins in the frame of a request for one partition."""
+    """Position of the records' length field in the frame of a request for one partition."""
     if not flexible:
         return len(frame) - size - 4
     length_bytes = max(1, ((size + 1).bit_length() + 6) // 7)
     return len(frame) - len(_FLEXIBLE_TRAILER) - size - length_bytes
 
 
-class Shortcut:
-    """The remembered layouts of one connection."""
+class FastPath:
+    """The remembered requests of one connection."""
 
-    __slots__ = ("_beat", "_broker", "_layouts")
+    __slots__ = ("_heartbeat", "_broker", "_layouts")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._layouts: list[FastProduce] = []
-        self._beat: FastHeartbeat | None = None
+        self._heartbeat: FastHeartbeat | None = None
 
-    def learn(
+    def remember_produce(
         self, context: RequestContext, request: Any, answer: ProduceResponse, frame: memoryview
     ) -> None:
-        """Remember a request that has just gone the general way, if it can go the short one.
+        """Remember a request that has just taken the general path, if the fast path can serve it.
 
-        Only what was accepted is remembered: acks, topic and leader were found right then, and
-        what of that can change is asked again each time.
+        It must have succeeded, so its acks, topic and leader were valid; those of the checks whose
+        outcome may change are repeated for each request.
         """
         if context.version < BATCHES_SINCE:
             return
@@ -161,15 +162,15 @@ class Shortcut:
         replica = None if name is None else self._broker.replicas.find(name, partition.index)
         if replica is None or replica.rules.for_every_batch or not self._has_room():
             return
-        tally = self._broker.requests.of(API).remembered[context.version]
+        tally = self._broker.requests.of(API).fast_path_tallies[context.version]
         layout = FastProduce(context, request, frame, replica, tally)
         if self._records_of(layout, frame) is not None:
             self._layouts.append(layout)
 
     def _has_room(self) -> bool:
-        """Whether one more may be remembered. Partitions that are not led here any more (deleted
-        ones, too) are forgotten first, then one that was not used since the last time that room
-        was wanted."""
+        """Whether one more may be remembered. Evicts the layouts of partitions that this broker no
+        longer leads (or that were deleted) first, then one not used since the last call that
+        found the list full."""
         if len(self._layouts) < LAYOUTS_MAX:
             return True
         self._layouts = [one for one in self._layouts if one.replica.partition.is_leader]
@@ -180,34 +181,34 @@ class Shortcut:
             layout.used = False
         return len(self._layouts) < LAYOUTS_MAX
 
-    def learn_beat(
+    def remember_heartbeat(
         self,
         context: RequestContext,
         request: Any,
         answer: HeartbeatResponse,
         frame: memoryview,
     ) -> None:
-        """Remember a Heartbeat that has just gone the general way, the latest only: a client is in
-        one group at a time. One that hears of an error is there no more, or not for long."""
+        """Remember a Heartbeat that has just taken the general path; only the latest, as a client
+        is in one group at a time. After an error forget it: the member is leaving or rejoining."""
         if answer.error_code:
-            self._beat = None
+            self._heartbeat = None
             return
-        # not before there are groups: see `kavka.server.runtime.lazy_imports`
-        from kavka.server.connections.heartbeat_fast_path import remembered
+        # lazy import, not before there are groups: see `kavka.server.runtime.lazy_imports`
+        from kavka.server.connections.heartbeat_fast_path import remember
 
-        self._beat = remembered(self._broker, context, request, frame)
+        self._heartbeat = remember(self._broker, context, request, frame)
 
     def answer(self, frame: memoryview) -> bytes | bytearray | None:
-        """Do what a request asks that is remembered, and answer it; None: it must go the general
-        way, and nothing has been appended."""
+        """Carry out a remembered request and return its response; None: nothing was appended, and
+        the request must take the general path."""
         for layout in self._layouts:
             records = self._records_of(layout, frame)
             if records is not None:
                 return self._append(layout, frame, records)
-        return None if self._beat is None else self._beat.answer(frame)
+        return None if self._heartbeat is None else self._heartbeat.answer(frame)
 
     def _records_of(self, layout: FastProduce, frame: memoryview) -> memoryview | None:
-        """The records, if all around them is as remembered."""
+        """The request's records, if all bytes around them are the remembered ones."""
         end = layout.end
         if frame[8:end] != layout.middle or frame[:4] != layout.head:
             return None
@@ -236,25 +237,25 @@ class Shortcut:
         if name is not None and not broker.authorizer.allows(context, _WRITE, _TRANSACTIONS, name):
             return None
         if partition.flush_after != NEVER or (layout.acks == ALL and len(partition.isr) > 1):
-            return None  # the answer may have to wait
+            return None  # the response may have to wait
         if not broker.quotas.unlimited:
-            return None  # the answer may have to say how long to be quiet
+            return None  # the response may need a throttle time
         try:
             header = check(replica, records, layout.acks, layout.codec_max)
             if header.batch_length + LENGTH_PREFIX_BYTES != len(records):
-                return None  # part of a batch follows it
+                return None  # more bytes follow the batch
             if header.max_timestamp > replica.looks_after_ms or header.attributes & layout.unusual:
                 if replica.rules.for_every_batch:
                     self._layouts.remove(layout)
-                return None  # to be looked at more closely
+                return None  # needs the general path's further validation
             guard = None
-            if name is not None and not _needs_no_word(replica, header):
-                guard = self._confirmed(layout, name, header)
+            if name is not None and not _is_verified(replica, header):
+                guard = self._verify(layout, name, header)
                 if guard is None:
                     return None
             appended = replica.append(records, header, guard)
         except ApiError:
-            return None  # nothing was appended; the general way finds the same and says so
+            return None  # nothing was appended; the general path responds with the same error
         answer = layout.answer[:]
         answer[4:8] = frame[4:8]  # the correlation id
         base, _, append_time_ms, _ = appended
@@ -265,18 +266,18 @@ class Shortcut:
         if tally.left:
             tally.left -= 1
         else:
-            broker.requests.timed_at_once(tally, context, started_s, frame, answer)
+            broker.requests.count_fast_path(tally, context, started_s, frame, answer)
         return answer
 
-    def _confirmed(self, layout: FastProduce, name: str, header: BatchHeader) -> Guard | None:
-        """What is to be shown with the first batch of a transaction here, if its coordinator can
-        say at once that it belongs there."""
-        return layout.confirm(self._broker, layout.replica, name, layout.context.version, header)
+    def _verify(self, layout: FastProduce, name: str, header: BatchHeader) -> Guard | None:
+        """The guard to append a transaction's first batch here with, if its coordinator can verify
+        the partition without waiting (KIP-890)."""
+        return layout.verify(self._broker, layout.replica, name, layout.context.version, header)
 
 
-def _needs_no_word(replica: Replica, header: BatchHeader) -> bool:
-    """Whether a transaction's coordinator has nothing to say on a batch: it is not the first of a
-    transaction here."""
+def _is_verified(replica: Replica, header: BatchHeader) -> bool:
+    """Whether a batch needs no verification by the transaction coordinator: it is not the first
+    of its transaction here."""
     if not header.attributes & TRANSACTIONAL:
         return True
     entry = replica.log.producers.get(header.producer_id)
@@ -284,7 +285,7 @@ def _needs_no_word(replica: Replica, header: BatchHeader) -> bool:
 
 
 def _flexible_records(frame: memoryview, position: int) -> memoryview | None:
-    """Compact records from `position` on, with nothing behind them but empty tagged sections."""
+    """The compact records at `position`, if only empty tagged sections follow them."""
     size = shift = 0
     while True:
         if position >= len(frame) or shift > 28:

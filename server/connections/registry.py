@@ -1,8 +1,7 @@
-"""All connections of a broker: who is let in, who has been idle for too long, and the end of all.
+"""All connections of a broker: accepts them, expires idle ones, and closes them at shutdown.
 
-What the limits are is decided by `limits`; here is what follows from it. Idle connections are
-found by one timer for all of them, which runs only while there are any; a request costs no more
-than a stamp out of a counter that all connections share.
+`limits` makes the decisions; this module carries them out. One timer, which runs only while there
+are connections, expires idle ones; per request it costs only a stamp from a shared counter.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ logger = logging.getLogger(__name__)
 
 _OVERRIDES: Final = "max.connections.per.ip.overrides"
 
-LEFT_BEHIND_MAX: Final = 500
-"""Requests of connections that have ended, which are done to their end all the same; with more no
+ORPHANED_REQUESTS_MAX: Final = 500
+"""In-flight requests of closed connections, which are still carried out; at this limit no
 connection is accepted. As many as Apache Kafka queues (`queued.max.requests`)."""
 
-IDLE_TURNS: Final = 64
-"""Turns of the timer until a connection is idle: it is closed at most a turn too late."""
+IDLE_TICKS: Final = 64
+"""Ticks of the timer until a connection expires: it is closed at most one tick late."""
 
-TURN_MS_MIN: Final = 10.0
+TICK_MS_MIN: Final = 10.0
 
 
-class Gate:
-    """Where one listener lets connections in."""
+class Acceptor:
+    """Accepts the connections of one listener."""
 
     __slots__ = ("dialled_port", "is_open", "listening", "name", "timer")
 
@@ -46,8 +45,8 @@ class Gate:
         self.name = name
         self.listening = listening
         self.dialled_port = dialled_port
-        """None: clients are told the advertised address. Else the one that they dialled, with
-        this port, or with the port that they dialled if this is 0."""
+        """None: advertise the configured address to clients. Else the address that each client
+        connected to, with this port, or if 0 with the port that it connected to."""
         self.is_open = True
         self.timer: Timer | None = None
 
@@ -59,26 +58,28 @@ class Connections:
         self._live = live
         self._clock = clock
         self._tasks = tasks
-        self._gates: list[Gate] = []
+        self._acceptors: list[Acceptor] = []
         self._open: dict[Connection, None] = {}
-        self.has_ended = False
+        self.is_closed = False
         self.limits = ConnectionLimits(live.now)
         self._overrides: Mapping[str, int] = {}
         self.request_memory = RequestMemory()
         self.activity = 0
-        """Rises with each sign of life of any connection, and is what orders them by age."""
-        self._marks: deque[int] = deque()  # the activity at each turn of the idle timer
+        """Counts activity on all connections; the stamps order them by last use."""
+        self._activity_at_ticks: deque[int] = deque()  # at each tick of the idle timer
         self._idle_timer: Timer | None = None
         self.accepted = 0
         self.closed = 0
         self.expired = 0
         """Closed by `connections.max.idle.ms`."""
-        self.left_behind = 0
-        """Requests of connections that have ended, which are not done yet."""
+        self.orphaned_requests = 0
+        """Requests still in flight whose connections have closed."""
         self.displaced = 0
-        """Closed to make room for the listener between brokers."""
-        self.bad = LogLimit(logger, logging.WARNING, "connections closed for bad requests", tasks)
-        """Whoever sends what can't be answered."""
+        """Closed to make room for the inter-broker listener."""
+        self.bad_requests = LogLimit(
+            logger, logging.WARNING, "connections closed for bad requests", tasks
+        )
+        """Connections closed for a request that can't be answered, such as a malformed one."""
         self.refused = LogLimit(
             logger, logging.INFO, "connections closed by max.connections.per.ip", tasks
         )
@@ -88,14 +89,14 @@ class Connections:
 
     # -- limits ---------------------------------------------------------------------------
 
-    def take_memory(self, size: int, when_released: Callable[[], object]) -> bool:
-        """Whether a request of so many bytes may be received now; `request_memory` counts it."""
+    def reserve_memory(self, size: int, when_released: Callable[[], object]) -> bool:
+        """Reserve memory for a request, if `queued.max.request.bytes` allows it now."""
         limit = self._live.now.queued_max_request_bytes
-        return self.request_memory.take(size, limit, when_released)
+        return self.request_memory.reserve(size, limit, when_released)
 
     async def set_limits(self, settings: BrokerSettings, network: Network) -> None:
-        """Go by these limits. OSError for a host name in the overrides that there is not; but not
-        where they were set while the broker ran: only a running one can take them back."""
+        """Apply these limits. OSError if a host name in the overrides can't be resolved; only
+        logged if they are a dynamic setting, which can be reverted only while the broker runs."""
         try:
             self._overrides = await _by_address(settings, network)
         except OSError as failure:
@@ -105,7 +106,7 @@ class Connections:
         self._apply(settings)
 
     def follow_settings(self, network: Network) -> None:
-        """Go by changed limits from now on."""
+        """Apply changed limits from now on."""
 
         def changed(_: BrokerSettings, settings: BrokerSettings) -> None:
             self._tasks.spawn(self._change(network), name="connection limits")
@@ -119,7 +120,7 @@ class Connections:
         except OSError as failure:
             logger.error("can't apply %s: %s", _OVERRIDES, failure)
             overrides = self._overrides
-        if settings is self._live.now:  # else a later change goes on from here, or has
+        if settings is self._live.now:  # else a later change is applied in its own call
             self._overrides = overrides
             self._apply(settings)
 
@@ -128,62 +129,62 @@ class Connections:
         self._close_excess()
         self._adjust_all()
 
-    # -- in -------------------------------------------------------------------------------
+    # -- accepting ------------------------------------------------------------------------
 
-    async def open(self, gate: Gate, make: Callable[[Gate, str], Connection]) -> None:
-        """Let connections in; `make` makes one from the gate and the peer's address."""
-        self._gates.append(gate)
-        await gate.listening.accept(partial(self._admit, gate, make))
-        self._adjust(gate)
+    async def open(self, acceptor: Acceptor, make: Callable[[Acceptor, str], Connection]) -> None:
+        """Start accepting; `make` creates a connection from the acceptor and the peer's address."""
+        self._acceptors.append(acceptor)
+        await acceptor.listening.accept(partial(self._admit, acceptor, make))
+        self._adjust(acceptor)
 
     def _admit(
-        self, gate: Gate, make: Callable[[Gate, str], Connection], address: str
+        self, acceptor: Acceptor, make: Callable[[Acceptor, str], Connection], address: str
     ) -> Connection | None:
-        allowed = self.limits.admit(gate.name, address, self._clock.monotonic_s())
+        allowed = self.limits.admit(acceptor.name, address, self._clock.monotonic_s())
         if allowed is not None:
             self.refused.line(
                 "closing connection from %s on %s: the address has %d, the most that "
                 "max.connections.per.ip allows it",
                 address,
-                gate.name,
+                acceptor.name,
                 allowed,
             )
-            self._adjust(gate)
+            self._adjust(acceptor)
             return None
-        connection = make(gate, address)
+        connection = make(acceptor, address)
         self._open[connection] = None
         self.accepted += 1
         self.activity = connection.last_active = self.activity + 1
         self._close_excess()
-        self._adjust(gate)
+        self._adjust(acceptor)
         if self._idle_timer is None:
-            self._begin_turns()
+            self._start_idle_timer()
         return connection
 
-    def _adjust(self, gate: Gate) -> None:
-        """Open or shut a gate, as the limits have it now."""
-        if self.has_ended:
+    def _adjust(self, acceptor: Acceptor) -> None:
+        """Pause or resume an acceptor, as the limits require now."""
+        if self.is_closed:
             return
-        if gate.timer is not None:
-            gate.timer.cancel()
-            gate.timer = None
-        wait_s = self.limits.wait_s(gate.name, self._clock.monotonic_s())
-        if self.left_behind >= LEFT_BEHIND_MAX:
+        if acceptor.timer is not None:
+            acceptor.timer.cancel()
+            acceptor.timer = None
+        wait_s = self.limits.wait_s(acceptor.name, self._clock.monotonic_s())
+        if self.orphaned_requests >= ORPHANED_REQUESTS_MAX:
             wait_s = UNTIL_ONE_CLOSES
-        if wait_s and gate.is_open:
-            gate.listening.pause()
-        elif not wait_s and not gate.is_open:
-            gate.listening.resume()
-        gate.is_open = not wait_s
+        if wait_s and acceptor.is_open:
+            acceptor.listening.pause()
+        elif not wait_s and not acceptor.is_open:
+            acceptor.listening.resume()
+        acceptor.is_open = not wait_s
         if 0 < wait_s < UNTIL_ONE_CLOSES:
-            gate.timer = self._tasks.call_later(wait_s, self._adjust, gate)
+            acceptor.timer = self._tasks.call_later(wait_s, self._adjust, acceptor)
 
     def _close_excess(self) -> None:
-        """Make room, where somebody was let in whom `max.connections` does not keep out."""
+        """Close connections when a protected listener has exceeded `max.connections`."""
         excess = self.limits.excess()
         if not excess:
             return
-        others = [one for one in self._open if not self.limits.is_protected(one.gate.name)]
+        others = [one for one in self._open if not self.limits.is_protected(one.acceptor.name)]
         others.sort(key=_last_active)
         for connection in others[:excess]:
             self.displaced += 1
@@ -191,104 +192,104 @@ class Connections:
                 "closing connection from %s on %s: max.connections is exceeded, and it is the "
                 "least recently used connection",
                 connection.address,
-                connection.gate.name,
+                connection.acceptor.name,
             )
             self.forget(connection)
             connection.abort()
 
-    # -- out ------------------------------------------------------------------------------
+    # -- closing --------------------------------------------------------------------------
 
-    def keeps(self, connection: Connection) -> bool:
-        """Whether one whose socket has just been set up may stay: it was let in some turns ago,
-        and could not be closed yet when it was to be."""
-        return connection in self._open and not self.has_ended
+    def may_stay(self, connection: Connection) -> bool:
+        """Whether a connection whose socket has just been set up may stay open: it may have been
+        removed since it was accepted, when its socket could not be closed yet."""
+        return connection in self._open and not self.is_closed
 
     def forget(self, connection: Connection) -> None:
-        """A connection has ended, or is about to."""
+        """Remove a connection that has closed or is about to."""
         if connection not in self._open:
             return
         del self._open[connection]
         self.closed += 1
-        self.limits.left(connection.gate.name, connection.host)
-        for gate in self._gates:
-            if not gate.is_open:
-                self._adjust(gate)
+        self.limits.left(connection.acceptor.name, connection.host)
+        for acceptor in self._acceptors:
+            if not acceptor.is_open:
+                self._adjust(acceptor)
 
-    def leave_behind(self, request: asyncio.Future[Any]) -> None:
-        """A connection has ended before this request of its was done."""
-        self.left_behind += 1
-        request.add_done_callback(self._done_behind)
-        if self.left_behind == LEFT_BEHIND_MAX:
+    def add_orphan(self, request: asyncio.Future[Any]) -> None:
+        """A connection has closed while this request of it is in flight."""
+        self.orphaned_requests += 1
+        request.add_done_callback(self._orphan_done)
+        if self.orphaned_requests == ORPHANED_REQUESTS_MAX:
             self._adjust_all()
 
-    def _done_behind(self, _: asyncio.Future[Any]) -> None:
-        self.left_behind -= 1
-        if self.left_behind == LEFT_BEHIND_MAX - 1:
+    def _orphan_done(self, _: asyncio.Future[Any]) -> None:
+        self.orphaned_requests -= 1
+        if self.orphaned_requests == ORPHANED_REQUESTS_MAX - 1:
             self._adjust_all()
 
     def _adjust_all(self) -> None:
-        for gate in self._gates:
-            self._adjust(gate)
+        for acceptor in self._acceptors:
+            self._adjust(acceptor)
 
     def close_all(self) -> None:
-        """Close all; written answers still go out. Who comes yet is closed too."""
+        """Close all, and any connection set up later. Responses already written are still sent."""
         self._end()
         for connection in list(self._open):
-            connection.shut()
+            connection.close()
 
     def abort_all(self) -> None:
-        """Close all at once; what peers have not read is dropped."""
+        """Close all at once and discard unsent data."""
         self._end()
         for connection in list(self._open):
             connection.abort()
-        self.bad.close()
+        self.bad_requests.close()
         self.refused.close()
 
     def _end(self) -> None:
-        self.has_ended = True
+        self.is_closed = True
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        for gate in self._gates:
-            if gate.timer is not None:
-                gate.timer.cancel()
+        for acceptor in self._acceptors:
+            if acceptor.timer is not None:
+                acceptor.timer.cancel()
 
     # -- idle -----------------------------------------------------------------------------
 
-    def _begin_turns(self) -> None:
+    def _start_idle_timer(self) -> None:
         idle_ms = self._live.now.connections_max_idle_ms
         if idle_ms < 0:
             return
-        self._marks.clear()
-        self._turn_s = max(idle_ms / IDLE_TURNS, TURN_MS_MIN) / 1000
-        self._turns = max(1, round(idle_ms / 1000 / self._turn_s))
-        self._idle_timer = self._tasks.call_later(self._turn_s, self._turn)
+        self._activity_at_ticks.clear()
+        self._tick_s = max(idle_ms / IDLE_TICKS, TICK_MS_MIN) / 1000
+        self._idle_ticks = max(1, round(idle_ms / 1000 / self._tick_s))
+        self._idle_timer = self._tasks.call_later(self._tick_s, self._tick)
 
-    def _turn(self) -> None:
-        """The timer: who has done nothing for so many turns is idle."""
+    def _tick(self) -> None:
+        """Timer: expire connections without activity for `_idle_ticks` ticks."""
         if not self._open:
             self._idle_timer = None  # the next connection starts it again
             return
-        self._marks.append(self.activity)
-        if len(self._marks) > self._turns:
-            oldest = self._marks.popleft()
+        self._activity_at_ticks.append(self.activity)
+        if len(self._activity_at_ticks) > self._idle_ticks:
+            oldest = self._activity_at_ticks.popleft()
             for connection in [one for one in self._open if one.last_active <= oldest]:
                 self._expire(connection)
-        self._idle_timer = self._tasks.call_later(self._turn_s, self._turn)
+        self._idle_timer = self._tasks.call_later(self._tick_s, self._tick)
 
     def _expire(self, connection: Connection) -> None:
-        if not connection.is_at_rest():
+        if not connection.is_idle():
             connection.last_active = self.activity
             return
         self.expired += 1
         logger.debug(
-            "closing idle connection from %s on %s", connection.address, connection.gate.name
+            "closing idle connection from %s on %s", connection.address, connection.acceptor.name
         )
         self.forget(connection)
         connection.abort()
 
 
 async def _by_address(settings: BrokerSettings, network: Network) -> Mapping[str, int]:
-    """`max.connections.per.ip.overrides`, their host names looked up."""
+    """`max.connections.per.ip.overrides` by IP address, host names resolved."""
     hosts = settings.max_connections_per_ip_overrides
     return {await network.resolve(host): count for host, count in hosts}
 

@@ -21,7 +21,7 @@ from kavka.server.controller.controller import Controller
 from kavka.server.controller.topic_validation import NewTopic
 from kavka.server.replica.manager import Replica, ReplicaManager
 from kavka.server.runtime.java_hash import java_hash
-from kavka.server.runtime.lazy_imports import import_in_turns
+from kavka.server.runtime.lazy_imports import import_one_by_one
 from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class Coordinator(ABC, Generic[M]):
             code, message, *_ = results[self.topic]
             if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 self._problem = self._failure_logged_s = None
-                await import_in_turns(self._replicas.tasks, self.modules)
+                await import_one_by_one(self._replicas.tasks, self.modules)
             else:
                 self._topic_not_created(code, message or code.name)
         finally:

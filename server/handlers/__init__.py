@@ -1,11 +1,12 @@
-"""What Kavka does with each API: one module an API, named as in `kavka.wire.apis`.
+"""The request handlers, one module per API, named as in `kavka.wire.apis`.
 
-A handler is a plain function `(broker, context, request) -> answer`. It authorises, asks one
-owner, maps the results to partitions and returns; it returns an awaitable only where it must
-wait. It touches no bytes and no files, and asks for the version only where the answer differs.
+A handler is a plain function `(broker, context, request) -> answer`. It authorizes the request,
+calls one part of the broker, maps the results to partitions and returns the response; or an
+awaitable, only if it must wait. It handles no bytes and no files, and checks the version only
+where the response differs.
 
-Imported here are those that the first write after a start may need; the others are later (see
-`kavka.server.runtime.lazy_imports`).
+Imported here are those that the first Produce after a start may need; the others are lazy imports
+(see `kavka.server.runtime.lazy_imports`).
 """
 
 from kavka.server.handlers import (

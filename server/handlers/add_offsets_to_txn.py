@@ -12,7 +12,7 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC
 from kavka.server.coordinators.transaction_coordinator import add_partitions_operation
-from kavka.server.handlers.common.transaction_calls import ask, check_id
+from kavka.server.handlers.common.transaction_calls import call_coordinator, check_id
 from kavka.server.request.context import RequestContext
 from kavka.txncoord.requests import AddPartitions
 from kavka.wire.apis.add_offsets_to_txn import FENCED_SINCE, AddOffsetsToTxnResponse
@@ -30,7 +30,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         request.producer_epoch,
         [(GROUP_TOPIC, broker.groups.partition_of(group_id))],
     )
-    return ask(
+    return call_coordinator(
         broker,
         context,
         asked.transactional_id,

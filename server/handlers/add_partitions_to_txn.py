@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn: a transaction is going to write to these partitions (KIP-98).
+"""AddPartitionsToTxn: adds partitions that a transaction is going to write to (KIP-98).
 
-Promises: all partitions of a transaction are added, or none: one that there is not, or that the
-client may not write to, has the others answered OPERATION_NOT_ATTEMPTED. Versions from 4 on are for
-brokers, which may also ask whether partitions have been added (KIP-890).
+Promises: all partitions of a transaction are added, or none: if one does not exist, or the client
+may not write to it, the others get OPERATION_NOT_ATTEMPTED. Versions from 4 on are for brokers,
+which may also verify that partitions have been added (KIP-890).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import INTERNAL_TOPICS
 from kavka.server.coordinators.transaction_coordinator import add_partitions_operation
 from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
-from kavka.server.handlers.common.transaction_calls import check_id, told
+from kavka.server.handlers.common.transaction_calls import check_id, client_code
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime.cooperative import Slices
 from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, AddPartitions
@@ -31,12 +31,12 @@ from kavka.wire.apis.add_partitions_to_txn import (
 from kavka.wire.errors import ApiError, ErrorCode
 
 PARTITIONS_A_STEP: Final = 2_000
-"""Partitions that are looked at in one go."""
+"""Partitions checked in one slice."""
 
 TRANSACTIONS_A_STEP: Final = 20
-"""Transactions whose coordinator is asked in one go."""
+"""Transactions whose coordinator is called in one slice."""
 
-Partition: TypeAlias = tuple[str, int]
+TopicPartition: TypeAlias = tuple[str, int]
 """Topic and index."""
 
 
@@ -55,7 +55,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
     def steps() -> Slices[None]:
         for number, addition in enumerate(additions, 1):
-            yield from addition.ask(calls)
+            yield from addition.submit(calls)
             if number % TRANSACTIONS_A_STEP == 0:
                 yield
 
@@ -105,21 +105,21 @@ def _of_broker(one: Any) -> _Asked:
 
 
 class _Addition:
-    """To one transaction."""
+    """The partitions to add to one transaction."""
 
     def __init__(self, broker: Broker, context: RequestContext, asked: _Asked) -> None:
         self.transactional_id: Final = asked.transactional_id
         self._broker: Final = broker
         self._context: Final = context
         self._asked: Final = asked
-        self._partitions: Sequence[Partition] = ()
+        self._partitions: Sequence[TopicPartition] = ()
         self.results: Slices[Sequence[TopicResult]]
-        """What is answered, once it is known."""
+        """Builds the response, once the result is known."""
 
-    def ask(self, calls: CoordinatorCalls) -> Slices[None]:
-        """Have them added, in slices."""
-        codes: dict[Partition, ErrorCode] = {}
-        for number, (partition, code) in enumerate(self._looked_at(), 1):
+    def submit(self, calls: CoordinatorCalls) -> Slices[None]:
+        """Check the partitions in slices, and call the coordinator."""
+        codes: dict[TopicPartition, ErrorCode] = {}
+        for number, (partition, code) in enumerate(self._check_partitions(), 1):
             codes[partition] = code
             if number % PARTITIONS_A_STEP == 0:
                 yield
@@ -130,9 +130,9 @@ class _Addition:
         elif not self.transactional_id:
             self._failed(ErrorCode.INVALID_REQUEST)
         else:
-            calls.take(self._call, self._answered, self._failed)
+            calls.submit(self._call, self._answered, self._failed)
 
-    def _looked_at(self) -> Iterator[tuple[Partition, ErrorCode]]:
+    def _check_partitions(self) -> Iterator[tuple[TopicPartition, ErrorCode]]:
         for topic in self._asked.topics:
             name = topic.name
             known = self._broker.metadata.image.topics.get(name)
@@ -146,7 +146,8 @@ class _Addition:
                 yield (name, index), code
 
     def _may_write(self, topic: str) -> bool:
-        """Brokers may, of whom a client has been asked already; nobody else to the broker's own."""
+        """Brokers may, as they have already authorized their client; clients may not write to
+        internal topics."""
         if self._context.version >= BATCHED_SINCE:
             return True
         allows = self._broker.authorizer.allows
@@ -174,17 +175,17 @@ class _Addition:
             self.results = _each_once(zip(self._partitions, codes, strict=True))
 
     def _failed(self, code: ErrorCode) -> None:
-        self._all(told(code, self._context, FENCED_SINCE))
+        self._all(client_code(code, self._context, FENCED_SINCE))
 
     def _all(self, code: ErrorCode) -> None:
-        """The same for all: as they were asked for, but for those that are only verified."""
+        """The same code for all: in the form of the request, except when only verifying."""
         if self._asked.verify_only:
             self.results = _each_once((one, code) for one in self._partitions)
         else:
             self.results = _as_asked(self._asked.topics, code)
 
 
-def _each_once(codes: Iterable[tuple[Partition, ErrorCode]]) -> Slices[list[TopicResult]]:
+def _each_once(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Slices[list[TopicResult]]:
     topics: list[TopicResult] = []
     by_name: dict[str, list[PartitionResult]] = {}
     for number, ((name, index), code) in enumerate(codes, 1):

@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments, as a lone broker answers it.
+"""AlterPartitionReassignments, on a cluster of a single broker.
 
-There is nowhere to move a partition to: what is so already succeeds, other brokers are refused
-as unknown, and there is nothing to call off. `allow_replication_factor_change` (version 1) makes
-no difference, since a number of replicas that one broker can't have is refused before.
+There is nowhere to move a partition to: reassigning to the current replicas succeeds, other brokers
+are refused as unknown, and there is no reassignment to cancel. `allow_replication_factor_change`
+(version 1) makes no difference, as a replication factor other than 1 is refused before.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kavka.wire.apis.alter_partition_reassignments import (
 from kavka.wire.errors import ApiError, ErrorCode
 
 PARTITIONS_A_SLICE: Final = 200
-"""Partitions looked at in one go; a refusal takes 15 us."""
+"""Partitions handled in one slice; a refusal takes 15 us."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -32,7 +32,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not request.topics:
         return AlterPartitionReassignmentsResponse([], error_message="")  # not null: as Kafka's
-    if request.timeout_ms <= 0:  # over before the controller has looked at it
+    if request.timeout_ms <= 0:  # expires before the controller handles it
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
     return cooperative.run(broker.tasks, _reassign(broker, request), context)
 
@@ -47,12 +47,12 @@ def _reassign(broker: Broker, request: Any) -> Slices[AlterPartitionReassignment
     for start in range(PARTITIONS_A_SLICE, len(targets), PARTITIONS_A_SLICE):
         yield
         errors += broker.controller.reassign(targets[start : start + PARTITIONS_A_SLICE])
-    told = iter(errors)
+    remaining = iter(errors)
     answer = AlterPartitionReassignmentsResponse(
         [
             TopicResponse(
                 topic.name,
-                [_partition(one.partition_index, next(told)) for one in topic.partitions],
+                [_partition(one.partition_index, next(remaining)) for one in topic.partitions],
             )
             for topic in request.topics
         ]

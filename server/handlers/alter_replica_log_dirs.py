@@ -1,9 +1,9 @@
-"""AlterReplicaLogDirs: have replicas move to other log directories of this broker (KIP-113).
+"""AlterReplicaLogDirs: moves replicas to other log directories of this broker (KIP-113).
 
-Promises: the answer comes when the move has begun; DescribeLogDirs tells how far it is. Whoever
-asks for the directory that a replica is in ends its move, and whoever asks for another has it begin
-anew. A partition that is not there yet is answered with an error, and made in the directory when it
-comes. Of a partition that is named twice the last directory counts.
+Promises: the response is sent when the move has started; DescribeLogDirs shows its progress. A
+request for the replica's current directory cancels its move, and one for another directory restarts
+it there. A partition that does not exist yet gets an error, but will be created in the directory.
+For a partition that is named twice the last directory is used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 logger = logging.getLogger(__name__)
 
 PARTITIONS_A_SLICE: Final = 4
-"""Partitions done in one go: for each a directory is made, which takes 0.3 ms."""
+"""Partitions handled in one slice: creating the directory of each takes 0.3 ms."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:

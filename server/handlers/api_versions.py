@@ -1,9 +1,9 @@
-"""ApiVersions: what this broker serves, computed from the list of handlers.
+"""ApiVersions: the served APIs and versions, computed from the list of handlers.
 
-Promises: answers every version, one that is too new in version 0 with code 35 (KIP-511, in
-`dispatch`); refuses a malformed client name or version with INVALID_REQUEST. From version 3 on it
-tells the levels of the cluster's features (KIP-584), by which clients know the protocols that they
-may use. Left out: the features of KRaft, share groups and streams groups.
+Promises: responds to every version, to one that is too new in version 0 with code 35 (KIP-511, in
+`dispatch`); refuses a malformed client name or version with INVALID_REQUEST. From version 3 on the
+response has the levels of the cluster's features (KIP-584), from which clients know the protocols
+they may use. Left out: the features of KRaft, share groups and streams groups.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> ApiVersions
     return ApiVersionsResponse(
         [ApiVersion(api.key, api.lowest, api.highest) for api in broker.apis],
         supported_features=_supported(context.version),
-        # clients go by the levels with the highest epoch; a setting's level changes at a start
+        # clients use the levels with the highest epoch; a start may change a setting's level
         finalized_features_epoch=max(broker.epoch, broker.features.changed_in),
         finalized_features=[
             FinalizedFeatureKey(name, level, level)

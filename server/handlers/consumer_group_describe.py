@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe: consumer groups with their members and assignments (KIP-848).
 
-Promises: groups come in the order in which they were asked for, those that the client may not
-describe first; members of a group whose topics the client may not all describe are not told.
+Promises: groups come in the order of the request, unauthorized ones first; members of a group are
+left out unless the client may describe all topics of the group.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kavka.groupcoord.consumer import member as members
 from kavka.groupcoord.consumer.member import partitions_of
 from kavka.groupcoord.shard import GroupShard
 from kavka.server.auth.allowed_operations import GROUP_OPERATIONS, allowed_bits
-from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
+from kavka.server.auth.authorizer import CHECK_ITEMS, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import GroupCalls
 from kavka.server.request.context import RequestContext
@@ -33,7 +33,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, each
 
 GROUPS_A_STEP: Final = 200
-"""Groups that are asked in one go, at some 10 us each."""
+"""Groups read in one slice, at some 10 us each."""
 
 _TOPICS_HIDDEN: Final = (
     "The described group uses topics that the client is not authorized to describe."
@@ -51,13 +51,13 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         ordered = sorted(descriptions, key=lambda one: one.may)
         groups, pauses = [], PauseCounter()
         for one in ordered:
-            groups.append((yield from one.finished(pauses, asks_operations)))
+            groups.append((yield from one.build(pauses, asks_operations)))
         return ConsumerGroupDescribeResponse(groups)
 
     def ask(group_id: str) -> None:
         description = _Description(broker, context, group_id)
         descriptions.append(description)
-        description.ask(calls)
+        description.submit(calls)
 
     def steps() -> Slices[None]:
         yield from each(request.group_ids, ask, GROUPS_A_STEP)
@@ -66,27 +66,27 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 class _Description:
-    """Of one group."""
+    """The description of one group."""
 
     def __init__(self, broker: Broker, context: RequestContext, group_id: str) -> None:
         self._broker: Final = broker
         self._context: Final = context
         self.response = DescribedGroup(group_id)
         self._members: Sequence[tuple[members.Member, members.Target]] = ()
-        """Each with what it shall have; they stay as they were when they were looked at."""
+        """Each with its target assignment; immutable since they were read."""
         allows = broker.authorizer.allows
         self.may: Final = allows(context, Operation.DESCRIBE, ResourceType.GROUP, group_id)
 
-    def ask(self, calls: GroupCalls) -> None:
+    def submit(self, calls: GroupCalls) -> None:
         group_id = self.response.group_id
         if not self.may:
             self._failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         elif not group_id:
             self._failed(ErrorCode.INVALID_GROUP_ID)
         else:
-            calls.read(group_id, self._look, _nothing, self._failed)
+            calls.read(group_id, self._read, _nothing, self._failed)
 
-    def _look(self, shard: GroupShard, now_ms: int) -> None:
+    def _read(self, shard: GroupShard, now_ms: int) -> None:
         response = self.response
         try:
             group = shard.consumer.describe(response.group_id, now_ms)
@@ -102,17 +102,17 @@ class _Description:
     def _failed(self, code: ErrorCode) -> None:
         self.response = DescribedGroup(self.response.group_id, code)
 
-    def finished(self, pauses: PauseCounter, asks_operations: bool) -> Slices[DescribedGroup]:
-        """The answer, with what the client may do if it asks for that."""
+    def build(self, pauses: PauseCounter, asks_operations: bool) -> Slices[DescribedGroup]:
+        """The response for the group, with authorized operations if requested."""
         response = self.response
         if not response.error_code:
             names = self._broker.metadata.image.names_by_id.get
-            told: list[Member] = []
+            described: list[Member] = []
             for member, target in self._members:
-                told.append((yield from _member(member, target, names)))
+                described.append((yield from _member(member, target, names)))
                 if pauses.is_due(20 + 10 * (len(member.assigned) + len(target))):
                     yield
-            response.members = told
+            response.members = described
             if not (yield from self._may_see_topics(pauses)):
                 code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 response = DescribedGroup(response.group_id, code, _TOPICS_HIDDEN)
@@ -138,7 +138,7 @@ class _Description:
         for topic in topics:
             if not allows(self._context, Operation.DESCRIBE, ResourceType.TOPIC, topic):
                 return False
-            if pauses.is_due(QUESTION):
+            if pauses.is_due(CHECK_ITEMS):
                 yield
         return True
 
@@ -147,8 +147,8 @@ def _member(member: members.Member, target: members.Target, name_of: Any) -> Sli
     own = yield from partitions_of(member.assigned)
     for topic_id, partitions in (yield from partitions_of(member.revoking)).items():
         own[topic_id] = own.get(topic_id, []) + partitions
-    own_told = yield from _assignment(own, name_of)
-    target_told = yield from _assignment(target, name_of)
+    assigned = yield from _assignment(own, name_of)
+    target_assigned = yield from _assignment(target, name_of)
     return Member(
         member.member_id,
         member.instance_id,
@@ -158,25 +158,25 @@ def _member(member: members.Member, target: members.Target, name_of: Any) -> Sli
         member.client_host,
         member.topic_names,
         member.topic_regex,
-        own_told,
-        target_told,
+        assigned,
+        target_assigned,
         CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
 
 
 def _assignment(partitions: Mapping[UUID, Sequence[int]], name_of: Any) -> Slices[Assignment]:
-    """Topics that are gone have no names, and are left out."""
-    told: list[TopicPartitions] = []
+    """Deleted topics have no names, and are left out."""
+    described: list[TopicPartitions] = []
 
-    def tell(one: tuple[UUID, Sequence[int]]) -> None:
+    def add(one: tuple[UUID, Sequence[int]]) -> None:
         topic_id, own = one
         name = name_of(topic_id)
         if name is not None:
-            told.append(TopicPartitions(topic_id, name, own))
+            described.append(TopicPartitions(topic_id, name, own))
 
-    yield from each(partitions.items(), tell, QUICK_ITEMS_A_STEP)
-    return Assignment(told)
+    yield from each(partitions.items(), add, QUICK_ITEMS_A_STEP)
+    return Assignment(described)
 
 
 def _nothing(answer: object) -> None:
-    """What was found is in its place."""
+    """The callback above has stored the result already."""

@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat: a member of a consumer group joins, stays, or leaves (KIP-848).
 
-Promises: what a member is told of its epoch and its partitions is stored.
+Promises: the epoch and assignment in a response are durable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.sliced_answers import written
+from kavka.server.request.sliced_answers import encode_in_slices
 from kavka.wire.apis.consumer_group_heartbeat import (
     API,
     OWN_ID_SINCE,
@@ -28,7 +28,7 @@ from kavka.wire.apis.consumer_group_heartbeat import (
 from kavka.wire.errors import ApiError, ErrorCode
 
 TOPICS_AT_ONCE_MAX: Final = 500
-"""An assignment of more topics is told in slices."""
+"""An assignment of more topics is encoded in slices."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -36,10 +36,14 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         _check_access(broker, context, request)
         _check(broker, context.version, request)
         asked = _asked(broker, context, request)
-        answer = broker.groups.call(asked.group_id, partial(_ask, asked))
+        answer = broker.groups.call(asked.group_id, partial(_call_shard, asked))
     except ApiError as failure:
         return _failed(failure)
-    return _told(answer) if isinstance(answer, HeartbeatResult) else _later(broker, context, answer)
+    return (
+        _response(answer)
+        if isinstance(answer, HeartbeatResult)
+        else _await_answer(broker, context, answer)
+    )
 
 
 def _check_access(broker: Broker, context: RequestContext, request: Any) -> None:
@@ -53,7 +57,7 @@ def _check_access(broker: Broker, context: RequestContext, request: Any) -> None
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-_TEXTS: Final = (
+_NOT_BLANK: Final = (
     ("group_id", "GroupId can't be empty."),
     ("instance_id", "InstanceId can't be empty."),
     ("rack_id", "RackId can't be empty."),
@@ -61,11 +65,11 @@ _TEXTS: Final = (
 
 
 def _check(broker: Broker, version: int, request: Any) -> None:
-    """ApiError INVALID_REQUEST, UNSUPPORTED_ASSIGNOR; what and in which order is Apache Kafka's."""
+    """ApiError INVALID_REQUEST, UNSUPPORTED_ASSIGNOR; checks and order are Apache Kafka's."""
     epoch = request.member_epoch
     if version >= OWN_ID_SINCE or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
         _check_text(request.member_id, "MemberId can't be empty.")
-    for name, reason in _TEXTS:
+    for name, reason in _NOT_BLANK:
         _check_text(getattr(request, name), reason)
     if epoch == JOIN_EPOCH:
         _check_first(version, request)
@@ -88,7 +92,7 @@ def _check_text(text: str | None, reason: str) -> None:
 
 
 def _check_first(version: int, request: Any) -> None:
-    """A member that joins must tell everything."""
+    """The first request of a joining member must have all fields."""
     if request.rebalance_timeout_ms == UNSET:
         raise _invalid("RebalanceTimeoutMs must be provided in first request.")
     if request.topic_partitions is None or request.topic_partitions:
@@ -129,7 +133,7 @@ def _asked(broker: Broker, context: RequestContext, request: Any) -> Heartbeat:
 
 
 def _reported(topics: Any) -> dict[UUID, Sequence[int]]:
-    """A topic that is named twice counts with all that is said of it."""
+    """Owned partitions by topic; those of a topic that is named twice are merged."""
     found: dict[UUID, Sequence[int]] = {}
     for one in topics:
         before = found.get(one.topic_id)
@@ -137,24 +141,26 @@ def _reported(topics: Any) -> dict[UUID, Sequence[int]]:
     return found
 
 
-def _ask(asked: Heartbeat, shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+def _call_shard(
+    asked: Heartbeat, shard: GroupShard, ticket: Ticket, now_ms: int
+) -> DecisionOrSteps:
     return shard.consumer.heartbeat(asked, ticket, now_ms)
 
 
-async def _later(
+async def _await_answer(
     broker: Broker, context: RequestContext, answer: Awaitable[HeartbeatResult]
 ) -> Response:
     try:
-        told = await answer
+        result = await answer
     except ApiError as failure:
         return _failed(failure)
-    response = _told(told)
-    if told.assignment is not None and len(told.assignment) > TOPICS_AT_ONCE_MAX:
-        return await written(broker.tasks, API, context, response)
+    response = _response(result)
+    if result.assignment is not None and len(result.assignment) > TOPICS_AT_ONCE_MAX:
+        return await encode_in_slices(broker.tasks, API, context, response)
     return response
 
 
-def _told(answer: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:
+def _response(answer: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:
     assignment = None
     if answer.assignment is not None:
         assignment = Assignment([TopicPartitions(*one) for one in answer.assignment.items()])

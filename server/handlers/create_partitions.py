@@ -1,7 +1,7 @@
-"""CreatePartitions: checked here for who may, done by the controller.
+"""CreatePartitions: authorized here, carried out by the controller.
 
-The answer comes when this broker serves the new partitions. A topic that is named twice is
-refused, and so is one of more partitions than one request may make.
+The response is sent when this broker serves the new partitions. A topic that is named twice is
+refused, and so is one with more partitions than a request may create.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             refused.append(TopicResponse(topic.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     if not wanted:
         return CreatePartitionsResponse(refused)
-    if request.timeout_ms <= 0:  # over before the controller has looked at it: nothing is begun
+    if request.timeout_ms <= 0:  # expires before the controller handles it: nothing is changed
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
     return _create(broker, request, wanted, refused)
 

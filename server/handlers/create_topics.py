@@ -1,7 +1,7 @@
-"""CreateTopics: checked here for who may, done by the controller.
+"""CreateTopics: authorized here, carried out by the controller.
 
 Promises: `validate_only`, explicit assignments, configs, defaults, and from version 5 the topic's
-resulting settings in the answer (KIP-525). The answer comes when this broker serves the topic.
+effective configs in the response (KIP-525), which is sent when this broker serves the topic.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ logger = logging.getLogger(__name__)
 _SETTINGS_SINCE: Final = 5
 
 READ_A_SLICE: Final = 500
-"""Topics that are read before the loop gets a turn, at a microsecond each."""
+"""Topics checked in one slice, at a microsecond each."""
 
 ANSWERS_A_SLICE: Final = 10
-"""Topics that are told before the loop gets a turn, at 250 us each with their settings."""
+"""Topics put into the response in one slice, at 250 us each with their configs."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -42,13 +42,13 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     wanted = [topic for topic in request.topics if topic.name not in refused]
     if not wanted:
         return CreateTopicsResponse(list(refused.values()))
-    if request.timeout_ms <= 0:  # over before the controller has looked at it: nothing is begun
+    if request.timeout_ms <= 0:  # expires before the controller handles it: nothing is changed
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
     return _create(broker, context, request, wanted, refused)
 
 
 def _refused(broker: Broker, context: RequestContext, request: Any) -> dict[str, TopicResponse]:
-    """The answers to topics that the controller is not asked for."""
+    """The responses for topics that are refused before the controller is called."""
     times = Counter(topic.name for topic in request.topics)
     refused: dict[str, TopicResponse] = {}
 

@@ -1,7 +1,8 @@
-"""DeleteGroups: delete groups that nobody is in, with their offsets (KIP-229).
+"""DeleteGroups: deletes empty groups, with their offsets (KIP-229).
 
-Promises: each group that can be deleted is, whatever becomes of the others. Up to
-`kavka.groupcoord.listing.OFFSETS_MAX` offsets go together with their group; more go before it.
+Promises: each group that can be deleted is, independently of the others. Up to
+`kavka.groupcoord.listing.OFFSETS_MAX` offsets are deleted together with their group; more are
+deleted before it, in parts.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import GroupCalls
 from kavka.server.request.context import RequestContext
-from kavka.server.runtime.cooperative import Waits
+from kavka.server.runtime.cooperative import AwaitingSlices
 from kavka.wire.apis.delete_groups import API, DeleteGroupsResponse, GroupResult
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import Slices
 
 GROUPS_A_STEP: Final = 50
-"""Groups that are asked in one go."""
+"""Groups handled in one slice."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -32,7 +33,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         ordered = sorted(deletions, key=lambda one: not one.may)
         return DeleteGroupsResponse([one.result for one in ordered])
 
-    def steps() -> Waits[None]:
+    def steps() -> AwaitingSlices[None]:
         for number, group_id in enumerate(dict.fromkeys(request.groups_names), 1):
             deletion = _Deletion(broker, context, group_id)
             deletions.append(deletion)
@@ -44,7 +45,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 class _Deletion:
-    """Of one group."""
+    """The deletion of one group."""
 
     def __init__(self, broker: Broker, context: RequestContext, group_id: str) -> None:
         allows = broker.authorizer.allows
@@ -54,13 +55,13 @@ class _Deletion:
             self._failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         self._waits = self._done = False
 
-    def steps(self, calls: GroupCalls) -> Waits[None]:
-        """Delete the group, with part of its offsets after the other."""
+    def steps(self, calls: GroupCalls) -> AwaitingSlices[None]:
+        """Delete the group, and before it its offsets, in parts."""
         while not self._done and not self.result.error_code:
             self._waits = True
             calls.call(self.result.group_id, self._delete, _nothing, self._failed)
-            if self._waits:  # its turn has not come yet
-                yield from calls.answered()
+            if self._waits:  # the call is still queued
+                yield from calls.wait_for_answers()
             elif not self._done:
                 yield None
 
@@ -76,4 +77,4 @@ class _Deletion:
 
 
 def _nothing(answer: object) -> None:
-    """What a group has answered is known."""
+    """`_delete` has stored the result already."""

@@ -1,9 +1,9 @@
-"""DeleteRecords: have partitions begin at a later offset (KIP-107).
+"""DeleteRecords: raises the log start offset of partitions (KIP-107).
 
-Promises: from the answer on nothing before the offset is read; the segments that hold nothing else
-go with the next look of retention, and the new beginning reaches its checkpoint within that one's
-interval, as in Apache Kafka. Partitions have one replica so far: none but the leader has to
-follow, and the request's timeout has nothing to limit.
+Promises: after the response nothing before the offset is read; segments entirely before it are
+deleted by the next retention check, and the new log start offset is checkpointed within the
+checkpoint's interval, as in Apache Kafka. Partitions have one replica so far, so there are no
+followers to wait for, and the request's timeout has no effect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kavka.wire.apis.delete_records import (
 from kavka.wire.errors import ApiError, ErrorCode
 
 PARTITIONS_A_SLICE: Final = 100
-"""Partitions done in one go, at 10 us each."""
+"""Partitions handled in one slice, at 10 us each."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -45,7 +45,7 @@ def _delete(broker: Broker, context: RequestContext, request: Any) -> Slices[Del
 
 
 def _asked(request: Any) -> Iterator[tuple[str, int, int]]:
-    """Topic, partition and offset; of a partition that is named twice the last offset counts."""
+    """Topic, partition and offset; for a partition that is named twice the last offset is used."""
     offsets = {
         (topic.name, one.partition_index): one.offset
         for topic in request.topics

@@ -1,6 +1,6 @@
-"""DeleteTopics: by name, or from version 6 by id (KIP-516); done by the controller.
+"""DeleteTopics: by name, or from version 6 by id (KIP-516); carried out by the controller.
 
-Who may not see a topic does not learn from the answer whether there is one of an id.
+The response to an id does not reveal the topic's name to a client that may not describe it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         newer = context.version >= _DISABLED_SINCE
         code = ErrorCode.TOPIC_DELETION_DISABLED if newer else ErrorCode.INVALID_REQUEST
         return API.error_response(request, code, context.version)
-    asked = _sorted_out(asked_topics(request, context.version))
+    asked = _each_once(asked_topics(request, context.version))
     if not asked.names and not asked.ids:
         return DeleteTopicsResponse(asked.answers)
-    if request.timeout_ms <= 0:  # over before the controller has looked at it: nothing is begun
+    if request.timeout_ms <= 0:  # expires before the controller handles it: nothing is changed
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
     to_delete = _permitted(broker, context, asked)
     if not to_delete:
@@ -48,7 +48,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 class _Asked(NamedTuple):
-    """A request sorted out; `answers` are filled in as it goes on."""
+    """A validated request; `answers` has the responses so far."""
 
     answers: list[TopicResponse]
     names: list[str]
@@ -56,8 +56,8 @@ class _Asked(NamedTuple):
     ids_twice: list[UUID]
 
 
-def _sorted_out(asked: list[tuple[str | None, UUID | None]]) -> _Asked:
-    """Answers what can't be meant, and keeps the rest."""
+def _each_once(asked: list[tuple[str | None, UUID | None]]) -> _Asked:
+    """Refuse ambiguous and duplicate topics, and return the rest."""
     answers: list[TopicResponse] = []
     names: Counter[str] = Counter()
     ids: Counter[UUID] = Counter()
@@ -88,7 +88,7 @@ def _sorted_out(asked: list[tuple[str | None, UUID | None]]) -> _Asked:
 
 
 def _permitted(broker: Broker, context: RequestContext, asked: _Asked) -> dict[str, UUID]:
-    """The topics to delete, with their ids; what can't be deleted is answered."""
+    """The topics to delete, with their ids; the others are refused."""
     image = broker.metadata.image
     to_delete: dict[str, UUID] = {}
 
@@ -124,7 +124,7 @@ def _permitted(broker: Broker, context: RequestContext, asked: _Asked) -> dict[s
 
 
 def _may(broker: Broker, context: RequestContext, operation: Operation, name: str) -> bool:
-    """Who may delete in the whole cluster may also see everything here."""
+    """A client with DELETE on the cluster may delete and describe any topic here."""
     allows = broker.authorizer.allows
     return allows(context, Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME) or allows(
         context, operation, ResourceType.TOPIC, name

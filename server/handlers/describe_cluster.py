@@ -1,9 +1,9 @@
 """DescribeCluster: id, controller and brokers (KIP-700).
 
-Promises: the endpoints of the listener that was asked, and no controller where that one can't be
-reached by it. A broker that is not alive is not registered either, so there are no fenced ones to
-include (KIP-1073). Asking for controllers is answered MISMATCHED_ENDPOINT_TYPE, as every broker of
-Apache Kafka does (KIP-919).
+Promises: the endpoints of the listener that received the request, and no controller if it is not
+reachable on that listener. A broker that is down is not registered, so there are no fenced brokers
+to include (KIP-1073). A request for controllers gets MISMATCHED_ENDPOINT_TYPE, as from every broker
+of Apache Kafka (KIP-919).
 """
 
 from __future__ import annotations

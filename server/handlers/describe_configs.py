@@ -1,9 +1,9 @@
-"""DescribeConfigs: settings of topics and of this broker, out of the one table, and its loggers.
+"""DescribeConfigs: configs of topics, this broker, groups and client metrics subscriptions, from
+the config table, and the levels of this broker's loggers (KIP-412).
 
-Promises: values, sources, synonyms (KIP-226), types and documentation (KIP-569) as Apache Kafka
-gives them, with what was set while the broker runs; the levels of loggers (KIP-412); only the keys
-that were asked for. A kind that is not known spoils the whole request. Any group and any client
-metrics subscription is described, by the defaults where it was given none.
+Promises: values, sources, synonyms (KIP-226), types and documentation (KIP-569) as in Apache Kafka,
+including dynamic configs; only the requested keys. An unknown resource type fails the whole
+request. A group or client metrics subscription without configs is described with the defaults.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _KINDS: Final = frozenset(ConfigResourceType)
 _TOO_MANY: Final = "Excessively large number of configs per request."
 
 CONFIGS_A_SLICE: Final = 60
-"""Configs and resources told before the loop gets a turn, at about 40 us each."""
+"""Configs and resources described in one slice, at about 40 us each."""
 
 CONFIGS_PER_REQUEST_MAX: Final = 400_000
-"""When so many have been told, further resources are refused: a small request can name a broker
-over and over, and one config takes up to a kilobyte until the answer is sent."""
+"""After so many configs, further resources are refused: a small request can name a broker over and
+over, and one config takes up to a kilobyte until the response is sent."""
 
 _Find: TypeAlias = Callable[[Broker, str, Keys], Iterable[describe.Entry | ConfigResponse]]
 
@@ -55,30 +55,30 @@ def _describe(
     broker: Broker, context: RequestContext, request: Any
 ) -> Slices[DescribeConfigsResponse]:
     results: list[ResourceResponse] = []
-    told = total = 0
+    since_pause = total = 0
     for asked in request.resources:
         kind, name = ConfigResourceType(asked.resource_type), asked.resource_name
         result = ResourceResponse(kind, name, ErrorCode.NONE, "")
         configs: list[ConfigResponse] = []
         results.append(result)
-        told += 1
+        since_pause += 1
         try:
             authorize(broker, context, Operation.DESCRIBE_CONFIGS, kind, name)
             if total >= CONFIGS_PER_REQUEST_MAX:
                 raise ApiError(ErrorCode.POLICY_VIOLATION, _TOO_MANY)
             for config in _FIND[kind](broker, name, asked.configuration_keys):
                 configs.append(_as_asked(config, context, request))
-                told += 1
-                if told >= CONFIGS_A_SLICE:
+                since_pause += 1
+                if since_pause >= CONFIGS_A_SLICE:
                     yield
-                    told = 0
+                    since_pause = 0
             result.configs = configs
             total += len(configs)
         except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message or ""
-        if told >= CONFIGS_A_SLICE:
+        if since_pause >= CONFIGS_A_SLICE:
             yield
-            told = 0
+            since_pause = 0
     return DescribeConfigsResponse(results)
 
 

@@ -1,7 +1,7 @@
 """DescribeGroups: state and members of groups with the classic protocol.
 
-Promises: a group that is not there, or has another protocol, shows as dead, and from version 6 on
-with GROUP_ID_NOT_FOUND (KIP-1043).
+Promises: a group that does not exist, or has another protocol, is described as dead, and from
+version 6 on with GROUP_ID_NOT_FOUND (KIP-1043).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from kavka.wire.apis.describe_groups import (
 from kavka.wire.errors import ApiError, ErrorCode
 
 MEMBERS_A_STEP: Final = 500
-"""Members, or groups, that are described in one go, at 2 us each."""
+"""Members, or groups, described in one slice, at 2 us each."""
 
 ID_CHARACTERS: Final = 50
-"""Characters of a group's id that take as long as a member: its hash is looked for."""
+"""Characters of a group id that take as long as a member, as the id is hashed."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -41,14 +41,14 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
     def answer() -> DescribeGroupsResponse:
         ordered = sorted(descriptions, key=lambda one: one.may)
-        return DescribeGroupsResponse([one.finished(asks_operations) for one in ordered])
+        return DescribeGroupsResponse([one.build(asks_operations) for one in ordered])
 
     def steps() -> Slices[None]:
         members = 0
         for group_id in request.groups:
             description = _Description(broker, context, group_id)
             descriptions.append(description)
-            description.ask(calls)
+            description.submit(calls)
             members += 1 + len(description.response.members) + len(group_id) // ID_CHARACTERS
             if members >= MEMBERS_A_STEP:
                 members = 0
@@ -58,7 +58,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 class _Description:
-    """Of one group."""
+    """The description of one group."""
 
     def __init__(self, broker: Broker, context: RequestContext, group_id: str) -> None:
         self._broker: Final = broker
@@ -67,14 +67,14 @@ class _Description:
         allows = broker.authorizer.allows
         self.may: Final = allows(context, Operation.DESCRIBE, ResourceType.GROUP, group_id)
 
-    def ask(self, calls: GroupCalls) -> None:
+    def submit(self, calls: GroupCalls) -> None:
         group_id = self.response.group_id
         if self.may:
-            calls.read(group_id, self._look, _nothing, self._failed)
+            calls.read(group_id, self._read, _nothing, self._failed)
         else:
             self._failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
-    def _look(self, shard: GroupShard, now_ms: int) -> None:
+    def _read(self, shard: GroupShard, now_ms: int) -> None:
         try:
             self._describe(listing.described(shard.state, self.response.group_id))
         except ApiError as refusal:
@@ -94,8 +94,8 @@ class _Description:
         group_id = self.response.group_id
         self.response = GroupResponse(group_id, code)
 
-    def finished(self, asks_operations: bool) -> GroupResponse:
-        """The answer, with what the client may do if it asks for that."""
+    def build(self, asks_operations: bool) -> GroupResponse:
+        """The response for the group, with authorized operations if requested."""
         response = self.response
         if asks_operations and not response.error_code:
             response.authorized_operations = allowed_bits(
@@ -109,4 +109,4 @@ class _Description:
 
 
 def _nothing(answer: object) -> None:
-    """What was found is in its place."""
+    """The callback above has stored the result already."""

@@ -1,9 +1,9 @@
-"""DescribeLogDirs: what lies in each log directory of this broker (KIP-113).
+"""DescribeLogDirs: the partitions in each log directory of this broker (KIP-113).
 
-Promises: all partitions or those that were asked for; what isn't here is left out. Sizes are
-those of the batches, lags those of this replica; the volume's size from version 4 on (KIP-827).
-The copy of a log that moves here is told of as a future one, with what it lacks of the log. No
-directory is cordoned. A directory that has failed, or whose volume can't be asked, is answered
+Promises: all partitions or the requested ones; those not hosted here are left out. Sizes are those
+of the batches, lags those of this replica; the volume's size from version 4 on (KIP-827). A replica
+that is being moved to a directory is a future replica there, with its lag behind the log. No
+directory is cordoned. A failed directory, or one whose volume can't be queried, gets
 KAFKA_STORAGE_ERROR.
 """
 
@@ -32,7 +32,7 @@ from kavka.wire.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 SEGMENTS_A_SLICE: Final = 250
-"""Segments whose sizes are added up in one go; a log counts as one segment at least."""
+"""Segments whose sizes are summed in one slice; a log counts as one segment at least."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -106,7 +106,7 @@ def _copy(copy: FutureLog) -> PartitionResponse:
     try:
         lag = copy.mirror.log.end_offset - copy.mirror.end_offset
     except (OSError, CorruptLogError) as failure:
-        logger.error("how far %s is can't be told: %s", copy.path, failure)
+        logger.error("can't get the lag of %s: %s", copy.path, failure)
     return PartitionResponse(copy.key[1], copy.mirror.size_bytes, lag, is_future_key=True)
 
 

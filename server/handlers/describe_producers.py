@@ -1,7 +1,7 @@
-"""DescribeProducers: the idempotent producers that a partition hosted here remembers (KIP-664).
+"""DescribeProducers: the idempotent producers in the producer state of hosted partitions (KIP-664).
 
-Promises: whoever may read a topic is told each producer's epoch, last sequence and timestamp; the
-partition need not be led by this broker.
+Promises: each producer's epoch, last sequence and timestamp, for clients that may read the topic;
+this broker need not be the partition's leader.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kavka.wire.apis.describe_producers import (
 from kavka.wire.errors import ApiError, ErrorCode
 
 PRODUCERS_A_SLICE: Final = 250
-"""Producers and partitions that are described in one go."""
+"""Producers and partitions described in one slice."""
 
 PRODUCERS_PER_REQUEST_MAX: Final = 400_000
-"""When so many have been told, further partitions are refused: a small request can name one over
-and over."""
+"""After so many producers, further partitions are refused: a small request can name one over and
+over."""
 
 _TOO_MANY: Final = "Excessively large number of producers per request."
 
@@ -41,7 +41,7 @@ def _describe(
     broker: Broker, context: RequestContext, request: Any
 ) -> Slices[DescribeProducersResponse]:
     topics: list[TopicResponse] = []
-    done = told = 0
+    done = described = 0
     for asked in request.topics:
         partitions: list[PartitionResponse] = []
         topics.append(TopicResponse(asked.name, partitions))
@@ -49,11 +49,11 @@ def _describe(
         for index in asked.partition_indexes:
             if refusal is not None:
                 answer = PartitionResponse(index, refusal.code, refusal.message)
-            elif told >= PRODUCERS_PER_REQUEST_MAX:
+            elif described >= PRODUCERS_PER_REQUEST_MAX:
                 answer = PartitionResponse(index, ErrorCode.POLICY_VIOLATION, _TOO_MANY)
             else:
                 answer = yield from _partition(broker, asked.name, index)
-                told += len(answer.active_producers)
+                described += len(answer.active_producers)
             partitions.append(answer)
             done += 1
             if done % PRODUCERS_A_SLICE == 0:
@@ -62,7 +62,7 @@ def _describe(
 
 
 def _refusal(broker: Broker, context: RequestContext, name: str) -> ApiError | None:
-    """Why nothing is told of a topic, in Apache Kafka's words."""
+    """Why a topic can't be described, with Apache Kafka's message; None: it can."""
     try:
         check_topic_name(name)
     except ApiError as refusal:

@@ -1,10 +1,10 @@
-"""DescribeQuorum: the metadata quorum in the form of KRaft's, with what is true of Kavka.
+"""DescribeQuorum: Kavka's controller, described as a KRaft metadata quorum.
 
 Promises: the quorum of `__cluster_metadata`, partition 0, has one voter, the active controller,
-which leads it in its controller epoch. Its log is the coordination service's: the offset of its
-end, and the high watermark, are one more than the number of the newest durable transaction. The
-voter has no directory id (a quorum of static voters has none in Apache Kafka either), and it
-listens where brokers reach each other, since Kavka's controller has no listener of its own.
+which leads it in its controller epoch. Its log is the coordination service's: log end offset and
+high watermark are one more than the newest durable transaction's number. The voter has no
+directory id (a quorum of static voters has none in Apache Kafka either), and its endpoint is the
+inter-broker listener, since Kavka's controller has no listener of its own.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> DescribeQuo
 
 
 def _asks_for_metadata(request: Any) -> bool:
-    """Whether for the one partition that there is, and no other."""
+    """Whether the request names exactly the metadata partition."""
     asked = [
         (topic.topic_name, one.partition_index)
         for topic in request.topics
@@ -75,7 +75,7 @@ def _asks_for_metadata(request: Any) -> bool:
 
 
 def _unknown(request: Any) -> DescribeQuorumResponse:
-    """An error for every partition, of whatever else was asked."""
+    """An error for every partition of a request that names anything else."""
     return DescribeQuorumResponse(
         topics=[
             TopicResponse(
@@ -98,5 +98,5 @@ def _nodes(broker: Broker, context: RequestContext) -> list[Node]:
     known = broker.metadata.image.brokers[broker.broker_id]
     came_by_it = context.peer.listener == name
     address = broker.address_of(known, context.peer) if came_by_it else known.endpoints.get(name)
-    assert address is not None, "a broker has the listener that others reach it by"
+    assert address is not None, "every broker has the inter-broker listener"
     return [Node(broker.broker_id, [Listener(name, *address)])]

@@ -1,9 +1,9 @@
 """DescribeTopicPartitions: topics in the order of their names, a page at a time (KIP-966).
 
-Promises: all topics, or those that were asked for with a code where one is unknown; no more
-partitions than the client, or `max.request.partition.size.limit`, allows, and a cursor where the
-next page begins. Authorized operations are always given. There are no eligible leader replicas
-outside of the ISR, which is what the two empty lists say.
+Promises: all topics, or the requested ones, with an error code for unknown ones; no more partitions
+than the client, or `max.request.partition.size.limit`, allows, and a cursor to the next page.
+Authorized operations are always given. There are no eligible leader replicas outside the ISR: the
+two lists of them are empty.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from kavka.wire.apis.describe_topic_partitions import (
 from kavka.wire.errors import ApiError, ErrorCode
 
 NAMES_A_SLICE: Final = 1000
-"""Names that are put in order in one go."""
+"""Names sorted in one slice."""
 
 ROWS_A_SLICE: Final = 250
-"""Topics and partitions that are described in one go."""
+"""Topics and partitions described in one slice."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -89,7 +89,7 @@ def _limit(broker: Broker) -> int:
 
 
 def _in_order(names: Sequence[str], first: str) -> Slices[Iterator[str]]:
-    """The names from `first` on, sorted slice by slice and then merged as they are taken."""
+    """The names from `first` on: sorted in slices, which are merged on iteration."""
     runs = []
     for start in range(0, len(names), NAMES_A_SLICE):
         if start:

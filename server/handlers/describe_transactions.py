@@ -1,6 +1,6 @@
-"""DescribeTransactions: what is known of transactional ids (KIP-664).
+"""DescribeTransactions: the state of transactional ids (KIP-664).
 
-Promises: an answer for each id, in order; of a transaction's topics those that the client may
+Promises: a result for each id, in order; of a transaction's topics only those that the client may
 describe.
 """
 
@@ -27,7 +27,7 @@ from kavka.wire.apis.describe_transactions import (
 from kavka.wire.errors import ApiError, ErrorCode
 
 IDS_A_STEP: Final = 200
-"""Ids that are looked at, or told of, in one go; with many partitions one by one."""
+"""Ids read, or put into the response, in one slice; an id with many partitions has its own."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -38,14 +38,14 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         for number, transactional_id in enumerate(request.transactional_ids, 1):
             one = _Description(broker, context, transactional_id)
             descriptions.append(one)
-            one.ask(calls)
+            one.submit(calls)
             if number % IDS_A_STEP == 0:
                 yield
 
     def answer() -> Slices[DescribeTransactionsResponse]:
         states = []
         for number, one in enumerate(descriptions, 1):
-            states.append((yield from one.told()))
+            states.append((yield from one.response()))
             if number % IDS_A_STEP == 0:
                 yield
         return DescribeTransactionsResponse(states)
@@ -54,7 +54,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 class _Description:
-    """Of one transactional id."""
+    """The description of one transactional id."""
 
     def __init__(self, broker: Broker, context: RequestContext, transactional_id: str) -> None:
         self._id: Final = transactional_id
@@ -63,14 +63,14 @@ class _Description:
         self._broker: Final = broker
         self._context: Final = context
 
-    def ask(self, calls: CoordinatorCalls) -> None:
-        calls.take(self._read, self._found, self._failed)
+    def submit(self, calls: CoordinatorCalls) -> None:
+        calls.submit(self._read, self._found, self._failed)
 
     def _read(self) -> Any:
         check_id(self._broker, self._context, Operation.DESCRIBE, self._id)
         if not self._id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        return self._broker.transactions.read(self._id, partial(_look, self._id))
+        return self._broker.transactions.read(self._id, partial(_find, self._id))
 
     def _found(self, known: Transaction) -> None:
         self._known = known
@@ -78,8 +78,8 @@ class _Description:
     def _failed(self, code: ErrorCode) -> None:
         self._code = code
 
-    def told(self) -> Slices[TransactionState]:
-        """What is answered."""
+    def response(self) -> Slices[TransactionState]:
+        """The response for the id."""
         if self._known is None:
             return TransactionState(self._code, self._id)
         one = yield from listing.described(self._known)
@@ -100,5 +100,5 @@ class _Description:
         )
 
 
-def _look(transactional_id: str, shard: TransactionShard, now_ms: int) -> Transaction:
+def _find(transactional_id: str, shard: TransactionShard, now_ms: int) -> Transaction:
     return listing.known(shard.state, transactional_id)

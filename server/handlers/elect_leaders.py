@@ -1,7 +1,7 @@
-"""ElectLeaders: preferred and unclean elections, done by the controller.
+"""ElectLeaders: preferred and unclean elections, carried out by the controller.
 
-The answer comes when this broker tells clients the new leaders. Asked about all partitions, it
-leaves out those that have the right leader already.
+The response is sent when this broker's metadata has the new leaders. For a request of all
+partitions it leaves out those that already have the right leader.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         return API.error_response(request, ErrorCode.NOT_CONTROLLER, context.version)
     asked = request.topic_partitions
     if asked is not None and not asked:
-        return ElectLeadersResponse([])  # whatever else is wrong: as Kafka's
-    if request.timeout_ms <= 0:  # over before the controller has looked at it: nothing is begun
+        return ElectLeadersResponse([])  # before other checks, as in Apache Kafka
+    if request.timeout_ms <= 0:  # expires before the controller handles it: nothing is changed
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
     kind = PREFERRED if context.version == 0 else request.election_type
     if kind not in (PREFERRED, UNCLEAN):
@@ -67,13 +67,13 @@ async def _elect(broker: Broker, request: Any, *, unclean: bool) -> ElectLeaders
 
 
 def _of_all(results: Mapping[TopicPartition, ApiError | None]) -> list[TopicResponse]:
-    """Every topic, with those of its partitions of which there is something to say."""
+    """Every topic, with its partitions except those that needed no election."""
     topics: dict[str, list[PartitionResponse]] = {}
     for (topic, index), error in results.items():
-        told = topics.setdefault(topic, [])
+        partitions = topics.setdefault(topic, [])
         if error is None or error.code is not ErrorCode.ELECTION_NOT_NEEDED:
-            told.append(_partition(index, error))
-    return [TopicResponse(topic, told) for topic, told in topics.items()]
+            partitions.append(_partition(index, error))
+    return [TopicResponse(topic, partitions) for topic, partitions in topics.items()]
 
 
 def _partition(index: int, error: ApiError | None) -> PartitionResponse:

@@ -1,8 +1,8 @@
 """EndTxn: commit or abort a transaction (KIP-98).
 
-Promises: answers when it is certain how the transaction ends, whatever happens then; its markers
-are written at once, or as soon as their partitions can be written to. From version 5 on the answer
-tells the epoch of the producer's next transaction (KIP-890).
+Promises: the response is sent when the outcome is durable; the markers are written then, or as soon
+as their partitions are writable. From version 5 on the response has the epoch of the producer's
+next transaction (KIP-890).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
-from kavka.server.handlers.common.transaction_calls import ask, check_id
+from kavka.server.handlers.common.transaction_calls import call_coordinator, check_id
 from kavka.server.request.context import RequestContext
 from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, EndTxn, ProducerIdAndEpoch
 from kavka.txncoord.shard import TransactionShard
@@ -29,18 +29,20 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         request.committed,
         EPOCH_BUMPED_SINCE if context.version >= EPOCHS_SINCE else 0,
     )
-    return ask(
+    return call_coordinator(
         broker,
         context,
         asked.transactional_id,
-        partial(_ask, asked),
+        partial(_call_shard, asked),
         _answer,
         EndTxnResponse,
         fenced_since=FENCED_SINCE,
     )
 
 
-def _ask(asked: EndTxn, shard: TransactionShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+def _call_shard(
+    asked: EndTxn, shard: TransactionShard, ticket: Ticket, now_ms: int
+) -> DecisionOrSteps:
     return shard.end(asked, ticket, now_ms)
 
 

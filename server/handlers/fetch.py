@@ -1,14 +1,14 @@
 """Fetch: records for consumers, up to the high watermark or the last stable offset.
 
 Promises: sessions (KIP-227), topic ids (KIP-516), long poll by `min_bytes` and `max_wait_ms`, the
-byte limits of request and partition with the first batch always whole (KIP-74), fencing by leader
-epoch (KIP-320), divergence (KIP-595), current leader on errors (KIP-951). Before version 4 the
-records are converted to message sets (`down_conversion`).
-Other than Apache Kafka, which gives nothing then: in versions 0 to 2, too, the first batch of each
-partition is whole, whatever its limit; and an old consumer that asks for what has no place in a
-message set (transaction markers) waits for what comes behind it.
-Left out until there are clusters: fetching followers, which are answered as replicas that this
-partition does not have, and reading from the closest replica (KIP-392).
+byte limits of request and partition with the first batch always complete (KIP-74), fencing by
+leader epoch (KIP-320), divergence (KIP-595), current leader on errors (KIP-951). Before version 4
+the records are converted to message sets (`down_conversion`).
+Two differences from Apache Kafka, which returns nothing in these cases: in versions 0 to 2, too,
+the first batch of each partition is complete, whatever its limit; and an old consumer at an offset
+with batches that can't be in a message set (transaction markers) waits for the records after them.
+Left out until there are clusters: follower fetches, which are answered as from replicas that the
+partition does not have, and fetching from the closest replica (KIP-392).
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.frame import ARENA_BYTES
 from kavka.wire.steps import Slices, run_to_completion
 
-_LIMIT_OF_ALL_SINCE: Final = 3
+_REQUEST_LIMIT_SINCE: Final = 3
 _STORAGE_ERROR_SINCE: Final = 6
-"""Readers of lower versions know no storage error; told that somebody else leads, they ask who."""
+"""Lower versions have no storage error; they get NOT_LEADER_OR_FOLLOWER and refresh metadata."""
 
 _REPLICA_STATE_SINCE: Final = 15
 _CURRENT_LEADER_SINCE: Final = 16
@@ -59,17 +59,17 @@ _MISSING: Final = (
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 )
-"""What is found out before anything is read."""
+"""Errors found before anything is read."""
 
 
 PARTITIONS_A_STEP: Final = 200
-"""Partitions that are planned between two pauses; planning takes 5 us and more."""
+"""Partitions planned in one slice; planning takes 5 us and more."""
 
 ANSWERED_A_STEP: Final = 1000
-"""Partitions whose answers are put together between two pauses, at 1 us."""
+"""Partitions put into the response in one slice, at 1 us."""
 
 IDLE_A_STEP: Final = 2000
-"""Partitions that are looked at for news between two pauses, at half a microsecond."""
+"""Partitions checked for changes in one slice, at half a microsecond."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -79,31 +79,33 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     except StopIteration as end:
         return end.value
     context.applied = broker.tasks.future()
-    return _go_on(broker, work, context.applied)
+    return _run_rest(broker, work, context.applied)
 
 
-async def _go_on(broker: Broker, work: Slices[Any], applied: asyncio.Future[None]) -> FetchResponse:
+async def _run_rest(
+    broker: Broker, work: Slices[Any], applied: asyncio.Future[None]
+) -> FetchResponse:
     try:
-        answer = await cooperative.go_on(broker.tasks, work)
+        answer = await cooperative.run_rest(broker.tasks, work)
     finally:
         applied.set_result(None)
-    return await _at_last(answer)
+    return await _await_response(answer)
 
 
-async def _at_last(answer: Any) -> FetchResponse:
+async def _await_response(answer: Any) -> FetchResponse:
     while not isinstance(answer, FetchResponse):
         answer = await answer
     return answer
 
 
 def _begin(broker: Broker, context: RequestContext, request: Any) -> Slices[Any]:
-    """The answer, or what to await for it."""
+    """The response, or an awaitable of it."""
     try:
         fetching = yield from broker.sessions.begin_in_steps(request, context.version)
     except ApiError as refusal:
         return FetchResponse((), refusal.code)
     fetch = _Fetch(broker, context, request, fetching)
-    # While the others are looked at, those that have been may change.
+    # Partitions already planned may change while the others are being planned.
     noted = broker.purgatory.note_changes() if fetch.is_big else None
     try:
         if not (yield from fetch.plan()) and request.max_wait_ms > 0:
@@ -115,7 +117,7 @@ def _begin(broker: Broker, context: RequestContext, request: Any) -> Slices[Any]
 
 
 class _Fetch:
-    """One fetch on its way: planned once, and again whenever one of its partitions changed."""
+    """One fetch in flight: planned once, and again whenever one of its partitions changes."""
 
     __slots__ = (
         "_broker",
@@ -126,9 +128,9 @@ class _Fetch:
         "_files_left",
         "_idle",
         "_is_follower",
-        "_of_old",
+        "_is_old_consumer",
         "_parts",
-        "_passed",
+        "_skipped",
         "_readable",
         "_request",
     )
@@ -141,13 +143,13 @@ class _Fetch:
         self._request = request
         self._fetching = fetching
         self._is_follower = _replica_id(context, request) >= 0
-        self._of_old = context.version < BATCHES_SINCE
+        self._is_old_consumer = context.version < BATCHES_SINCE
         self._parts: list[Part] = []
-        self._idle: list[Replica] = []  # of partitions that nothing is to be told of
-        self._readable: dict[str, bool] = {}  # what the plan has found of topics
-        self._passed: dict[tuple[str, int], int] = {}  # offsets up to which there was nothing
+        self._idle: list[Replica] = []  # partitions without changes to report
+        self._readable: dict[str, bool] = {}  # authorization by topic, for one plan
+        self._skipped: dict[tuple[str, int], int] = {}  # offset after unconvertible batches
         self._files_left = 0
-        self._enough_missing = len(fetching.partitions)  # none; later: one that was there is gone
+        self._enough_missing = len(fetching.partitions)  # all; while waiting: one more than before
 
     # -- planning -------------------------------------------------------------------------
 
@@ -157,11 +159,11 @@ class _Fetch:
         return len(self._fetching.partitions) >= PARTITIONS_A_STEP
 
     def plan(self) -> Slices[bool]:
-        """Plan, and tell whether there is enough to answer at once: bytes, or an error; or what
-        is read ends with its segment, and would not become more, as in Apache Kafka.
+        """Plan the fetch. True if it can be answered at once: with enough bytes, an error, or a
+        slice that ends with its segment and so would not grow, as in Apache Kafka.
 
-        That there is no such topic is no reason to hurry as long as others are read: the client
-        would ask again and again until its metadata tell it.
+        Missing topics do not end the wait while other partitions are read: the client would send
+        fetches in a loop until it refreshes its metadata.
         """
         self._parts = parts = yield from self._plan()
         size = missing = 0
@@ -174,26 +176,26 @@ class _Fetch:
                 missing += 1
             elif part.answer.error_code or part.answer.diverging_epoch is not None:
                 return True
-        enough = min(self._request.min_bytes, self._bytes_max)  # the rest would not be given
+        enough = min(self._request.min_bytes, self._bytes_max)  # never more than the limit
         return size >= enough or missing >= self._enough_missing or not self._files_left
 
-    def _ready_later(self) -> bool | Slices[bool]:
-        """The same for a fetch that waits, and holds no files meanwhile."""
+    def _is_complete(self) -> bool | Slices[bool]:
+        """`plan` for a waiting fetch, which holds no files in between."""
         work = self._plan_again()
         return work if self.is_big else run_to_completion(work)
 
     def _plan_again(self) -> Slices[bool]:
         is_ready = yield from self.plan()
         if not is_ready:
-            self._let_go()
+            self._release_files()
         return is_ready
 
-    def _let_go(self) -> None:
+    def _release_files(self) -> None:
         for part in self._parts:
             part.slice = None
 
     def _plan(self) -> Slices[list[Part]]:
-        """What is not there comes last, as in Apache Kafka, which does not try to read it."""
+        """Plan all partitions; missing ones come last, as in Apache Kafka."""
         broker, request = self._broker, self._request
         committed_only = request.isolation_level == READ_COMMITTED
         bytes_left = min(request.max_bytes, broker.settings.fetch_max_bytes)
@@ -202,7 +204,7 @@ class _Fetch:
         self._bytes_max = bytes_left
         files_left = broker.replicas.logs.files_at_once
         at_least_one = True
-        of_each = self._context.version < _LIMIT_OF_ALL_SINCE
+        of_each = self._context.version < _REQUEST_LIMIT_SINCE
         parts: list[Part] = []
         missing: list[Part] = []
         self._readable = {}
@@ -213,8 +215,8 @@ class _Fetch:
                 yield
             try:
                 replica = self._replica(wanted)
-                if self._passed:
-                    wanted = self._behind_passed(wanted)
+                if self._skipped:
+                    wanted = self._after_skipped(wanted)
                 part = plan_part(
                     replica,
                     wanted,
@@ -240,7 +242,7 @@ class _Fetch:
         return parts + missing if missing else parts
 
     def _without_idle(self) -> Slices[Iterable[Wanted]]:
-        """The partitions that there may be something to tell of."""
+        """The partitions except idle ones, which have nothing to report in an incremental fetch."""
         self._idle = idle = []
         partitions = self._fetching.partitions
         if (
@@ -276,7 +278,7 @@ class _Fetch:
         if not self._may_read(name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         replica = broker.replicas.leader(name, wanted.partition)
-        if self._of_old:
+        if self._is_old_consumer:
             from kavka.server.handlers.common import down_conversion
 
             down_conversion.check_readable(replica.log.settings)
@@ -287,8 +289,8 @@ class _Fetch:
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
         return replica
 
-    def _behind_passed(self, wanted: Wanted) -> Wanted:
-        offset = self._passed.get((str(wanted.topic), wanted.partition), wanted.offset)
+    def _after_skipped(self, wanted: Wanted) -> Wanted:
+        offset = self._skipped.get((str(wanted.topic), wanted.partition), wanted.offset)
         return replace(wanted, offset=max(offset, wanted.offset))
 
     def _name(self, topic: TopicKey) -> str | None:
@@ -315,29 +317,29 @@ class _Fetch:
     def wait(
         self, max_wait_ms: int, noted: dict[Hashable, None] | None
     ) -> Coroutine[Any, Any, FetchResponse]:
-        """Long poll: until there is enough, or time runs out. What changes from now on counts,
-        even before the coroutine gets its first turn, and what was `noted` before."""
-        self._let_go()
+        """Long poll: wait until there is enough, or for `max_wait_ms`. Changes are seen from this
+        call on, even before the coroutine first runs, and those `noted` before."""
+        self._release_files()
         keys = [part.replica.key for part in self._parts if part.replica is not None]
         self._enough_missing = len(self._parts) - len(keys) + 1
         keys += [replica.key for replica in self._idle]
         woken = self._broker.purgatory.wait(
-            keys, self._ready_later, max_wait_ms / 1000, "Fetch", noted=noted
+            keys, self._is_complete, max_wait_ms / 1000, "Fetch", noted=noted
         )
         return self._answer_when(self._context.wait(woken))
 
     async def _answer_when(self, woken: asyncio.Future[Any]) -> FetchResponse:
         if not await woken:
             await self._is_ready()
-        return await _at_last(cooperative.run(self._broker.tasks, self.answer()))
+        return await _await_response(cooperative.run(self._broker.tasks, self.answer()))
 
     async def _is_ready(self) -> bool:
         found = cooperative.run(self._broker.tasks, self.plan())
         return found if isinstance(found, bool) else await found
 
     def answer(self) -> Slices[Any]:
-        """The answer to the last plan; awaitable when the disk must be read."""
-        if self._of_old:
+        """The response to the last plan; an awaitable if the disk must be read."""
+        if self._is_old_consumer:
             return self._answer_converted()
         cold = yield from read_cached(self._parts, self._broker.arenas, self._context)
         if cold:
@@ -349,24 +351,24 @@ class _Fetch:
         return await self._responded()
 
     async def _responded(self) -> FetchResponse:
-        return await _at_last(cooperative.run(self._broker.tasks, self._response()))
+        return await _await_response(cooperative.run(self._broker.tasks, self._response()))
 
     async def _answer_converted(self) -> FetchResponse:
-        """For a consumer that reads message sets. Where there was nothing for it, it waits again,
-        for what comes behind that."""
+        """The response for a consumer of message sets. If no batch could be converted, wait again,
+        for records after them."""
         from kavka.server.handlers.common import down_conversion
 
         broker, context, request = self._broker, self._context, self._request
         ends_s = broker.clock.monotonic_s() + request.max_wait_ms / 1000
         while True:
-            self._let_go()
+            self._release_files()
             async with broker.replicas.opening:
-                # there may be less room for an answer now, or no topic any more
+                # plan again: less memory may be free now, or a topic deleted
                 await self._is_ready()
-                passed = await down_conversion.read_converted(broker, context, self._parts)
-            if not passed or any(part.answer.records for part in self._parts):
+                skipped = await down_conversion.read_converted(broker, context, self._parts)
+            if not skipped or any(part.answer.records for part in self._parts):
                 return await self._responded()
-            self._passed |= passed
+            self._skipped |= skipped
             left_s = ends_s - broker.clock.monotonic_s()
             await self._wait_again(left_s)
 
@@ -377,8 +379,8 @@ class _Fetch:
             if await self._is_ready() or left_s <= 0:
                 return
             keys = [part.replica.key for part in self._parts if part.replica is not None]
-            self._let_go()
-            woken = purgatory.wait(keys, self._ready_later, left_s, "Fetch", noted=noted)
+            self._release_files()
+            woken = purgatory.wait(keys, self._is_complete, left_s, "Fetch", noted=noted)
         finally:
             purgatory.end_notes(noted)
         await self._context.wait(woken)
@@ -422,7 +424,7 @@ class _Fetch:
         )
 
     def _endpoints(self, leaders: Iterable[int]) -> list[NodeEndpoint]:
-        """Where the leaders are that the answer names."""
+        """Endpoints of the leaders that the response names."""
         brokers, peer = self._broker.metadata.image.brokers, self._context.peer
         return [
             NodeEndpoint(known.broker_id, *address, known.rack)
@@ -438,7 +440,7 @@ def _topic_response(topic: TopicKey, partitions: list[PartitionResponse]) -> Top
 
 
 def _replica_id(context: RequestContext, request: Any) -> int:
-    """The follower that asks; negative for a consumer. Since version 15 in a tagged field."""
+    """The fetching follower's id; negative for a consumer. Since version 15 in a tagged field."""
     if context.version < _REPLICA_STATE_SINCE:
         return int(request.replica_id)
     state = request.replica_state

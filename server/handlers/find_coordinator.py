@@ -1,8 +1,8 @@
-"""FindCoordinator: who keeps a group, or a transactional id.
+"""FindCoordinator: the coordinator of a group or a transactional id.
 
-Promises: the leader of its partition of `__consumer_offsets`, or of `__transaction_state`, which
-are made on first use. Unlike Apache Kafka, which answers COORDINATOR_NOT_AVAILABLE at first and
-lets the client ask again, the answer waits for that, which takes milliseconds here.
+Promises: the leader of its partition of `__consumer_offsets` or `__transaction_state`, topics that
+are created on first use. Unlike Apache Kafka, which responds COORDINATOR_NOT_AVAILABLE until then
+so that the client retries, the response waits for the creation, which takes milliseconds here.
 Left out: share groups are not served.
 """
 
@@ -15,7 +15,7 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.coordinators.base import Coordinator as AnyCoordinator
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.sliced_answers import written
+from kavka.server.request.sliced_answers import encode_in_slices
 from kavka.server.runtime import cooperative
 from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.find_coordinator import (
@@ -33,7 +33,8 @@ from kavka.wire.errors import ApiError, ErrorCode
 
 KEY_COST: Final = 64
 COST_A_STEP: Final = 32_000
-"""Keys that are looked up in one go: `KEY_COST`, and 1 for each character, at up to 0.1 us."""
+"""Cost of the keys looked up in one slice: `KEY_COST` each, and 1 for each character, at up to
+0.1 us."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -76,20 +77,20 @@ def _answer(
         found: list[Coordinator] = []
         answer = FindCoordinatorResponse(coordinators=found)
         asked = cooperative.run(broker.tasks, _find_all(broker, context, request, found))
-        return answer if asked is None else _later(broker, context, asked, answer)
+        return answer if asked is None else _await_answer(broker, context, asked, answer)
     one = _find(broker, context, _kind(context, request), request.key)
     code = one.error_code
     return FindCoordinatorResponse(code, message_of(code), one.node_id, one.host, one.port)
 
 
-async def _later(
+async def _await_answer(
     broker: Broker,
     context: RequestContext,
     asked: Awaitable[None],
     answer: FindCoordinatorResponse,
 ) -> Response:
     await asked
-    return await written(broker.tasks, API, context, answer)
+    return await encode_in_slices(broker.tasks, API, context, answer)
 
 
 def _find_all(
@@ -116,7 +117,7 @@ def _find(broker: Broker, context: RequestContext, kind: int, key: str) -> Coord
 
 
 def _refusal(broker: Broker, context: RequestContext, kind: int, key: str) -> ErrorCode | None:
-    """Why this client is not told the coordinator of a key."""
+    """Why this client may not find the coordinator of a key; None: it may."""
     if kind == GROUP:
         allowed = broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.GROUP, key)
         return None if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED

@@ -1,9 +1,10 @@
-"""GetTelemetrySubscriptions: what a client is to push, by the subscriptions that mean it (KIP-714).
+"""GetTelemetrySubscriptions: the metrics that a client is to push, by the subscriptions that match
+it (KIP-714).
 
-Promises: an instance id for who has none; the union of all subscriptions that match, with the
-shortest interval; a subscription id as Apache Kafka computes it; THROTTLING_QUOTA_EXCEEDED for who
-asks again within the interval, unless the subscriptions have changed. Like PushTelemetry it is
-served, and told by ApiVersions, where there is somebody to take the metrics: see
+Promises: an instance id for a client without one; the union of all matching subscriptions, with the
+shortest interval; a subscription id as Apache Kafka computes it; THROTTLING_QUOTA_EXCEEDED for a
+request within the interval, unless the subscriptions have changed. Like PushTelemetry it is served,
+and listed by ApiVersions, only if there is a receiver of the metrics: see
 `kavka.server.telemetry.receiver`. No permission is needed, as in Apache Kafka.
 """
 

@@ -1,6 +1,6 @@
-"""Heartbeat: a member says that it is alive, and hears whether it must join again.
+"""Heartbeat: keeps a member's session alive, and tells it when it must rejoin.
 
-Promises: while groups are loaded members are not told so, as they could do nothing about it.
+Promises: while groups are being loaded Heartbeats succeed, as members could do nothing about it.
 """
 
 from __future__ import annotations
@@ -23,24 +23,28 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
     check_group(broker, context, Operation.READ, group_id)
     try:
-        code = broker.groups.read(group_id, partial(look, asked(context, request)))
+        code = broker.groups.read(
+            group_id, partial(check_heartbeat, group_request(context, request))
+        )
     except ApiError as failure:
         return _failed(failure)
-    return HeartbeatResponse(code) if isinstance(code, ErrorCode) else _later(code)
+    return HeartbeatResponse(code) if isinstance(code, ErrorCode) else _await_answer(code)
 
 
-def asked(context: RequestContext, request: Any) -> HeartbeatRequest:
-    """What the request asks of its group."""
+def group_request(context: RequestContext, request: Any) -> HeartbeatRequest:
+    """The group coordinator's form of the request."""
     instance_id = request.group_instance_id if context.version >= 3 else None
     return HeartbeatRequest(request.group_id, request.generation_id, request.member_id, instance_id)
 
 
-def look(asked: HeartbeatRequest, shard: GroupShard, now_ms: int) -> ErrorCode:
-    """What the group says; ApiError, or a code."""
-    return shard.classic_requests_for(asked.group_id, now_ms).heartbeat(asked, now_ms)
+def check_heartbeat(group_request: HeartbeatRequest, shard: GroupShard, now_ms: int) -> ErrorCode:
+    """Carry out the heartbeat in the group's shard: its code, or ApiError."""
+    return shard.classic_requests_for(group_request.group_id, now_ms).heartbeat(
+        group_request, now_ms
+    )
 
 
-async def _later(code: Awaitable[ErrorCode]) -> HeartbeatResponse:
+async def _await_answer(code: Awaitable[ErrorCode]) -> HeartbeatResponse:
     try:
         return HeartbeatResponse(await code)
     except ApiError as failure:

@@ -1,8 +1,8 @@
 """InitProducerId: an id and an epoch for an idempotent or a transactional producer.
 
-Promises: an id that no other producer of this cluster has had or will have, epoch 0. With a
-transactional id: the id that goes with it and a higher epoch, which fences those that had it
-before; a transaction of theirs is aborted first, and the client told to ask again.
+Promises: an id that is unique in the cluster, epoch 0. With a transactional id: its producer id and
+a higher epoch, which fences earlier producers; their open transaction is aborted first, while the
+client retries.
 Left out: version 6 (two-phase commit, KIP-939), which Apache Kafka 4.3 does not serve either.
 """
 
@@ -38,20 +38,20 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 def _check_producer(request: Any) -> None:
-    """A producer that goes on tells both its id and its epoch (KIP-360)."""
+    """A producer that keeps its id sends both id and epoch (KIP-360)."""
     if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
         raise ApiError(ErrorCode.INVALID_REQUEST)
 
 
 async def _fresh(broker: Broker) -> InitProducerIdResponse:
-    """Without a transactional id nothing is remembered of the producer, so one that asks again
-    (KIP-360) gets a new id rather than a new epoch, as from Apache Kafka."""
+    """Without a transactional id no state of the producer is kept, so a repeated request (KIP-360)
+    gets a new id rather than a new epoch, as in Apache Kafka."""
     return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
 
 
 def _transactional(broker: Broker, context: RequestContext, request: Any) -> Any:
-    # not before there are transactions: see `kavka.server.runtime.lazy_imports`
-    from kavka.server.handlers.common.transaction_calls import ask, check_id
+    # lazy import, not before there are transactions: see `kavka.server.runtime.lazy_imports`
+    from kavka.server.handlers.common.transaction_calls import call_coordinator, check_id
     from kavka.txncoord.requests import InitProducerId
 
     check_id(broker, context, Operation.WRITE, request.transactional_id)
@@ -62,18 +62,18 @@ def _transactional(broker: Broker, context: RequestContext, request: Any) -> Any
         request.producer_id,
         request.producer_epoch,
     )
-    return ask(
+    return call_coordinator(
         broker,
         context,
         asked.transactional_id,
-        partial(_ask, asked),
+        partial(_call_shard, asked),
         _answer,
         InitProducerIdResponse,
         fenced_since=FENCED_SINCE,
     )
 
 
-def _ask(
+def _call_shard(
     asked: InitProducerId, shard: TransactionShard, ticket: Ticket, now_ms: int
 ) -> DecisionOrSteps:
     return shard.init_producer_id(asked, ticket, now_ms)

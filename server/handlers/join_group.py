@@ -1,6 +1,6 @@
-"""JoinGroup: become a member of a group, and of its next generation.
+"""JoinGroup: a member joins a group, and its next generation.
 
-Promises: the answer comes when the rebalance that it is part of ends, or says at once why not.
+Promises: the response is sent when the join phase of the rebalance ends, or at once on an error.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.sliced_answers import written
+from kavka.server.request.sliced_answers import encode_in_slices
 from kavka.wire.apis.join_group import API, JoinGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
 
 MEMBERS_AT_ONCE_MAX: Final = 500
-"""Of more members a leader is told in slices."""
+"""A leader's response with more members is encoded in slices."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -33,12 +33,12 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     refusal = _refusal(broker, context, request)
     if refusal is not None:
         return JoinGroupResponse(request.member_id, refusal).for_version(context.version)
-    answer = broker.groups.call(group_id, partial(_ask, _asked(context, request)))
+    answer = broker.groups.call(group_id, partial(_call_shard, _asked(context, request)))
     if isinstance(answer, JoinGroupResponse):
         return answer.for_version(context.version)
     if isinstance(answer, Future):
         context.wait(answer)
-    return _later(broker, context, answer)
+    return _await_answer(broker, context, answer)
 
 
 def _refusal(broker: Broker, context: RequestContext, request: Any) -> ErrorCode | None:
@@ -54,8 +54,8 @@ def _refusal(broker: Broker, context: RequestContext, request: Any) -> ErrorCode
 
 
 def _is_storable(context: RequestContext, request: Any) -> bool:
-    """Whether all texts fit into the group's record; a member that can't be stored would keep its
-    group from ever becoming stable. Apache Kafka writes a record that it can't read then."""
+    """Whether all strings fit into the group's record. A member that can't be stored would keep its
+    group from ever becoming stable; Apache Kafka then writes a record that it can't read."""
     begins_id = (context.client_id, request.group_instance_id)
     return (
         fits(request.group_id)
@@ -84,14 +84,16 @@ def _asked(context: RequestContext, request: Any) -> JoinRequest:
     )
 
 
-def _ask(asked: JoinRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+def _call_shard(
+    asked: JoinRequest, shard: GroupShard, ticket: Ticket, now_ms: int
+) -> DecisionOrSteps:
     return shard.classic_requests_for(asked.group_id, now_ms).join(asked, ticket, now_ms)
 
 
-async def _later(
+async def _await_answer(
     broker: Broker, context: RequestContext, answer: Awaitable[JoinGroupResponse]
 ) -> Response:
     response = (await answer).for_version(context.version)
     if len(response.members) > MEMBERS_AT_ONCE_MAX:
-        return await written(broker.tasks, API, context, response)
+        return await encode_in_slices(broker.tasks, API, context, response)
     return response

@@ -1,6 +1,6 @@
-"""LeaveGroup: members leave, or an administrator has static ones leave.
+"""LeaveGroup: members leave, or an administrator removes static members.
 
-Promises: who has left counts no more at once; the others are to join again.
+Promises: a member that leaves is removed at once, and the group rebalances.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import check_group
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.sliced_answers import written
+from kavka.server.request.sliced_answers import encode_in_slices
 from kavka.wire.apis.leave_group import API, BATCHED_SINCE, LeaveGroupResponse
 
 MEMBERS_AT_ONCE_MAX: Final = 500
-"""Of more members an answer is written in slices."""
+"""A response with more members is encoded in slices."""
 
 _REASON_SINCE: Final = 5
 
@@ -29,14 +29,14 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
     check_group(broker, context, Operation.READ, group_id)
     asked = LeaveRequest(group_id, _leavers(context.version, request))
-    answer = broker.groups.call(group_id, partial(_ask, asked))
+    answer = broker.groups.call(group_id, partial(_call_shard, asked))
     if isinstance(answer, LeaveGroupResponse):
         return _shaped(answer, context.version)
-    return _later(broker, context, answer)
+    return _await_answer(broker, context, answer)
 
 
 def _leavers(version: int, request: Any) -> Iterator[Leaver]:
-    """As they are asked for: they may be thousands."""
+    """Generated on demand, as there may be thousands."""
     if version < BATCHED_SINCE:
         yield Leaver(request.member_id)
         return
@@ -45,21 +45,23 @@ def _leavers(version: int, request: Any) -> Iterator[Leaver]:
         yield Leaver(one.member_id, one.group_instance_id, reason)
 
 
-def _ask(asked: LeaveRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+def _call_shard(
+    asked: LeaveRequest, shard: GroupShard, ticket: Ticket, now_ms: int
+) -> DecisionOrSteps:
     return shard.classic_requests_for(asked.group_id, now_ms).leave(asked, ticket, now_ms)
 
 
-async def _later(
+async def _await_answer(
     broker: Broker, context: RequestContext, answer: Awaitable[LeaveGroupResponse]
 ) -> Response:
     response = _shaped(await answer, context.version)
     if len(response.members) > MEMBERS_AT_ONCE_MAX:
-        return await written(broker.tasks, API, context, response)
+        return await encode_in_slices(broker.tasks, API, context, response)
     return response
 
 
 def _shaped(answer: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
-    """A single member's code is that of the request."""
+    """Before batching the single member's code is that of the whole response."""
     if version < BATCHED_SINCE and not answer.error_code:
         return LeaveGroupResponse(answer.members[0].error_code)
     return answer

@@ -1,8 +1,8 @@
 """ListConfigResources: topics, brokers and their loggers, and groups and client metrics
 subscriptions that have configs.
 
-Version 0 asks for client metrics subscriptions only. A kind that is not
-known is answered UNSUPPORTED_VERSION, with nothing of the others.
+Version 0 lists client metrics subscriptions only. An unknown resource type fails the whole request
+with UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ListGroups: the groups whose coordinator this broker is.
+"""ListGroups: the groups that this broker coordinates.
 
-Promises: filters by state (KIP-518) and type (KIP-848), in whatever case; a state or type that
-there is not matches nothing. While groups are being loaded there is no list.
+Promises: case-insensitive filters by state (KIP-518) and type (KIP-848); an unknown state or type
+matches nothing. While groups are being loaded the response is an error.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Final
 from kavka.groupcoord import listing
 from kavka.groupcoord.shard import GroupShard
 from kavka.server.auth.authorizer import (
+    CHECKS_A_STEP,
     CLUSTER_NAME,
-    QUESTIONS_A_STEP,
     Operation,
     ResourceType,
 )
@@ -26,7 +26,7 @@ from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import each
 
 GROUPS_A_STEP: Final = 1_000
-"""Groups that are looked at in one go, at 1 to 2 us each."""
+"""Groups read in one slice, at 1 to 2 us each."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -35,7 +35,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 class _Listing:
-    """One request, and the answer as it grows."""
+    """One request, and its results so far."""
 
     def __init__(self, broker: Broker, context: RequestContext, request: Any) -> None:
         self.calls: Final = CoordinatorCalls(broker, API)
@@ -48,11 +48,11 @@ class _Listing:
 
     def steps(self) -> Slices[None]:
         runners = self._broker.groups.runners
-        return self.calls.look_at_all(
-            runners, _ids, GROUPS_A_STEP, self._look, self._found, self._failed
+        return self.calls.read_all(
+            runners, _ids, GROUPS_A_STEP, self._read, self._found, self._failed
         )
 
-    def _look(
+    def _read(
         self, group_ids: Sequence[str], shard: GroupShard, now_ms: int
     ) -> list[listing.ListedGroup]:
         return listing.listed(shard.state, group_ids, self._states, self._kinds, now_ms)
@@ -61,7 +61,7 @@ class _Listing:
         self._groups.extend(ListedGroup(*group) for group in groups)
 
     def _failed(self, code: ErrorCode) -> None:
-        if code != ErrorCode.NOT_COORDINATOR:  # its groups are another's to tell by now
+        if code != ErrorCode.NOT_COORDINATOR:  # another broker lists its groups now
             self._code = code
 
     def answer(self) -> Slices[ListGroupsResponse]:
@@ -70,14 +70,14 @@ class _Listing:
         allows, context = self._broker.authorizer.allows, self._context
         if allows(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
             return ListGroupsResponse(self._groups)
-        told: list[ListedGroup] = []
+        visible: list[ListedGroup] = []
 
-        def tell(group: ListedGroup) -> None:
+        def add_visible(group: ListedGroup) -> None:
             if allows(context, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
-                told.append(group)
+                visible.append(group)
 
-        yield from each(self._groups, tell, QUESTIONS_A_STEP)
-        return ListGroupsResponse(told)
+        yield from each(self._groups, add_visible, CHECKS_A_STEP)
+        return ListGroupsResponse(visible)
 
 
 def _ids(shard: GroupShard) -> Iterable[str]:

@@ -1,9 +1,9 @@
-"""ListOffsets: the first, the last, or the offset for a time.
+"""ListOffsets: the earliest or latest offset, or the offset for a timestamp.
 
-Promises: earliest, latest (high watermark, or last stable offset for read_committed), by time,
-the record with the largest timestamp (KIP-734), and the local and tiered specials as a broker
-without tiered storage answers them (KIP-405, KIP-1005, KIP-1023). Version 0 gives offsets where
-segments begin, by the time that their files were last written.
+Promises: earliest, latest (high watermark, or last stable offset for read_committed), by timestamp,
+the record with the largest timestamp (KIP-734), and the special timestamps for local and tiered
+logs, answered as by a broker without tiered storage (KIP-405, KIP-1005, KIP-1023). Version 0
+returns base offsets of segments, by the modification time of their files.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import logging
 from collections.abc import Awaitable
 from typing import Any, Final
 
-from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
+from kavka.server.auth.authorizer import CHECK_ITEMS, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.replica import offset_lookup
 from kavka.server.replica.fetch_reading import ISOLATION_LEVELS, READ_COMMITTED
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.sliced_answers import answer, written
+from kavka.server.request.sliced_answers import encode_in_slices, respond
 from kavka.server.runtime import cooperative
 from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.list_offsets import (
@@ -54,51 +54,51 @@ _UNAVAILABLE_SINCE: Final = 5
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if not context.version:
-        return answer(broker.tasks, API, context, _offsets_of_segments(broker, context, request))
+        return respond(broker.tasks, API, context, _offsets_of_segments(broker, context, request))
     if request.isolation_level not in ISOLATION_LEVELS:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown isolation level")
     found = cooperative.run(broker.tasks, _look_up(broker, context, request))
     if isinstance(found, Awaitable):
-        return _later(broker, context, found)
+        return _await_answer(broker, context, found)
     response, waiting = found
     return _when_all(response, waiting) if waiting else response
 
 
-async def _later(
+async def _await_answer(
     broker: Broker,
     context: RequestContext,
     found: Awaitable[tuple[ListOffsetsResponse, list[Any]]],
 ) -> Response:
-    return await written(broker.tasks, API, context, await _when_all(*await found))
+    return await encode_in_slices(broker.tasks, API, context, await _when_all(*await found))
 
 
 def _look_up(
     broker: Broker, context: RequestContext, request: Any
 ) -> Slices[tuple[ListOffsetsResponse, list[Any]]]:
-    """The answer, and what has to be done before it is one."""
+    """The response, and awaitables that complete it."""
     asked_once, twice = yield from _each_once(request)
     waiting: list[Any] = []
     topics, pauses = [], PauseCounter()
     for name, partitions in asked_once.items():
         answers: list[PartitionResponse] = []
         for asked in partitions.values():
-            if pauses.is_due(QUESTION):
+            if pauses.is_due(CHECK_ITEMS):
                 yield
-            told = PartitionResponse(asked.partition_index)
-            answers.append(told)
+            answer = PartitionResponse(asked.partition_index)
+            answers.append(answer)
             try:
                 is_twice = (name, asked.partition_index) in twice
                 found = _find(broker, context, request, name, asked, is_twice)
             except ApiError as refusal:
-                told.error_code = _code(context, refusal)
+                answer.error_code = _code(context, refusal)
                 continue
             except OSError as failure:
-                _fail(broker, told, name, failure)
+                _fail(broker, answer, name, failure)
                 continue
             if isinstance(found, offset_lookup.Found):
-                _fill(told, found)
+                _fill(answer, found)
             else:
-                waiting.append(_fill_later(broker, context, told, name, found))
+                waiting.append(_fill_later(broker, context, answer, name, found))
         topics.append(TopicResponse(name, answers))
     return ListOffsetsResponse(topics), waiting
 
@@ -106,7 +106,7 @@ def _look_up(
 def _offsets_of_segments(
     broker: Broker, context: RequestContext, request: Any
 ) -> Slices[ListOffsetsResponse]:
-    """Version 0. What may not be described comes last, and what is named twice is answered so."""
+    """Version 0. Unauthorized topics come last; a partition named twice gets two responses."""
     allowed: list[TopicResponse] = []
     refused: list[TopicResponse] = []
     pauses = PauseCounter()
@@ -115,30 +115,30 @@ def _offsets_of_segments(
         answers: list[PartitionResponse] = []
         (allowed if may else refused).append(TopicResponse(topic.name, answers))
         for asked in topic.partitions:
-            if pauses.is_due(QUESTION):
+            if pauses.is_due(CHECK_ITEMS):
                 yield
-            told = PartitionResponse(asked.partition_index)
-            answers.append(told)
+            answer = PartitionResponse(asked.partition_index)
+            answers.append(answer)
             try:
                 if not may:
                     raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if asked.timestamp < EARLIEST:
                     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-                told.old_style_offsets = offset_lookup.find_old(
+                answer.old_style_offsets = offset_lookup.find_old(
                     broker.replicas.leader(topic.name, asked.partition_index),
                     asked.timestamp,
                     asked.max_num_offsets,
                     by_replica=request.replica_id != _CONSUMER,
                 )
             except ApiError as refusal:
-                told.error_code = refusal.code
+                answer.error_code = refusal.code
             except OSError as failure:
-                _fail(broker, told, topic.name, failure)
+                _fail(broker, answer, topic.name, failure)
     return ListOffsetsResponse(allowed + refused)
 
 
 def _each_once(request: Any) -> Slices[tuple[dict[str, dict[int, Any]], set[tuple[str, int]]]]:
-    """What is asked by topic and partition, in order; and which partitions were named twice."""
+    """The request by topic and partition, in order; and the partitions that were named twice."""
     asked_once: dict[str, dict[int, Any]] = {}
     twice: set[tuple[str, int]] = set()
     pauses = PauseCounter()
@@ -189,7 +189,7 @@ async def _fill_later(
 
 
 def _code(context: RequestContext, refusal: ApiError) -> ErrorCode:
-    """What clients of this version know in its place, and ask again for."""
+    """The code for the client's version, one that it retries."""
     if refusal.code is ErrorCode.OFFSET_NOT_AVAILABLE and context.version < _UNAVAILABLE_SINCE:
         return ErrorCode.LEADER_NOT_AVAILABLE
     return refusal.code

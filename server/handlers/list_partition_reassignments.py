@@ -1,6 +1,6 @@
-"""ListPartitionReassignments: the partitions that the controller knows to be on the move.
+"""ListPartitionReassignments: the ongoing reassignments, from the controller.
 
-On a lone broker there is none. As in Apache Kafka, `timeout_ms` makes no difference.
+With a single broker there are none. As in Apache Kafka, `timeout_ms` has no effect.
 """
 
 from __future__ import annotations

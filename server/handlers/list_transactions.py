@@ -1,8 +1,8 @@
-"""ListTransactions: the transactional ids whose coordinator this broker is (KIP-664).
+"""ListTransactions: the transactional ids that this broker coordinates (KIP-664).
 
-Promises: filters by state, producer id, duration (KIP-994) and pattern (KIP-1152, RE2's syntax over
-whole ids); a state that there is not is told back. While transactions are being loaded there is no
-list.
+Promises: filters by state, producer id, duration (KIP-994) and pattern (KIP-1152, RE2's syntax,
+matching whole ids); unknown states are returned as such. While transactions are being loaded the
+response is an error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kavka.wire.apis.list_transactions import (
 from kavka.wire.errors import ApiError, ErrorCode
 
 IDS_A_STEP: Final = 1_000
-"""Transactional ids that are looked at in one go, at 1 to 2 us each."""
+"""Transactional ids read in one slice, at 1 to 2 us each."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -38,7 +38,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 class _List:
-    """One request, and the answer as it grows."""
+    """One request, and its results so far."""
 
     def __init__(self, broker: Broker, context: RequestContext, request: Any) -> None:
         self.calls: Final = CoordinatorCalls(broker, API)
@@ -60,16 +60,16 @@ class _List:
 
     def steps(self) -> Slices[None]:
         runners = self._broker.transactions.runners
-        return self.calls.look_at_all(
-            runners, _ids, self._a_step, self._look, self._take, self._failed
+        return self.calls.read_all(
+            runners, _ids, self._a_step, self._read, self._add_visible, self._failed
         )
 
-    def _look(
+    def _read(
         self, ids: Sequence[str], shard: TransactionShard, now_ms: int
     ) -> list[ListedTransaction]:
         return listing.listed(shard.state, ids, self._wanted, now_ms)
 
-    def _take(self, listed: list[ListedTransaction]) -> None:
+    def _add_visible(self, listed: list[ListedTransaction]) -> None:
         allows, context = self._broker.authorizer.allows, self._context
         kind = ResourceType.TRANSACTIONAL_ID
         self._found.extend(
@@ -79,7 +79,7 @@ class _List:
         )
 
     def _failed(self, code: ErrorCode) -> None:
-        if code != ErrorCode.NOT_COORDINATOR:  # its ids are another's to tell by now
+        if code != ErrorCode.NOT_COORDINATOR:  # another broker lists its ids now
             self._code = code
 
     def answer(self) -> ListTransactionsResponse:

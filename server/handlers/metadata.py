@@ -1,10 +1,10 @@
-"""Metadata: brokers, topics, partitions and their leaders, out of the current image.
+"""Metadata: brokers, topics, partitions and their leaders, from the current metadata image.
 
-Promises: topics by name or, from version 12, by id; creates missing topics where the client and
-`auto.create.topics.enable` allow it. As Apache Kafka, it answers UNKNOWN_TOPIC_OR_PARTITION then,
-and the client asks again. An answer that waited for the creation would save most clients 0.1 to
-0.3 s and a line in their logs; but kafka-go hands the error to the program, which would work with
-Kavka and fail with Apache Kafka.
+Promises: topics by name or, from version 12, by id; auto-creates missing topics if the client and
+`auto.create.topics.enable` allow it. As in Apache Kafka, the response then has
+UNKNOWN_TOPIC_OR_PARTITION, and the client retries. Waiting for the creation would save most
+clients 0.1 to 0.3 s and a line in their logs; but kafka-go passes the error to the program, which
+would then work with Kavka and fail with Apache Kafka.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from uuid import UUID
 
 from kavka.server.auth.allowed_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, allowed_bits
 from kavka.server.auth.authorizer import (
+    CHECK_ITEMS,
+    CHECKS_A_STEP,
     CLUSTER_NAME,
-    QUESTION,
-    QUESTIONS_A_STEP,
     Operation,
     ResourceType,
 )
@@ -31,8 +31,8 @@ from kavka.server.cluster.metadata_cache import (
 )
 from kavka.server.controller.topic_validation import NewTopic, check_topic_name
 from kavka.server.request.context import RequestContext
-from kavka.server.request.sliced_answers import answer
-from kavka.server.runtime.cooperative import Slices, Waits
+from kavka.server.request.sliced_answers import respond
+from kavka.server.runtime.cooperative import AwaitingSlices, Slices
 from kavka.wire.apis.metadata import (
     API,
     OPERATIONS_NOT_ASKED,
@@ -50,39 +50,40 @@ _LISTENER_NOT_FOUND_SINCE: Final = 6
 _CLUSTER_OPERATIONS: Final = range(8, 11)
 _AUTO_CREATE_TIMEOUT_MS: Final = 15_000
 
-MADE_ON_USE_MAX: Final = 1_000
-"""Topics that are created at a time because clients ask for them; who asks for more of them asks
-again, and has the others created then."""
+AUTO_CREATE_MAX: Final = 1_000
+"""Topics being auto-created at a time; further ones are created when clients retry."""
 
 _COORDINATED: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC})
-"""Topics that their coordinator makes."""
+"""Topics that are created by their coordinator."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    return answer(broker.tasks, API, context, _look(broker, context, request))
+    return respond(broker.tasks, API, context, _build(broker, context, request))
 
 
-def _look(broker: Broker, context: RequestContext, request: Any) -> Waits[MetadataResponse]:
-    """The answer."""
-    told = _Answer(broker, context, request)
+def _build(
+    broker: Broker, context: RequestContext, request: Any
+) -> AwaitingSlices[MetadataResponse]:
+    """Build the response in slices."""
+    builder = _ResponseBuilder(broker, context, request)
     if request.topics is None or (context.version == 0 and not request.topics):
-        yield from _all(told)
-        return told.whole()
+        yield from _all(builder)
+        return builder.whole()
     names, ids = yield from _asked(context, request)
     if ids:
-        yield from _by_id(told, ids)
-        return told.whole()
-    missing = (yield from _missing(told, names)) if _creates(broker, context, request) else []
+        yield from _by_id(builder, ids)
+        return builder.whole()
+    missing = (yield from _missing(builder, names)) if _creates(broker, context, request) else []
     refused: set[str] = set()
     yield from _create(broker, context, missing, refused)
-    yield from _by_name(told, names, refused)
-    return told.whole()
+    yield from _by_name(builder, names, refused)
+    return builder.whole()
 
 
 def _asked(
     context: RequestContext, request: Any
 ) -> Slices[tuple[dict[str, None], dict[UUID, None]]]:
-    """Names and ids, each once. ApiError if they are not in order."""
+    """Requested names and ids, each once. ApiError if the version does not allow them."""
     names: dict[str, None] = {}
     ids: dict[UUID, None] = {}
     pauses = PauseCounter()
@@ -94,7 +95,7 @@ def _asked(
             ids[topic_id] = None
         elif name is not None:
             names[name] = None
-        else:  # Apache Kafka does not expect it
+        else:  # an error in Apache Kafka too
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a topic without name and id")
         if pauses.is_due(1):
             yield
@@ -118,49 +119,51 @@ def _cluster_operations(broker: Broker, context: RequestContext, request: Any) -
 # -- topics -------------------------------------------------------------------------------
 
 
-def _all(told: _Answer) -> Slices[None]:
-    """Every topic that the client may know of."""
-    for name, topic in told.image.topics.items():
-        if told.may_describe(name):
-            yield from told.add(topic)
-        elif told.pauses.is_due(told.cost):
+def _all(builder: _ResponseBuilder) -> Slices[None]:
+    """Every topic that the client may describe."""
+    for name, topic in builder.image.topics.items():
+        if builder.may_describe(name):
+            yield from builder.add(topic)
+        elif builder.pauses.is_due(builder.cost):
             yield
 
 
-def _by_id(told: _Answer, ids: Iterable[UUID]) -> Slices[None]:
-    image = told.image
+def _by_id(builder: _ResponseBuilder, ids: Iterable[UUID]) -> Slices[None]:
+    image = builder.image
     for topic_id in ids:
         name = image.names_by_id.get(topic_id)
         if name is None:
-            told.topics.append(TopicResponse(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
-        elif told.may_describe(name):
-            yield from told.add(image.topics[name])
+            builder.topics.append(TopicResponse(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
+        elif builder.may_describe(name):
+            yield from builder.add(image.topics[name])
             continue
         else:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            told.topics.append(TopicResponse(None, topic_id, code))
-        if told.pauses.is_due(told.cost):
+            builder.topics.append(TopicResponse(None, topic_id, code))
+        if builder.pauses.is_due(builder.cost):
             yield
 
 
-def _by_name(told: _Answer, names: Iterable[str], refused: Container[str]) -> Slices[None]:
-    """`refused`: those that the client may not make."""
+def _by_name(
+    builder: _ResponseBuilder, names: Iterable[str], refused: Container[str]
+) -> Slices[None]:
+    """The requested topics; those in `refused` the client may not create."""
     for name in names:
-        known = told.image.topics.get(name)
-        if not told.may_describe(name):
-            told.topics.append(TopicResponse(name, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        known = builder.image.topics.get(name)
+        if not builder.may_describe(name):
+            builder.topics.append(TopicResponse(name, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif known is not None:
-            yield from told.add(known)
+            yield from builder.add(known)
             continue
         elif name in refused:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            told.topics.append(TopicResponse(name, None, code, _internal(name)))
+            builder.topics.append(TopicResponse(name, None, code, _internal(name)))
         else:
-            code, operations = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, told.operations(name)
+            code, operations = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, builder.operations(name)
             if not _is_valid(name):
                 code = ErrorCode.INVALID_TOPIC_EXCEPTION
-            told.topics.append(TopicResponse(name, None, code, _internal(name), (), operations))
-        if told.pauses.is_due(told.cost):
+            builder.topics.append(TopicResponse(name, None, code, _internal(name), (), operations))
+        if builder.pauses.is_due(builder.cost):
             yield
 
 
@@ -176,8 +179,8 @@ def _internal(name: str) -> bool:
     return name in INTERNAL_TOPICS
 
 
-class _Answer:
-    """As it grows, out of one image."""
+class _ResponseBuilder:
+    """Collects a response's topics, all from one metadata image."""
 
     __slots__ = ("_broker", "_context", "_request", "cost", "image", "pauses", "topics")
 
@@ -188,8 +191,8 @@ class _Answer:
         self.image = broker.metadata.image
         self.pauses = PauseCounter()
         asks = request.include_topic_authorized_operations
-        self.cost = QUESTION * (2 + (len(TOPIC_OPERATIONS) if asks else 0))
-        """What a topic counts."""
+        self.cost = CHECK_ITEMS * (2 + (len(TOPIC_OPERATIONS) if asks else 0))
+        """Items that a topic counts for `pace`."""
         self.topics: list[TopicResponse] = []
 
     def may_describe(self, name: str) -> bool:
@@ -215,7 +218,7 @@ class _Answer:
         )
 
     def operations(self, name: str) -> int:
-        """What the client may do with a topic, be it there or not; only if it asks."""
+        """Authorized operations on a topic, existing or not, if requested."""
         if not self._request.include_topic_authorized_operations:
             return OPERATIONS_NOT_ASKED
         return allowed_bits(
@@ -258,27 +261,27 @@ class _Answer:
         )
 
 
-# -- creation by asking -------------------------------------------------------------------
+# -- auto-creation ------------------------------------------------------------------------
 
 
 def _creates(broker: Broker, context: RequestContext, request: Any) -> bool:
-    """Whether topics are made because they are asked for; versions before 4 always allow it."""
+    """Whether missing topics are auto-created; versions before 4 always allow it."""
     if not broker.settings.auto_create_topics_enable:
         return False
     return context.version < 4 or bool(request.allow_auto_topic_creation)
 
 
-def _missing(told: _Answer, names: Iterable[str]) -> Slices[list[str]]:
-    """Topics that are not there and can be made, as far as the client may know."""
-    topics, pauses = told.image.topics, PauseCounter()
+def _missing(builder: _ResponseBuilder, names: Iterable[str]) -> Slices[list[str]]:
+    """Missing topics that can be auto-created and that the client may describe."""
+    topics, pauses = builder.image.topics, PauseCounter()
     missing: list[str] = []
     for name in names:
         if name in topics:
             continue
         can_be = _is_valid(name) and (name in _COORDINATED or not _internal(name))
-        if can_be and told.may_describe(name):
+        if can_be and builder.may_describe(name):
             missing.append(name)
-        if pauses.is_due(QUESTION):
+        if pauses.is_due(CHECK_ITEMS):
             yield
     return missing
 
@@ -286,14 +289,14 @@ def _missing(told: _Answer, names: Iterable[str]) -> Slices[list[str]]:
 def _create(
     broker: Broker, context: RequestContext, missing: list[str], refused: set[str]
 ) -> Slices[None]:
-    """Have topics created; those that the client may not create are added to `refused`."""
+    """Start creating topics; those that the client may not create are added to `refused`."""
     pauses, wanted = PauseCounter(), dict[str, None]()
     for name in missing:
         if not _may_create(broker, context, name):
             refused.add(name)
-        elif name not in broker.auto_creating and len(broker.auto_creating) < MADE_ON_USE_MAX:
+        elif name not in broker.auto_creating and len(broker.auto_creating) < AUTO_CREATE_MAX:
             wanted[name] = broker.auto_creating[name] = None
-        if pauses.is_due(2 * QUESTION):
+        if pauses.is_due(2 * CHECK_ITEMS):
             yield
     if wanted:
         broker.tasks.spawn(_create_now(broker, wanted), name="topics on first use")
@@ -315,7 +318,7 @@ async def _create_now(broker: Broker, wanted: dict[str, None]) -> None:
         if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             reason = f"{code.name} {message or ''}"
             broker.refusals.line("can't create topic %s on first use: %s", name, reason)
-        if number % QUESTIONS_A_STEP == 0:
+        if number % CHECKS_A_STEP == 0:
             await broker.tasks.sleep(0)
 
 

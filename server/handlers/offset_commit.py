@@ -1,9 +1,9 @@
-"""OffsetCommit: keep how far a group has come.
+"""OffsetCommit: commits offsets of a group.
 
-Promises: members commit in their generation or epoch, anyone else while nobody is in the group; a
-commit is kept whole or not at all; with more than fits into a batch of `max.message.bytes` it is
-refused with UNKNOWN_SERVER_ERROR, as by Apache Kafka.
-Version 0 keeps offsets in the coordination tree (see
+Promises: members commit in their generation or epoch, other clients only while the group is empty;
+a commit is atomic; if it does not fit into a batch of `max.message.bytes` it is refused with
+UNKNOWN_SERVER_ERROR, as in Apache Kafka.
+Version 0 stores offsets in the coordination tree (see
 `kavka.server.coordinators.zookeeper_offsets`).
 """
 
@@ -21,7 +21,12 @@ from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.handlers.common.offset_commits import Shape, SortedOut, commit, when_sorted_out
+from kavka.server.handlers.common.offset_commits import (
+    Shape,
+    ValidatedOffsets,
+    commit,
+    when_validated,
+)
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime import cooperative
 from kavka.wire.apis.offset_commit import (
@@ -43,18 +48,20 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     then = partial(_commit, broker, context, request)
-    return when_sorted_out(broker, context, _shape(context.version), request.topics, then)
+    return when_validated(broker, context, _shape(context.version), request.topics, then)
 
 
-def _commit(broker: Broker, context: RequestContext, request: Any, sorted_out: SortedOut) -> Any:
-    if not sorted_out.offsets:
-        return sorted_out.answer()
+def _commit(
+    broker: Broker, context: RequestContext, request: Any, validated: ValidatedOffsets
+) -> Any:
+    if not validated.offsets:
+        return validated.answer()
     group_id = request.group_id
     if context.version == 0:
         context.applied = broker.tasks.future()
-        return _in_tree(broker, group_id, sorted_out, context.applied)
-    question = _question(context, request, sorted_out.offsets)
-    return commit(broker, context, API, group_id, sorted_out, question)
+        return _in_tree(broker, group_id, validated, context.applied)
+    group_call = _group_call(context, request, validated.offsets)
+    return commit(broker, context, API, group_id, validated, group_call)
 
 
 @cache
@@ -73,11 +80,11 @@ def _of_topic(name: str, topic_id: UUID) -> TopicResponse:
     return TopicResponse(name, topic_id, [])
 
 
-def _question(
+def _group_call(
     context: RequestContext, request: Any, offsets: Sequence[OffsetToCommit]
 ) -> partial[DecisionOrSteps]:
     version = context.version
-    # to ask for what a version does not have takes long
+    # reading a field that the version does not have is slow
     asked = Commit(
         request.group_id,
         request.member_id,
@@ -87,21 +94,21 @@ def _question(
         offsets,
         request.retention_time_ms if version in RETENTION_VERSIONS else NO_TIME,
     )
-    return partial(_ask, asked)
+    return partial(_call_shard, asked)
 
 
-def _ask(asked: Commit, shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+def _call_shard(asked: Commit, shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
     return shard.offsets.commit(asked, ticket, now_ms)
 
 
 async def _in_tree(
-    broker: Broker, group_id: str, sorted_out: SortedOut, applied: asyncio.Future[None]
+    broker: Broker, group_id: str, validated: ValidatedOffsets, applied: asyncio.Future[None]
 ) -> Any:
     """Version 0."""
     codes: list[int] = []
     longest = broker.settings.offset_metadata_max_bytes
     try:
-        for one in sorted_out.offsets:
+        for one in validated.offsets:
             if is_too_long(one.metadata or "", longest):
                 codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
                 continue
@@ -112,4 +119,4 @@ async def _in_tree(
                 codes.append(refusal.code)
     finally:
         applied.set_result(None)
-    return await cooperative.go_on(broker.tasks, sorted_out.answer_slowly(codes))
+    return await cooperative.run_rest(broker.tasks, validated.response_in_slices(codes))

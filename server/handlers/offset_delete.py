@@ -1,8 +1,8 @@
-"""OffsetDelete: forget how far a group has come in some partitions (KIP-496).
+"""OffsetDelete: deletes committed offsets of a group (KIP-496).
 
-Promises: offsets of topics that members read stay (GROUP_SUBSCRIBED_TO_TOPIC), and all while a
-group is in use whose members' topics are not known (NON_EMPTY_GROUP). All that a request may delete
-goes together or not at all.
+Promises: offsets of topics that members subscribe to are kept (GROUP_SUBSCRIBED_TO_TOPIC); all are
+kept if the group is not empty and its subscriptions are unknown (NON_EMPTY_GROUP). The deletion of
+a request is atomic.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import DecisionOrSteps, Ticket
-from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
+from kavka.server.auth.authorizer import CHECK_ITEMS, Operation, ResourceType
 from kavka.server.broker import Broker
-from kavka.server.handlers.common.group_calls import GroupCalls, Part, check_group
+from kavka.server.handlers.common.group_calls import GroupCalls, Topics, check_group
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.offset_delete import (
@@ -28,7 +28,7 @@ from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import PauseCounter, each
 
 OFFSETS_A_STEP: Final = 1_000
-"""Partitions that are looked at, or told of, between two pauses."""
+"""Partitions checked, or put into the response, in one slice."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -39,7 +39,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 class _Deletion:
-    """One request, and the answer as it grows."""
+    """One request, and its results so far."""
 
     def __init__(self, broker: Broker, context: RequestContext, request: Any) -> None:
         self.calls: Final = GroupCalls(broker, API)
@@ -52,8 +52,8 @@ class _Deletion:
         self._context: Final = context
         self._asked: Final = request.topics
 
-    def _sort_out(self, topic: Any) -> Slices[None]:
-        """Accept a topic's partitions, or answer why not."""
+    def _check_topic(self, topic: Any) -> Slices[None]:
+        """Accept a topic's partitions, or add their errors."""
         broker, context, name = self._broker, self._context, topic.name
         known = broker.metadata.image.topics.get(name)
         why_not = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -61,7 +61,7 @@ class _Deletion:
             known, why_not = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
         there: list[int] = []
 
-        def sort_out(one: Any) -> None:
+        def check_partition(one: Any) -> None:
             index = one.partition_index
             if known is not None and known.partition(index) is not None:
                 there.append(index)
@@ -70,7 +70,7 @@ class _Deletion:
 
         if known is None:
             self._answer(name, [], why_not)
-        yield from each(topic.partitions, sort_out, OFFSETS_A_STEP)
+        yield from each(topic.partitions, check_partition, OFFSETS_A_STEP)
         if there:
             self._accepted.append((name, there))
 
@@ -79,24 +79,24 @@ class _Deletion:
         answers += [PartitionResponse(index, code) for index in partitions]
 
     def steps(self) -> Slices[None]:
-        """Ask the group; at least once, to know whether it is there."""
+        """Call the group even without valid partitions, to check that it exists."""
         pauses = PauseCounter()
         for topic in self._asked:
-            yield from self._sort_out(topic)
-            if pauses.is_due(QUESTION + 2 * len(topic.partitions)):
+            yield from self._check_topic(topic)
+            if pauses.is_due(CHECK_ITEMS + 2 * len(topic.partitions)):
                 yield
-        ask = partial(_ask, self._group_id, self._accepted)
+        ask = partial(_call_shard, self._group_id, self._accepted)
         self.calls.call(self._group_id, ask, self._deleted, self._failed)
 
     def _deleted(self, codes: Sequence[int]) -> None:
-        """A code for each topic that was accepted."""
+        """A code for each accepted topic."""
         self._codes = codes
 
     def _failed(self, code: ErrorCode) -> None:
         self._code = code
 
     def answer(self) -> Slices[OffsetDeleteResponse]:
-        """What became of all of them."""
+        """The response for all partitions."""
         if self._code:
             return OffsetDeleteResponse(self._code)
         pauses = PauseCounter()
@@ -104,13 +104,13 @@ class _Deletion:
             for begin in range(0, len(partitions), OFFSETS_A_STEP):
                 some = partitions[begin : begin + OFFSETS_A_STEP]
                 self._answer(name, some, code)
-                if pauses.is_due(QUESTION + 2 * len(some)):
+                if pauses.is_due(CHECK_ITEMS + 2 * len(some)):
                     yield
         topics = [TopicResponse(name, found) for name, found in self._answers.items()]
         return OffsetDeleteResponse(topics=topics)
 
 
-def _ask(
-    group_id: str, part: Part, shard: GroupShard, ticket: Ticket, now_ms: int
+def _call_shard(
+    group_id: str, topics: Topics, shard: GroupShard, ticket: Ticket, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.offsets.delete(group_id, part, ticket)
+    return shard.offsets.delete(group_id, topics, ticket)

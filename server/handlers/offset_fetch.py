@@ -1,9 +1,9 @@
-"""OffsetFetch: how far groups have come.
+"""OffsetFetch: committed offsets of groups.
 
-Promises: what is told is committed; with `require_stable` partitions that an open transaction has
-committed say UNSTABLE_OFFSET_COMMIT (KIP-447). Unknown groups, topics and partitions have no
-offsets, which is no error; an unknown topic id is one. Version 0 is of offsets in the coordination
-tree (see `kavka.server.coordinators.zookeeper_offsets`).
+Promises: offsets in a response are committed; with `require_stable` partitions with offsets pending
+in an open transaction get UNSTABLE_OFFSET_COMMIT (KIP-447). Unknown groups, topics and partitions
+have no offsets, which is no error; an unknown topic id is one. Version 0 reads offsets from the
+coordination tree (see `kavka.server.coordinators.zookeeper_offsets`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import GroupCalls
 from kavka.server.request.context import RequestContext
-from kavka.server.runtime.cooperative import Waits
+from kavka.server.runtime.cooperative import AwaitingSlices
 from kavka.wire.apis.offset_fetch import (
     API,
     GROUPS_VERSION,
@@ -34,7 +34,7 @@ from kavka.wire.apis.offset_fetch import (
 from kavka.wire.errors import ApiError, ErrorCode
 
 OFFSETS_A_STEP: Final = 1_000
-"""Offsets, topics and groups that are looked up in one go, at 2 us each."""
+"""Offsets, topics and groups looked up in one slice, at 2 us each."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -45,12 +45,12 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     calls = GroupCalls(broker, API)
     groups: list[_Group] = []
 
-    def steps() -> Waits[None]:
+    def steps() -> AwaitingSlices[None]:
         looked_at = 0
         for asked in _asked(broker, context, request):
             groups.append(asked)
             if asked.begin(calls):
-                yield from calls.answered()
+                yield from calls.wait_for_answers()
             for size in asked.fetch(calls, require_stable=request.require_stable):
                 looked_at += size
                 if looked_at >= OFFSETS_A_STEP:
@@ -71,7 +71,7 @@ def _asked(broker: Broker, context: RequestContext, request: Any) -> Iterator[_G
 async def _out_of_tree(
     broker: Broker, context: RequestContext, request: Any
 ) -> OffsetFetchResponse:
-    """Version 0. A partition without an offset is told like one that is not there."""
+    """Version 0. A partition without an offset gets the same error as an unknown partition."""
     topics = []
     for topic in request.topics:
         name, answers = topic.name, []
@@ -108,7 +108,7 @@ def _answer(context: RequestContext, request: Any, groups: list[_Group]) -> Offs
 
 
 class _Topic(NamedTuple):
-    """Partitions of a topic that are looked up; `topic_id` as far as the client told it."""
+    """Partitions of a topic to look up; `topic_id` if the client sent it."""
 
     name: str
     topic_id: UUID
@@ -116,7 +116,7 @@ class _Topic(NamedTuple):
 
 
 class _Lookup(NamedTuple):
-    """Some partitions of a topic, and where to put what is found."""
+    """Some partitions of a topic, and the list that takes their results."""
 
     topic: _Topic
     partitions: Sequence[int]
@@ -124,7 +124,7 @@ class _Lookup(NamedTuple):
 
 
 class _Group:
-    """What is asked of one group, and what is found."""
+    """One group of the request, and its results."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class _Group:
         self._member = member_id, member_epoch
         self._asked: list[_Topic] | None = None if topics is None else []
         self._all: Iterable[_Topic | None] = ()
-        self._has_begun = False
+        self._is_checked = False
         self._exists = False
         self._image = broker.metadata.image
         self._by_id = context.version >= TOPIC_IDS_VERSION
@@ -148,14 +148,14 @@ class _Group:
         self.code = ErrorCode.NONE
         self.topics: list[GroupTopicResponse] = []
         self.refused: list[GroupTopicResponse] = []
-        """They come last, as in Apache Kafka."""
+        """Unauthorized and unknown topics, which come last, as in Apache Kafka."""
 
         if not _may_see_group(broker, context, group_id):
             self.code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         for topic in topics or ():
-            self._sort_out(topic)
+            self._check_topic(topic)
 
-    def _sort_out(self, topic: Any) -> None:
+    def _check_topic(self, topic: Any) -> None:
         """Look up a topic, or refuse it."""
         name, topic_id = topic.name, NO_TOPIC_ID
         if self._by_id:
@@ -180,17 +180,17 @@ class _Group:
         self.refused.append(GroupTopicResponse(topic.name, topic_id, partitions))
 
     def begin(self, calls: GroupCalls) -> bool:
-        """Ask whether this member may ask; whatever it asks for comes behind that. If it asks for
-        everything, only then it is known what that is: whether that is still to be waited for."""
+        """Have the group check the member, before any lookup. True if the caller must wait for
+        that: if all offsets are requested, the check also finds the topics."""
         if not self.code:
             calls.read(self._group_id, self._begin, _nothing, self._failed)
-        return self._asked is None and not self._has_begun and not self.code
+        return self._asked is None and not self._is_checked and not self.code
 
     def fetch(self, calls: GroupCalls, *, require_stable: bool) -> Iterator[int]:
-        """Look everything up, and tell how much in each step."""
+        """Look up the offsets step by step, yielding each step's size."""
         yield 1
         for step, size in self._steps():
-            look = partial(self._look, step, require_stable)
+            look = partial(self._read, step, require_stable)
             calls.read(self._group_id, look, _nothing, self._failed)
             yield size
             if self.code:
@@ -200,14 +200,14 @@ class _Group:
         self.code = code
 
     def _begin(self, shard: GroupShard, now_ms: int) -> None:
-        """Whether this member may ask; and for what, if it asks for everything."""
-        self._has_begun = True
+        """Check the member, and list the topics if all offsets are requested."""
+        self._is_checked = True
         self._exists = shard.offsets.check_fetch(self._group_id, *self._member)
         if self._asked is None and self._exists:
             self._all = self._topics_of(shard)
 
     def _topics_of(self, shard: GroupShard) -> Iterator[_Topic | None]:
-        """All topics of the group, as they are when it is their turn; None for what is hidden."""
+        """All topics of the group, read lazily; None for those that the client may not see."""
         store = shard.offsets.store
         for name in list(store.topics(self._group_id)):
             of_topic = store.topics(self._group_id).get(name)
@@ -219,7 +219,7 @@ class _Group:
                 yield None
 
     def _steps(self) -> Iterator[tuple[list[_Lookup], int]]:
-        """What is to be looked up, cut where it is much, with its size."""
+        """The lookups in steps of at most about `OFFSETS_A_STEP`, with their sizes."""
         if self.code:
             return
         step: list[_Lookup] = []
@@ -246,7 +246,7 @@ class _Group:
         for begin in range(0, len(partitions), OFFSETS_A_STEP):
             yield _Lookup(topic, partitions[begin : begin + OFFSETS_A_STEP], answers)
 
-    def _look(
+    def _read(
         self, step: list[_Lookup], require_stable: bool, shard: GroupShard, now_ms: int
     ) -> None:
         for (name, topic_id, _), partitions, answers in step:
@@ -259,7 +259,7 @@ class _Group:
             answers += [PartitionResponse(*one) for one in found]
 
     def answer(self) -> GroupResponse:
-        """As from version 8 on."""
+        """The group's response, in the form of version 8 and later."""
         if self.code:
             return GroupResponse(self._group_id, error_code=self.code)
         return GroupResponse(self._group_id, self.topics + self.refused)
@@ -274,4 +274,4 @@ def _may_see_topic(broker: Broker, context: RequestContext, name: str) -> bool:
 
 
 def _nothing(found: object) -> None:
-    """What was found is in its place."""
+    """The callback has stored the result already."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
+from kavka.server.auth.authorizer import CHECK_ITEMS, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext
-from kavka.server.request.sliced_answers import answer
+from kavka.server.request.sliced_answers import respond
 from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.offset_for_leader_epoch import (
     API,
@@ -20,7 +20,7 @@ from kavka.wire.steps import PauseCounter
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    return answer(broker.tasks, API, context, _look_up(broker, context, request))
+    return respond(broker.tasks, API, context, _look_up(broker, context, request))
 
 
 def _look_up(
@@ -32,7 +32,7 @@ def _look_up(
         topics.append(TopicResponse(topic.topic, partitions))
         for asked in topic.partitions:
             partitions.append(_end_offset(broker, context, topic.topic, asked))
-            if pauses.is_due(QUESTION):
+            if pauses.is_due(CHECK_ITEMS):
                 yield
     return OffsetForLeaderEpochResponse(topics)
 

@@ -1,13 +1,13 @@
-"""Produce: append batches to the partitions that this broker leads.
+"""Produce: appends batches to the partitions that this broker leads.
 
-Promises: a batch is checked (size, magic, CRC, count, and what its topic asks for beyond that) and
-appended whole or refused with its partition's code, and with what is wrong with which record where
-that is it (KIP-467); a repeated batch of an idempotent producer is acknowledged with its first
-offset; with acks=all the answer waits for the high watermark. With acks=0 there is no answer, and
-an error closes the connection, as in Apache Kafka. Of a partition named twice the last batch
-counts, and an unreadable first batch spoils the whole request, as there.
-A batch of a transaction must belong to it: before its first one in a partition is appended, the
-coordinator is asked (KIP-890; see `kavka.server.handlers.common.transaction_verification`), and
+Promises: a batch is validated (size, magic, CRC, count, and the rules of its topic) and appended
+whole, or refused with its partition's code and, for invalid records, errors by record (KIP-467); a
+duplicate batch of an idempotent producer is acknowledged with its original offset; with acks=all
+the response waits for the high watermark. With acks=0 there is no response, and an error closes
+the connection, as in Apache Kafka. As there, of a partition named twice the last batch is used,
+and an unreadable first batch fails the whole request.
+Before the first batch of a transaction is appended to a partition, the transaction coordinator
+verifies the partition (KIP-890; see `kavka.server.handlers.common.transaction_verification`), and
 other requests of the connection wait.
 """
 
@@ -22,10 +22,10 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import INTERNAL_TOPICS
 from kavka.server.handlers.common.produce_request import (
-    each_once,
     is_transactional,
-    kept,
     last_of_each,
+    names_each_once,
+    retained,
 )
 from kavka.server.replica.batch_admission import (
     ALL,
@@ -38,7 +38,7 @@ from kavka.server.replica.batch_admission import (
 from kavka.server.replica.manager import Replica
 from kavka.server.replica.record_rules import NotVerified, RecordsRefused
 from kavka.server.request.context import BadRequest, RequestContext
-from kavka.server.runtime.cooperative import Slices, go_on
+from kavka.server.runtime.cooperative import Slices, run_rest
 from kavka.wire.apis.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -63,23 +63,24 @@ NO_ANSWER: Final = 0
 LEADER_ONLY: Final = 1
 
 BATCHES_A_STEP: Final = 200
-"""Batches that are appended before the loop gets a turn, at up to 15 us each."""
+"""Batches appended in one slice, at up to 15 us each."""
 
 _TOPIC_IDS_SINCE: Final = 13
 _CURRENT_LEADER_SINCE: Final = 10
 
 _NOTHING_TO_VERIFY: Final[Verdicts] = {}
 
-_START_UNTOLD: Final = (
+_WITHOUT_LOG_START: Final = (
     ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.MESSAGE_TOO_LARGE,
     ErrorCode.RECORD_LIST_TOO_LARGE,
     ErrorCode.KAFKA_STORAGE_ERROR,
 )
-"""With any other refusal by the log comes its start offset, as in Apache Kafka."""
+"""Errors without a log start offset in the response; other refusals by the log have it, as in
+Apache Kafka."""
 
 
-class _Waiting(NamedTuple):
+class _Unacknowledged(NamedTuple):
     """An appended batch that may not be acknowledged yet."""
 
     replica: Replica
@@ -89,7 +90,7 @@ class _Waiting(NamedTuple):
     needs_flush: bool
 
     def is_settled(self) -> bool:
-        """Whether there is nothing left to wait for."""
+        """Whether the batch needs no further waiting: it is acknowledged or has failed."""
         partition = self.replica.partition
         if self.replica.offline or not partition.is_leader:
             return True
@@ -98,7 +99,7 @@ class _Waiting(NamedTuple):
         return not self.needs_flush or partition.is_safe_here(self.last_offset)
 
     def settle(self) -> None:
-        """Put what became of the batch into the answer."""
+        """Put the batch's result into the response."""
         if self.replica.offline:
             self.answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         elif not self.replica.partition.is_leader:
@@ -108,7 +109,7 @@ class _Waiting(NamedTuple):
 
 
 class _Opened(NamedTuple):
-    """A batch that is looked into, and the place for what becomes of it."""
+    """A batch that is being decompressed to validate its records, and its response."""
 
     replica: Replica
     opening: Opening
@@ -118,18 +119,18 @@ class _Opened(NamedTuple):
 
 
 class _Unfinished(NamedTuple):
-    """What of a request can't be answered at once, and how much still can."""
+    """The batches of a request that are not acknowledged or not appended yet."""
 
-    waiting: list[_Waiting]
+    waiting: list[_Unacknowledged]
     opened: list[_Opened]
     at_once: AtOnce
     verdicts: Verdicts
-    """On what is written in a transaction."""
+    """On transactional batches."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     asked = request.topic_data
-    if not each_once(asked):
+    if not names_each_once(asked):
         asked = last_of_each(asked)
     verdicts = _NOTHING_TO_VERIFY
     try:
@@ -137,17 +138,17 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             found = _verify(broker, context, request, asked)
             if isinstance(found, Coroutine):
                 context.applied = broker.tasks.future()
-                return _when_verified(broker, context, request, kept(context, asked), found)
+                return _when_verified(broker, context, request, retained(context, asked), found)
             verdicts = found
     except ApiError as refusal:
         return _refuse_whole(request, asked, refusal)
-    unfinished = _Unfinished([], [], AtOnce(context.own), verdicts)
+    unfinished = _Unfinished([], [], AtOnce(context.retain), verdicts)
     topics = run_to_first_pause(_append_all(broker, context, request, asked, unfinished))
     if not isinstance(topics, list) or unfinished.opened:
         context.applied = broker.tasks.future()
         return _finish(broker, context, request, topics, unfinished)
     if request.acks == NO_ANSWER:
-        if reason := _reason_to_hang_up(topics):
+        if reason := _reason_to_close(topics):
             raise reason
         return None
     response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
@@ -159,7 +160,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 def _append_all(
     broker: Broker, context: RequestContext, request: Any, asked: Any, unfinished: _Unfinished
 ) -> Slices[list[TopicResponse]]:
-    """Append what can be appended at once; the answer, as far as it is known."""
+    """Append what needs no waiting; the response as far as it is known."""
     acks = request.acks
     append = _append if acks in (ALL, NO_ANSWER, LEADER_ONLY) else _refuse_acks
     by_id = context.version >= _TOPIC_IDS_SINCE
@@ -190,11 +191,11 @@ async def _when_verified(
     asked: Any,
     verdicts: Coroutine[Any, Any, Verdicts],
 ) -> ProduceResponse | BadRequest | None:
-    """Append once the coordinator has said what belongs to the transaction."""
+    """Append when the transaction coordinator has verified the partitions."""
     applied = context.applied
-    assert applied is not None, "others wait for it"
+    assert applied is not None, "the connection's next request waits for it"
     try:
-        unfinished = _Unfinished([], [], AtOnce(_as_it_is), await verdicts)
+        unfinished = _Unfinished([], [], AtOnce(_already_retained), await verdicts)
         topics = run_to_first_pause(_append_all(broker, context, request, asked, unfinished))
     except BaseException:
         applied.set_result(None)
@@ -202,8 +203,8 @@ async def _when_verified(
     return await _finish(broker, context, request, topics, unfinished)
 
 
-def _as_it_is(records: memoryview) -> memoryview:
-    """What is kept, or copied, already may be looked at later: see `kept`."""
+def _already_retained(records: memoryview) -> memoryview:
+    """The records as they are: they stay valid already, see `retained`."""
     return records
 
 
@@ -214,19 +215,18 @@ async def _finish(
     topics: list[TopicResponse] | Slices[list[TopicResponse]],
     unfinished: _Unfinished,
 ) -> ProduceResponse | BadRequest | None:
-    """Append what is left, and the batches that take their time; the answer after all of them, if
-    there is one."""
+    """Append the rest, and the batches being decompressed; then the response, if there is one."""
     applied = context.applied
-    assert applied is not None, "others wait for it"
+    assert applied is not None, "the connection's next request waits for it"
     try:
         if not isinstance(topics, list):
-            topics = await go_on(broker.tasks, topics)
+            topics = await run_rest(broker.tasks, topics)
         for opened in unfinished.opened:
             await _append_opened(broker, context, opened, request.acks, unfinished.waiting)
     finally:
         applied.set_result(None)
     if request.acks == NO_ANSWER:
-        return _reason_to_hang_up(topics)
+        return _reason_to_close(topics)
     response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
     if unfinished.waiting:
         return await _wait(broker, context, response, unfinished.waiting, request.timeout_ms)
@@ -239,8 +239,8 @@ async def _finish(
 def _verify(
     broker: Broker, context: RequestContext, request: Any, topics: Any
 ) -> Verdicts | Coroutine[Any, Any, Verdicts]:
-    """The verdicts on what is written in a transaction, or something to await. ApiError."""
-    # not before there are transactions
+    """The verdicts on transactional batches, or an awaitable of them. ApiError."""
+    # lazy import: not before there are transactions
     from kavka.server.handlers.common.transaction_verification import verify_writes
 
     name = request.transactional_id
@@ -277,7 +277,7 @@ def _refuse_whole(request: Any, topics: Any, refusal: ApiError) -> ProduceRespon
 def _endpoints(
     broker: Broker, context: RequestContext, topics: list[TopicResponse]
 ) -> list[NodeEndpoint]:
-    """Where the leaders are that the answer names (KIP-951)."""
+    """Endpoints of the leaders that the response names (KIP-951)."""
     leaders: dict[int, None] = {}
     for topic in topics:
         for partition in topic.partition_responses:
@@ -299,7 +299,7 @@ def _endpoints(
 def _resolve(
     broker: Broker, context: RequestContext, topic: Any, by_id: bool
 ) -> tuple[str, ErrorCode | None]:
-    """The topic's name, and why nothing may be written to it."""
+    """The topic's name, and the error if nothing may be written to it."""
     if by_id:
         name = broker.metadata.image.names_by_id.get(topic.topic_id)
         if name is None:
@@ -321,7 +321,7 @@ def _append(
     acks: int,
     unfinished: _Unfinished,
 ) -> PartitionResponse:
-    """Append one partition's batch; its place in the answer."""
+    """Append one partition's batch, and return its response."""
     answer = PartitionResponse(data.index)
     replica: Replica | None = None
     try:
@@ -343,16 +343,20 @@ def _append(
 
 
 def _guard_of(verdict: Verdict) -> Guard | None:
-    """What is to be shown with a batch; NotVerified if it can't be appended."""
+    """The guard to append a batch with; NotVerified if it can't be appended."""
     if isinstance(verdict, NotVerified):
         raise verdict
     return verdict
 
 
 async def _append_opened(
-    broker: Broker, context: RequestContext, opened: _Opened, acks: int, waiting: list[_Waiting]
+    broker: Broker,
+    context: RequestContext,
+    opened: _Opened,
+    acks: int,
+    waiting: list[_Unacknowledged],
 ) -> None:
-    """The same once the batch is ready, if its partition is still there to take it."""
+    """Append a batch when it is decompressed, if this broker still leads its partition."""
     replica, opening, sent_bytes, answer, guard = opened
     name, index = replica.key
     try:
@@ -375,7 +379,7 @@ def _fail(
     sent_bytes: int,
     failure: Exception,
 ) -> None:
-    """Count and answer a batch that is not appended."""
+    """Count a batch that was not appended, and put the error into its response."""
     refusal = _refusal_of(failure, name, answer.index)
     if (hosted := replica or broker.replicas.find(name, answer.index)) is not None:
         hosted.traffic.refuse(refusal.code, sent_bytes)
@@ -384,7 +388,7 @@ def _fail(
 
 
 def _refusal_of(failure: Exception, name: str, index: int) -> ApiError:
-    """A failure as that of one partition: the others of the request have their own answers."""
+    """A failure as an error of one partition, which does not affect the request's others."""
     if isinstance(failure, ApiError):
         return failure
     logger.error("appending a batch to %s-%d failed", name, index, exc_info=failure)
@@ -398,15 +402,15 @@ def _append_prepared(
     sent_bytes: int,
     acks: int,
     answer: PartitionResponse,
-    waiting: list[_Waiting],
+    waiting: list[_Unacknowledged],
 ) -> None:
     batch, header, converted = prepared
     if not batch:
-        return  # an old request without a whole message: nothing is wrong with it
+        return  # an old request without a complete message, which is no error
     appended = replica.append(batch, header, guard)
     if converted:
         replica.traffic.converted += header.record_count
-        replica.traffic.bytes_in += sent_bytes - len(batch)  # what came counts, not what is kept
+        replica.traffic.bytes_in += sent_bytes - len(batch)  # count bytes received, not stored
     answer.base_offset = appended.base_offset
     answer.log_append_time_ms = (
         header.max_timestamp
@@ -417,7 +421,9 @@ def _append_prepared(
     needs_commit = acks == ALL and replica.partition.high_watermark <= appended.last_offset
     needs_flush = acks == LEADER_ONLY and not replica.partition.is_safe_here(appended.last_offset)
     if needs_commit or needs_flush:
-        waiting.append(_Waiting(replica, appended.last_offset, answer, needs_commit, needs_flush))
+        waiting.append(
+            _Unacknowledged(replica, appended.last_offset, answer, needs_commit, needs_flush)
+        )
 
 
 def _refuse_acks(
@@ -428,7 +434,7 @@ def _refuse_acks(
     acks: int,
     unfinished: _Unfinished,
 ) -> PartitionResponse:
-    """In the place of `_append`, for a number of acks that there is not."""
+    """Used in place of `_append` for an invalid acks."""
     answer = PartitionResponse(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
     try:
         broker.replicas.leader(name, data.index)
@@ -445,8 +451,8 @@ def _refuse(
     replica: Replica | None,
     refusal: ApiError,
 ) -> None:
-    """Put a refusal into its place in the answer. The reason is for the log: Apache Kafka has a
-    text only for records refused one by one."""
+    """Put a refusal into a partition's response, and log the reason: like Apache Kafka, the
+    response has a message only for records refused one by one."""
     answer.error_code = refusal.code
     if replica is not None:
         broker.replicas.refusals.line(
@@ -458,7 +464,7 @@ def _refuse(
         )
         if isinstance(refusal, NotVerified):
             answer.error_message = refusal.message
-        elif refusal.code not in _START_UNTOLD and not isinstance(refusal, Unacceptable):
+        elif refusal.code not in _WITHOUT_LOG_START and not isinstance(refusal, Unacceptable):
             answer.log_start_offset = replica.log.start_offset
         if isinstance(refusal, RecordsRefused):
             answer.record_errors = refusal.record_errors
@@ -468,14 +474,14 @@ def _refuse(
         refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         and context.version >= _CURRENT_LEADER_SINCE
     ):
-        topic = broker.metadata.image.topics.get(name)  # it may have gone while a batch was open
+        topic = broker.metadata.image.topics.get(name)  # it may have been deleted meanwhile
         known = None if topic is None else topic.partition(answer.index)
         if known is not None:
             answer.current_leader = LeaderIdAndEpoch(known.leader, known.leader_epoch)
 
 
-def _reason_to_hang_up(topics: list[TopicResponse]) -> BadRequest | None:
-    """With acks=0 the only way to tell a producer of a failure is to hang up."""
+def _reason_to_close(topics: list[TopicResponse]) -> BadRequest | None:
+    """With acks=0 an error is reported by closing the connection."""
     for topic in topics:
         for partition in topic.partition_responses:
             if partition.error_code:
@@ -490,11 +496,11 @@ def _wait(
     broker: Broker,
     context: RequestContext,
     response: ProduceResponse,
-    waiting: list[_Waiting],
+    waiting: list[_Unacknowledged],
     timeout_ms: int,
 ) -> Coroutine[Any, Any, ProduceResponse]:
-    """Wait for the replicas in sync (acks=all) and the disk (`flush.messages`), or the timeout.
-    What changes from now on counts, even before the coroutine gets its first turn."""
+    """Wait for the in-sync replicas (acks=all) and flushes (`flush.messages`), or the timeout.
+    Changes are seen from this call on, even before the coroutine first runs."""
 
     def settled() -> bool:
         return all(batch.is_settled() for batch in waiting)
@@ -505,7 +511,7 @@ def _wait(
 
 
 async def _when_settled(
-    response: ProduceResponse, waiting: list[_Waiting], woken: asyncio.Future[Any]
+    response: ProduceResponse, waiting: list[_Unacknowledged], woken: asyncio.Future[Any]
 ) -> ProduceResponse:
     await woken
     for batch in waiting:

@@ -1,9 +1,10 @@
-"""PushTelemetry: takes a client's metrics, which `/metrics` shows from then on (KIP-714).
+"""PushTelemetry: receives a client's metrics, which `/metrics` then exports (KIP-714).
 
 Promises: Apache Kafka 4.3's checks in its order: INVALID_REQUEST for a reserved instance id and
-after a client's last push, THROTTLING_QUOTA_EXCEEDED within the interval (but for the last push),
-UNKNOWN_SUBSCRIPTION_ID, UNSUPPORTED_COMPRESSION_TYPE, TELEMETRY_TOO_LARGE beyond
-`telemetry.max.bytes`; INVALID_RECORD for what can't be read. It is answered when it is read.
+after a client's terminating push, THROTTLING_QUOTA_EXCEEDED within the interval (except for the
+terminating push), UNKNOWN_SUBSCRIPTION_ID, UNSUPPORTED_COMPRESSION_TYPE, TELEMETRY_TOO_LARGE beyond
+`telemetry.max.bytes`; INVALID_RECORD for malformed metrics. The response is sent when the metrics
+have been parsed.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from kavka.wire.errors import ApiError
 def handle(
     broker: Broker, context: RequestContext, request: Any
 ) -> PushTelemetryResponse | Awaitable[PushTelemetryResponse]:
-    assert broker.telemetry is not None, "it is served"
+    assert broker.telemetry is not None, "else the API is not served"
     instance = broker.telemetry.push(context, request, broker.settings.telemetry_max_bytes)
     if not request.metrics:
         return PushTelemetryResponse()
     # the request's bytes are a view, which does not outlive this call
-    return _take(broker, context, instance, request.compression_type, bytes(request.metrics))
+    return _receive(broker, context, instance, request.compression_type, bytes(request.metrics))
 
 
-async def _take(
+async def _receive(
     broker: Broker, context: RequestContext, instance: ClientInstance, codec: int, data: bytes
 ) -> PushTelemetryResponse:
     assert broker.telemetry is not None

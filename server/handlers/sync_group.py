@@ -1,6 +1,6 @@
-"""SyncGroup: the leader's assignment comes in, and each member gets its own.
+"""SyncGroup: the leader sends the assignment, and each member gets its part.
 
-Promises: an assignment that a member has been told of is stored.
+Promises: an assignment in a response is durable.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
     check_group(broker, context, Operation.READ, group_id)
     asked = _asked(context.version, request)
-    return broker.groups.call(group_id, partial(_ask, asked))
+    return broker.groups.call(group_id, partial(_call_shard, asked))
 
 
 def _asked(version: int, request: Any) -> SyncRequest:
@@ -41,5 +41,7 @@ def _asked(version: int, request: Any) -> SyncRequest:
     )
 
 
-def _ask(asked: SyncRequest, shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+def _call_shard(
+    asked: SyncRequest, shard: GroupShard, ticket: Ticket, now_ms: int
+) -> DecisionOrSteps:
     return shard.classic_requests_for(asked.group_id, now_ms).sync(asked, ticket, now_ms)

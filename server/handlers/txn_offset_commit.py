@@ -1,8 +1,8 @@
-"""TxnOffsetCommit: keep how far a group has come, once the transaction commits (KIP-98, KIP-447).
+"""TxnOffsetCommit: commits offsets of a group as part of a transaction (KIP-98, KIP-447).
 
-Promises: as OffsetCommit's; the offsets count from the end of the transaction on, or never. Before
-the first of a transaction are kept, its coordinator is asked, as for Produce (KIP-890), and other
-requests of the connection wait.
+Promises: as OffsetCommit's; the offsets become visible when the transaction commits, or never.
+Before the first ones of a transaction are stored, its coordinator verifies the partition, as for
+Produce (KIP-890), while other requests of the connection wait.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC
 from kavka.server.handlers.common.offset_commits import (
     Shape,
-    SortedOut,
+    ValidatedOffsets,
     commit,
-    let_others,
-    when_sorted_out,
+    release_next,
+    when_validated,
 )
 from kavka.server.handlers.common.transaction_calls import check_id
 from kavka.server.handlers.common.transaction_verification import (
-    Place,
+    TopicPartition,
     Verdict,
     Verdicts,
     Writer,
@@ -36,7 +36,7 @@ from kavka.server.handlers.common.transaction_verification import (
 )
 from kavka.server.replica.record_rules import NotVerified
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.sliced_answers import answer
+from kavka.server.request.sliced_answers import respond
 from kavka.wire.apis.txn_offset_commit import (
     API,
     PartitionResponse,
@@ -58,16 +58,18 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     then = partial(_verify, broker, context, request)
-    return when_sorted_out(broker, context, _shape(version), request.topics, then)
+    return when_validated(broker, context, _shape(version), request.topics, then)
 
 
-def _verify(broker: Broker, context: RequestContext, request: Any, sorted_out: SortedOut) -> Any:
-    """Have the coordinator asked whether the offsets belong to the transaction."""
+def _verify(
+    broker: Broker, context: RequestContext, request: Any, validated: ValidatedOffsets
+) -> Any:
+    """Have the transaction coordinator verify that the group's partition is in the transaction."""
     group_id, version = request.group_id, context.version
-    if not sorted_out.offsets:
-        return sorted_out.answer()
+    if not validated.offsets:
+        return validated.answer()
     if not group_id:
-        return _refuse(broker, context, sorted_out, ErrorCode.INVALID_GROUP_ID)
+        return _refuse(broker, context, validated, ErrorCode.INVALID_GROUP_ID)
     writer = Writer(
         request.transactional_id,
         request.producer_id,
@@ -79,8 +81,8 @@ def _verify(broker: Broker, context: RequestContext, request: Any, sorted_out: S
     found = verify(broker, writer, {place: NO_SEQUENCE})
     if isinstance(found, Awaitable):
         applied = context.applied = broker.tasks.future()
-        return _when_verified(broker, context, request, sorted_out, place, found, applied)
-    return _commit(broker, context, request, sorted_out, found[place])
+        return _when_verified(broker, context, request, validated, place, found, applied)
+    return _commit(broker, context, request, validated, found[place])
 
 
 @cache
@@ -100,50 +102,54 @@ def _of_topic(name: str, topic_id: UUID) -> TopicResponse:
 
 
 def _of_old(index: int, code: int) -> PartitionResponse:
-    """For producers that stop at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
+    """For old producers, for which COORDINATOR_LOAD_IN_PROGRESS is fatal (KAFKA-7296)."""
     if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return PartitionResponse(index, code)
 
 
 def _refuse(
-    broker: Broker, context: RequestContext, sorted_out: SortedOut, code: ErrorCode
+    broker: Broker, context: RequestContext, validated: ValidatedOffsets, code: ErrorCode
 ) -> Response | Awaitable[Response]:
-    codes = [code] * len(sorted_out.offsets)
-    return answer(broker.tasks, API, context, sorted_out.answer_slowly(codes))
+    codes = [code] * len(validated.offsets)
+    return respond(broker.tasks, API, context, validated.response_in_slices(codes))
 
 
 async def _when_verified(
     broker: Broker,
     context: RequestContext,
     request: Any,
-    sorted_out: SortedOut,
-    place: Place,
+    validated: ValidatedOffsets,
+    place: TopicPartition,
     found: Awaitable[Verdicts],
     applied: asyncio.Future[None],
 ) -> Response:
-    """Commit once the coordinator has said that the offsets belong to the transaction."""
+    """Commit when the coordinator has verified the partition."""
     try:
         verdict = (await found)[place]
-        made = _commit(broker, context, request, sorted_out, verdict)
+        made = _commit(broker, context, request, validated, verdict)
     finally:
-        let_others(context, applied)
+        release_next(context, applied)
     return await made if isinstance(made, Awaitable) else made
 
 
 def _commit(
-    broker: Broker, context: RequestContext, request: Any, sorted_out: SortedOut, verdict: Verdict
+    broker: Broker,
+    context: RequestContext,
+    request: Any,
+    validated: ValidatedOffsets,
+    verdict: Verdict,
 ) -> Any:
-    """Have the group keep the offsets, if the coordinator says so."""
+    """Have the group store the offsets, if the verification succeeded."""
     if isinstance(verdict, NotVerified):
         code = CLIENT_ERRORS.get(verdict.code, verdict.code)
-        return _refuse(broker, context, sorted_out, code)
+        return _refuse(broker, context, validated, code)
     producer = Producer(request.producer_id, request.producer_epoch, verdict)
-    question = _question(context, request, producer, sorted_out.offsets)
-    return commit(broker, context, API, request.group_id, sorted_out, question)
+    group_call = _group_call(context, request, producer, validated.offsets)
+    return commit(broker, context, API, request.group_id, validated, group_call)
 
 
-def _question(
+def _group_call(
     context: RequestContext, request: Any, producer: Producer, offsets: Sequence[OffsetToCommit]
 ) -> partial[DecisionOrSteps]:
     asked = Commit(
@@ -154,10 +160,10 @@ def _question(
         context.version,
         offsets,
     )
-    return partial(_ask, asked, producer)
+    return partial(_call_shard, asked, producer)
 
 
-def _ask(
+def _call_shard(
     asked: Commit, producer: Producer, shard: GroupShard, ticket: Ticket, now_ms: int
 ) -> DecisionOrSteps:
     return shard.offsets.commit_transactional(asked, producer, ticket, now_ms)

@@ -1,8 +1,8 @@
-"""UpdateFeatures: raise and lower the levels of `transaction.version` and `group.version`.
+"""UpdateFeatures: raises and lowers the levels of `transaction.version` and `group.version`.
 
-Promises: all updates of a request or none; `validate_only`; what is refused, and why, is Apache
-Kafka 4.3.1's. A change is durable, and in force on this broker, when it is answered. Left out:
-`metadata.version` stays at the level whose answers Kavka gives; the features of KRaft, share groups
+Promises: all updates of a request or none; `validate_only`; checks and messages of Apache Kafka
+4.3.1. A change is durable, and in force on this broker, when the response is sent. Left out:
+`metadata.version` stays at the level that Kavka behaves like; the features of KRaft, share groups
 and streams groups, which Kavka does not have, stay at 0.
 """
 
@@ -48,7 +48,8 @@ async def handle(broker: Broker, context: RequestContext, request: Any) -> Updat
 
 
 def _updates(version: int, asked: Iterable[Any]) -> Iterable[Update]:
-    """A version that only allows a downgrade or not means an upgrade to Apache Kafka 4.3."""
+    """In the version with only an allow-downgrade flag, Apache Kafka 4.3 takes every update for an
+    upgrade."""
     for one in asked:
         how = one.upgrade_type if version >= _TYPES_SINCE else UpgradeType.UPGRADE
         yield Update(one.feature, one.max_version_level, how)

@@ -1,7 +1,8 @@
-"""WriteTxnMarkers: end transactions in partitions that this broker leads (KIP-98).
+"""WriteTxnMarkers: writes transaction markers to partitions that this broker leads (KIP-98).
 
-For coordinators on other brokers, and for operators who abort a transaction that hangs. Promises: a
-marker is answered when it is as safe as what it ends, or after `request.timeout.ms` at most.
+For coordinators on other brokers, and for operators who abort a hanging transaction. Promises: the
+response is sent when a marker is as durable as the transaction's records, or after
+`request.timeout.ms` at most.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
 
 MARKERS_A_STEP: Final = 50
-"""Markers written before the loop gets a turn, at 40 us each."""
+"""Markers written in one slice, at 40 us each."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -55,12 +56,12 @@ class _Work:
         self._request: Final = request
         self._with_versions: Final = context.version >= VERSIONS_TOLD_SINCE
         self._results: Final[dict[int, dict[str, dict[int, PartitionResult]]]] = {}
-        """By producer id and topic, as Apache Kafka answers them."""
+        """By producer id and topic, in which order Apache Kafka responds."""
 
         self._waiting: Final[list[tuple[AppendedMarker, PartitionResult]]] = []
 
     def steps(self) -> Slices[None]:
-        """Write them."""
+        """Write the markers."""
         for number, (marker, topic, index) in enumerate(self._each(), 1):
             self._write(marker, (topic, index))
             if number % MARKERS_A_STEP == 0:
@@ -81,7 +82,7 @@ class _Work:
         if replica is None or replica.offline:
             result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return
-        if marker.producer_id < 0 or marker.producer_epoch < 0:  # such a batch is of no producer
+        if marker.producer_id < 0 or marker.producer_epoch < 0:  # no producer has these
             result.error_code = ErrorCode.INVALID_REQUEST
             return
         said = Marker(
@@ -102,7 +103,7 @@ class _Work:
         return all(written.is_committed or written.is_lost for written, _ in self._waiting)
 
     async def finish(self, begun: Awaitable[None] | None) -> Response:
-        """The answer once there is one to all."""
+        """The response, when all markers are durable or the timeout has passed."""
         if begun is not None:
             await begun
         broker = self._broker
@@ -119,7 +120,7 @@ class _Work:
         return self.answer()
 
     def answer(self) -> Response:
-        """What became of all of them."""
+        """The response for all markers."""
         return WriteTxnMarkersResponse(
             [
                 MarkerResult(

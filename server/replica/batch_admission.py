@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.server.replica.offset_lookup import RECORDS_PER_TURN
 from kavka.server.replica.record_rules import RecordCheck, Rules
-from kavka.server.runtime.cooperative import go_on_with_jobs
+from kavka.server.runtime.cooperative import run_rest_with_jobs
 from kavka.wire import compression
 from kavka.wire.apis.produce import BATCHES_SINCE
 from kavka.wire.compressing import compress
@@ -94,7 +94,7 @@ class Opening:
     async def _finish(self) -> Prepared:
         replica = self._replica
         async with replica.opening:
-            return await go_on_with_jobs(replica.tasks, replica.jobs, self._steps, self._wanted)
+            return await run_rest_with_jobs(replica.tasks, replica.jobs, self._steps, self._wanted)
 
 
 def codec_max(version: int) -> int:

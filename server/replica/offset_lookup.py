@@ -149,7 +149,9 @@ async def _open(batch: FileRange, tasks: Tasks, jobs: Jobs) -> _Opened:
     inner = view[records.HEADER_BYTES : header.size]
     return _Opened(
         header,
-        await cooperative.run_steps(tasks, jobs, decompress_in_steps(header.compression, inner)),
+        await cooperative.run_with_jobs(
+            tasks, jobs, decompress_in_steps(header.compression, inner)
+        ),
     )
 
 

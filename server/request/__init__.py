@@ -1,3 +1,1 @@
-"""What is known of one request: who asks, how long it took, and answers that are written in
-slices.
-"""
+"""One request's context and statistics: also its log line, quotas and sliced responses."""

@@ -1,4 +1,4 @@
-"""Who asks: what every handler is told about a request beside the request itself."""
+"""A request's context (connection, client, header fields), passed to every handler."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 COPIED_BYTES_MAX: Final = 128 * 1024
-"""Of a request, to be looked at later: to keep the whole request costs an arena of twice this."""
+"""Bytes of a request that are copied for later use. Beyond it the frame is kept instead, which
+costs an arena of at least twice this size."""
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of a connection without authentication, as Apache Kafka names it."""
@@ -26,11 +27,11 @@ UNKNOWN_SOFTWARE: Final = ("unknown", "unknown")
 
 
 class BadRequest(Exception):
-    """The request can't be answered; the connection is closed, as Apache Kafka closes it."""
+    """The request can't be answered; the connection is closed, as in Apache Kafka."""
 
 
 class Peer:
-    """What is true of a whole connection: who is at its other end, and where they came in."""
+    """The client at the other end of a connection, and the listener it is connected to."""
 
     __slots__ = ("address", "arrived_s", "dialled", "listener", "on_lost", "principal", "software")
 
@@ -39,18 +40,20 @@ class Peer:
         self.listener = listener
         self.address = address
         self.arrived_s = 0.0
-        """When bytes came last, by the monotonic clock: all frames at hand had arrived by then."""
+        """When bytes were last received, by the monotonic clock: all buffered frames had arrived
+        by then."""
         self.dialled = dialled
-        """Host and port to tell this client as ours, where that is not the advertised address."""
+        """Host and port that this client connected to, if they are to be advertised to it in place
+        of the configured address."""
         self.software = UNKNOWN_SOFTWARE
-        """Name and version of the client, as it told them (KIP-511)."""
+        """Name and version of the client, as in its ApiVersions request (KIP-511)."""
         self.on_lost: Callable[[], object] | None = None
-        """Called when the connection is gone."""
+        """Called when the connection has closed."""
 
     @property
     def host(self) -> str:
-        """The client's address as groups keep and tell it: in Java's form, such as "/127.0.0.1",
-        with all eight parts of one of IPv6."""
+        """The client's address in the form that groups store and describe: Java's, such as
+        "/127.0.0.1", with all eight parts of an IPv6 address."""
         host = self.address.rpartition(":")[0]
         if ":" in host:
             address, scoped, scope = host.partition("%")
@@ -60,14 +63,14 @@ class Peer:
 
 
 class RequestContext:
-    """One request's circumstances. `lent` collects buffers that its answer is sent from;
-    `timing` is there if its times are taken.
+    """One request's context. `lent` collects buffers that its response is sent from; `timing` is
+    set if it is timed.
 
-    `applied` is there if the handler returned before it had done what was asked: the connection
-    goes on with other requests when it is done, so that none of them overtakes this one.
+    `applied` is set if the handler returned before it had carried out the request: the connection
+    handles no further request until it is done, so that none overtakes this one.
 
-    The bytes that the request came in are others' when its handler returns. Whoever looks at some
-    of them later says so before that: with `keep_frame`, or by a copy of them (`own` decides)."""
+    The request's frame is reused when its handler returns. A handler that needs bytes of it later
+    must say so before it returns: with `keep_frame`, or with `retain`, which may copy them."""
 
     __slots__ = (
         "applied",
@@ -75,7 +78,7 @@ class RequestContext:
         "correlation_id",
         "keeps_frame",
         "lent",
-        "owned_bytes",
+        "retained_bytes",
         "peer",
         "timing",
         "version",
@@ -93,31 +96,31 @@ class RequestContext:
         self.timing: Timing | None = None
         self.applied: asyncio.Future[None] | None = None
         self.keeps_frame = False
-        self.owned_bytes = 0
+        self.retained_bytes = 0
         self.waits_for: asyncio.Future[Any] | None = None
 
     def wait(self, future: asyncio.Future[T]) -> asyncio.Future[T]:
-        """To be awaited when all that was asked for is done and only the answer has to wait: it is
-        cancelled if the connection ends first. Nothing else of a request is."""
+        """Return `future`, and cancel it if the connection closes first. Only for a request that
+        is carried out and whose response alone has to wait; nothing else of it is cancelled."""
         self.waits_for = future
         return future
 
     def keep_frame(self) -> None:
-        """Let the bytes of the request stay as they are until `applied` is done."""
+        """Keep the request's frame from being reused until `applied` is done."""
         self.keeps_frame = True
 
-    def own(self, view: memoryview) -> memoryview:
-        """The bytes in a view of the request, to be looked at until `applied` is done: a copy of
-        a few, so that no arena is held for them; of many themselves."""
+    def retain(self, view: memoryview) -> memoryview:
+        """A view that stays valid until `applied` is done: a copy of few bytes, so that they hold
+        no arena; many bytes are not copied but keep the frame."""
         if not self.keeps_frame:
-            self.owned_bytes += len(view)
-            if self.owned_bytes <= COPIED_BYTES_MAX:
+            self.retained_bytes += len(view)
+            if self.retained_bytes <= COPIED_BYTES_MAX:
                 return memoryview(bytearray(view))
             self.keep_frame()
         return view
 
     def lend(self, arena: Arena) -> None:
-        """Send from `arena`: it goes back to its pool when the transport has let go of it."""
+        """Send from `arena`; it returns to its pool when the transport no longer holds it."""
         if self.lent is None:
             self.lent = []
         self.lent.append(arena)

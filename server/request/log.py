@@ -1,8 +1,8 @@
 """The request log: one line for each request, when the logger `kavka.request` is at DEBUG.
 
-It is off unless somebody turns it on, also when everything else is logged at DEBUG: a line a
-request would be most of the log. The line's form and its names are Apache Kafka's
-(`kafka.request.logger`), without what the request and the answer say, with their sizes instead.
+It must be turned on for itself, even if the root logger is at DEBUG, as it would be most of the
+log. The line's format and names are Apache Kafka's (`kafka.request.logger`), but with the sizes of
+request and response in place of their contents.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if logger.level == logging.NOTSET:
 
 
 is_on: Final = partial(logger.isEnabledFor, logging.DEBUG)
-"""Whether requests are to be logged; asked for each, so it is not one more call around this one."""
+"""Whether requests are to be logged; a partial, as it is called for each request."""
 
 
 def log(
     api: Api, context: RequestContext, *, request_bytes: int, answer_bytes: int, **times_ms: float
 ) -> None:
-    """Log one request that is over. Times are rounded to microseconds."""
+    """Log one completed request. Times are rounded to microseconds."""
     peer = context.peer
     entry: dict[str, Any] = {
         "requestHeader": {

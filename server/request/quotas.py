@@ -1,4 +1,4 @@
-"""The one place where requests are throttled."""
+"""Client quotas: the only place where requests are throttled."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from kavka.server.request.context import RequestContext
 
 
 class Quotas(Protocol):
-    """Asked once a request, just before its answer is written."""
+    """Called once per request, just before its response is encoded."""
 
     unlimited: bool
-    """Nobody has a quota: it need not be asked."""
+    """No quota is configured: `throttle_ms` need not be called."""
 
     def throttle_ms(self, context: RequestContext, request_bytes: int) -> int:
-        """How long the client must be quiet (KIP-219): told to it in `throttle_time_ms`, and the
-        connection is muted for as long. 0: not at all."""
+        """The throttle time (KIP-219): sent in `throttle_time_ms`, and the connection is muted for
+        as long. 0: no throttling."""
         ...
 
 

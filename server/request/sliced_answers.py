@@ -1,4 +1,4 @@
-"""Answers of many items: written before the connection asks for them, in slices of the loop."""
+"""Responses with many items: encoded in slices of the loop, before they reach the connection."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kavka.wire.codec import long_messages
 from kavka.wire.error_counts import Counts
 
 
-class Written:
-    """An answer that is written already, but for the time that a client is to be quiet."""
+class EncodedResponse:
+    """A response that is already encoded, except for its throttle time."""
 
     __slots__ = ("errors", "frame", "response", "throttle_time_ms")
 
@@ -23,37 +23,39 @@ class Written:
         self.response: Final = response
         self.frame: Final = frame
         self.errors: Final = errors
-        """How often each code is in it."""
+        """Count of each error code in it."""
         self.throttle_time_ms = 0
 
 
-def answer(
-    tasks: Tasks, api: Api, context: RequestContext, work: cooperative.Waits[Response]
+def respond(
+    tasks: Tasks, api: Api, context: RequestContext, work: cooperative.AwaitingSlices[Response]
 ) -> Response | Awaitable[Response]:
-    """What `work` gives; what took slices to make takes slices to write."""
-    made = cooperative.run(tasks, work)
-    return _later(tasks, api, context, made) if isinstance(made, Awaitable) else made
+    """The result of `work`; if that takes slices, it is encoded in slices too."""
+    response = cooperative.run(tasks, work)
+    if isinstance(response, Awaitable):
+        return _encode_awaited(tasks, api, context, response)
+    return response
 
 
-async def _later(
-    tasks: Tasks, api: Api, context: RequestContext, made: Awaitable[Response]
+async def _encode_awaited(
+    tasks: Tasks, api: Api, context: RequestContext, response: Awaitable[Response]
 ) -> Response:
-    return await written(tasks, api, context, await made)
+    return await encode_in_slices(tasks, api, context, await response)
 
 
-async def written(
+async def encode_in_slices(
     tasks: Tasks, api: Api, context: RequestContext, response: Response
-) -> Written | Response:
-    """An answer with its frame; nothing in it may change any more. As it was if there is no such
-    frame, which then is for the connection to find (see `Dispatcher.encode`)."""
+) -> EncodedResponse | Response:
+    """The encoded response, which must not change any more. Unencoded if it can't be encoded: the
+    connection then handles that error (see `Dispatcher.encode`)."""
 
-    def steps() -> cooperative.Slices[Written]:
+    def steps() -> cooperative.Slices[EncodedResponse]:
         version, correlation_id = context.version, context.correlation_id
         frame = yield from long_messages.encode_in_slices(api, version, correlation_id, response)
         errors = yield from long_messages.count_errors_in_slices(api, response)
-        return Written(response, frame, errors)
+        return EncodedResponse(response, frame, errors)
 
     try:
-        return await cooperative.go_on(tasks, steps())
+        return await cooperative.run_rest(tasks, steps())
     except StructError:
         return response

@@ -1,8 +1,8 @@
-"""What is counted and timed of requests, for metrics and the request log.
+"""Request counts and times, for metrics and the request log.
 
-Every request is counted. Times cost some microseconds, so of the APIs in `HOT`, of which there
-are many requests, only one in `HOT_PERIOD` is timed and stands for those since the last one; of
-all others, and while the request log is on, each is.
+Every request is counted. Timing costs some microseconds, so of the frequent APIs in `HOT` only
+one request in `HOT_PERIOD` is timed, with the weight of all since the last one. All others are
+timed, and while the request log is on every request is.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from kavka.wire.error_counts import Counter, error_counter
 from kavka.wire.errors import ErrorCode
 
 HOT_PERIOD: Final = 127
-"""A prime, so that a pattern of requests does not hide behind it."""
+"""A prime, so that sampling does not coincide with a periodic pattern of requests."""
 
 HOT: Final = (0, 1, 8, 12, 24, 25, 26, 28, 68)
-"""Produce, Fetch, OffsetCommit, Heartbeat, ConsumerGroupHeartbeat, and what there is in each
+"""Produce, Fetch, OffsetCommit, Heartbeat, ConsumerGroupHeartbeat, and the requests of each
 transaction: AddPartitionsToTxn, AddOffsetsToTxn, EndTxn and TxnOffsetCommit."""
 
 
 class Tally:
     """The requests of one API in one version.
 
-    Counted down with `left -= 1` while `left` is not 0; when it is, the request is to be timed,
-    and `RequestStats.begin` or `timed_at_once` counts it.
+    `left` is how many more requests are not timed: each is counted with `left -= 1`. When it is 0
+    the next request is timed, and `RequestStats.begin` or `count_fast_path` counts it.
     """
 
     __slots__ = ("_base", "_weighed", "api", "left", "version")
@@ -45,11 +45,11 @@ class Tally:
 
     @property
     def count(self) -> int:
-        """How many there have been."""
+        """Requests so far."""
         return self._base - self.left
 
     def count_timed(self, period: int) -> int:
-        """Count a request that is timed; how many it stands for. `left` is 0."""
+        """Count a timed request and return its weight: the requests it stands for. `left` is 0."""
         count = self._base + 1
         self._base += period
         self.left = period - 1
@@ -72,7 +72,7 @@ class ApiStats:
         "local_ms",
         "period",
         "queue_ms",
-        "remembered",
+        "fast_path_tallies",
         "remote_ms",
         "request_bytes",
         "response_queue_ms",
@@ -86,10 +86,10 @@ class ApiStats:
         self.api = api
         self.period = HOT_PERIOD if api.key in HOT else 1
         self.tallies = [Tally(self, version) for version in range(api.highest + 1)]
-        self.remembered = [Tally(self, version) for version in range(api.highest + 1)]
-        """Those that went the short way, each with one code in its answer, that of no error."""
+        self.fast_path_tallies = [Tally(self, version) for version in range(api.highest + 1)]
+        """Requests of the fast path; their responses have one error code each, NONE."""
         self.errors: defaultdict[int, int] = defaultdict(int)
-        """Codes in the answers to the others."""
+        """Counts of error codes in the responses of the general path."""
         self.total_ms = Histogram()
         self.queue_ms = PartHistogram(self.total_ms)
         self.local_ms = PartHistogram(self.total_ms)
@@ -99,38 +99,38 @@ class ApiStats:
         self.send_ms = PartHistogram(self.total_ms)
         self.request_bytes = PartHistogram(self.total_ms)
         self.count_errors: Counter = self._count_first_errors
-        """Adds the error codes of an answer, no error included."""
+        """Adds the error codes of a response, NONE included."""
 
     @property
     def counts(self) -> list[int]:
         """Requests by version."""
         return [
-            general.count + short.count
-            for general, short in zip(self.tallies, self.remembered, strict=True)
+            general.count + fast.count
+            for general, fast in zip(self.tallies, self.fast_path_tallies, strict=True)
         ]
 
     @property
     def error_counts(self) -> dict[int, int]:
-        """How often each code was in an answer, no error included."""
+        """Counts of error codes in responses, NONE included."""
         counts = dict(self.errors)
-        if short := sum(tally.count for tally in self.remembered):
-            counts[ErrorCode.NONE] = counts.get(ErrorCode.NONE, 0) + short
+        if fast := sum(tally.count for tally in self.fast_path_tallies):
+            counts[ErrorCode.NONE] = counts.get(ErrorCode.NONE, 0) + fast
         return counts
 
     def _count_first_errors(self, response: Any) -> None:
-        """Find out where they are: it takes a look at the API's schema."""
+        """Build the counter from the API's schema at its first response."""
         self.count_errors = error_counter(self.api, self.errors)
         self.count_errors(response)
 
 
 class Timing:
-    """One request on its way whose times are taken. Seconds of the monotonic clock."""
+    """A timed request in flight. Seconds of the monotonic clock."""
 
     __slots__ = (
         "_answered_s",
         "_arrived_s",
         "_handled_s",
-        "_headed_s",
+        "_dequeued_s",
         "_now_s",
         "_started_s",
         "_tally",
@@ -150,32 +150,32 @@ class Timing:
         self._now_s = now_s
         self._arrived_s = arrived_s
         self._started_s = started_s
-        self._handled_s = self._answered_s = self._headed_s = started_s
+        self._handled_s = self._answered_s = self._dequeued_s = started_s
 
     def handled(self) -> None:
-        """The handler has returned, with an answer or something to wait for."""
-        self._handled_s = self._answered_s = self._headed_s = self._now_s()
+        """The handler has returned a response or an awaitable."""
+        self._handled_s = self._answered_s = self._dequeued_s = self._now_s()
 
     def answered(self) -> None:
-        """What the handler waited for has come."""
-        self._answered_s = self._headed_s = self._now_s()
+        """The handler's awaited response is ready."""
+        self._answered_s = self._dequeued_s = self._now_s()
 
-    def headed(self) -> None:
-        """It is this answer's turn to be sent."""
-        self._headed_s = self._now_s()
+    def dequeued(self) -> None:
+        """The response has reached the head of the response queue."""
+        self._dequeued_s = self._now_s()
 
     def written(
         self, context: RequestContext, request_bytes: int, answer_bytes: int, throttle_ms: int
     ) -> None:
-        """The answer is on its way, or there is none: add up."""
+        """The response was written, or there is none: record the times."""
         end_s = self._now_s()
-        headed_s = self._headed_s
+        dequeued_s = self._dequeued_s
         stats, weight = self._tally.api, self._weight
         queue_ms = (self._started_s - self._arrived_s) * 1000
         local_ms = (self._handled_s - self._started_s) * 1000
         remote_ms = (self._answered_s - self._handled_s) * 1000
-        response_queue_ms = (headed_s - self._answered_s) * 1000
-        send_ms = (end_s - headed_s) * 1000
+        response_queue_ms = (dequeued_s - self._answered_s) * 1000
+        send_ms = (end_s - dequeued_s) * 1000
         total_ms = (end_s - self._arrived_s) * 1000
         stats.total_ms.add(total_ms, end_s, weight)
         stats.queue_ms.add(queue_ms, end_s, weight)
@@ -212,32 +212,32 @@ class RequestStats:
         self.now_s = now_s
         self._apis: dict[int, ApiStats] = {}
         self.logs = False
-        """Whether the request log was on when it was looked at last."""
+        """Whether the request log was on at the last check."""
 
     def __iter__(self) -> Iterator[ApiStats]:
         return iter(list(self._apis.values()))
 
     def of(self, api: Api) -> ApiStats:
-        """The statistics of an API, begun when it is first asked for."""
+        """The statistics of an API, created at the first call."""
         found = self._apis.get(api.key)
         if found is None:
             found = self._apis[api.key] = ApiStats(api)
         return found
 
     def follow_log(self) -> None:
-        """The request log was turned on, or off."""
+        """The request log was turned on or off."""
         self.logs = not self.logs
         if self.logs:
             for stats in self._apis.values():
-                for tally in (*stats.tallies, *stats.remembered):
+                for tally in (*stats.tallies, *stats.fast_path_tallies):
                     tally.time_next()
 
     def begin(self, tally: Tally, arrived_s: float) -> Timing:
-        """Count a request that is about to be handled, and time it; `tally.left` is 0."""
+        """Count a request that is about to be handled, and start its timing; `tally.left` is 0."""
         weight = tally.count_timed(1 if self.logs else tally.api.period)
         return Timing(tally, weight, self.now_s, arrived_s, self.now_s())
 
-    def timed_at_once(
+    def count_fast_path(
         self,
         tally: Tally,
         context: RequestContext,
@@ -245,9 +245,8 @@ class RequestStats:
         frame: memoryview,
         answer: bytes | bytearray,
     ) -> None:
-        """Count and time a request that was handled and answered without anything in between;
-        `tally.left` is 0. `context` is that of an earlier one with the same bytes but for its
-        correlation id."""
+        """Count and time a request of the fast path; `tally.left` is 0. `context` is of the
+        remembered request, which differs only in its correlation id."""
         if request_log.is_on() is not self.logs:
             self.follow_log()
         weight = tally.count_timed(1 if self.logs else tally.api.period)

@@ -1,3 +1,3 @@
-"""What the broker runs on: clock, tasks, threads, processes, sockets, turns of the loop. It knows
-nothing of Kafka.
+"""What the broker runs on: clock, tasks, threads, child processes, sockets, cooperative slices. It
+knows nothing of Kafka.
 """

@@ -14,11 +14,11 @@ class SystemClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    monotonic_s = staticmethod(time.monotonic)  # without a frame of its own: asked every turn
+    monotonic_s = staticmethod(time.monotonic)  # no Python frame: called in every loop iteration
 
 
 def process_age_ms() -> int:
-    """Milliseconds since this process was started, to 10 ms; 0 where the system does not tell."""
+    """Milliseconds since this process was started, to 10 ms; 0 where that is not known."""
     try:
         with open("/proc/self/stat", "rb") as stat:
             started_ticks = int(stat.read().rpartition(b")")[2].split()[19])

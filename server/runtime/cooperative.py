@@ -1,7 +1,7 @@
-"""Work on the loop that is cut into slices where there is much of it.
+"""Cooperative multitasking: long work on the event loop, run in slices.
 
-Such work is a generator that yields wherever others may have a turn and returns its result. What
-it looks at may have changed when it goes on.
+Such work is a generator that yields wherever other tasks may run, and returns its result. State
+that it reads may have changed when it resumes.
 """
 
 from __future__ import annotations
@@ -13,24 +13,34 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from kavka.seams import Jobs, Pool, Tasks
 from kavka.wire.steps import Job, Slices, Steps
 
-__all__ = ["Deferring", "Slices", "Waits", "go_on", "go_on_with_jobs", "run", "run_steps"]
+__all__ = [
+    "Deferring",
+    "Slices",
+    "AwaitingSlices",
+    "run_rest",
+    "run_rest_with_jobs",
+    "run",
+    "run_with_jobs",
+]
 
 T = TypeVar("T")
 
-Waits: TypeAlias = Generator[Awaitable[object] | None, None, T]
-"""Slices that may yield what they have to wait for, too; where that fails they end."""
+AwaitingSlices: TypeAlias = Generator[Awaitable[object] | None, None, T]
+"""Slices that may also yield an awaitable to wait for; if that fails the work ends."""
 
 
 class Deferring(Protocol):
-    """A request (its context): the connection's next one waits until `applied` is done."""
+    """A request's context: the connection's next request waits until `applied` is done."""
 
     applied: asyncio.Future[None] | None
 
 
-def run(tasks: Tasks, work: Waits[T], context: Deferring | None = None) -> T | Awaitable[T]:
-    """The result of `work`; at once when it does not yield, so that a little costs no task.
+def run(
+    tasks: Tasks, work: AwaitingSlices[T], context: Deferring | None = None
+) -> T | Awaitable[T]:
+    """The result of `work`; plain if it does not yield, so that small work costs no task.
 
-    If it does what a request asks for, `context` is that request's.
+    If the work carries out a request, `context` is that request's.
     """
     try:
         pause = next(work)
@@ -38,13 +48,15 @@ def run(tasks: Tasks, work: Waits[T], context: Deferring | None = None) -> T | A
         result: T = end.value
         return result
     if context is None:
-        return go_on(tasks, work, pause)
+        return run_rest(tasks, work, pause)
     context.applied = tasks.future()
     return _apply(tasks, work, pause, context.applied)
 
 
-async def go_on(tasks: Tasks, work: Waits[T], pause: Awaitable[object] | None = None) -> T:
-    """The rest of `work`, which has yielded `pause`, after a turn for others."""
+async def run_rest(
+    tasks: Tasks, work: AwaitingSlices[T], pause: Awaitable[object] | None = None
+) -> T:
+    """Run the rest of `work`, which has yielded `pause`, yielding to the loop first."""
     while True:
         await (tasks.sleep(0) if pause is None else pause)
         try:
@@ -55,27 +67,30 @@ async def go_on(tasks: Tasks, work: Waits[T], pause: Awaitable[object] | None = 
 
 
 async def _apply(
-    tasks: Tasks, work: Waits[T], pause: Awaitable[object] | None, applied: asyncio.Future[None]
+    tasks: Tasks,
+    work: AwaitingSlices[T],
+    pause: Awaitable[object] | None,
+    applied: asyncio.Future[None],
 ) -> T:
     try:
-        return await go_on(tasks, work, pause)
+        return await run_rest(tasks, work, pause)
     finally:
         applied.set_result(None)
 
 
-async def run_steps(tasks: Tasks, jobs: Jobs, work: Steps[T]) -> T:
-    """The result of work that may also want something done in a thread; the loop has no turn where
-    it does not yield."""
+async def run_with_jobs(tasks: Tasks, jobs: Jobs, work: Steps[T]) -> T:
+    """The result of work that may also yield jobs for a thread; if it does not yield, nothing else
+    runs meanwhile."""
     try:
         job = next(work)
     except StopIteration as end:
         result: T = end.value
         return result
-    return await go_on_with_jobs(tasks, jobs, work, job)
+    return await run_rest_with_jobs(tasks, jobs, work, job)
 
 
-async def go_on_with_jobs(tasks: Tasks, jobs: Jobs, work: Steps[T], job: Job | None) -> T:
-    """The rest of `work`, which has yielded `job` and not more."""
+async def run_rest_with_jobs(tasks: Tasks, jobs: Jobs, work: Steps[T], job: Job | None) -> T:
+    """Run the rest of `work`, which has yielded `job`."""
     try:
         while True:
             made: Any = None

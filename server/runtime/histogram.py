@@ -1,7 +1,7 @@
-"""How values are spread, over about the last minutes: for quantiles of times.
+"""Histograms of the last few minutes, for quantiles of times.
 
-Like Apache Kafka's histograms (which favour the last five minutes) it forgets, so that what was
-slow yesterday does not hide what is slow now; count and sum never go back.
+Like Apache Kafka's histograms (which favour the last five minutes) they drop old values, so that
+yesterday's slow requests do not hide today's; count and sum never decrease.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import Final
 
 WINDOW_S: Final = 150.0
-"""Quantiles are of one to two windows: two and a half to five minutes."""
+"""Quantiles cover one to two windows: two and a half to five minutes."""
 
 _STEP_BITS: Final = 3
 _STEPS: Final = 1 << _STEP_BITS
-"""Buckets between a power of two and the next: a quantile is right to about 6 %."""
+"""Buckets between a power of two and the next: the error of a quantile is about 6 %."""
 
 
 class Histogram:
-    """Values from 0 on, in any unit, kept to a thousandth of it."""
+    """Values from 0 on, in any unit, with a resolution of a thousandth of it."""
 
-    __slots__ = ("_before", "_now", "_turn", "_turns_s", "count", "maximum", "total")
+    __slots__ = ("_before", "_now", "_window", "_window_ends_s", "count", "maximum", "total")
 
     def __init__(self) -> None:
         self.count = 0
@@ -28,12 +28,12 @@ class Histogram:
         """The greatest value ever."""
         self._now: dict[int, int] = {}
         self._before: dict[int, int] = {}
-        self._turns_s = float("-inf")
-        self._turn = 0  # how often a window has begun
+        self._window_ends_s = float("-inf")
+        self._window = 0  # how often a window has begun
 
     def add(self, value: float, now_s: float, weight: int = 1) -> None:
-        """Count `value`, which stands for `weight` of its kind; `now_s` never goes back."""
-        if now_s >= self._turns_s:
+        """Count `value` with a weight; `now_s` must not decrease."""
+        if now_s >= self._window_ends_s:
             self._begin_window(now_s)
         self._put(value, weight)
 
@@ -45,23 +45,23 @@ class Histogram:
         self.count += weight
         self.total += value * weight
         bucket = int(value * 1000)
-        if bucket >= _STEPS:  # by its highest bit and the three behind it
+        if bucket >= _STEPS:  # by its highest bit and the three bits after it
             shift = bucket.bit_length() - 1 - _STEP_BITS
             bucket = (shift << _STEP_BITS) + (bucket >> shift)
         now = self._now
         now[bucket] = now.get(bucket, 0) + weight
 
     def _begin_window(self, now_s: float) -> None:
-        """What is older than the last window is forgotten."""
-        self._turn += 1 if now_s - self._turns_s < WINDOW_S else 2
-        self._before = self._now if now_s - self._turns_s < WINDOW_S else {}
+        """Drop values older than the last window."""
+        self._window += 1 if now_s - self._window_ends_s < WINDOW_S else 2
+        self._before = self._now if now_s - self._window_ends_s < WINDOW_S else {}
         self._now = {}
-        self._turns_s = now_s + WINDOW_S
+        self._window_ends_s = now_s + WINDOW_S
 
     def quantiles(self, wanted: tuple[float, ...], now_s: float) -> list[float]:
-        """The values below which these parts (rising, 0 to 1) of the recent values lie; zeros
-        when there are none."""
-        if now_s >= self._turns_s:
+        """The quantiles `wanted` (ascending, 0 to 1) of the recent values; zeros if there are
+        none."""
+        if now_s >= self._window_ends_s:
             self._begin_window(now_s)
         return _quantiles(wanted, self._recent())
 
@@ -74,9 +74,9 @@ class Histogram:
 
 
 class PartHistogram(Histogram):
-    """Another value of the events that `whole` counts, often 0: zeros need not be added.
+    """A second value of the events that `whole` counts, such as a part of the total time.
 
-    An event is added to `whole` first.
+    An event must be added to `whole` first. Zeros, which are frequent, need not be added here.
     """
 
     __slots__ = ("_whole",)
@@ -87,22 +87,22 @@ class PartHistogram(Histogram):
 
     def add(self, value: float, now_s: float, weight: int = 1) -> None:
         """Count `value` of an event that is in `whole`."""
-        if self._turn != self._whole._turn:
+        if self._window != self._whole._window:
             self._follow()
         self._put(value, weight)
 
     def _follow(self) -> None:
-        """Begin the window that `whole` is in."""
+        """Begin the current window of `whole`."""
         whole = self._whole
-        self._before = self._now if whole._turn == self._turn + 1 else {}
+        self._before = self._now if whole._window == self._window + 1 else {}
         self._now = {}
-        self._turn = whole._turn
+        self._window = whole._window
 
     def quantiles(self, wanted: tuple[float, ...], now_s: float) -> list[float]:
         whole = self._whole
-        if now_s >= whole._turns_s:
+        if now_s >= whole._window_ends_s:
             whole._begin_window(now_s)
-        if self._turn != whole._turn:
+        if self._window != whole._window:
             self._follow()
         counts = self._recent()
         missing = sum(whole._recent().values()) - sum(counts.values())
@@ -125,7 +125,7 @@ def _quantiles(wanted: tuple[float, ...], counts: dict[int, int]) -> list[float]
 
 
 def _middle(bucket: int) -> float:
-    """The middle of what falls into a bucket."""
+    """The middle of a bucket's range."""
     if bucket < _STEPS:
         return bucket
     shift, step = divmod(bucket - _STEPS, _STEPS)

@@ -1,4 +1,4 @@
-"""Java's hash of a text: by it clients and brokers agree on the partition of a name."""
+"""Java's String.hashCode, which maps group and transactional ids to partitions."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from operator import mul
 from struct import unpack
 from typing import Final
 
-HASHES_KEPT_MAX: Final = 10_000
-"""Names whose hash is remembered."""
+HASHES_CACHED_MAX: Final = 10_000
+"""Names whose hash is cached."""
 
 HASHED_CHARACTERS_MAX: Final = 255
-"""Longer names are not remembered: all of them together would take hundreds of megabytes."""
+"""Longer names are not cached, as a full cache would take hundreds of megabytes."""
 
 
 def java_hash(text: str) -> int:
-    """Java's `String.hashCode` without its sign, as clients and tools count partitions with it;
-    0 for the least integer, which has no counterpart. It takes up to 0.1 us a character."""
-    return _kept_hash(text) if len(text) <= HASHED_CHARACTERS_MAX else _hash(text)
+    """The absolute value of Java's `String.hashCode`, as used to choose a partition; 0 for the
+    smallest integer, which has no absolute value. It takes up to 0.1 us a character."""
+    return _cached_hash(text) if len(text) <= HASHED_CHARACTERS_MAX else _hash(text)
 
 
 def hash_set_order(texts: Iterable[str]) -> list[str]:
-    """Different texts in the order in which Java's `HashSet` has them, added one by one."""
+    """Distinct strings in the iteration order of a Java `HashSet` that they were added to."""
     given = list(texts)
     size = _TABLE_MIN
     while len(given) > size * 3 // 4:
@@ -41,7 +41,7 @@ def _hash(text: str) -> int:
 
 
 def _bits(text: str) -> int:
-    """The hash as 32 bits without a sign."""
+    """The hash as an unsigned 32-bit integer."""
     data = text.encode("utf-16-be", "surrogatepass")
     units = unpack(f">{len(data) // 2}H", data)
     value = 0
@@ -55,4 +55,4 @@ def _bits(text: str) -> int:
 _TABLE_MIN: Final = 16
 _BLOCK: Final = 256
 _POWERS: Final = [pow(31, exponent, 2**32) for exponent in range(_BLOCK, -1, -1)]
-_kept_hash: Final = lru_cache(maxsize=HASHES_KEPT_MAX)(_hash)
+_cached_hash: Final = lru_cache(maxsize=HASHES_CACHED_MAX)(_hash)

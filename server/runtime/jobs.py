@@ -1,4 +1,4 @@
-"""Long calls in threads and processes, results handed back to the loop."""
+"""Blocking or long calls in threads and processes, with the results returned to the loop."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ THREADS_MAX: Final[Mapping[Pool, int]] = {
 }
 """Threads of each pool.
 
-WRITE: as many flushes as are let in at once (`FLUSHES_AT_ONCE_MAX`), the coordination log's, and
-one for checkpoints and deletions: none of them waits for another's fsync. READ: enough to keep a
-disk busy. COMPUTE: they need the loop's processor, too; more would only take turns with it.
-What waits for a thread waits in its pool's queue, whose length the callers bound: one flush a
-partition, one cold read a fetch that waits, one batch that is opened a connection."""
+WRITE: as many as concurrent flushes (`FLUSHES_AT_ONCE_MAX`), one for the coordination log and one
+for checkpoints and deletions, so that none waits for another's fsync. READ: enough to keep a disk
+busy. COMPUTE: few, as these threads compete with the loop for the interpreter.
+Jobs wait in their pool's queue, whose length the callers bound: one flush a partition, one cold
+read a waiting fetch, one batch to decompress a connection."""
 
 
 class ThreadJobs:
@@ -55,21 +55,21 @@ class ThreadJobs:
         self,
         function: Callable[..., T],
         *args: Any,
-        on_report: Callable[[Any], object],
+        on_progress: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[T]:
         if self._processes is None:
             from kavka.server.runtime.processes import Processes
 
             self._processes = Processes(self._loop)
-        return self._processes.run(function, args, on_report, keep)
+        return self._processes.run(function, args, on_progress, keep)
 
     async def close(self, *, drop_waiting: bool = False) -> None:
-        """Begin no more jobs, and wait for those that there are.
+        """Accept no more jobs, and wait for the queued and running ones.
 
-        With `drop_waiting` only for those that run: the others never begin. The loop is not held
-        meanwhile; no thread is left afterwards, also of jobs that nobody waits for any more.
-        Processes are killed: what they do is worth nothing to a broker that ends.
+        With `drop_waiting` queued jobs are dropped. The loop is not blocked meanwhile; no thread
+        is left afterwards, even of jobs whose callers were cancelled. Processes are killed, as
+        their results are useless to a stopped broker.
         """
         if self._processes is not None:
             await self._processes.kill()

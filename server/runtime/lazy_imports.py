@@ -1,5 +1,5 @@
-"""What the first write after a start does without: it is imported when it is asked for, or some
-time after the start, a module at a time so that the loop is not held.
+"""Lazy imports of modules that the first Produce after a start does not need: at first use, or in
+the background after the start, one module at a time so that the loop is not blocked.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ BEGIN_AFTER_S: Final = 1.0
 PAUSE_S: Final = 0.02
 
 SHORTAGE_RETRY_S: Final = 1.0
-"""When a module is tried again that too many open files have kept from being read."""
+"""Delay of the retry when a module can't be read because of file descriptor exhaustion."""
 
 
-async def import_in_turns(tasks: Tasks, names: Iterable[str]) -> None:
-    """Import modules now, with a turn of the loop for others behind each."""
+async def import_one_by_one(tasks: Tasks, names: Iterable[str]) -> None:
+    """Import modules now, yielding to the loop after each."""
     for name in names:
         import_module(name)
         await tasks.sleep(0)
 
 
-class Imports:
-    """Imports modules in the background."""
+class BackgroundImports:
+    """BackgroundImports modules in the background."""
 
     def __init__(self, tasks: Tasks, names: Iterable[str]) -> None:
         self._tasks = tasks
@@ -35,7 +35,7 @@ class Imports:
         self._timer: Timer | None = None
 
     def begin(self) -> None:
-        """Soon after the start."""
+        """Start importing after BEGIN_AFTER_S."""
         self._timer = self._tasks.call_later(BEGIN_AFTER_S, self._next)
 
     def _next(self) -> None:
@@ -54,6 +54,6 @@ class Imports:
         self._timer = self._tasks.call_later(PAUSE_S, self._next)
 
     def stop(self) -> None:
-        """What is not imported yet is not needed any more."""
+        """Import no more modules."""
         if self._timer is not None:
             self._timer.cancel()

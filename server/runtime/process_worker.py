@@ -1,4 +1,5 @@
-"""The process that `server.runtime.processes` starts: one order, its news, one result, the end."""
+"""The child process that `server.runtime.processes` starts: it receives one call, sends progress
+messages and one result, and exits."""
 
 from __future__ import annotations
 
@@ -13,23 +14,23 @@ from typing import IO, Any, Final, NoReturn
 _PR_SET_PDEATHSIG: Final = 1
 
 NICENESS: Final = 10
-"""Added to the broker's: its loop comes first."""
+"""Added to the broker's niceness, so that the broker's event loop has priority."""
 
 
 class ProcessWorker:
     """`kavka.seams.Worker` in a process of its own."""
 
-    def __init__(self, news: IO[bytes]) -> None:
-        self._news = news
+    def __init__(self, output: IO[bytes]) -> None:
+        self._output = output
 
     def report(self, message: Any) -> None:
-        self.say("message", message)
+        self.send("progress", message)
 
-    def say(self, kind: str, value: Any) -> None:
-        """Send one message of what is agreed with `processes`."""
+    def send(self, kind: str, value: Any) -> None:
+        """Send one message to `processes`: "progress", "done" or "failed"."""
         try:
-            self._news.write(pickle.dumps((kind, value)))
-            self._news.flush()
+            self._output.write(pickle.dumps((kind, value)))
+            self._output.flush()
         except BrokenPipeError:
             _end()
 
@@ -38,27 +39,27 @@ class ProcessWorker:
 
 
 def main(starter: int) -> None:
-    """Do what the standard input says, and tell about it on the standard output; end with the
-    process `starter`."""
+    """Run the call read from standard input, and send messages to standard output. Exit when the
+    process `starter` ends."""
     _die_with(starter)
     worker = ProcessWorker(os.fdopen(os.dup(1), "wb"))
-    os.dup2(2, 1)  # what somebody prints may not get between
+    os.dup2(2, 1)  # send prints to stderr: they must not mix with the messages
     os.nice(NICENESS)
     try:
         function, args = pickle.load(sys.stdin.buffer)
-    except (EOFError, pickle.UnpicklingError):  # the order was not written to its end
+    except (EOFError, pickle.UnpicklingError):  # the call was not written completely
         _end()
     threading.Thread(target=_end_with_broker, daemon=True).start()
     try:
         result = function(worker, *args)
     except Exception as failure:
-        worker.say("failed", _portable(failure))
+        worker.send("failed", _portable(failure))
     else:
-        worker.say("done", result)
+        worker.send("done", result)
 
 
 def _portable(failure: Exception) -> Exception:
-    """The failure, or where pickling loses it one that tells as much."""
+    """The failure, or a RuntimeError with its text if it can't be pickled."""
     try:
         pickle.loads(pickle.dumps(failure))
     except Exception:
@@ -67,22 +68,22 @@ def _portable(failure: Exception) -> Exception:
 
 
 def _die_with(starter: int) -> None:
-    """Have the kernel kill this process when the thread that started it is gone, also while it is
-    stopped: it does nothing more."""
+    """Have the kernel kill this process when the thread that started it ends, even while this
+    process is stopped (SIGSTOP)."""
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != starter:  # it was quicker
+    if os.getppid() != starter:  # the starter ended before the call above
         _end()
 
 
 def _end_with_broker() -> None:
-    """The input is closed by the broker's end alone, however it came about."""
+    """Exit when standard input is closed, which happens only when the broker ends."""
     os.read(0, 1)
     _end()
 
 
 def _end() -> NoReturn:
-    """At once and without a word: there is nobody to hear it."""
+    """Exit at once without output, as no process reads it any more."""
     os._exit(1)

@@ -1,9 +1,9 @@
-"""Work that has a process of its own: started for it, and gone with it.
+"""Child processes, each started for one call.
 
-A process costs 60 ms and a dozen megabytes for as long as the work takes, and gives all its memory
-back. A thread here waits for what it says. It ends with this process, however that ends: the kernel
-kills it with the thread that started it (Linux), and it reads its order from a pipe that stays open
-until then. As a successor may be there sooner, it has this process's locks until it is gone.
+A child costs 60 ms and a dozen megabytes while the call runs, and returns all its memory. A thread
+here reads its messages. It ends with this process, even if this one is killed: the kernel kills it
+with the thread that started it (Linux), and it watches a pipe that stays open until then. As a
+restarted broker may come up before the child is gone, the child holds this process's locks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COMMAND: Final = (
 
 
 class Processes:
-    """Those that run; `run` and `kill` are for the loop."""
+    """The running child processes; call `run` and `kill` on the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -38,18 +38,18 @@ class Processes:
         self,
         function: Callable[..., T],
         args: Sequence[Any],
-        on_message: Callable[[Any], object],
+        on_progress: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[T]:
-        """As `kavka.seams.Jobs.run_process`. How many there are at once is up to the callers."""
+        """As `kavka.seams.Jobs.run_process`. The callers limit how many run concurrently."""
         result: asyncio.Future[T] = self._loop.create_future()
         if self._closed:
             result.cancel()
             return result
-        # those that are being killed may be at work in the very place of this one
+        # start after those being killed have ended, as they may work on the same files
         dying = [other.thread for other in self._running if other.result.done()]
         process = _Process(
-            self._loop, pickle.dumps((function, args)), on_message, result, dying, keep
+            self._loop, pickle.dumps((function, args)), on_progress, result, dying, keep
         )
         self._running[process] = None
         result.add_done_callback(lambda _: self._finished(process))
@@ -64,7 +64,7 @@ class Processes:
             process.ended.add_done_callback(lambda _: self._running.pop(process, None))
 
     async def kill(self) -> None:
-        """End them all, and begin none any more."""
+        """Kill all children, and start no more."""
         self._closed = True
         for process in list(self._running):
             process.result.cancel()
@@ -74,13 +74,13 @@ class Processes:
 
 
 class _Process:
-    """One process, and the thread that listens to it."""
+    """One child process, and the thread that reads its messages."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        order: bytes,
-        on_message: Callable[[Any], object],
+        call: bytes,
+        on_progress: Callable[[Any], object],
         result: asyncio.Future[Any],
         after: Sequence[threading.Thread],
         keep: Sequence[int],
@@ -89,8 +89,8 @@ class _Process:
         self.result = result
         self.ended: asyncio.Future[None] = loop.create_future()
         self._loop = loop
-        self._order = order
-        self._on_message = on_message
+        self._pickled_call = call
+        self._on_progress = on_progress
         self._after = after
         self._keep = keep
         self._lock = threading.Lock()
@@ -98,21 +98,21 @@ class _Process:
         self._killed = False
 
     def kill(self) -> None:
-        """Whether it has begun or not."""
+        """Kill the child, or keep it from being started."""
         with self._lock:
             self._killed = True
             if self._child is not None:
                 self._child.kill()
 
     def _listen(self) -> None:
-        """In the thread: start it, pass on what it says, and see it end."""
+        """In the thread: start the child, forward its messages, and wait for its end."""
         for other in self._after:
             other.join()
         kind: str = "failed"
         value: Any = ProcessLost("it was killed before it began")
         try:
             child = self._launch()
-        except OSError as failure:  # for want of memory or descriptors, not of what it works on
+        except OSError as failure:  # out of memory or file descriptors; not an error of the call
             value = ProcessLost(f"it could not be started: {failure}")
         except Exception as failure:
             value = failure
@@ -126,7 +126,7 @@ class _Process:
             if self._killed:
                 return None
             self._child = subprocess.Popen(
-                # no modules from where it is started
+                # no modules from the working directory
                 [sys.executable, "-P", "-c", _COMMAND, str(os.getpid())],
                 pass_fds=self._keep,
                 stdin=subprocess.PIPE,
@@ -134,45 +134,46 @@ class _Process:
                 env={
                     **os.environ,
                     "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                    "PYTHONHASHSEED": "random",  # nobody may know how keys are hashed
+                    "PYTHONHASHSEED": "random",  # hash collisions of keys must not be predictable
                 },
                 start_new_session=True,  # Ctrl-C is for the broker
             )
             return self._child
 
     def _outcome(self, child: subprocess.Popen[bytes]) -> tuple[str, Any]:
-        """What the process comes to, which has ended by then."""
+        """The child's result message; the child has ended when this returns."""
         assert child.stdin is not None
         assert child.stdout is not None
         try:
-            with child:  # whose end passes on what is still to be written: it too may fail
+            with child:  # its __exit__ flushes the pipes, which may fail too
                 try:
-                    return self._talk(child.stdin, child.stdout)
+                    return self._exchange(child.stdin, child.stdout)
                 finally:
                     child.kill()
-        except (EOFError, OSError, pickle.UnpicklingError):  # all that a broken pipe may look like
+        except (EOFError, OSError, pickle.UnpicklingError):  # the forms of a broken pipe
             return "failed", ProcessLost("a process ended without a result")
         except Exception as failure:
             return "failed", failure
 
-    def _talk(self, order: IO[bytes], news: IO[bytes]) -> tuple[str, Any]:
-        order.write(self._order)
-        order.flush()
+    def _exchange(self, stdin: IO[bytes], stdout: IO[bytes]) -> tuple[str, Any]:
+        """Send the call, and read messages up to the result."""
+        stdin.write(self._pickled_call)
+        stdin.flush()
         while True:
-            kind, value = pickle.load(news)
-            if kind != "message":
+            kind, value = pickle.load(stdout)
+            if kind != "progress":
                 return kind, value
-            self._call(self._tell, value)
+            self._call(self._report, value)
 
-    def _tell(self, news: Any) -> None:
+    def _report(self, news: Any) -> None:
         if not self.result.done():
-            self._on_message(news)
+            self._on_progress(news)
 
     def _call(self, callback: Callable[..., object], *args: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(callback, *args)
         except RuntimeError:
-            return  # the loop has ended, and nobody waits any more
+            return  # the loop has ended
 
     def _settle(self, kind: str, value: Any) -> None:
         self.ended.set_result(None)

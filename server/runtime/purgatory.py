@@ -1,11 +1,12 @@
-"""Answers that wait: for records to fetch, or for replicas to have what was produced.
+"""Purgatory: delayed responses, such as of a Fetch that waits for records, or of a Produce that
+waits for replicas.
 
-Apache Kafka calls it the purgatory. A waiter names the keys (partitions) whose change may end
-its wait; whoever changes a partition says so with `changed`.
+A waiter watches the keys (partitions) whose change may complete it; code that changes a partition
+calls `changed`.
 
-A thousand consumers may wait for one partition, and one of them for thousands of partitions. So
-waiters are asked a few at a time, with turns of the loop for others in between, in rounds: all
-whom the changes so far concern, each once and in order, before those whom later ones do.
+A thousand consumers may wait for one partition, and one consumer for thousands of partitions. So
+waiters are checked in slices that yield to the loop, in rounds: first all waiters of the keys that
+changed so far, each once and in order, then those of keys that changed later.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from kavka.seams import Tasks, Timer
 from kavka.wire.steps import PauseCounter, Slices
 
 KEYS_A_TURN: Final = 25
-"""Keys whose waiters are asked before the loop gets a turn: 10 to 30 us each for a Fetch, and
-most of those who are woken have an answer made for them in that turn, of 50 us."""
+"""Keys of the waiters checked in one slice: 10 to 30 us each for a Fetch, and most completed
+waiters then make a response in the same loop iteration, at 50 us."""
 
 Ready: TypeAlias = Callable[[], bool | Slices[bool]]
-"""Whether a wait is over; in slices where that takes long."""
+"""Whether a waiter is complete; in slices if that takes long."""
 
 
 class _Waiter:
@@ -43,34 +44,34 @@ class _Waiter:
 
 
 class Purgatory:
-    """All waiting answers of a broker; bounded by connections times requests in flight."""
+    """All delayed responses of a broker; bounded by connections times requests in flight."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
         self._waiters: dict[Hashable, dict[_Waiter, None]] = {}
         self._changed: dict[Hashable, None] = {}
-        self._is_asking = False
+        self._is_checking = False
         self._noted: list[dict[Hashable, None]] = []
         self.waiting: dict[str, int] = {}
-        """How many wait, by operation."""
+        """Number of waiters, by operation."""
         self.watched: dict[str, int] = {}
-        """For how many keys they wait, together."""
+        """Number of keys they watch, by operation."""
         self.expired: dict[str, int] = {}
-        """How many waited in vain so far, by operation."""
+        """Waiters that reached their deadline so far, by operation."""
 
     def __len__(self) -> int:
-        """How many keys are waited for."""
+        """Number of distinct watched keys."""
         return len(self._waiters)
 
     def note_changes(self) -> dict[Hashable, None]:
-        """The keys that change from now on, for who looks at them in slices before it waits. It
-        ends with `end_notes`."""
+        """A dict that collects the keys that change from now on, until `end_notes`. For a caller
+        that reads partitions in slices and then waits: pass it to `wait`."""
         noted: dict[Hashable, None] = {}
         self._noted.append(noted)
         return noted
 
     def end_notes(self, noted: dict[Hashable, None]) -> None:
-        """Note no more changes in `noted`."""
+        """Collect no more changes in `noted`."""
         self._noted = [one for one in self._noted if one is not noted]
 
     def wait(
@@ -82,9 +83,9 @@ class Purgatory:
         *,
         noted: dict[Hashable, None] | None = None,
     ) -> asyncio.Future[Any]:
-        """A future that becomes True as soon as `ready()` does after a change of one of `keys`,
+        """A future that becomes True when `ready()` is true after a change of one of `keys`, or
         False at the deadline. Cancelling it ends the wait. `ready` must not raise. `operation`
-        is what the metrics call it. Changes that were `noted` count."""
+        is its name in the metrics. Changes already in `noted` count too."""
         waiter = _Waiter(self._tasks.future(), keys, ready, operation)
         self.waiting[operation] = self.waiting.get(operation, 0) + 1
         self.watched[operation] = self.watched.get(operation, 0) + len(keys)
@@ -100,8 +101,8 @@ class Purgatory:
         return waiter.future
 
     def watch(self, key: Hashable, seen: Callable[[], object]) -> asyncio.Future[Any]:
-        """Have `seen` called in the loop's next turn after each change of `key`, until the future
-        that is returned is cancelled. `seen` must not raise."""
+        """Call `seen` in the loop iteration after each change of `key`, until the returned future
+        is cancelled. `seen` must not raise."""
 
         def ready() -> bool:
             seen()
@@ -113,27 +114,27 @@ class Purgatory:
         return waiter.future
 
     def changed(self, key: Hashable) -> None:
-        """Something happened to `key`. Its waiters are asked from the loop's next turn on, once
-        for all changes until then."""
+        """Check the waiters of `key`, from the loop's next iteration on; changes until then are
+        coalesced."""
         if self._noted:
             for noted in self._noted:
                 noted[key] = None
         if key not in self._waiters:
             return
         self._changed[key] = None
-        if not self._is_asking:
-            self._is_asking = True
-            self._tasks.call_soon(self._ask, self._rounds())
+        if not self._is_checking:
+            self._is_checking = True
+            self._tasks.call_soon(self._run_round, self._rounds())
 
-    def _ask(self, rounds: Slices[None]) -> None:
+    def _run_round(self, rounds: Slices[None]) -> None:
         try:
             next(rounds)
         except BaseException as end:
-            self._is_asking = False
+            self._is_checking = False
             if not isinstance(end, StopIteration):
                 raise
         else:
-            self._tasks.call_soon(self._ask, rounds)
+            self._tasks.call_soon(self._run_round, rounds)
 
     def _rounds(self) -> Slices[None]:
         while self._changed:
@@ -154,8 +155,8 @@ class Purgatory:
                     continue
                 room -= len(waiter.keys)
                 try:
-                    yield from _ask_one(waiter)
-                except Exception as fault:  # of this one; the others are asked all the same
+                    yield from _check_one(waiter)
+                except Exception as fault:  # of this waiter; the others are still checked
                     self._tasks.call_soon(_raise, fault)
 
     def _expire(self, waiter: _Waiter) -> None:
@@ -164,7 +165,7 @@ class Purgatory:
             waiter.future.set_result(False)
 
     def _forget(self, waiter: _Waiter) -> None:
-        waiter.ready = _is_over  # while others are asked it is held, but not what it waited with
+        waiter.ready = _never  # a running round may still hold the waiter: free its closure
         self.waiting[waiter.operation] -= 1
         self.watched[waiter.operation] -= len(waiter.keys)
         if waiter.timer is not None:
@@ -180,20 +181,20 @@ class Purgatory:
                     del self._waiters[key]
 
 
-def _is_over() -> bool:
+def _never() -> bool:
     return False
 
 
-def _ask_one(waiter: _Waiter) -> Slices[None]:
+def _check_one(waiter: _Waiter) -> Slices[None]:
     is_ready = waiter.ready()
     if not isinstance(is_ready, bool):
-        is_ready = yield from _while_it_waits(waiter, is_ready)
+        is_ready = yield from _run_unless_done(waiter, is_ready)
     if is_ready and not waiter.future.done():
         waiter.future.set_result(True)
 
 
-def _while_it_waits(waiter: _Waiter, work: Slices[bool]) -> Slices[bool]:
-    """What `work` comes to; its rest is not done once nobody waits for it."""
+def _run_unless_done(waiter: _Waiter, work: Slices[bool]) -> Slices[bool]:
+    """The result of `work`, which is abandoned if the wait ends meanwhile."""
     while True:
         try:
             next(work)

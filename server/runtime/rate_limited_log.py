@@ -1,4 +1,4 @@
-"""Keeps an event that strangers can cause as often as they like from filling the log."""
+"""Rate limits log lines about events that any client can cause."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 from kavka.seams import Tasks, Timer
 
 LINES_MAX: Final = 20
-"""Lines of one kind in one period; further ones are counted."""
+"""Lines of one kind in one period; further ones are only counted."""
 
 PERIOD_S: Final = 10.0
 
 
 class LogLimit:
-    """Writes the first LINES_MAX lines of each period, and at its end how many more there were.
+    """Logs the first LINES_MAX lines of each period, and at its end how many were suppressed.
 
     A period begins with its first line. `what` names the events, in the plural.
     """
@@ -27,10 +27,10 @@ class LogLimit:
         self._period: Timer | None = None
         self._lines = 0
         self.count = 0
-        """Events since the start, whether written or not."""
+        """Events since the start, logged or not."""
 
     def line(self, text: str, *values: object) -> None:
-        """One event, in one line."""
+        """Log one event, in one line."""
         self.count += 1
         if self._period is None:
             self._period = self._tasks.call_later(PERIOD_S, self._end)

@@ -14,22 +14,23 @@ from typing import Final, TypeAlias
 logger = logging.getLogger(__name__)
 
 SYSTEM_SIZED: Final = -1
-"""Buffer size that leaves it to the system."""
+"""Buffer size that stands for the system's default."""
 
 
 ACCEPTS_PER_TURN_MAX: Final = 64
-"""Connections accepted before others get their turn; at 50 us each, 3 ms."""
+"""Connections accepted in one loop iteration; at 50 us each, 3 ms."""
 
-NO_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-"""Errors of accept that stay until something is closed."""
+EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""Errors of accept that mean exhausted file descriptors or memory: they last until something is
+closed."""
 
-NO_ROOM_WAIT_S: Final = 1.0
+EXHAUSTED_RETRY_S: Final = 1.0
 
-KEPT_DESCRIPTORS_MAX: Final = 64
-"""File descriptors that connections leave for files, modules and processes, which would fail
-without; but no more than `KEPT_SHARE` of all."""
+RESERVED_DESCRIPTORS_MAX: Final = 64
+"""File descriptors reserved for files, modules and processes, which connections may not use; at
+most `RESERVED_SHARE` of all."""
 
-KEPT_SHARE: Final = 1 / 4
+RESERVED_SHARE: Final = 1 / 4
 
 Factory: TypeAlias = Callable[[str], asyncio.BaseProtocol | None]
 
@@ -37,8 +38,8 @@ Factory: TypeAlias = Callable[[str], asyncio.BaseProtocol | None]
 class SocketListening:
     """`kavka.seams.Listening` on one bound TCP socket.
 
-    It accepts by itself and not by `create_server`, which accepts as many as there are before
-    anybody can say that it is enough.
+    It does not use `create_server`, which accepts all pending connections before a limit could
+    stop it.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, bound: socket.socket, backlog: int) -> None:
@@ -68,7 +69,7 @@ class SocketListening:
         self._stop_reading()
         self._factory = None
         with suppress(OSError):  # not listening yet
-            # A child process that was forked has the descriptor too: its close does not count.
+            # A forked child may hold the descriptor too, so that close alone would not stop it.
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
@@ -84,7 +85,7 @@ class SocketListening:
 
     def _accept_some(self) -> None:
         for _ in range(ACCEPTS_PER_TURN_MAX):
-            if not self._reading:  # the last one was enough
+            if not self._reading:  # paused by the last one
                 return
             try:
                 _check_descriptors(self._socket)
@@ -92,20 +93,20 @@ class SocketListening:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as failure:
-                if failure.errno not in NO_ROOM:
+                if failure.errno not in EXHAUSTED:
                     raise
                 logger.error(
                     "can't accept connections: %s; retrying in %d s",
                     failure.strerror,
-                    NO_ROOM_WAIT_S,
+                    EXHAUSTED_RETRY_S,
                 )
                 self._stop_reading()
-                self._loop.call_later(NO_ROOM_WAIT_S, self._read)
+                self._loop.call_later(EXHAUSTED_RETRY_S, self._read)
                 return
-            self._let_in(accepted, plain_address(address[0]))
+            self._set_up_protocol(accepted, plain_address(address[0]))
 
-    def _let_in(self, accepted: socket.socket, address: str) -> None:
-        assert self._factory is not None, "nobody is accepted before"
+    def _set_up_protocol(self, accepted: socket.socket, address: str) -> None:
+        assert self._factory is not None, "set before the socket listens"
         protocol = self._factory(address)
         if protocol is None:
             accepted.close()
@@ -124,19 +125,19 @@ class SocketListening:
 
 
 def _check_descriptors(any_socket: socket.socket) -> None:
-    """OSError EMFILE if connections are to take no more of them. The system gives the lowest that
-    is free, so there are as many in use as its number says."""
+    """OSError EMFILE if only the reserved descriptors are left. The system assigns the lowest free
+    number, so that of a new descriptor is about how many are in use."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return
     with any_socket.dup() as another:
         number = another.fileno()
-    if number >= limit - min(KEPT_DESCRIPTORS_MAX, int(limit * KEPT_SHARE)):
+    if number >= limit - min(RESERVED_DESCRIPTORS_MAX, int(limit * RESERVED_SHARE)):
         raise OSError(errno.EMFILE, f"connections may use no more of the {limit} file descriptors")
 
 
 def plain_address(host: str) -> str:
-    """An address without the prefix that a socket for IPv4 and IPv6 gives to IPv4 ones."""
+    """An address without the prefix that a dual-stack socket adds to IPv4 addresses."""
     return host.removeprefix("::ffff:") if "." in host else host
 
 
@@ -169,7 +170,7 @@ class SocketNetwork:
 
     async def resolve(self, host: str) -> str:
         found = await self._loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        # Of a host with both, Java (and so Apache Kafka) takes the first IPv4 address.
+        # If a host has both, Java (and so Apache Kafka) takes the first IPv4 address.
         best = min(found, key=lambda one: one[0] != socket.AF_INET)
         return plain_address(str(best[4][0]))
 

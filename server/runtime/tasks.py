@@ -1,4 +1,4 @@
-"""Tasks and timers on the running asyncio loop: the only place that makes either."""
+"""Tasks and timers on the running asyncio loop: the only module that creates them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ logger = logging.getLogger(__name__)
 class LoopTasks:
     """`kavka.seams.Tasks` on one asyncio loop.
 
-    Keeps a reference to each running task (the loop itself holds only weak ones) and logs the
-    failure of one that nobody awaits.
+    Keeps a reference to each running task (the loop itself holds only weak ones), and logs the
+    exception of a failed task.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -30,12 +30,12 @@ class LoopTasks:
         self._running[task] = None
         task.add_done_callback(self._ended)
         if self._killed:
-            task.cancel()  # before its first turn: nothing of it runs
+            task.cancel()  # before its first step: none of it runs
         return task
 
     async def kill(self) -> None:
-        """End every task where it waits, and let none begin any more: the loop goes on without
-        what ran here. Timers and callbacks still come; they find nothing to do."""
+        """Cancel all tasks, and every task spawned later, while the loop keeps running. Timers and
+        callbacks still fire, without effect."""
         self._killed = True
         while running := list(self._running):
             for task in running:

@@ -185,7 +185,7 @@ class Clients:
         interval_ms = DEFAULT_INTERVAL_MS
         wanted: dict[str, None] = {}
         for one in self._subscriptions.values():
-            if one.is_of(selectors):
+            if one.matches(selectors):
                 wanted.update(dict.fromkeys(one.metrics))
                 interval_ms = min(interval_ms, one.interval_ms)
         metrics = (ALL_METRICS,) if ALL_METRICS in wanted else tuple(hash_set_order(wanted))

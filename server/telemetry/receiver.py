@@ -17,7 +17,7 @@ from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.config.subscriptions import Subscription, subscription
 from kavka.server.config.value_types import one_line
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.lazy_imports import import_in_turns
+from kavka.server.runtime.lazy_imports import import_one_by_one
 from kavka.server.telemetry.clients import ClientInstance, Clients
 from kavka.server.telemetry.series import Series
 from kavka.wire.compression import Bytes, Codec, decompress
@@ -139,7 +139,7 @@ class Telemetry:
     async def _read(self, codec: int, data: bytes) -> Sequence[Point]:
         """The data points of a push. ApiError or ValueError for an invalid or too big one."""
         if not self._is_loaded:
-            await import_in_turns(self._tasks, LIBRARY)
+            await import_one_by_one(self._tasks, LIBRARY)
             self._is_loaded = True
         from kavka.server.telemetry.payload import points
 
@@ -148,7 +148,7 @@ class Telemetry:
             inflated = await self._jobs.run(
                 Pool.COMPUTE, decompress, codec, data, INFLATED_BYTES_MAX
             )
-        return await cooperative.go_on(self._tasks, points(memoryview(inflated)))
+        return await cooperative.run_rest(self._tasks, points(memoryview(inflated)))
 
     async def _store(
         self, instance: ClientInstance, client_id: str | None, found: Sequence[Point]

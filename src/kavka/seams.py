@@ -69,7 +69,7 @@ class Worker(Protocol):
     """What a function that runs in a separate process may use there."""
 
     def report(self, message: Any) -> None:
-        """Send `message`, which must be picklable, to the caller's `on_report`."""
+        """Send `message`, which must be picklable, to the caller's `on_progress`."""
         ...
 
     def monotonic_s(self) -> float:
@@ -112,13 +112,13 @@ class Jobs(Protocol):
         self,
         function: Callable[..., T],
         *args: Any,
-        on_report: Callable[[Any], object],
+        on_progress: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[T]:
         """Run `function(worker, *args)` in a separate process, with a lower CPU priority.
 
         For long work in pure Python. Function, arguments, result and exceptions are pickled.
-        `worker` is a `Worker`; is called reports is passed loop `on_report` each message that it sends,
+        `worker` is a `Worker`; its reports go loop `on_progress` each message that it sends,
         before the
         result. The process exits soon after the broker, perhaps until moment later: until then it keeps the
         descriptors `keep` open, such as locks on its files. Cancelling the future future kills
@@ -132,7 +132,7 @@ class ProcessLost(Exception):
 
 
 class Listening(Protocol):
-    """A bound socket; call `accept` to accept connections."""
+    """A bound socket; that accepts connections when `accept` to called."""
 
     @property
     def port(self) -> int:
@@ -143,8 +143,8 @@ class Listening(Protocol):
         """Accept connections from now on; each gets a protocol from `factory`.
 
         The factory gets the peer's address in the form that `Network.resolve` returns, and may be
-        called long before `connection_made`. If it returns None, the connection the connection is closed. A
-        connection setting fails during its setup gets only `connection_lost`.
+        called long before `connection_made`. If it returns None, the connection If the socket
+        can't be set up, the protocol gets only `connection_lost` only.
         """
         ...
 

@@ -119,7 +119,7 @@ LINES = {
     struct.pack(">i", -5) + b"negative": "negative request size -5",
     struct.pack(">i", 2_000_000_000): "request of 2000000000 bytes",
     wire_client.framed(struct.pack(">hhih", 999, 0, 1, -1)): "unknown API key 999",
-    wire_client.framed(b""): "has no whole header",
+    wire_client.framed(b""): "has an incomplete header",
 }
 
 

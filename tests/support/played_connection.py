@@ -11,7 +11,7 @@ from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
 from kavka.server.connections.connection import PRODUCE, TURN_S_MAX, Connection
 from kavka.server.connections.dispatch import Call
-from kavka.server.connections.registry import Connections, Gate
+from kavka.server.connections.registry import Acceptor, Connections
 from kavka.server.request.context import BadRequest, Peer, RequestContext
 from kavka.wire.frame import ArenaPool
 from support.virtual import VirtualClock, VirtualTasks
@@ -107,14 +107,14 @@ class Script:
 
     key = PRODUCE
 
-    def learn(self, *request: Any) -> None:
+    def remember_produce(self, *request: Any) -> None:
         """Nothing."""
 
     def now_s(self) -> float:
         """A time that passes only in slow requests."""
         return self.time_s
 
-    def shortcut(self) -> Any:
+    def fast_path(self) -> Any:
         """What remembers requests of the kind `r`, while `remembers`."""
         return self
 
@@ -131,7 +131,7 @@ class Script:
     def failed(self, api: Any, context: Any, request: bytes, failure: Exception) -> bytes:
         return b"failed " + request
 
-    def forget_bytes(self, api: Any, request: object) -> None:
+    def drop_frame_views(self, api: Any, request: object) -> None:
         pass  # the requests are bytes of their own
 
     def encode(self, api: Any, context: Any, response: bytes) -> list[bytes]:
@@ -181,15 +181,15 @@ class Scene:
         """Open the one connection."""
         listening: Any = Listening()
         self.listening = listening
-        await self.connections.open(Gate("PLAINTEXT", listening), self._make)
+        await self.connections.open(Acceptor("PLAINTEXT", listening), self._make)
         self.connection: Connection = listening.factory("10.0.0.1")
         self.transport = Transport()
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
 
-    def _make(self, gate: Gate, host: str) -> Connection:
+    def _make(self, acceptor: Acceptor, host: str) -> Connection:
         return Connection(
-            gate, host, self._dispatcher, self.tasks, self.arenas, self.connections, REQUEST_MAX
+            acceptor, host, self._dispatcher, self.tasks, self.arenas, self.connections, REQUEST_MAX
         )
 
     def receive(self, *frames: bytes) -> None:

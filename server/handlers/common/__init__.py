@@ -1,1 +1,1 @@
-"""What several handlers share. It knows no handler."""
+"""Code shared by several handlers. It imports no handler."""

@@ -1,7 +1,7 @@
-"""Carries out what AlterConfigs and IncrementalAlterConfigs ask for, resource by resource.
+"""Carries out AlterConfigs and IncrementalAlterConfigs, resource by resource.
 
-Owns who may, what is allowed of which resource, and in which order refusals come, which is Apache
-Kafka 4.3's. Settings that are taken without effect are told in the log.
+Authorization, the rules for each resource type, and the order of the checks are those of Apache
+Kafka 4.3. Settings that are accepted but have no effect are logged.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from kavka.zktree.api import CoordinationError
 logger = logging.getLogger(__name__)
 
 SUBSCRIPTIONS_MAX: Final = 500
-"""Subscriptions to metrics of clients: each is looked at, on the loop, for every new client."""
+"""Subscriptions to client metrics (KIP-714): all are matched, on the loop, for each new client."""
 
 RESOURCES_A_SLICE: Final = 100
-"""Resources checked before the loop gets a turn, and stored at once, so that their writes share
-syncs of the disk; one takes up to 25 us."""
+"""Resources checked in one slice, and stored concurrently, so that their writes share fsyncs; one
+takes up to 25 us."""
 
 
-class Outcome(NamedTuple):
-    """What became of one resource."""
+class AlterOutcome(NamedTuple):
+    """The result for one resource."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -61,10 +61,10 @@ async def alter(
     alterations: Sequence[Alteration],
     *,
     validate_only: bool,
-) -> list[Outcome]:
-    """An outcome for each; one of NONE means that the change is in force here."""
+) -> list[AlterOutcome]:
+    """An outcome for each alteration; NONE means that the change is in force on this broker."""
     times = Counter((one.kind, one.name) for one in alterations)
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, AlterOutcome] = {}
     for index, one in enumerate(alterations):
         if index % RESOURCES_A_SLICE == RESOURCES_A_SLICE - 1:
             await broker.tasks.sleep(0)
@@ -72,13 +72,13 @@ async def alter(
             if times[one.kind, one.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             if _begin(broker, context, one, validate_only):
-                outcomes[index] = Outcome()
+                outcomes[index] = AlterOutcome()
         except ApiError as refusal:
-            outcomes[index] = Outcome(refusal.code, refusal.message)
+            outcomes[index] = AlterOutcome(refusal.code, refusal.message)
     rest = [index for index in range(len(alterations)) if index not in outcomes]
-    # Apache Kafka's controller fails at an operation that there is not, with all it was sent.
+    # As in Apache Kafka's controller, an unknown operation fails all resources of the request.
     if any(alterations[index].has_unknown_op for index in rest):
-        outcomes.update(dict.fromkeys(rest, Outcome(ErrorCode.UNKNOWN_SERVER_ERROR)))
+        outcomes.update(dict.fromkeys(rest, AlterOutcome(ErrorCode.UNKNOWN_SERVER_ERROR)))
         rest = []
     for start in range(0, len(rest), RESOURCES_A_SLICE):
         stored = {
@@ -95,24 +95,25 @@ async def alter(
 
 async def _outcome(
     broker: Broker, context: RequestContext, one: Alteration, validate_only: bool
-) -> Outcome:
-    """What became of one resource, whose failure is no other's."""
+) -> AlterOutcome:
+    """The outcome of storing one resource; a failure does not affect the others."""
     try:
         await _store(broker, context, one, validate_only)
     except ApiError as refusal:
-        return Outcome(refusal.code, refusal.message)
+        return AlterOutcome(refusal.code, refusal.message)
     except CoordinationError as failure:
         reason = f"The coordination service failed: {type(failure).__name__}"
-        return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
+        return AlterOutcome(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
     except Exception:
         name = one_line(one.name)
         logger.exception("can't change configs of %s %s", ConfigResourceType(one.kind).name, name)
-        return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR)
-    return Outcome()
+        return AlterOutcome(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return AlterOutcome()
 
 
 def _begin(broker: Broker, context: RequestContext, one: Alteration, validate_only: bool) -> bool:
-    """What needs no look at stored configs. Whether it is done with that; ApiError."""
+    """Make the checks that need no stored configs. True if the alteration is finished by then, as
+    for logger levels. ApiError."""
     one.check_form()
     if one.kind == ConfigResourceType.BROKER_LOGGER and not one.replaces:
         authorize(
@@ -168,7 +169,7 @@ def _check_broker_ops(one: Alteration) -> None:
 async def _store(
     broker: Broker, context: RequestContext, one: Alteration, validate_only: bool
 ) -> None:
-    """Check against what is stored, and store."""
+    """Check the alteration against the stored configs, and store the result."""
     authorize(broker, context, Operation.ALTER_CONFIGS, ConfigResourceType(one.kind), one.name)
     if one.kind == ConfigResourceType.TOPIC:
         await _store_topic(broker, one, validate_only)
@@ -220,7 +221,7 @@ def _warn(
     configs: Mapping[str, str],
     warnings: Callable[[Mapping[str, str]], list[str]],
 ) -> None:
-    """Tell in the log what of a change that is in force has no effect."""
+    """Log the settings of an accepted change that have no effect."""
     changed = {name: configs[name] for name, _, _ in one.changes if name in configs}
     for warning in warnings(changed):
         logger.warning("%s: %s", one_line(whose), warning)
@@ -256,7 +257,7 @@ def _topic_configs(
 
 
 def _refuse_topic(broker: Broker, one: Alteration) -> NoReturn:
-    """A topic that is not there; other faults of the request come first."""
+    """Refuse an unknown topic, but report other errors of the request first."""
     _topic_configs(broker, one, {})
     reason = f"The topic '{one.name}' does not exist."
     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)

@@ -1,4 +1,4 @@
-"""Who may look at configs or change them, and whose they are."""
+"""Authorization to describe or alter configs, and the broker id in resource names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OWNERS: Final = {
     ConfigResourceType.TOPIC: ResourceType.TOPIC,
     ConfigResourceType.GROUP: ResourceType.GROUP,
 }
-"""Whose permissions are asked where it is not the cluster's."""
+"""Resource types with ACLs of their own; the others use the cluster's."""
 
 _DENIED: Final = {
     ResourceType.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
@@ -27,7 +27,7 @@ _DENIED: Final = {
     ),
 }
 
-# As Java reads one; Python would also take spaces and underscores.
+# Java's syntax of integers; Python would also accept spaces and underscores.
 _whole_number: Final = re.compile("[+-]?[0-9]{1,10}").fullmatch
 
 
@@ -38,7 +38,7 @@ def authorize(
     kind: ConfigResourceType,
     name: str,
 ) -> None:
-    """ApiError if the client may not do this with the configs of a resource."""
+    """ApiError if the client may not perform `operation` on the configs of a resource."""
     owner = _OWNERS.get(kind, ResourceType.CLUSTER)
     asked = CLUSTER_NAME if owner is ResourceType.CLUSTER else name
     if not broker.authorizer.allows(context, operation, owner, asked):
@@ -46,7 +46,7 @@ def authorize(
 
 
 def node_id(name: str) -> int | None:
-    """The broker that is named by its number; None for what is no number."""
+    """The broker id in a resource name; None if it is not an integer."""
     if not _whole_number(name):
         return None
     number = int(name)

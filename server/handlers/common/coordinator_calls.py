@@ -1,7 +1,7 @@
-"""Several questions to coordinators for one answer to a client.
+"""Several coordinator calls for one response to a client.
 
-Each question is asked at once, so that requests of a connection do what they do in their order;
-what is answered later is waited for at the end.
+Each call is submitted immediately, so that requests of a connection take effect in order; results
+that are not ready are awaited at the end.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.sliced_answers import written
+from kavka.server.request.sliced_answers import encode_in_slices
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.cooperative import Slices, Waits
+from kavka.server.runtime.cooperative import AwaitingSlices, Slices
 from kavka.wire.api import Api
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -28,105 +28,109 @@ else:
 
 
 class CoordinatorCalls:
-    """The questions of one request."""
+    """The coordinator calls of one request."""
 
     def __init__(self, broker: Broker, api: Api) -> None:
         self._broker: Final = broker
         self._api: Final = api
         self._waiting: list[_Waiting] = []
 
-    def take(
+    def submit(
         self,
-        question: Callable[[], Any],
+        call: Callable[[], Any],
         then: Callable[[Any], object],
         failed: Callable[[ErrorCode], object],
     ) -> None:
-        """Ask, and have the answer given to one of the functions."""
+        """Make a call; its result is passed to `then`, or its error code to `failed`."""
         try:
-            answer = question()
+            result = call()
         except ApiError as refusal:
             failed(refusal.code)
         else:
-            if isinstance(answer, Awaitable):
-                self._waiting.append((answer, then, failed))
+            if isinstance(result, Awaitable):
+                self._waiting.append((result, then, failed))
             else:
-                then(answer)
+                then(result)
 
-    def answered(self) -> Waits[None]:
-        """To wait for all that is asked so far, where it tells what else is to be asked."""
+    def wait_for_answers(self) -> AwaitingSlices[None]:
+        """Wait for the results of all calls so far, on which further calls depend."""
         if self._waiting:
             yield self._await_answers()
 
-    def look_at_all(
+    def read_all(
         self,
         runners: Iterable[JournalRunner[M]],
-        names_of: Callable[[M], Iterable[str]],
+        keys_of: Callable[[M], Iterable[str]],
         size: int,
-        look: Callable[[Sequence[str], M, int], Any],
+        read: Callable[[Sequence[str], M, int], Any],
         then: Callable[[Any], object],
         failed: Callable[[ErrorCode], object],
     ) -> Slices[None]:
-        """Have all names of all machines looked at, up to `size` of a machine's in one go; one
-        without any is asked too, as it may be loading."""
-        looked_at = 0
+        """Read all keys (group or transactional ids) of all shards, up to `size` of a shard per
+        call; a shard without keys is called too, as it may be loading."""
+        done = 0
         for runner in runners:
-            names = list(names_of(runner.machine))
-            for begin in range(0, max(len(names), 1), size):
-                part = names[begin : begin + size]
-                self.take(partial(runner.read, partial(look, part)), then, failed)
-                looked_at += 1 + len(part)
-                if looked_at >= size:
-                    looked_at = 0
+            keys = list(keys_of(runner.machine))
+            for begin in range(0, max(len(keys), 1), size):
+                part = keys[begin : begin + size]
+                self.submit(partial(runner.read, partial(read, part)), then, failed)
+                done += 1 + len(part)
+                if done >= size:
+                    done = 0
                     yield
 
     def run(
         self,
         context: RequestContext,
-        steps: Waits[None],
-        answer: Callable[[], Response | Slices[Response]],
+        steps: AwaitingSlices[None],
+        build: Callable[[], Response | Slices[Response]],
     ) -> Any:
-        """Ask all, in slices of the loop, and give `answer` when everything is answered; what took
-        slices to ask, or to make an answer of, takes slices to tell."""
-        asked = cooperative.run(self._broker.tasks, steps, context)
-        if asked is not None or self._waiting:
-            return self._finish(context, asked, answer)
-        made = self._made(answer)
-        return self._later(context, made) if isinstance(made, Awaitable) else made
+        """Run `steps`, which submit the calls, in slices; when all results are there, `build` the
+        response. If submitting or building takes slices, the response is encoded in slices too."""
+        submitted = cooperative.run(self._broker.tasks, steps, context)
+        if submitted is not None or self._waiting:
+            return self._finish(context, submitted, build)
+        response = self._build(build)
+        if isinstance(response, Awaitable):
+            return self._encode(context, response)
+        return response
 
     async def _finish(
         self,
         context: RequestContext,
-        asked: Awaitable[None] | None,
-        answer: Callable[[], Response | Slices[Response]],
+        submitted: Awaitable[None] | None,
+        build: Callable[[], Response | Slices[Response]],
     ) -> Response:
-        if asked is not None:
-            await asked
+        if submitted is not None:
+            await submitted
         await self._await_answers()
-        made = self._made(answer)
-        if isinstance(made, Awaitable):
-            return await self._later(context, made)
-        if asked is None:
-            return made
-        return await written(self._broker.tasks, self._api, context, made)
+        response = self._build(build)
+        if isinstance(response, Awaitable):
+            return await self._encode(context, response)
+        if submitted is None:
+            return response
+        return await encode_in_slices(self._broker.tasks, self._api, context, response)
 
     async def _await_answers(self) -> None:
         waiting, self._waiting = self._waiting, []
         for future, then, failed in waiting:
             try:
-                found = await future
+                result = await future
             except ApiError as refusal:
                 failed(refusal.code)
             else:
-                then(found)
+                then(result)
 
-    def _made(
-        self, answer: Callable[[], Response | Slices[Response]]
+    def _build(
+        self, build: Callable[[], Response | Slices[Response]]
     ) -> Response | Awaitable[Response]:
-        made = answer()
-        return cooperative.run(self._broker.tasks, made) if isinstance(made, Generator) else made
+        response = build()
+        if isinstance(response, Generator):
+            return cooperative.run(self._broker.tasks, response)
+        return response
 
-    async def _later(self, context: RequestContext, made: Awaitable[Response]) -> Response:
-        return await written(self._broker.tasks, self._api, context, await made)
+    async def _encode(self, context: RequestContext, response: Awaitable[Response]) -> Response:
+        return await encode_in_slices(self._broker.tasks, self._api, context, await response)
 
 
 _Waiting: TypeAlias = tuple[Awaitable[Any], Callable[[Any], object], Callable[[ErrorCode], object]]

@@ -1,10 +1,9 @@
-"""Reading for consumers that know no record batches (Fetch before version 4): what they are given
-are message sets, made of the batches that lie in the log.
+"""Down-conversion: Fetch before version 4 gets message sets, converted from the log's batches.
 
-What is read and what is made of it is in memory meanwhile, so only few such answers are made at a
-time (`ReplicaManager.opening`). What is read for one is bounded as for any other; made of tiny
-records, a message set takes up to five times as much. The walk through the records goes in slices,
-and what is big is inflated and compressed in threads.
+Source and result are in memory meanwhile, so only few responses are converted at a time
+(`ReplicaManager.opening`). The bytes read for one are bounded as for any Fetch; of tiny records, a
+message set takes up to five times as much. Records are converted in slices, and big batches are
+decompressed and compressed in threads.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _TIMESTAMPS_SINCE: Final = 2
 
 
 def check_readable(settings: LogSettings) -> None:
-    """ApiError if the topic's settings keep it from readers of message sets."""
+    """ApiError if the topic's settings do not allow down-conversion."""
     if settings.compression_type == "zstd":
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd for an old consumer")
     if not settings.message_downconversion_enable:
@@ -48,26 +47,26 @@ def check_readable(settings: LogSettings) -> None:
 
 
 def magic_for(version: int) -> int:
-    """The form of the message sets in answers of this version."""
+    """The magic of message sets in responses of this version."""
     return 0 if version < _TIMESTAMPS_SINCE else 1
 
 
 async def read_converted(
     broker: Broker, context: RequestContext, parts: Sequence[Part]
 ) -> dict[tuple[str, int], int]:
-    """Read the parts' batches and put message sets into their answers; who calls it holds
+    """Read the parts' batches and put message sets into their responses. The caller must hold
     `ReplicaManager.opening`.
 
-    Where there were batches and nothing in them has a place in a message set (transaction
-    markers), the answer stays empty; the offsets to go on from are returned by partition.
+    If none of a part's batches can be in a message set (transaction markers), its response stays
+    empty; the offset after them is returned, by partition.
     """
-    passed: dict[tuple[str, int], int] = {}
+    skipped: dict[tuple[str, int], int] = {}
     made: list[tuple[Part, Converted]] = []
     magic = magic_for(context.version)
     for part in parts:
         if part.slice is None:
             continue
-        assert part.replica is not None, "only what is hosted is read"
+        assert part.replica is not None, "only hosted partitions are read"
         await broker.tasks.sleep(0)  # each may take a millisecond, and there may be many
         try:
             converted = await _convert(broker, part, magic)
@@ -81,16 +80,16 @@ async def read_converted(
             if converted.size:
                 made.append((part, converted))
             elif converted.next_offset > part.wanted.offset:
-                passed[part.replica.key] = converted.next_offset
+                skipped[part.replica.key] = converted.next_offset
     await _place(broker, context, made)
-    return passed
+    return skipped
 
 
 async def _convert(broker: Broker, part: Part, magic: int) -> Converted:
     assert part.slice is not None, "there is something to read"
     batches = await _read(part.slice, broker.jobs)
     steps = down_convert(batches, magic, part.wanted.offset, part.bytes_max)
-    return await cooperative.run_steps(broker.tasks, broker.jobs, steps)
+    return await cooperative.run_with_jobs(broker.tasks, broker.jobs, steps)
 
 
 async def _read(found: FileRange, jobs: Jobs) -> memoryview:
@@ -105,16 +104,16 @@ async def _read(found: FileRange, jobs: Jobs) -> memoryview:
 async def _place(
     broker: Broker, context: RequestContext, made: Sequence[tuple[Part, Converted]]
 ) -> None:
-    """Put big message sets into arenas, where they count as an answer that is not read yet."""
+    """Put big message sets into arenas, so that they count as an unsent response."""
     take = fetch_reading.room_for(sum(found.size for _, found in made), broker.arenas, context)
     for part, found in made:
         view = take(found.size)
-        await cooperative.run_steps(broker.tasks, broker.jobs, _fill(view, found.pieces))
+        await cooperative.run_with_jobs(broker.tasks, broker.jobs, _fill(view, found.pieces))
         part.answer.records = view
 
 
 def _fill(view: memoryview, pieces: list[Bytes]) -> Steps[None]:
-    """Copy `pieces` into `view`, and let go of each that is copied."""
+    """Copy `pieces` into `view`, and free each that is copied."""
     at = since_pause = 0
     for number, piece in enumerate(pieces):
         pieces[number] = b""

@@ -1,4 +1,4 @@
-"""Questions to several groups, or to one in several steps, for one answer to a client."""
+"""Calls to several groups, or several calls to one group, for one response to a client."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.request.context import RequestContext
 from kavka.wire.errors import ApiError, ErrorCode
 
-Part: TypeAlias = Sequence[tuple[str, Sequence[int]]]
+Topics: TypeAlias = Sequence[tuple[str, Sequence[int]]]
 """Topics with partitions."""
 
 
 class GroupCalls(CoordinatorCalls):
-    """Those of one request."""
+    """The group coordinator calls of one request."""
 
     def call(
         self,
@@ -28,8 +28,8 @@ class GroupCalls(CoordinatorCalls):
         then: Callable[[Any], object],
         failed: Callable[[ErrorCode], object],
     ) -> None:
-        """As `GroupCoordinator.call`; then one of the functions gets the answer."""
-        self.take(partial(self._broker.groups.call, group_id, ask), then, failed)
+        """As `GroupCoordinator.call`; `then` or `failed` gets the result."""
+        self.submit(partial(self._broker.groups.call, group_id, ask), then, failed)
 
     def read(
         self,
@@ -38,14 +38,14 @@ class GroupCalls(CoordinatorCalls):
         then: Callable[[Any], object],
         failed: Callable[[ErrorCode], object],
     ) -> None:
-        """As `GroupCoordinator.read`; then one of the functions gets what was found."""
-        self.take(partial(self._broker.groups.read, group_id, look), then, failed)
+        """As `GroupCoordinator.read`; `then` or `failed` gets the result."""
+        self.submit(partial(self._broker.groups.read, group_id, look), then, failed)
 
 
 def check_group(
     broker: Broker, context: RequestContext, operation: Operation, group_id: str
 ) -> None:
-    """Whether a client may do this with a group, which must have a name. ApiError."""
+    """ApiError if the client may not perform `operation` on the group, or the id is empty."""
     if not broker.authorizer.allows(context, operation, ResourceType.GROUP, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not group_id:

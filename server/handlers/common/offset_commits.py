@@ -1,5 +1,5 @@
-"""What OffsetCommit and TxnOffsetCommit have in common: which offsets of a request a group is asked
-to keep, what is refused before, and the answer from both.
+"""Shared by OffsetCommit and TxnOffsetCommit: validates a request's topics, has the group commit
+the valid offsets, and builds the response.
 """
 
 from __future__ import annotations
@@ -14,49 +14,49 @@ from kavka.groupcoord.offset_records import NO_EPOCH, NO_TIME, NO_TOPIC_ID
 from kavka.groupcoord.offsets import OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import DecisionOrSteps, Ticket
-from kavka.server.auth.authorizer import QUESTION, Operation, ResourceType
+from kavka.server.auth.authorizer import CHECK_ITEMS, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import TopicImage
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.sliced_answers import answer
+from kavka.server.request.sliced_answers import respond
 from kavka.server.runtime import cooperative
 from kavka.server.runtime.cooperative import Slices
 from kavka.wire.api import Api
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import ITEMS_A_STEP, QUICK_ITEMS_A_STEP, run_to_completion, run_to_first_pause
 
-Question: TypeAlias = Callable[[GroupShard, Ticket, int], DecisionOrSteps]
+GroupCall: TypeAlias = Callable[[GroupShard, Ticket, int], DecisionOrSteps]
 
 OFFSETS_A_STEP: Final = 1_000
-"""Offsets whose codes are told between two pauses, at 1 us each."""
+"""Offsets put into the response in one slice, at 1 us each."""
 
 
 class Shape(NamedTuple):
-    """What a version of one of the two requests holds, and its answer."""
+    """The fields of a version of one of the two requests, and constructors of its response."""
 
     by_id: bool
     with_epochs: bool
     with_times: bool
     topic: Callable[[str, UUID], Any]
-    """The answer for one topic, with an empty list of `partitions`."""
+    """The response for one topic, with an empty list of `partitions`."""
 
     partition: Callable[[int, int], Any]
-    """The answer for one partition: its index and a code."""
+    """The response for one partition: its index and a code."""
 
     whole: Callable[[list[Any]], Response]
-    """The answer for all topics."""
+    """The response for all topics."""
 
 
 class _Topic(NamedTuple):
-    """What of a topic is committed."""
+    """The valid partitions of a topic."""
 
     name: str
     topic_id: UUID
     partitions: list[int]
 
 
-class SortedOut:
-    """What of a request may be committed, and what is refused before a group is asked."""
+class ValidatedOffsets:
+    """A request's offsets that may be committed, and errors of the others."""
 
     def __init__(self, broker: Broker, context: RequestContext, shape: Shape) -> None:
         self._broker: Final = broker
@@ -67,8 +67,8 @@ class SortedOut:
         self.offsets: Final[list[OffsetToCommit]] = []
         """In the order of the request."""
 
-    def sort_out(self, topics: Any) -> Slices[None]:
-        """All of a request."""
+    def validate(self, topics: Any) -> Slices[None]:
+        """Validate all topics of a request."""
         by_id, context, done = self._shape.by_id, self._context, 0
         image, authorizer = self._broker.metadata.image, self._broker.authorizer
         for topic in topics:
@@ -83,15 +83,15 @@ class SortedOut:
             partitions = topic.partitions
             accepted: list[int] = []
             if len(partitions) <= ITEMS_A_STEP:
-                self._take(topic, partitions, known, why_not, accepted)
+                self._validate_partitions(topic, partitions, known, why_not, accepted)
             else:
                 for begin in range(0, len(partitions), ITEMS_A_STEP):
                     some = partitions[begin : begin + ITEMS_A_STEP]
-                    self._take(topic, some, known, why_not, accepted)
+                    self._validate_partitions(topic, some, known, why_not, accepted)
                     yield
             if accepted:
                 self._accepted.append(_Topic(topic.name, self._id_of(topic), accepted))
-            done += QUESTION + len(partitions)
+            done += CHECK_ITEMS + len(partitions)
             if done >= QUICK_ITEMS_A_STEP:
                 done = 0
                 yield
@@ -110,7 +110,7 @@ class SortedOut:
             found = self._refused[key] = self._shape.topic(name, topic_id)
         return found
 
-    def _take(
+    def _validate_partitions(
         self,
         topic: Any,
         partitions: Any,
@@ -118,7 +118,7 @@ class SortedOut:
         why_not: ErrorCode,
         accepted: list[int],
     ) -> None:
-        """Some partitions of a topic; those that are not there are refused."""
+        """Validate some partitions of a topic; unknown ones are refused."""
         if known is None:
             for one in partitions:
                 self._refuse(topic, one.partition_index, why_not)
@@ -131,7 +131,7 @@ class SortedOut:
                 self._refuse(topic, index, why_not)
                 continue
             accepted.append(index)
-            # to ask for what a version does not have takes long
+            # reading a field that the version does not have is slow
             epoch = one.committed_leader_epoch if with_epochs else NO_EPOCH
             at_ms = one.commit_timestamp if with_times else NO_TIME
             offset, metadata = one.committed_offset, one.committed_metadata
@@ -140,22 +140,22 @@ class SortedOut:
             )
 
     def answer(self) -> Response:
-        """Where nothing was accepted."""
+        """The response if no offset was valid."""
         return self._shape.whole(list(self._refused.values()))
 
-    def answer_with(self, codes: Sequence[int]) -> Response:
-        """With the codes of `offsets`: what was refused comes first, as in Apache Kafka."""
-        return run_to_completion(self.answer_slowly(codes))
+    def response_with(self, codes: Sequence[int]) -> Response:
+        """The response with the codes of `offsets`: refused ones come first, as in Apache Kafka."""
+        return run_to_completion(self.response_in_slices(codes))
 
-    def answer_slowly(self, codes: Sequence[int]) -> Slices[Response]:
-        """The same where there are many."""
+    def response_in_slices(self, codes: Sequence[int]) -> Slices[Response]:
+        """The same for many offsets."""
         position = 0
         topics: list[Any] = []
         partition = self._shape.partition
         for name, topic_id, partitions in self._accepted:
             if self._refused:
                 answer = self._answer_of(name, topic_id)
-            else:  # a topic named twice is answered twice then
+            else:  # here a topic named twice gets two responses
                 topics.append(answer := self._shape.topic(name, topic_id))
             for index in partitions:
                 answer.partitions.append(partition(index, codes[position]))
@@ -165,24 +165,24 @@ class SortedOut:
         return self.answer() if self._refused else self._shape.whole(topics)
 
 
-def when_sorted_out(
+def when_validated(
     broker: Broker,
     context: RequestContext,
     shape: Shape,
     topics: Any,
-    then: Callable[[SortedOut], Any],
+    then: Callable[[ValidatedOffsets], Any],
 ) -> Any:
-    """What `then` answers, once a request's topics have been sorted out. Until then other requests
-    wait, and for what `then` lets them wait for."""
-    found = SortedOut(broker, context, shape)
-    rest = run_to_first_pause(found.sort_out(topics))
+    """The answer of `then`, called when a request's topics have been validated. The connection's
+    next request waits until then, and until `context.applied` that `then` may set is done."""
+    found = ValidatedOffsets(broker, context, shape)
+    rest = run_to_first_pause(found.validate(topics))
     if rest is None:
         return then(found)
     applied = context.applied = broker.tasks.future()
-    return _go_on(broker, context, rest, partial(then, found), applied)
+    return _run_rest(broker, context, rest, partial(then, found), applied)
 
 
-async def _go_on(
+async def _run_rest(
     broker: Broker,
     context: RequestContext,
     rest: Slices[None],
@@ -190,20 +190,21 @@ async def _go_on(
     applied: asyncio.Future[None],
 ) -> Response:
     try:
-        await cooperative.go_on(broker.tasks, rest)
+        await cooperative.run_rest(broker.tasks, rest)
         answer = then()
     finally:
-        let_others(context, applied)
+        release_next(context, applied)
     return await answer if isinstance(answer, Awaitable) else answer
 
 
-def let_others(context: RequestContext, applied: asyncio.Future[None]) -> None:
-    """What other requests have waited for is done; unless more has been begun."""
-    begun = context.applied
-    if begun is None or begun is applied:
+def release_next(context: RequestContext, applied: asyncio.Future[None]) -> None:
+    """Let the connection's next request run; if `context.applied` was replaced meanwhile, only
+    when that future is done."""
+    replaced = context.applied
+    if replaced is None or replaced is applied:
         applied.set_result(None)
-    else:  # some at a time
-        begun.add_done_callback(lambda _: applied.set_result(None))
+    else:
+        replaced.add_done_callback(lambda _: applied.set_result(None))
 
 
 def commit(
@@ -211,30 +212,30 @@ def commit(
     context: RequestContext,
     api: Api,
     group_id: str,
-    sorted_out: SortedOut,
-    question: Question,
+    validated: ValidatedOffsets,
+    call: GroupCall,
 ) -> Any:
-    """Have the group asked to keep `sorted_out.offsets`, of which there are some: all of them or
-    none. The answer, or something to await."""
+    """Have the group commit `validated.offsets` (not empty), all or none. The response, or an
+    awaitable of it."""
     try:
-        codes = broker.groups.call(group_id, question)
+        codes = broker.groups.call(group_id, call)
     except ApiError as refusal:
-        codes = [refusal.code] * len(sorted_out.offsets)
+        codes = [refusal.code] * len(validated.offsets)
     if not isinstance(codes, list):
-        return _later(broker, context, api, codes, sorted_out)
-    return answer(broker.tasks, api, context, sorted_out.answer_slowly(codes))
+        return _await_answer(broker, context, api, codes, validated)
+    return respond(broker.tasks, api, context, validated.response_in_slices(codes))
 
 
-async def _later(
+async def _await_answer(
     broker: Broker,
     context: RequestContext,
     api: Api,
     waiting: Awaitable[list[int]],
-    sorted_out: SortedOut,
+    validated: ValidatedOffsets,
 ) -> Response:
     try:
         codes = await waiting
     except ApiError as refusal:
-        codes = [refusal.code] * len(sorted_out.offsets)
-    made = answer(broker.tasks, api, context, sorted_out.answer_slowly(codes))
+        codes = [refusal.code] * len(validated.offsets)
+    made = respond(broker.tasks, api, context, validated.response_in_slices(codes))
     return await made if isinstance(made, Awaitable) else made

@@ -1,4 +1,4 @@
-"""A Produce request as a whole, before any of its partitions is looked at."""
+"""Checks and copies of a whole Produce request, before its partitions are handled."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import TRANSACTIONAL, attributes_of_first
 
 
-class Topic(NamedTuple):
-    """A topic of a request, in another form than it came."""
+class ProduceTopic(NamedTuple):
+    """A topic of a request, with merged or retained partitions."""
 
     name: str
     topic_id: Any
@@ -20,15 +20,15 @@ class Topic(NamedTuple):
 
 
 @dataclass(slots=True)
-class Partition:
-    """What is to be written to one."""
+class ProducePartition:
+    """A partition's retained records."""
 
     index: int
     records: memoryview | None
 
 
-def each_once(topics: Any) -> bool:
-    """Whether no partition is named twice, and no topic named for nothing."""
+def names_each_once(topics: Any) -> bool:
+    """Whether no partition is named twice, and each topic has partitions."""
     if len(topics) > 1 and len({topic.name or topic.topic_id for topic in topics}) < len(topics):
         return False
     for topic in topics:
@@ -38,19 +38,18 @@ def each_once(topics: Any) -> bool:
     return True
 
 
-def last_of_each(topics: Any) -> list[Topic]:
-    """What is named last counts, as in Apache Kafka, which keeps a map by partition."""
+def last_of_each(topics: Any) -> list[ProduceTopic]:
+    """The last data of each partition, as in Apache Kafka, which keeps a map by partition."""
     merged: dict[tuple[str, Any], dict[int, Any]] = {}
     for topic in topics:
         for data in topic.partition_data:
             merged.setdefault((topic.name, topic.topic_id), {})[data.index] = data
-    return [Topic(*key, list(partitions.values())) for key, partitions in merged.items()]
+    return [ProduceTopic(*key, list(partitions.values())) for key, partitions in merged.items()]
 
 
 def is_transactional(request: Any, topics: Any) -> bool:
-    """Whether something is written in a transaction. ApiError for what Apache Kafka refuses the
-    whole request for: looking for transactions, it reads the start of every partition's first
-    batch."""
+    """Whether a partition's first batch is transactional. ApiError for errors of that check, for
+    which Apache Kafka refuses the whole request too: it reads the start of each first batch."""
     for topic in topics:
         for data in topic.partition_data:
             records = data.records
@@ -61,14 +60,16 @@ def is_transactional(request: Any, topics: Any) -> bool:
     return False
 
 
-def kept(context: RequestContext, topics: Any) -> list[Topic]:
-    """The same, to be written later, before `context.applied` is done."""
+def retained(context: RequestContext, topics: Any) -> list[ProduceTopic]:
+    """The same topics with records that stay valid until `context.applied` is done."""
     return [
-        Topic(topic.name, topic.topic_id, [_kept(context, data) for data in topic.partition_data])
+        ProduceTopic(
+            topic.name, topic.topic_id, [_retained(context, data) for data in topic.partition_data]
+        )
         for topic in topics
     ]
 
 
-def _kept(context: RequestContext, data: Any) -> Partition:
+def _retained(context: RequestContext, data: Any) -> ProducePartition:
     records = data.records
-    return Partition(data.index, None if records is None else context.own(records))
+    return ProducePartition(data.index, None if records is None else context.retain(records))

@@ -1,4 +1,4 @@
-"""How handlers ask the transaction coordinator."""
+"""How handlers call the transaction coordinator."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from kavka.txncoord.requests import NeedsProducerId
 from kavka.txncoord.shard import TransactionShard
 from kavka.wire.errors import ApiError, ErrorCode
 
-Question = Callable[[TransactionShard, Ticket, int], DecisionOrSteps]
+TransactionCall = Callable[[TransactionShard, Ticket, int], DecisionOrSteps]
 
 
 def check_id(
     broker: Broker, context: RequestContext, operation: Operation, transactional_id: str
 ) -> None:
-    """Whether a client may do this with a transactional id. ApiError."""
+    """ApiError if the client may not perform `operation` on the transactional id."""
     kind = ResourceType.TRANSACTIONAL_ID
     if not broker.authorizer.allows(context, operation, kind, transactional_id):
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
-def ask(
+def call_coordinator(
     broker: Broker,
     context: RequestContext,
     transactional_id: str,
-    question: Question,
+    call: TransactionCall,
     then: Callable[[Any], Response],
     refused: Callable[[ErrorCode], Response],
     *,
     fenced_since: int,
 ) -> Any:
-    """What one of the functions makes of the answer of the id's machine, or of its refusal as
-    `told`; at once or later."""
+    """Call the coordinator of a transactional id. The response that `then` makes of the result, or
+    `refused` of the error code (see `client_code`); or an awaitable of it."""
 
     def failed(refusal: ApiError) -> Response:
-        return refused(told(refusal.code, context, fenced_since))
+        return refused(client_code(refusal.code, context, fenced_since))
 
     if not transactional_id:
         return refused(ErrorCode.INVALID_REQUEST)
     try:
-        answer = _call(broker, context, transactional_id, question)
+        answer = _call(broker, context, transactional_id, call)
     except ApiError as refusal:
         return failed(refusal)
-    return _later(answer, then, failed) if isinstance(answer, Awaitable) else then(answer)
+    return _await_answer(answer, then, failed) if isinstance(answer, Awaitable) else then(answer)
 
 
-async def _later(
+async def _await_answer(
     answer: Awaitable[Any],
     then: Callable[[Any], Response],
     failed: Callable[[ApiError], Response],
@@ -63,35 +63,35 @@ async def _later(
     return then(found)
 
 
-def told(code: ErrorCode, context: RequestContext, fenced_since: int) -> ErrorCode:
-    """The code for a client: those of versions before `fenced_since` know no PRODUCER_FENCED, and
-    get the one that was before (KIP-588)."""
+def client_code(code: ErrorCode, context: RequestContext, fenced_since: int) -> ErrorCode:
+    """The code for the client's version: PRODUCER_FENCED exists from `fenced_since` on; before, it
+    is INVALID_PRODUCER_EPOCH (KIP-588)."""
     if code == ErrorCode.PRODUCER_FENCED and context.version < fenced_since:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code
 
 
 def _call(
-    broker: Broker, context: RequestContext, transactional_id: str, question: Question
+    broker: Broker, context: RequestContext, transactional_id: str, call: TransactionCall
 ) -> Any:
     try:
-        return broker.transactions.call(transactional_id, question)
+        return broker.transactions.call(transactional_id, call)
     except NeedsProducerId:
         context.applied = broker.tasks.future()
-        return _with_producer_id(broker, transactional_id, question, context.applied)
+        return _with_producer_id(broker, transactional_id, call, context.applied)
 
 
 async def _with_producer_id(
-    broker: Broker, transactional_id: str, question: Question, applied: asyncio.Future[None]
+    broker: Broker, transactional_id: str, call: TransactionCall, applied: asyncio.Future[None]
 ) -> Any:
-    """Ask again when there is a fresh producer id; the connection's next request waits so long."""
+    """Retry when a producer id is reserved; the connection's next request waits until then."""
     try:
         while True:
             await broker.producer_ids.reserve()
             try:
-                answer = broker.transactions.call(transactional_id, question)
+                answer = broker.transactions.call(transactional_id, call)
                 break
-            except NeedsProducerId:  # others were quicker
+            except NeedsProducerId:  # other requests used up the block
                 continue
     finally:
         applied.set_result(None)

@@ -1,9 +1,9 @@
-"""Whether what is to be written in a transaction belongs to it: the coordinator knows (KIP-890).
+"""Verifies with the transaction coordinator that a partition is in a transaction (KIP-890).
 
-A client adds partitions to its transaction at the coordinator, or, if its protocol is so new, by
-writing to them. Before the first batch of a transaction is appended to a partition, the coordinator
-is asked: whether the partition is in it, or to take it in. The guard that each partition gives for
-that is shown with the batch: see `kavka.log.txn_guards`.
+A client adds partitions to its transaction at the coordinator or, with a newer protocol, by
+writing to them. Before a transaction's first batch is appended to a partition, the coordinator
+verifies that the partition is in the transaction, or adds it. The partition's log gives out a
+guard for that, which is passed to the append: see `kavka.log.txn_guards`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from kavka.wire.records import (
     read_header,
 )
 
-Place: TypeAlias = tuple[str, int]
+TopicPartition: TypeAlias = tuple[str, int]
 """Topic and partition."""
 
 Verdict: TypeAlias = Guard | NotVerified | None
-"""What is to be shown with a batch, or why it can't be appended; None: nothing is to be shown."""
+"""The guard to append a batch with, or why it can't be appended; None: no guard is needed."""
 
-Verdicts: TypeAlias = Mapping[Place, Verdict]
+Verdicts: TypeAlias = Mapping[TopicPartition, Verdict]
 
 _ABORTABLE_SINCE: Final = 11
 _ADDS_SINCE: Final = 12
@@ -44,11 +44,11 @@ _UNKNOWN_TO_PRODUCERS: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""Codes that older producers do not expect here; they send again what is refused with
-NOT_ENOUGH_REPLICAS, as which Apache Kafka tells them."""
+"""Codes that older producers do not expect here. As in Apache Kafka they get NOT_ENOUGH_REPLICAS
+instead, which they retry."""
 
 
-_FOR_GOOD: Final = frozenset(
+_PERMANENT: Final = frozenset(
     {
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
@@ -56,35 +56,36 @@ _FOR_GOOD: Final = frozenset(
         ErrorCode.PRODUCER_FENCED,
     }
 )
-"""Codes that say that this is not the producer of the transactional id: to ask again is of no use,
-and nothing of it needs to be kept, so that who makes up producers takes up no room."""
+"""Codes that mean that this is not the producer of the transactional id: retries are useless, and
+no state is kept, so that invented producers use no memory."""
 
 _FAILED: Final = (ErrorCode.UNKNOWN_SERVER_ERROR,)
 
 
 class Writer(NamedTuple):
-    """Who writes in a transaction."""
+    """The producer that writes in a transaction."""
 
     transactional_id: str
     producer_id: int
     epoch: int
     adds: bool
-    """Whether what it writes to is to be added: each of its transactions has its own epoch."""
+    """Whether partitions it writes to are added implicitly (transactions V2, in which each
+    transaction has its own epoch)."""
 
     knows_abortable: bool
     """Whether its client knows TRANSACTION_ABORTABLE."""
 
 
 def verify(
-    broker: Broker, writer: Writer, sequences: Mapping[Place, int]
+    broker: Broker, writer: Writer, sequences: Mapping[TopicPartition, int]
 ) -> Verdicts | Awaitable[Verdicts]:
-    """The verdicts on batches that begin with these sequences, one for each partition. At once if
-    the coordinator can tell at once."""
+    """The verdicts on batches that begin with these sequences, one for each partition. Plain if
+    the coordinator need not wait."""
     if not writer.adds and not broker.settings.transaction_partition_verification_enable:
         return dict.fromkeys(sequences, NOT_NEEDED)
     now_ms = broker.clock.now_ms()
-    verdicts: dict[Place, Verdict] = {}
-    asked: list[_Asked] = []
+    verdicts: dict[TopicPartition, Verdict] = {}
+    asked: list[_Pending] = []
     for place, sequence in sequences.items():
         try:
             producers = broker.replicas.leader(*place).log.producers
@@ -96,7 +97,7 @@ def verify(
             continue
         verdicts[place] = guard
         if guard is not None:
-            asked.append(_Asked(place, producers.verifications, guard))
+            asked.append(_Pending(place, producers.verifications, guard))
     if not asked:
         return verdicts
     places = [one.place for one in asked]
@@ -105,50 +106,50 @@ def verify(
         codes = broker.transactions.verify(
             writer.transactional_id, writer.producer_id, writer.epoch, places, add=writer.adds
         )
-    finally:  # also if that fails: who asked is to be counted no longer
+    finally:  # also if that fails: the verifications must not stay pending
         if not isinstance(codes, Awaitable):
-            _tell(writer, asked, codes)
+            _report_to_logs(writer, asked, codes)
     if isinstance(codes, Awaitable):
-        return _when_told(writer, verdicts, asked, codes)
-    return _told(writer, verdicts, asked, codes)
+        return _await_codes(writer, verdicts, asked, codes)
+    return _add_refusals(writer, verdicts, asked, codes)
 
 
-class _Asked(NamedTuple):
-    """One partition whose verdict the coordinator has."""
+class _Pending(NamedTuple):
+    """A partition whose verification is pending at the coordinator."""
 
-    place: Place
+    place: TopicPartition
     verifications: Verifications
     guard: Guard
 
 
-async def _when_told(
+async def _await_codes(
     writer: Writer,
-    verdicts: dict[Place, Verdict],
-    asked: Sequence[_Asked],
+    verdicts: dict[TopicPartition, Verdict],
+    asked: Sequence[_Pending],
     waiting: Awaitable[Sequence[int]],
 ) -> Verdicts:
     codes: Sequence[int] = _FAILED * len(asked)
     try:
         codes = await waiting
     finally:
-        _tell(writer, asked, codes)
-    return _told(writer, verdicts, asked, codes)
+        _report_to_logs(writer, asked, codes)
+    return _add_refusals(writer, verdicts, asked, codes)
 
 
-def _tell(writer: Writer, asked: Sequence[_Asked], codes: Sequence[int]) -> None:
-    """Have each partition's log know the outcome."""
+def _report_to_logs(writer: Writer, asked: Sequence[_Pending], codes: Sequence[int]) -> None:
+    """Report the results to the partitions' logs."""
     for (_, verifications, guard), code in zip(asked, codes, strict=True):
         if code:
-            is_final = code in _FOR_GOOD
+            is_final = code in _PERMANENT
             verifications.failed(writer.producer_id, guard, is_final=is_final)
         else:
             verifications.confirmed(writer.producer_id, guard)
 
 
-def _told(
+def _add_refusals(
     writer: Writer,
-    verdicts: dict[Place, Verdict],
-    asked: Sequence[_Asked],
+    verdicts: dict[TopicPartition, Verdict],
+    asked: Sequence[_Pending],
     codes: Sequence[int],
 ) -> Verdicts:
     for (place, *_), code in zip(asked, codes, strict=True):
@@ -168,16 +169,16 @@ def verify_writes(
     broker: Broker,
     transactional_id: str,
     version: int,
-    writes: Iterable[tuple[Place, memoryview | None]],
+    writes: Iterable[tuple[TopicPartition, memoryview | None]],
 ) -> Verdicts | Coroutine[Any, Any, Verdicts]:
-    """The verdicts on the records of a Produce request of this version: on those that are in a
-    transaction. ApiError INVALID_PRODUCER_ID_MAPPING if they are of several producers.
+    """The verdicts on the transactional records of a Produce request of this version. ApiError
+    INVALID_PRODUCER_ID_MAPPING if they are of several producers.
 
-    While the producer's transaction before is being completed, the coordinator is asked again and
-    again for `add.partitions.to.txn.retry.backoff.max.ms`, if the partitions are to be added: the
-    producer was told of its end at once.
+    If partitions are to be added while the producer's previous transaction is being completed, the
+    call is retried for `add.partitions.to.txn.retry.backoff.max.ms`, as the producer got the
+    response to EndTxn before that.
     """
-    sequences: dict[Place, int] = {}
+    sequences: dict[TopicPartition, int] = {}
     producers: dict[tuple[int, int], None] = {}
     for place, records in writes:
         if records is None or not attributes_of_first(records) & TRANSACTIONAL:
@@ -199,16 +200,16 @@ def verify_writes(
     adds, knows_abortable = version >= _ADDS_SINCE, version >= _ABORTABLE_SINCE
     writer = Writer(transactional_id, producer_id, epoch, adds, knows_abortable)
     found = verify(broker, writer, sequences)
-    if isinstance(found, Awaitable) or (adds and _is_busy(found)):
-        return _patiently(broker, writer, sequences, found)
+    if isinstance(found, Awaitable) or (adds and _is_concurrent(found)):
+        return _retry_while_concurrent(broker, writer, sequences, found)
     return _for_producers(writer, found)
 
 
-def guard_at_once(
+def guard_without_waiting(
     broker: Broker, replica: Replica, transactional_id: str, version: int, header: BatchHeader
 ) -> Guard | None:
-    """What is to be shown with a batch, if its partition was added to its transaction before, and
-    the coordinator can say so at once; None: see `verify_writes`. ApiError."""
+    """The guard for a batch, if its partition was already added to the transaction and the
+    coordinator can verify that without waiting; None: use `verify_writes`. ApiError."""
     settings = broker.settings
     if version >= _ADDS_SINCE or not settings.transaction_partition_verification_enable:
         return None
@@ -223,17 +224,17 @@ def guard_at_once(
         guard = producers.verification(producer_id, header.base_sequence, epoch, now_ms, v2=False)
     except ApiError as refusal:
         if refusal.code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            return None  # no room: the general way says it as producers know it
+            return None  # too many pending: the general path maps the code for producers
         raise
     if guard is not None:
         producers.verifications.confirmed(producer_id, guard)
     return guard
 
 
-async def _patiently(
+async def _retry_while_concurrent(
     broker: Broker,
     writer: Writer,
-    sequences: Mapping[Place, int],
+    sequences: Mapping[TopicPartition, int],
     found: Verdicts | Awaitable[Verdicts],
 ) -> Verdicts:
     settings, clock = broker.settings, broker.clock
@@ -243,14 +244,14 @@ async def _patiently(
     ends_s = clock.monotonic_s() + patience_ms / 1000
     while True:
         verdicts = await found if isinstance(found, Awaitable) else found
-        if not writer.adds or not _is_busy(verdicts) or clock.monotonic_s() >= ends_s:
+        if not writer.adds or not _is_concurrent(verdicts) or clock.monotonic_s() >= ends_s:
             return _for_producers(writer, verdicts)
         await broker.tasks.sleep(settings.add_partitions_to_txn_retry_backoff_ms / 1000)
         found = verify(broker, writer, sequences)
 
 
-def _is_busy(verdicts: Verdicts) -> bool:
-    """Whether the transaction before is being completed."""
+def _is_concurrent(verdicts: Verdicts) -> bool:
+    """Whether the previous transaction is still being completed."""
     return any(
         isinstance(verdict, NotVerified) and verdict.code == ErrorCode.CONCURRENT_TRANSACTIONS
         for verdict in verdicts.values()
@@ -258,7 +259,7 @@ def _is_busy(verdicts: Verdicts) -> bool:
 
 
 def _for_producers(writer: Writer, verdicts: Verdicts) -> Verdicts:
-    """The refusals as producers know them."""
+    """The verdicts with error codes that producers expect."""
     return {
         place: _for_producer(writer, verdict) if isinstance(verdict, NotVerified) else verdict
         for place, verdict in verdicts.items()

@@ -83,7 +83,7 @@ OWN_ROWS: Final = (
         Kind.COUNTER,
         (),
         "Connections that were closed because of an invalid request.",
-        one(lambda view: view.sources.connections.bad.count),
+        one(lambda view: view.sources.connections.bad_requests.count),
     ),
     _usage(
         "process_cpu_seconds_total",

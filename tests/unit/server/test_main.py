@@ -15,7 +15,7 @@ from typing import cast
 
 import pytest
 
-from kavka.server.connections.dispatch import IMPORTED_LATER
+from kavka.server.connections.dispatch import LAZY_MODULES
 from kavka.server.instance import Instance
 from kavka.server.main import main, ready_line
 from support.broker import Kavka, kavka_environment
@@ -67,7 +67,7 @@ gc.disable()
 """
 
 FOR_LATER = (
-    *IMPORTED_LATER,
+    *LAZY_MODULES,
     "kavka.log.compaction.candidates",
     "kavka.log.compaction.order",
     "kavka.log.compaction.run",

@@ -8,13 +8,13 @@ import pytest
 from kavka.server.config import BrokerSettings, ConfigError
 from kavka.server.config import dynamic_rules as dynamic
 from kavka.server.config.dynamic_rules import (
-    NOTHING,
+    NO_DYNAMIC_CONFIGS,
     Dynamic,
     Unsupported,
     check_layer,
     check_size,
     effective_given,
-    is_taken_while_running,
+    is_accepted_dynamically,
     usable,
     value_of,
 )
@@ -36,7 +36,7 @@ def test_layers_come_on_top_of_the_start() -> None:
     assert texts(start, both)["log.segment.bytes"] == "4000000"
     of_all = Dynamic({}, {"log.segment.bytes": "3000000"})
     assert texts(start, of_all)["log.segment.bytes"] == "3000000"
-    assert texts(start, NOTHING)["log.segment.bytes"] == "2000000"
+    assert texts(start, NO_DYNAMIC_CONFIGS)["log.segment.bytes"] == "2000000"
 
 
 def test_what_is_set_last_takes_its_synonyms_away() -> None:
@@ -49,7 +49,7 @@ def test_what_is_set_last_takes_its_synonyms_away() -> None:
 
 def test_values_by_key() -> None:
     start = BrokerSettings.load(overrides=["log.segment.bytes=2000000"])
-    value = value_of(effective_given(start.given, NOTHING))
+    value = value_of(effective_given(start.given, NO_DYNAMIC_CONFIGS))
     assert value("log.segment.bytes") == 2_000_000
     assert value("num.io.threads") == 8, "a setting without effect has a value too"
     with pytest.raises(KeyError):
@@ -108,7 +108,7 @@ SECURE = [
 
 def test_settings_of_secure_listeners() -> None:
     """Taken without effect, as by Apache Kafka; but no secrets, and nothing that is fixed."""
-    taken = {row.name for row in SECURE if is_taken_while_running(row)}
+    taken = {row.name for row in SECURE if is_accepted_dynamically(row)}
     assert "sasl.kerberos.min.time.before.relogin" in taken and "ssl.client.auth" in taken
     for row in SECURE:
         secret = row.sensitive or row.type is Type.CLASS
@@ -116,7 +116,7 @@ def test_settings_of_secure_listeners() -> None:
     for key in ("principal.builder.class", "config.providers"):
         found = broker_row(key)
         assert found is not None
-        assert not is_taken_while_running(found)
+        assert not is_accepted_dynamically(found)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_waits_for_a_secure_listener_is_kept_with_a_warning(key: str, text:
     start = BrokerSettings.load()
     settings = start.with_dynamic(Dynamic(broker={key: text}))
     assert settings == start, "nothing lives by it"
-    (warning,) = start.idle_warnings({key: text})
+    (warning,) = start.warnings_without_effect({key: text})
     assert warning.startswith(f"no effect: {key} (")
     with pytest.raises(ConfigError, match="not supported: TLS"):
         BrokerSettings.load(overrides=["ssl.protocol=TLSv1.2"])

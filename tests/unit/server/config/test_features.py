@@ -56,10 +56,10 @@ def test_an_upgrade_never_lowers(name: str) -> None:
 @pytest.mark.parametrize("name", SUPPORTED)
 def test_out_of_range(name: str, how: UpgradeType) -> None:
     lowest, highest = SUPPORTED[name]
-    told = f"Local controller {CONTROLLER} only supports versions {lowest}-{highest}"
-    assert told in refused(Update(name, highest + 1, how))
+    received = f"Local controller {CONTROLLER} only supports versions {lowest}-{highest}"
+    assert received in refused(Update(name, highest + 1, how))
     below = refused(Update(name, lowest - 1, how))
-    assert (told if lowest else "cannot be less than 0") in below
+    assert (received if lowest else "cannot be less than 0") in below
 
 
 @pytest.mark.parametrize("how", [DOWN, UNSAFE])

@@ -10,7 +10,7 @@ from kavka.server.config.listeners import (
     check_ports,
     parse_listeners,
     parse_protocol_map,
-    unspoken,
+    unsupported_protocols,
 )
 
 PLAIN = {"PLAINTEXT": "PLAINTEXT", "IN": "PLAINTEXT", "OUT": "SSL"}
@@ -54,8 +54,10 @@ def test_listeners_refused(items: list[str], message: str) -> None:
 
 
 def test_protocols_that_are_spoken() -> None:
-    assert unspoken([Listener("IN", "h", 1), Listener("PLAINTEXT", "h", 2)], PLAIN) == ""
-    wrong = unspoken([Listener(name, "h", 1) for name in ("WHAT", "OUT", "NO")], PLAIN)
+    assert (
+        unsupported_protocols([Listener("IN", "h", 1), Listener("PLAINTEXT", "h", 2)], PLAIN) == ""
+    )
+    wrong = unsupported_protocols([Listener(name, "h", 1) for name in ("WHAT", "OUT", "NO")], PLAIN)
     assert "no protocol for listener WHAT, NO" in wrong
     assert "listener OUT uses SSL, but Kavka speaks PLAINTEXT only so far" in wrong
 

@@ -22,36 +22,36 @@ def test_what_is_put_in_force_is_read_from_then_on() -> None:
 def test_watchers_are_told_in_order_and_find_the_new_settings_in_force() -> None:
     before, after = settings(), settings("num.partitions=7")
     live = LiveSettings(before)
-    told: list[object] = []
-    live.on_change(lambda old, new: told.append(("first", old is before, live.now is new)))
-    live.on_change(lambda old, new: told.append(("second", old is before, new is after)))
+    received: list[object] = []
+    live.on_change(lambda old, new: received.append(("first", old is before, live.now is new)))
+    live.on_change(lambda old, new: received.append(("second", old is before, new is after)))
     live.change(after)
-    assert told == [("first", True, True), ("second", True, True)]
+    assert received == [("first", True, True), ("second", True, True)]
 
 
 def test_equal_settings_are_no_change() -> None:
     live = LiveSettings(settings())
-    told: list[object] = []
-    live.on_change(lambda old, new: told.append(new))
+    received: list[object] = []
+    live.on_change(lambda old, new: received.append(new))
     live.change(settings())
-    assert told == []
+    assert received == []
     live.change(settings("num.partitions=7"))
-    assert len(told) == 1
+    assert len(received) == 1
 
 
 def test_one_watcher_that_fails_hides_the_change_from_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     live = LiveSettings(settings())
-    told: list[object] = []
+    received: list[object] = []
 
     def broken(old: BrokerSettings, new: BrokerSettings) -> None:
         raise ValueError("broken")
 
     live.on_change(broken)
-    live.on_change(lambda old, new: told.append(new))
+    live.on_change(lambda old, new: received.append(new))
     for count in (7, 8):
         changed = settings(f"num.partitions={count}")
         live.change(changed)
-        assert told.pop() is changed
+        assert received.pop() is changed
     assert caplog.text.count("ValueError: broken") == 2

@@ -52,8 +52,8 @@ def test_several_are_told_together() -> None:
             ],
         )
     error = caught.value
-    told = [problem.partition("=")[0].partition(" ")[0] for problem in error.problems]
-    assert sorted(told) == [
+    received = [problem.partition("=")[0].partition(" ")[0] for problem in error.problems]
+    assert sorted(received) == [
         "advertised.listeners",
         "group.consumer.session.timeout.ms",
         "group.consumer.session.timeout.ms",
@@ -67,7 +67,7 @@ def test_several_are_told_together() -> None:
         "ssl.client.auth",
         "zookeeper.connect",
     ]
-    assert error.key == told[0] == "node.id"
+    assert error.key == received[0] == "node.id"
     assert str(error).splitlines()[0] == "12 problems in the settings:"
     assert str(error).splitlines()[1:] == [f"  {problem}" for problem in error.problems]
     for end in ("delete this line", "unset KAVKA_ZOOKEEPER_CONNECT"):

@@ -19,19 +19,19 @@ def test_nothing_is_said_on_top_of_a_bad_list_of_listeners() -> None:
 
 
 def test_listeners_of_a_controller_alone() -> None:
-    told = problems(
+    received = problems(
         "listeners=C://:1",
         "advertised.listeners=C://h:1",
         "controller.listener.names=C",
         "process.roles=controller",
     )
-    assert [text.partition("=")[0] for text in told] == [
+    assert [text.partition("=")[0] for text in received] == [
         "process.roles",
         "listeners",
         "advertised.listeners",
     ]
-    assert told[1].endswith("at least one listener is needed; set listeners=PLAINTEXT://:9092")
-    assert told[2].endswith("at least one listener is needed; leave this --override out")
+    assert received[1].endswith("at least one listener is needed; set listeners=PLAINTEXT://:9092")
+    assert received[2].endswith("at least one listener is needed; leave this --override out")
 
 
 def test_all_listeners_that_use_tls_are_named_with_one_thing_to_do() -> None:

@@ -186,9 +186,9 @@ def test_a_setting_at_its_default_says_nothing(given: str) -> None:
     ],
 )
 def test_settings_without_effect_are_told(given: str, warning: str) -> None:
-    (told,) = load(given).warnings
-    assert told.startswith("no effect: ")
-    assert warning in told
+    (received,) = load(given).warnings
+    assert received.startswith("no effect: ")
+    assert warning in received
 
 
 def test_a_bad_value_is_told_with_place_and_range() -> None:

@@ -24,7 +24,7 @@ def matching(match: str) -> Subscription:
 
 def test_defaults() -> None:
     assert subscription({}) == Subscription((), 300_000, {})
-    assert subscription({}).is_of({}), "without selectors every client is meant"
+    assert subscription({}).matches({}), "without selectors every client is meant"
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ def test_defaults() -> None:
     ],
 )
 def test_all_selectors_have_to_match_in_whole(match: str, is_meant: bool) -> None:
-    assert matching(match).is_of(CLIENT) is is_meant
+    assert matching(match).matches(CLIENT) is is_meant
 
 
 def test_what_is_not_known_of_a_client_does_not_match() -> None:
-    assert not matching("client_software_name=.*").is_of({**CLIENT, "client_software_name": None})
+    assert not matching("client_software_name=.*").matches({**CLIENT, "client_software_name": None})
 
 
 @pytest.mark.parametrize(

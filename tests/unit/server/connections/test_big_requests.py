@@ -15,7 +15,7 @@ from kavka.server.broker import Broker
 from kavka.server.connections import dispatch
 from kavka.server.connections.dispatch import BIG_BYTES
 from kavka.server.request.context import RequestContext
-from kavka.server.request.sliced_answers import written
+from kavka.server.request.sliced_answers import encode_in_slices
 from kavka.wire.apis import metadata
 from kavka.wire.codec.long_messages import ITEMS_A_SLICE, decode_in_slices
 from kavka.wire.errors import ApiError
@@ -73,7 +73,7 @@ def test_others_have_a_turn_while_it_is_decoded(monkeypatch: pytest.MonkeyPatch)
         await until(lambda: len(script.calls) == 2, "it is decoded")
         assert len(pauses) >= PAUSES
         await until(big.done, "an answer")
-        assert len(pauses) >= 3 * PAUSES, "it is written in as many slices, and its errors counted"
+        assert len(pauses) >= 3 * PAUSES, "it is encoded in as many slices, and its errors counted"
         assert [topic.name for topic in big.result().topics] == NAMES
 
     story()
@@ -129,7 +129,7 @@ def test_the_next_waits_for_what_the_handler_has_begun(monkeypatch: pytest.Monke
 
 
 def test_what_is_applied_last_of_all_lets_nobody_overtake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer is ready, and written, in the same turn."""
+    """The answer is ready, and encoded, in the same turn."""
 
     @scenario()
     async def story(broker: MemoryBroker) -> None:
@@ -140,7 +140,7 @@ def test_what_is_applied_last_of_all_lets_nobody_overtake(monkeypatch: pytest.Mo
             return end(context, script.plain(context, request), context.applied)
 
         async def end(context: RequestContext, answer: Any, applied: Any) -> Any:
-            made = await written(broker.tasks, metadata.API, context, answer)
+            made = await encode_in_slices(broker.tasks, metadata.API, context, answer)
             applied.set_result(None)
             return made
 
@@ -173,10 +173,10 @@ async def test_it_is_done_to_its_end_when_the_connection_has_ended(broker: Memor
     await until(lambda: pauses, "it is being decoded")
     connections = broker.instance._connections
     broker.client.transport.abort()
-    await until(lambda: connections.left_behind, "the connection has ended")
+    await until(lambda: connections.orphaned_requests, "the connection has ended")
     assert len(pauses) < PAUSES
     assert broker.parts.arenas.in_use_bytes > 0, "it is being decoded"
-    await until(lambda: not connections.left_behind, "it is done")
+    await until(lambda: not connections.orphaned_requests, "it is done")
     assert len(pauses) >= PAUSES
     assert broker.parts.arenas.in_use_bytes == 0
     broker.client = broker.connect()
@@ -225,7 +225,7 @@ async def test_records_are_answered_to_big_requests(broker: MemoryBroker) -> Non
 
 WHOLE = encode("Metadata", VERSION, 7, **asking(NAMES))
 BROKEN = {
-    "without its last byte": (WHOLE[:-1], f"it goes past its {len(WHOLE) - 1} bytes"),
+    "without its last byte": (WHOLE[:-1], f"it exceeds its frame of {len(WHOLE) - 1} bytes"),
     "with a length that is wrong": (
         WHOLE.replace(b"\x0ctopic-04000", b"\x7ftopic-04000", 1)[: WHOLE.index(b"topic-04002")],
         "field past the end",

@@ -14,7 +14,7 @@ from kavka.server.connections.connection import (
     REASON_CHARS_MAX,
     UNANSWERED_MAX,
 )
-from kavka.server.connections.registry import LEFT_BEHIND_MAX
+from kavka.server.connections.registry import ORPHANED_REQUESTS_MAX
 from kavka.server.request.context import BadRequest
 from kavka.wire.frame import ARENA_BYTES
 from support.played_connection import (
@@ -163,7 +163,7 @@ def test_an_answer_that_comes_late_and_can_t_be_sent_ends_the_connection(
 async def test_an_answer_that_fails_us_ends_the_connection(s: Scene) -> None:
     failures: list[Any] = []
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, told: failures.append(told["exception"]))
+    loop.set_exception_handler(lambda _, logged: failures.append(logged["exception"]))
     s.receive(b"wone")
     s.script.waiting[b"one"].set_result(FAILS)
     await settle()
@@ -252,7 +252,7 @@ def test_one_line_tells_what_a_bad_request_s_connection_is_closed_for(
     async def story(s: Scene) -> None:
         s.receive(b"aone", b"!", b"atwo")
         s.connection.connection_lost(None)
-        assert s.connections.bad.count == 1
+        assert s.connections.bad_requests.count == 1
 
     story()
     (line,) = caplog.messages
@@ -260,14 +260,14 @@ def test_one_line_tells_what_a_bad_request_s_connection_is_closed_for(
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "logged"),
     [
         ("no topic a\nERROR b\x1b[31m", repr("no topic a\nERROR b\x1b[31m")),
         ("x" * 100_000, "x" * REASON_CHARS_MAX),
     ],
 )
 def test_names_of_a_peer_can_t_forge_or_fill_the_log(
-    reason: str, told: str, caplog: pytest.LogCaptureFixture
+    reason: str, logged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     @scene
     async def story(s: Scene) -> None:
@@ -275,7 +275,7 @@ def test_names_of_a_peer_can_t_forge_or_fill_the_log(
 
     story()
     (line,) = caplog.messages
-    assert line == f"closing connection from 10.0.0.1:5555 on PLAINTEXT: {told}"
+    assert line == f"closing connection from 10.0.0.1:5555 on PLAINTEXT: {logged}"
 
 
 @scene
@@ -284,24 +284,24 @@ async def test_who_is_closed_for_a_bad_request_holds_nothing_while_it_does_not_r
 ) -> None:
     size = 2 * ARENA_BYTES
     s.receive_bytes(struct.pack(">i", size) + b"!" + bytes(1000))
-    assert s.connections.request_memory.held_bytes == size + 4
+    assert s.connections.request_memory.reserved_bytes == size + 4
     s.receive_bytes(bytes(size - 1001))
     assert s.transport.closed
-    assert s.connections.request_memory.held_bytes == 0
+    assert s.connections.request_memory.reserved_bytes == 0
     assert s.arenas.in_use_bytes == 0
 
 
 @scene
 async def test_at_rest_is_who_is_owed_nothing(s: Scene) -> None:
-    assert s.connection.is_at_rest()
+    assert s.connection.is_idle()
     s.receive(b"wone")
-    assert not s.connection.is_at_rest()
+    assert not s.connection.is_idle()
     s.script.waiting[b"one"].set_result(b"one")
     await settle()
-    assert s.connection.is_at_rest()
+    assert s.connection.is_idle()
     s.script.throttle = 100
     s.receive(b"atwo")
-    assert not s.connection.is_at_rest()
+    assert not s.connection.is_idle()
 
 
 @scene
@@ -310,7 +310,7 @@ async def test_at_rest_is_who_does_not_read(s: Scene) -> None:
     s.receive(b"aone")
     for unread_bytes, at_rest in [(900, False), (500, False), (500, True), (400, False)]:
         s.transport.unread_bytes = unread_bytes
-        assert s.connection.is_at_rest() is at_rest
+        assert s.connection.is_idle() is at_rest
 
 
 def test_big_requests_wait_for_memory() -> None:
@@ -325,17 +325,17 @@ def test_big_requests_wait_for_memory() -> None:
         await second.connect()
         memory = first.connections.request_memory
         first.receive_bytes(whole[:1000])
-        assert memory.held_bytes == size + 4
+        assert memory.reserved_bytes == size + 4
         second.receive_bytes(whole[:1000])
         await settle()
         assert not second.transport.reading
         first.receive_bytes(whole[1000:])
         assert first.script.calls == [bytes(size - 1)]
-        assert memory.held_bytes == 0
+        assert memory.reserved_bytes == 0
         await settle()
         assert second.transport.reading
         second.receive_bytes(whole[1000:50_000])
-        assert memory.held_bytes == size + 4
+        assert memory.reserved_bytes == size + 4
         third = Scene()
         third.connections = first.connections
         await third.connect()
@@ -343,7 +343,7 @@ def test_big_requests_wait_for_memory() -> None:
         third.connection.connection_lost(None)
         assert not memory._waiting, "who is gone is not remembered"
         second.connection.connection_lost(None)
-        assert memory.held_bytes == 0
+        assert memory.reserved_bytes == 0
 
     asyncio.run(story())
 
@@ -446,17 +446,17 @@ async def test_an_answer_that_never_comes_ends_the_connection(s: Scene) -> None:
 async def test_what_was_read_is_done_when_the_connection_has_ended(s: Scene) -> None:
     s.receive(b"cone")
     s.connection.connection_lost(None)
-    assert s.connections.left_behind == 1
+    assert s.connections.orphaned_requests == 1
     await settle()
     assert s.script.done == [b"one"]
-    assert s.connections.left_behind == 0
+    assert s.connections.orphaned_requests == 0
 
 
 @scene
 async def test_nobody_is_accepted_while_much_is_left_behind(s: Scene) -> None:
-    running = [s.tasks.future() for _ in range(LEFT_BEHIND_MAX)]
+    running = [s.tasks.future() for _ in range(ORPHANED_REQUESTS_MAX)]
     for one in running:
-        s.connections.leave_behind(one)
+        s.connections.add_orphan(one)
     assert s.listening.paused
     running[0].set_result(None)
     await settle()

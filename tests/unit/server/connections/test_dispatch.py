@@ -82,7 +82,7 @@ def test_a_lazy_handler_is_imported_when_it_is_first_called(
     assert asked == [(1, 2, 3), (4, 5, 6)]
 
 
-@pytest.mark.parametrize("name", dispatch.IMPORTED_LATER)
+@pytest.mark.parametrize("name", dispatch.LAZY_MODULES)
 def test_there_is_such_a_module_to_import_later(name: str) -> None:
     assert importlib.util.find_spec(name) is not None
 
@@ -157,15 +157,15 @@ async def test_what_cannot_be_answered_closes(
 REASONS = {
     "an unknown key": "unknown API key 999, version 0",
     "a version to come": "Produce v14 is not served",
-    "half a header": "request of 8 bytes has no whole header",
+    "half a header": "request of 8 bytes has an incomplete header",
     "a client id past the end": "malformed Metadata v1: client id past the end of the request",
-    "a name that grows, answered later": "the answer to CreateTopics v2 can't be written: 'h' "
+    "a name that grows, answered later": "the response to CreateTopics v2 can't be encoded: 'h' "
     "format requires -32768 <= number <= 32767",
     "a huge array": "malformed Metadata v1: topics is longer than the request",
     "an endless varint": "malformed Metadata v9: varint too long",
     "a null name": "malformed Metadata v1: name is null",
     "null topic data": "malformed Produce v3: topic_data is null",
-    "Metadata without its last 1": "malformed Metadata v9: it goes past its 26 bytes",
+    "Metadata without its last 1": "malformed Metadata v9: it exceeds its frame of 26 bytes",
 }
 
 

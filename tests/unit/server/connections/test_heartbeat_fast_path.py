@@ -1,4 +1,4 @@
-"""The short way of repeated Heartbeats gives the answers of the general way, and keeps members.
+"""The fast path of repeated Heartbeats gives the answers of the general path, and keeps members.
 
 Two brokers with the same seed get the same bytes; one of them remembers none.
 """
@@ -16,7 +16,7 @@ from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC
 from kavka.server.connections.heartbeat_fast_path import FastHeartbeat
-from kavka.server.connections.produce_fast_path import Shortcut
+from kavka.server.connections.produce_fast_path import FastPath
 from kavka.server.coordinators import journal_runner
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime.java_hash import java_hash
@@ -39,7 +39,7 @@ UNTIL_LOADED_TURNS = 60
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """The answers that have gone the short way."""
+    """The answers that have gone the fast path."""
     taken: list[bytes] = []
     original = FastHeartbeat.answer
 
@@ -107,13 +107,13 @@ def test_both_ways_answer_and_count_the_same(
         taken += len(short)
         assert len(set(quick[0])) == len(quick[0]), "each has its correlation id"
         with monkeypatch.context() as patch:
-            patch.setattr(Shortcut, "learn_beat", lambda *_: None)
+            patch.setattr(FastPath, "remember_heartbeat", lambda *_: None)
             short.clear()
             slow = asyncio.run(answers(version, seed))
         assert not short
         assert quick == slow
         assert len(quick[0]) > STEPS // 2
-    assert taken > STEPS // 2, "the short way is taken"
+    assert taken > STEPS // 2, "the fast path is taken"
 
 
 @scenario()
@@ -191,13 +191,13 @@ async def test_what_is_said_while_a_group_is_loaded_is_not_remembered(
     await broker.revive(holding=READS)
     broker.jobs.release()
     values = {"group_id": GROUP, "generation_id": 2, "member_id": again.member_id, **wrong}
-    told = []
+    received = []
     client = broker.connect()
     for _ in range(UNTIL_LOADED_TURNS):
-        told.append(client.send("Heartbeat", 4, **values))
+        received.append(client.send("Heartbeat", 4, **values))
         await asyncio.sleep(0)
     await settle()
-    codes = [one.result().error_code for one in told]
+    codes = [one.result().error_code for one in received]
     assert codes[0] == ErrorCode.NONE
     assert codes[-1] == code
     assert not short
@@ -245,7 +245,7 @@ async def test_who_has_a_quota_is_told_to_wait(broker: MemoryBroker, short: list
 async def test_what_is_not_committed_is_waited_for(
     broker: MemoryBroker, short: list[bytes]
 ) -> None:
-    """As by the general way: an answer rests on all that the group is made of."""
+    """As by the general path: an answer rests on all that the group is made of."""
     joined = await stable(broker)
     await broker.create("t")
     for _ in range(2):
@@ -278,7 +278,7 @@ async def test_a_group_is_looked_for_anew_when_the_cluster_has_changed(
     await broker.create("t")
     for _ in range(2):
         assert await beat(broker, joined) is ErrorCode.NONE
-    assert len(short) == 2, "once the general way, and remembered again"
+    assert len(short) == 2, "once the general path, and remembered again"
 
     before = broker.parts.groups.partition_of(GROUP)
     count = broker.parts.groups.partition_count

@@ -188,32 +188,32 @@ def test_rates_of_the_broker_and_of_listeners() -> None:
 def test_memory_without_a_limit() -> None:
     memory = RequestMemory()
     for limit in (-1, 0):
-        assert all(memory.take(1 << 30, limit, pytest.fail) for _ in range(10))
-    assert memory.held_bytes == 20 << 30
+        assert all(memory.reserve(1 << 30, limit, pytest.fail) for _ in range(10))
+    assert memory.reserved_bytes == 20 << 30
 
 
 def test_memory_is_given_while_there_is_any() -> None:
     memory = RequestMemory()
     asked: list[str] = []
-    assert memory.take(60, 100, lambda: asked.append("a"))
-    assert memory.take(60, 100, lambda: asked.append("b")), "the last one may exceed it"
-    assert not memory.take(1, 100, lambda: asked.append("c"))
-    assert not memory.take(1, 100, lambda: asked.append("d"))
-    assert memory.held_bytes == 120
-    memory.give(60)
+    assert memory.reserve(60, 100, lambda: asked.append("a"))
+    assert memory.reserve(60, 100, lambda: asked.append("b")), "the last one may exceed it"
+    assert not memory.reserve(1, 100, lambda: asked.append("c"))
+    assert not memory.reserve(1, 100, lambda: asked.append("d"))
+    assert memory.reserved_bytes == 120
+    memory.release(60)
     assert asked == ["c", "d"]
-    memory.give(60)
+    memory.release(60)
     assert asked == ["c", "d"], "once"
-    assert memory.held_bytes == 0
+    assert memory.reserved_bytes == 0
 
 
 def test_who_waits_for_memory_can_withdraw() -> None:
     memory = RequestMemory()
     asked: list[str] = []
     gone, waiting = partial(asked.append, "gone"), partial(asked.append, "waiting")
-    assert memory.take(60, 60, pytest.fail)
-    assert not memory.take(1, 60, gone) and not memory.take(1, 60, waiting)
-    memory.withdraw(gone)
-    memory.withdraw(gone)
-    memory.give(60)
+    assert memory.reserve(60, 60, pytest.fail)
+    assert not memory.reserve(1, 60, gone) and not memory.reserve(1, 60, waiting)
+    memory.cancel(gone)
+    memory.cancel(gone)
+    memory.release(60)
     assert asked == ["waiting"]

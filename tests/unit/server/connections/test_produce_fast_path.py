@@ -1,4 +1,4 @@
-"""The short way of repeated Produce requests gives the answers and the logs of the general way.
+"""The fast path of repeated Produce requests gives the answers and the logs of the general path.
 
 Two brokers with the same seed get the same bytes; one of them remembers no layouts.
 """
@@ -74,18 +74,18 @@ def requests(version: int, topic_ids: dict[str, object], seed: int) -> Iterator[
 
 @contextmanager
 def short_ways() -> Iterator[list[int]]:
-    """How long the answers to requests are that take the short way."""
+    """How long the answers to requests are that take the fast path."""
     found: list[int] = []
-    original = produce_fast_path.Shortcut.answer
+    original = produce_fast_path.FastPath.answer
 
-    def counting(self: produce_fast_path.Shortcut, frame: memoryview) -> bytes | bytearray | None:
+    def counting(self: produce_fast_path.FastPath, frame: memoryview) -> bytes | bytearray | None:
         answer = original(self, frame)
         if answer is not None:
             found.append(len(answer))
         return answer
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(produce_fast_path.Shortcut, "answer", counting)
+        patch.setattr(produce_fast_path.FastPath, "answer", counting)
         yield found
 
 
@@ -120,7 +120,7 @@ def test_both_ways_answer_and_append_the_same(
     if version < BATCHES_SINCE:
         assert short == 0, "message sets are converted"
     else:
-        assert short > ROUNDS // 12, "the short way is taken"
+        assert short > ROUNDS // 12, "the fast path is taken"
     assert quick == slow
     assert len(quick) == ROUNDS
     assert quick_logs == slow_logs
@@ -208,31 +208,31 @@ async def transactions(version: int, seed: int) -> tuple[list[object], list[obje
     await broker.create("t", 2)
     chance = random.Random(seed)
     ones = [await Transactor(broker, name, version).init() for name in ("one", "two")]
-    told: list[object] = []
+    received: list[object] = []
     with short_ways() as short:
         for _ in range(ROUNDS):
             one = chance.choice(ones)
             place = ("t", chance.randint(0, 1))
             what = chance.choice(["write"] * 8 + ["again", "gap", "old", "plain", "add", "end"])
             if what == "write":
-                told.append(await one.write(place))
+                received.append(await one.write(place))
             elif what == "again":
-                told.append(await one.write(place, sequence=max(0, one.next(place) - 1)))
+                received.append(await one.write(place, sequence=max(0, one.next(place) - 1)))
             elif what == "gap":
-                told.append(await one.write(place, sequence=one.next(place) + 7))
+                received.append(await one.write(place, sequence=one.next(place) + 7))
             elif what == "old":
-                told.append(await one.write(place, epoch=one.now.epoch - 1))
+                received.append(await one.write(place, epoch=one.now.epoch - 1))
             elif what == "plain":
-                told.append(await one.write_all({place: bytes(batches.build())}))
+                received.append(await one.write_all({place: bytes(batches.build())}))
             elif what == "add" and not one.is_newer:
-                told.append(await one.add(place))
+                received.append(await one.add(place))
             elif what == "end":
-                told.append(await one.end(commit=chance.random() < 0.5))
+                received.append(await one.end(commit=chance.random() < 0.5))
             await settle(3)
     logs: list[object] = [await broker.read_all("t", index) for index in (0, 1)]
     logs += [await committed(broker, ("t", index)) for index in (0, 1)]
     await broker.stop()
-    return told, logs, len(short)
+    return received, logs, len(short)
 
 
 @pytest.mark.parametrize("version", [3, 9, 11, 12, 13])
@@ -242,7 +242,7 @@ def test_both_ways_are_the_same_in_transactions(
     quick, quick_logs, short = asyncio.run(transactions(version, seed=version))
     monkeypatch.setattr(produce_fast_path, "LAYOUTS_MAX", 0)
     slow, slow_logs, none = asyncio.run(transactions(version, seed=version))
-    assert none == 0 and short > ROUNDS // 12, "the short way is taken"
+    assert none == 0 and short > ROUNDS // 12, "the fast path is taken"
     assert quick == slow
     assert quick_logs == slow_logs
     assert all(quick_logs)
@@ -254,12 +254,12 @@ async def test_a_transaction_without_an_id_does_not_go_the_short_way(broker: Mem
     one = await Transactor(broker).init()
     for _ in range(3):
         values = {**one.producing({PLACE: bytes(batches.build())}), "transactional_id": None}
-        (told,) = outcomes(await one.client.ask("Produce", 12, **values))
-        assert told.code == Code.NONE
+        (received,) = outcomes(await one.client.ask("Produce", 12, **values))
+        assert received.code == Code.NONE
     assert (await one.write()).code == Code.NONE
     values = {**one.producing({PLACE: one.batch()}), "transactional_id": None}
-    (told,) = outcomes(await one.client.ask("Produce", 12, **values))
-    assert told.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    (received,) = outcomes(await one.client.ask("Produce", 12, **values))
+    assert received.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ async def test_partitions_that_are_not_written_to_any_more_make_room(broker: Mem
     await broker.produce(batches.build(), "gone", 0)
     gone = broker.replica("gone")
     remembered = broker.instance._connections._open
-    (layouts,) = [one._shortcut for one in remembered if one._shortcut._layouts]
+    (layouts,) = [one._fast_path for one in remembered if one._fast_path._layouts]
     assert any(layout.replica is gone for layout in layouts._layouts)
     await broker.ask("DeleteTopics", 5, topic_names=["gone"], timeout_ms=10_000)
     for _ in range(3):

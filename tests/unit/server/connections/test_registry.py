@@ -316,7 +316,7 @@ async def test_below_zero_nobody_is_idle(broker: MemoryBroker) -> None:
 # -- addresses ------------------------------------------------------------------------------
 
 
-async def told(client: Client) -> Any:
+async def received(client: Client) -> Any:
     """Where the broker is, by each way of asking."""
     metadata = await client.ask("Metadata", 9, topics=[])
     cluster = await client.ask("DescribeCluster", 0)
@@ -334,20 +334,20 @@ LISTENERS = (
 
 @scenario(*LISTENERS)
 async def test_each_listener_tells_its_own_address(broker: MemoryBroker) -> None:
-    assert await told(broker.client) == ("plain", 1)
-    assert await told(broker.connect("INSIDE")) == ("inside", 2)
-    assert await told(broker.connect("OUTSIDE")) == ("outside", 3)
+    assert await received(broker.client) == ("plain", 1)
+    assert await received(broker.connect("INSIDE")) == ("inside", 2)
+    assert await received(broker.connect("OUTSIDE")) == ("outside", 3)
 
 
 @scenario(*LISTENERS, "kavka.advertised.dialled.listeners=inside")
 async def test_a_listener_can_tell_the_address_that_was_dialled(broker: MemoryBroker) -> None:
-    assert await told(broker.client) == ("plain", 1)
-    assert await told(broker.connect("INSIDE")) == (DIALLED[0], 2), "with the port that is told"
+    assert await received(broker.client) == ("plain", 1)
+    assert await received(broker.connect("INSIDE")) == (DIALLED[0], 2), "with the port that is told"
 
 
 @scenario("kavka.advertised.dialled.listeners=PLAINTEXT")
 async def test_without_a_port_to_tell_it_is_the_one_that_was_dialled(broker: MemoryBroker) -> None:
-    assert await told(broker.client) == DIALLED
+    assert await received(broker.client) == DIALLED
 
 
 # -- the end --------------------------------------------------------------------------------

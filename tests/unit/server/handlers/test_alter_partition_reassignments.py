@@ -39,7 +39,7 @@ async def alter(
     )
 
 
-def told(answer: Any) -> list[tuple[str, list[tuple[int, Code, str | None]]]]:
+def received(answer: Any) -> list[tuple[str, list[tuple[int, Code, str | None]]]]:
     return [
         (
             topic.name,
@@ -64,7 +64,7 @@ async def test_what_one_broker_can_do(broker: MemoryBroker, version: int) -> Non
     assert (answer.error_code, answer.error_message) == (Code.NONE, None)
     wrong, includes = Code.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes"
     unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
-    assert told(answer) == [
+    assert received(answer) == [
         (
             "t",
             [
@@ -85,7 +85,7 @@ async def test_what_one_broker_can_do(broker: MemoryBroker, version: int) -> Non
 async def test_the_number_of_replicas_may_be_protected(broker: MemoryBroker, allow: bool) -> None:
     answer = await alter(broker, [("t", [(0, [1])])], allow_replication_factor_change=allow)
     assert answer.allow_replication_factor_change is allow
-    assert told(answer) == [("t", [(0, Code.NONE, None)])]
+    assert received(answer) == [("t", [(0, Code.NONE, None)])]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -95,7 +95,7 @@ async def test_about_nothing(broker: MemoryBroker, version: int) -> None:
     assert (answer.error_code, answer.error_message, answer.responses) == (Code.NONE, "", [])
     answer = await alter(broker, [("t", [])], version=version)
     assert (answer.error_code, answer.error_message) == (Code.NONE, None)
-    assert told(answer) == [("t", [])]
+    assert received(answer) == [("t", [])]
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
@@ -103,7 +103,7 @@ async def test_about_nothing(broker: MemoryBroker, version: int) -> None:
 async def test_without_time(broker: MemoryBroker, timeout_ms: int) -> None:
     answer = await alter(broker, [("t", [(0, [1])]), ("no", [])], timeout_ms=timeout_ms)
     assert answer.error_code == Code.REQUEST_TIMED_OUT
-    assert told(answer) == [("t", [(0, Code.REQUEST_TIMED_OUT, None)]), ("no", [])]
+    assert received(answer) == [("t", [(0, Code.REQUEST_TIMED_OUT, None)]), ("no", [])]
 
 
 @scenario(topics={"t": 1})
@@ -134,7 +134,7 @@ async def test_many_are_looked_at_in_slices(
 
     monkeypatch.setattr(broker.parts.controller, "reassign", counted)
     asked: Asked = [("t", [(index, [1 + index % 2]) for index in range(5)])]
-    ((_, partitions),) = told(await alter(broker, asked))
+    ((_, partitions),) = received(await alter(broker, asked))
     wrong = Code.INVALID_REPLICA_ASSIGNMENT
     assert [code for _, code, _ in partitions] == [Code.NONE, wrong, Code.NONE, wrong, Code.NONE]
     assert lengths == [2, 2, 1]

@@ -32,13 +32,13 @@ UNSUPPORTED_VERSION = bytes.fromhex("00000007 0023 00000001 0012 0000 0004")
 async def test_what_is_served(broker: MemoryBroker, version: int) -> None:
     answer = await broker.ask("ApiVersions", version, **SOFTWARE)
     assert answer.error_code == Code.NONE
-    told = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
-    assert set(told) == SERVED
+    received = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    assert set(received) == SERVED
     for api, _ in HANDLERS.values():
         if api.key in SERVED:
-            assert told[api.key] == (api.lowest, api.highest)
-    assert told[0] == (0, 13), "librdkafka turns compression off where Produce 0 is missing"
-    assert told[KEY] == (0, HIGHEST)
+            assert received[api.key] == (api.lowest, api.highest)
+    assert received[0] == (0, 13), "librdkafka turns compression off where Produce 0 is missing"
+    assert received[KEY] == (0, HIGHEST)
 
 
 ALWAYS = {"group.version": (1, 1), "metadata.version": (30, 30)}
@@ -48,9 +48,9 @@ ALWAYS = {"group.version": (1, 1), "metadata.version": (30, 30)}
 async def test_clients_push_where_metrics_are_shown(broker: MemoryBroker) -> None:
     """As Apache Kafka, which lists these where it has a reporter that takes metrics of clients."""
     answer = await broker.ask("ApiVersions", 4, **SOFTWARE)
-    told = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
-    assert set(told) == SERVED | {71, 72} == set(HANDLERS)
-    assert told[71] == told[72] == (0, 0)
+    received = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    assert set(received) == SERVED | {71, 72} == set(HANDLERS)
+    assert received[71] == received[72] == (0, 0)
 
 
 @scenario()

@@ -210,13 +210,13 @@ async def test_a_topic_that_is_named_twice_counts_with_all_that_is_said_of_it(
     await beat(broker, "b", 0, **FIRST)
     await broker.advance(5000)
     await beat(broker, "b", 2)
-    told = await beat(broker, "a", 2)
-    assert len(assigned(told)[0]) == 1, "one is to be given up"
+    received = await beat(broker, "a", 2)
+    assert len(assigned(received)[0]) == 1, "one is to be given up"
 
     async def a_says(*owned: list[int]) -> Any:
         reported = [{"topic_id": topic_id, "partitions": one} for one in owned]
         return await beat(broker, "a", 2, topic_partitions=reported)
 
-    kept = assigned(told)[0]
+    kept = assigned(received)[0]
     assert (await a_says([0, 1], kept)).member_epoch == 2
     assert (await a_says(kept, kept)).member_epoch == 3

@@ -109,8 +109,8 @@ async def test_names(broker: MemoryBroker) -> None:
 @scenario()
 async def test_a_topic_that_is_named_twice(broker: MemoryBroker) -> None:
     answers = await create(broker, new_topic("twice"), new_topic("once"), new_topic("twice", 2))
-    told = [(answer.name, answer.error_code, answer.error_message) for answer in answers]
-    assert told == [
+    received = [(answer.name, answer.error_code, answer.error_message) for answer in answers]
+    assert received == [
         ("once", Code.NONE, None),
         ("twice", Code.INVALID_REQUEST, "Duplicate topic name."),
     ]
@@ -203,8 +203,8 @@ async def test_for_who_does_not_wait_nothing_is_begun(
 ) -> None:
     topics = [new_topic("t"), new_topic("twice"), new_topic("twice"), new_topic("a b")]
     answers = await create(broker, *topics, timeout_ms=timeout_ms)
-    told = [(answer.name, answer.error_code) for answer in answers]
-    assert told == [(topic["name"], Code.REQUEST_TIMED_OUT) for topic in topics]
+    received = [(answer.name, answer.error_code) for answer in answers]
+    assert received == [(topic["name"], Code.REQUEST_TIMED_OUT) for topic in topics]
     answers = await create(broker, new_topic("t"), new_topic("t"), timeout_ms=timeout_ms)
     assert [answer.error_code for answer in answers] == [Code.INVALID_REQUEST], "seen at once"
     await settle()
@@ -263,11 +263,11 @@ async def test_others_have_their_turn_while_many_are_told(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns: list[int] = []
-    told = describe.topic_entries
+    received = describe.topic_entries
 
     def counted(*args: Any, **more: Any) -> Any:
         turns[-1] += 1
-        return told(*args, **more)
+        return received(*args, **more)
 
     async def beside() -> None:
         while True:

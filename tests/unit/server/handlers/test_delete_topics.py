@@ -185,8 +185,8 @@ async def test_for_who_does_not_wait_nothing_is_begun(
     broker: MemoryBroker, timeout_ms: int
 ) -> None:
     answers = await delete(broker, "t", "gone", "gone", timeout_ms=timeout_ms)
-    told = [(one.name, one.error_code) for one in answers]
-    assert told == [(name, Code.REQUEST_TIMED_OUT) for name in ("t", "gone", "gone")]
+    received = [(one.name, one.error_code) for one in answers]
+    assert received == [(name, Code.REQUEST_TIMED_OUT) for name in ("t", "gone", "gone")]
     twice = await code(broker, "t", "t", timeout_ms=timeout_ms)
     assert twice == Code.INVALID_REQUEST, "seen at once"
     await settle(100)

@@ -40,8 +40,8 @@ async def test_a_topic(broker: MemoryBroker, version: int) -> None:
         "max.message.bytes": "1048588",
     }
     sources = {name: config.config_source for name, config in found.items()}
-    told = {"retention.ms": OF_TOPIC, "segment.bytes": STATIC, "max.message.bytes": DEFAULT}
-    assert sources == (told if version >= 1 else dict.fromkeys(told, -1))
+    received = {"retention.ms": OF_TOPIC, "segment.bytes": STATIC, "max.message.bytes": DEFAULT}
+    assert sources == (received if version >= 1 else dict.fromkeys(received, -1))
     defaults = {name for name, config in found.items() if config.is_default}
     assert defaults == ({"max.message.bytes"} if version == 0 else set())
     synonyms = [(one.name, one.value, one.source) for one in found["segment.bytes"].synonyms]

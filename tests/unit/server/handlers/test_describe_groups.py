@@ -29,16 +29,20 @@ async def describe(broker: MemoryBroker, *names: str, version: int = 6, **more: 
 @scenario(topics={"a": 1})
 async def test_a_group_with_a_member(broker: MemoryBroker, version: int) -> None:
     joined = await join(broker, 9)
-    told = (await describe(broker, "g", version=version))["g"]
-    assert (told.group_state, told.protocol_type, told.protocol_data) == (
+    received = (await describe(broker, "g", version=version))["g"]
+    assert (received.group_state, received.protocol_type, received.protocol_data) == (
         "CompletingRebalance",
         "consumer",
         "",
     )
     await sync(broker, joined, {joined.member_id: b"all"})
-    told = (await describe(broker, "g", version=version))["g"]
-    assert (told.error_code, told.group_state, told.protocol_data) == (0, "Stable", "range")
-    (member,) = told.members
+    received = (await describe(broker, "g", version=version))["g"]
+    assert (received.error_code, received.group_state, received.protocol_data) == (
+        0,
+        "Stable",
+        "range",
+    )
+    (member,) = received.members
     assert member.member_id == joined.member_id
     assert (member.client_id, member.client_host) == ("tester", "/10.0.0.1")
     assert (member.member_metadata, member.member_assignment) == (RANGE[0].metadata, b"all")
@@ -51,9 +55,9 @@ async def test_a_group_with_a_member(broker: MemoryBroker, version: int) -> None
 async def test_groups_without(broker: MemoryBroker, version: int) -> None:
     await make_topic(broker)
     await commit(broker, {("a", 0): 5})
-    told = await describe(broker, "g", "nobody", version=version)
-    assert (told["g"].group_state, told["g"].protocol_type) == ("Empty", "")
-    nobody = told["nobody"]
+    received = await describe(broker, "g", "nobody", version=version)
+    assert (received["g"].group_state, received["g"].protocol_type) == ("Empty", "")
+    nobody = received["nobody"]
     assert (nobody.group_state, nobody.members) == ("Dead", [])
     if version < 6:
         assert nobody.error_code == Code.NONE
@@ -67,28 +71,28 @@ async def test_who_may_not(broker: MemoryBroker) -> None:
     await make_topic(broker)
     await commit(broker, {("a", 0): 5})
     broker.parts.authorizer = Denied((Operation.DESCRIBE, "g"), (Operation.DELETE, "h"))
-    told = await describe(broker, "h", "g", version=5, include_authorized_operations=True)
-    assert list(told) == ["g", "h"], "what is refused comes first, as in Apache Kafka"
-    assert told["g"].error_code == Code.GROUP_AUTHORIZATION_FAILED
-    assert told["g"].authorized_operations == NOT_ASKED
-    allowed = {number for number in range(32) if told["h"].authorized_operations >> number & 1}
+    received = await describe(broker, "h", "g", version=5, include_authorized_operations=True)
+    assert list(received) == ["g", "h"], "what is refused comes first, as in Apache Kafka"
+    assert received["g"].error_code == Code.GROUP_AUTHORIZATION_FAILED
+    assert received["g"].authorized_operations == NOT_ASKED
+    allowed = {number for number in range(32) if received["h"].authorized_operations >> number & 1}
     assert allowed == {Operation.READ, Operation.DESCRIBE, 10, 11}
 
 
 @scenario()
 async def test_operations_are_told_to_those_who_ask(broker: MemoryBroker) -> None:
     await make_topic(broker)
-    told = (await describe(broker, "g", version=5))["g"]
-    assert told.authorized_operations == NOT_ASKED
-    told = (await describe(broker, "g", version=6, include_authorized_operations=True))["g"]
-    assert told.authorized_operations == NOT_ASKED, "there is no such group"
+    received = (await describe(broker, "g", version=5))["g"]
+    assert received.authorized_operations == NOT_ASKED
+    received = (await describe(broker, "g", version=6, include_authorized_operations=True))["g"]
+    assert received.authorized_operations == NOT_ASKED, "there is no such group"
 
 
 @scenario()
 async def test_while_nobody_coordinates(broker: MemoryBroker) -> None:
     for version in VERSIONS:
-        told = (await describe(broker, "g", version=version))["g"]
-        assert (told.error_code, told.group_state) == (Code.NOT_COORDINATOR, "")
+        received = (await describe(broker, "g", version=version))["g"]
+        assert (received.error_code, received.group_state) == (Code.NOT_COORDINATOR, "")
 
 
 @scenario(topics={"a": 1})
@@ -98,5 +102,5 @@ async def test_many_in_steps(broker: MemoryBroker, monkeypatch: pytest.MonkeyPat
     names = [f"group-{number}" for number in range(7)]
     for name in names:
         await commit(broker, {("a", 0): 5}, group_id=name)
-    told = await describe(broker, *names)
-    assert [one.group_state for one in told.values()] == ["Empty"] * 7
+    received = await describe(broker, *names)
+    assert [one.group_state for one in received.values()] == ["Empty"] * 7

@@ -145,8 +145,8 @@ async def test_the_lag_of_a_log_without_a_replica_is_unknown(broker: MemoryBroke
 async def test_who_may_not_describe_the_cluster(broker: MemoryBroker, version: int) -> None:
     broker.parts.authorizer = Denied((Operation.DESCRIBE, "kafka-cluster"))
     answer = await ask(broker, version=version)
-    told = Code.CLUSTER_AUTHORIZATION_FAILED if version >= 3 else Code.NONE
-    assert (answer.error_code, answer.results) == (told, [])
+    received = Code.CLUSTER_AUTHORIZATION_FAILED if version >= 3 else Code.NONE
+    assert (answer.error_code, answer.results) == (received, [])
 
 
 @scenario(topics={"t": 7, "u": 2})

@@ -37,12 +37,12 @@ async def producers(broker: MemoryBroker, topic: str = "t", partition: int = 0) 
     answer = await ask(broker, {topic: [partition]})
     (found,) = answer.topics[0].partitions
     assert (found.error_code, found.error_message) == (Code.NONE, None)
-    told = {}
+    received = {}
     for one in found.active_producers:
         assert (one.coordinator_epoch, one.current_txn_start_offset) == NO_TRANSACTION
-        told[one.producer_id] = (one.producer_epoch, one.last_sequence, one.last_timestamp)
-    assert len(told) == len(found.active_producers)
-    return told
+        received[one.producer_id] = (one.producer_epoch, one.last_sequence, one.last_timestamp)
+    assert len(received) == len(found.active_producers)
+    return received
 
 
 async def write(
@@ -90,12 +90,12 @@ async def test_what_cannot_be_told(broker: MemoryBroker) -> None:
         "x" * 250: f"the length of '{'x' * 250}' is longer than the max allowed length 249",
     }
     answer = await ask(broker, {"t": [0, 5, -1, 0], "gone": [0, 1]} | {name: [1] for name in bad})
-    told = {
+    received = {
         topic.name: [(p.partition_index, p.error_code, p.error_message) for p in topic.partitions]
         for topic in answer.topics
     }
     unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
-    assert told == {
+    assert received == {
         "t": [(0, Code.NONE, None), (5, unknown, None), (-1, unknown, None), (0, Code.NONE, None)],
         "gone": [(0, unknown, NOT_HERE), (1, unknown, NOT_HERE)],
     } | {
@@ -176,5 +176,5 @@ async def test_one_request_is_not_told_without_end(
         await write(broker, (producer, 0, 0), 0)
     monkeypatch.setattr(describe_producers, "PRODUCERS_PER_REQUEST_MAX", 4)
     answer = await ask(broker, {"t": [0, 0, 0, 1]})
-    told = [(one.error_code, len(one.active_producers)) for one in answer.topics[0].partitions]
-    assert told == [(0, 3), (0, 3), (Code.POLICY_VIOLATION, 0), (Code.POLICY_VIOLATION, 0)]
+    received = [(one.error_code, len(one.active_producers)) for one in answer.topics[0].partitions]
+    assert received == [(0, 3), (0, 3), (Code.POLICY_VIOLATION, 0), (Code.POLICY_VIOLATION, 0)]

@@ -36,14 +36,14 @@ async def elect(
     if version >= 1:
         values["election_type"] = kind
     answer = await broker.ask("ElectLeaders", version, **values)
-    told = [
+    received = [
         (
             topic.topic,
             [(p.partition_id, Code(p.error_code), p.error_message) for p in topic.partition_result],
         )
         for topic in answer.replica_election_results
     ]
-    return Code(answer.error_code if version >= 1 else 0), told
+    return Code(answer.error_code if version >= 1 else 0), received
 
 
 @pytest.mark.parametrize("version", VERSIONS)

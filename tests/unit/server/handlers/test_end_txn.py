@@ -38,8 +38,8 @@ async def test_a_transaction_ends(
     answer = await end(broker, producer, version=version, committed=committed)
     assert answer.error_code == Code.NONE
     if version == 5:  # KIP-890: each transaction has an epoch
-        told = answer.producer_id, answer.producer_epoch
-        assert told == (producer.id, producer.epoch + 1)
+        received = answer.producer_id, answer.producer_epoch
+        assert received == (producer.id, producer.epoch + 1)
     found = await described(broker)
     assert (found.transaction_state, found.topics) == (state, [])
     again = await end(broker, producer, version=version, committed=committed)

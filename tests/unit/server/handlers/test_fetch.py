@@ -319,7 +319,7 @@ async def test_divergence(broker: MemoryBroker) -> None:
         answer = await fetch(offset, epoch)
         assert (answer.error_code, answer.diverging_epoch) == (Code.NONE, None)
         assert len(answer.records) or offset == 18
-    for offset, epoch, told in (
+    for offset, epoch, received in (
         (12, first, (first, 9)),
         (30, second, (second, 18)),
         (12, second - 1, (first, 9)),
@@ -327,7 +327,7 @@ async def test_divergence(broker: MemoryBroker) -> None:
         answer = await fetch(offset, epoch)
         diverging = answer.diverging_epoch
         assert answer.error_code == Code.NONE
-        assert (diverging.epoch, diverging.end_offset) == told
+        assert (diverging.epoch, diverging.end_offset) == received
         assert answer.records == b""
     assert (await fetch(3, second + 5)).error_code == Code.OFFSET_OUT_OF_RANGE
     answer = await broker.fetch(0, "empty", last_fetched_epoch=second + 5)

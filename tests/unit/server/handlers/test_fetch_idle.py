@@ -229,11 +229,11 @@ async def test_a_disk_that_fails_is_told_of(
 ) -> None:
     asked = fetching({("t", 0): 0}, session_epoch=0)
     session_id = (await broker.ask("Fetch", 12, **asked)).session_id
-    for epoch, told in ((1, False), (2, True)):
+    for epoch, received in ((1, False), (2, True)):
         asked = fetching({}, session_id=session_id, session_epoch=epoch)
         answer = await broker.ask("Fetch", 12, **asked)
         codes = [one.error_code for topic in answer.responses for one in topic.partitions]
-        assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * told
+        assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * received
         broker.parts.replicas.storage_failed(broker.replica(), OSError("gone"))
     assert len(passed) == 1
 

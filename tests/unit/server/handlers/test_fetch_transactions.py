@@ -57,7 +57,7 @@ def one_aborted_one_open(broker: MemoryBroker) -> None:
     end(broker, TWO, commit=False)
 
 
-def told(answer: Any) -> Any:
+def received(answer: Any) -> Any:
     aborted = answer.aborted_transactions
     return aborted and [(one.producer_id, one.first_offset) for one in aborted]
 
@@ -76,10 +76,10 @@ async def test_committed_records_only(broker: MemoryBroker, version: int) -> Non
     for offset, aborted in ((0, [(1, 0)]), (2, [(1, 0)]), (3, [])):
         answer = await fetch(broker, version, offset, 1)
         assert (answer.error_code, answer.high_watermark, answer.last_stable_offset) == (0, 8, 5)
-        assert [one for one in told(answer) if one[1] < 5] == aborted
+        assert [one for one in received(answer) if one[1] < 5] == aborted
         assert parse(bytes(answer.records))[-1].offset == 4
     answer = await fetch(broker, version, 5, 1)
-    assert (answer.error_code, bytes(answer.records), told(answer)) == (0, b"", [])
+    assert (answer.error_code, bytes(answer.records), received(answer)) == (0, b"", [])
 
 
 @pytest.mark.parametrize("version", [one for one in VERSIONS if one >= TRANSACTIONS_SINCE])
@@ -88,7 +88,7 @@ async def test_all_records(broker: MemoryBroker, version: int) -> None:
     one_aborted_one_open(broker)
     answer = await fetch(broker, version, 0, 0)
     assert parse(bytes(answer.records))[-1].offset == 7
-    assert (answer.high_watermark, answer.last_stable_offset, told(answer)) == (8, 5, None)
+    assert (answer.high_watermark, answer.last_stable_offset, received(answer)) == (8, 5, None)
 
 
 @scenario(topics={"t": 1})
@@ -105,7 +105,7 @@ async def test_who_waits_for_committed_records_is_woken_by_the_marker(
     end(broker, ONE, commit=False)
     await settle()
     answer = waiting.result().responses[0].partitions[0]
-    assert (answer.last_stable_offset, told(answer)) == (4, [(1, 0)])
+    assert (answer.last_stable_offset, received(answer)) == (4, [(1, 0)])
     assert len(parse(bytes(answer.records))) == 4
 
 
@@ -164,8 +164,8 @@ async def test_where_very_many_are_aborted_less_is_given_at_a_time(
     offset, firsts, fetches = 0, [], 0
     while offset < 20:
         answer = await broker.fetch(offset, isolation_level=1)
-        assert len(told(answer)) <= 3
-        firsts += [first for _, first in told(answer)]
+        assert len(received(answer)) <= 3
+        firsts += [first for _, first in received(answer)]
         offset = parse(bytes(answer.records))[-1].offset + 1
         fetches += 1
     assert firsts == list(range(0, 20, 2))

@@ -110,8 +110,8 @@ async def test_what_is_not_served(broker: MemoryBroker, version: int) -> None:
     for kind in (SHARE, 3, -1):
         found = await find(broker, version, key="g:t:0", kind=kind)
         assert (found.error_code, node(found)) == (Code.INVALID_REQUEST, NOBODY)
-        told = version < 4 or kind != SHARE
-        assert found.error_message == (INVALID if told else "")
+        received = version < 4 or kind != SHARE
+        assert found.error_message == (INVALID if received else "")
     assert not broker.parts.metadata.image.topics
 
 

@@ -48,7 +48,7 @@ async def test_refusals(broker: MemoryBroker, version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "received"),
     [
         (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NONE),
         (Code.NOT_COORDINATOR, Code.NOT_COORDINATOR),
@@ -57,7 +57,7 @@ async def test_refusals(broker: MemoryBroker, version: int) -> None:
 )
 @scenario()
 async def test_while_groups_are_loaded_all_is_well(
-    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, code: Code, told: Code
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, code: Code, received: Code
 ) -> None:
     joined = await stable(broker)
 
@@ -65,4 +65,4 @@ async def test_while_groups_are_loaded_all_is_well(
         raise ApiError(code)
 
     monkeypatch.setattr(broker.parts.groups, "read", read)
-    assert await beat(broker, joined) is told
+    assert await beat(broker, joined) is received

@@ -104,7 +104,7 @@ async def test_enough_replicas(broker: MemoryBroker) -> None:
 
 @scenario(topics={"t": 1})
 async def test_where_values_come_from(broker: MemoryBroker) -> None:
-    async def told(kind: int, name: str, key: str) -> list[tuple[str, str, int]]:
+    async def received(kind: int, name: str, key: str) -> list[tuple[str, str, int]]:
         (result,) = await describe(broker, (kind, name, [key]), include_synonyms=True)
         return [(one.name, one.value, one.source) for one in result.configs[0].synonyms]
 
@@ -116,10 +116,10 @@ async def test_where_values_come_from(broker: MemoryBroker) -> None:
         (BROKER, "", [(key, SET, "3")]),
     )
     of_broker = [(key, "2", OF_BROKER), (key, "3", OF_ALL), (key, "4096", 5)]
-    assert await told(BROKER, "1", key) == of_broker
-    assert await told(BROKER, "", key) == [(key, "3", OF_ALL)]
+    assert await received(BROKER, "1", key) == of_broker
+    assert await received(BROKER, "", key) == [(key, "3", OF_ALL)]
     own = ("index.interval.bytes", "1", OF_TOPIC)
-    assert await told(TOPIC, "t", "index.interval.bytes") == [own, *of_broker]
+    assert await received(TOPIC, "t", "index.interval.bytes") == [own, *of_broker]
     answer = await broker.ask(
         "CreateTopics",
         7,

@@ -35,12 +35,12 @@ async def test_what_is_told_of_each(broker: MemoryBroker, version: int) -> None:
     await commit(broker, {A0: 5}, group_id="offsets")
     await join(broker)
     answer = await broker.ask("ListGroups", version)
-    told = {one.group_id: one for one in answer.groups}
-    assert sorted(told) == ["g", "offsets"]
-    assert (told["g"].protocol_type, told["offsets"].protocol_type) == ("consumer", "")
+    received = {one.group_id: one for one in answer.groups}
+    assert sorted(received) == ["g", "offsets"]
+    assert (received["g"].protocol_type, received["offsets"].protocol_type) == ("consumer", "")
     if version >= 4:
-        assert told["offsets"].group_state == "Empty"
-        assert told["g"].group_state == "CompletingRebalance"
+        assert received["offsets"].group_state == "Empty"
+        assert received["g"].group_state == "CompletingRebalance"
     if version >= 5:
         assert {one.group_type for one in answer.groups} == {"classic"}
 
@@ -71,7 +71,7 @@ async def test_who_may_see_what(broker: MemoryBroker, monkeypatch: pytest.Monkey
         (Operation.DESCRIBE, "two"), (Operation.DESCRIBE, "kafka-cluster")
     )
     assert await names(broker) == ["one"]
-    monkeypatch.setattr(list_groups, "QUESTIONS_A_STEP", 1)
+    monkeypatch.setattr(list_groups, "CHECKS_A_STEP", 1)
     pauses = pauses_of(broker)
     assert await names(broker) == ["one"]
     assert len(pauses) >= 2, "questions"

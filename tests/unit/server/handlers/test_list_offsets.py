@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kavka.log.memfs import Fault
-from kavka.server.auth.authorizer import QUESTIONS_A_STEP, Operation
+from kavka.server.auth.authorizer import CHECKS_A_STEP, Operation
 from kavka.server.handlers import list_offsets
 from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.apis.list_offsets import API
@@ -287,7 +287,7 @@ async def test_many_partitions_are_looked_at_in_steps(broker: MemoryBroker) -> N
     context = RequestContext(Peer("PLAINTEXT", "host:1"), 7, 1, None)
     partitions = [
         SimpleNamespace(partition_index=index, timestamp=-1, current_leader_epoch=-1)
-        for index in range(2 * QUESTIONS_A_STEP)
+        for index in range(2 * CHECKS_A_STEP)
     ]
     topic = SimpleNamespace(name="t", partitions=partitions)
     asked = SimpleNamespace(topics=[topic], isolation_level=0)

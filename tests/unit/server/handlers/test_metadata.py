@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from kavka.server.auth.authorizer import QUESTIONS_A_STEP, Operation
+from kavka.server.auth.authorizer import CHECKS_A_STEP, Operation
 from kavka.server.handlers import metadata
 from kavka.server.request.context import Peer, RequestContext
 from kavka.server.runtime.rate_limited_log import LINES_MAX
@@ -222,8 +222,8 @@ async def test_several_who_ask_at_a_time_make_one_topic(
     asked = {"topics": [{"name": "new"}], "allow_auto_topic_creation": True}
     waiting = [broker.connect().send("Metadata", 12, **asked) for _ in range(5)]
     await settle(100)
-    told = {codes(one.result())["new"] for one in waiting}
-    assert told <= {Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION}
+    received = {codes(one.result())["new"] for one in waiting}
+    assert received <= {Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION}
     assert codes(await ask(broker, "new", version=12, create=True)) == {"new": Code.NONE}
     assert not broker.parts.auto_creating
     assert "can't create" not in caplog.text
@@ -246,7 +246,7 @@ async def test_only_so_many_are_made_at_a_time(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client need not wait for its answer to ask for more, so something else has to."""
-    monkeypatch.setattr(metadata, "MADE_ON_USE_MAX", 3)
+    monkeypatch.setattr(metadata, "AUTO_CREATE_MAX", 3)
     names = [f"new-{number}" for number in range(8)]
     for there in (3, 6, 8):
         await ask(broker, *names, create=True)
@@ -327,10 +327,10 @@ async def test_many_topics_and_partitions_are_told_in_steps(broker: MemoryBroker
             include_topic_authorized_operations=operations,
             include_cluster_authorized_operations=False,
         )
-        work: Any = metadata._look(broker.parts, context, asked)
+        work: Any = metadata._build(broker.parts, context, asked)
         return stops_of(work)[0]
 
-    unknown = [f"n{number}" for number in range(QUESTIONS_A_STEP)]
+    unknown = [f"n{number}" for number in range(CHECKS_A_STEP)]
     assert pauses(["t"]) == pauses(None) == 2, "of partitions"
     assert pauses(unknown) >= 2, "questions"
     assert pauses(unknown, operations=True) >= 10

@@ -138,9 +138,9 @@ async def test_topics_by_id(broker: MemoryBroker) -> None:
     asked = fetching(broker, [A0, B0], 10)
     asked["groups"][0]["topics"][0]["topic_id"] = UUID(int=77)
     answer = await broker.ask("OffsetFetch", 10, **asked)
-    told = [(one.topic_id, one.partitions[0].error_code) for one in answer.groups[0].topics]
+    received = [(one.topic_id, one.partitions[0].error_code) for one in answer.groups[0].topics]
     known = asked["groups"][0]["topics"][1]["topic_id"]
-    assert told == [(known, 0), (UUID(int=77), Code.UNKNOWN_TOPIC_ID)]
+    assert received == [(known, 0), (UUID(int=77), Code.UNKNOWN_TOPIC_ID)]
 
 
 def commit_in_transaction(broker: MemoryBroker) -> None:

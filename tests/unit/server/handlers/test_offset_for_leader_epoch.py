@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kavka.server.auth.authorizer import QUESTIONS_A_STEP, Operation
+from kavka.server.auth.authorizer import CHECKS_A_STEP, Operation
 from kavka.server.handlers import offset_for_leader_epoch
 from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.apis.offset_for_leader_epoch import API
@@ -121,6 +121,6 @@ async def test_who_may_not(broker: MemoryBroker) -> None:
 async def test_many_partitions_are_looked_at_in_steps(broker: MemoryBroker) -> None:
     context = RequestContext(Peer("PLAINTEXT", "host:1"), 4, 1, None)
     one = SimpleNamespace(partition=0, current_leader_epoch=-1, leader_epoch=0)
-    topic = SimpleNamespace(topic="t", partitions=[one] * 2 * QUESTIONS_A_STEP)
+    topic = SimpleNamespace(topic="t", partitions=[one] * 2 * CHECKS_A_STEP)
     asked = SimpleNamespace(topics=[topic])
     assert stops_of(offset_for_leader_epoch._look_up(broker.parts, context, asked))[0] == 2

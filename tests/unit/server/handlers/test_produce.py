@@ -118,15 +118,15 @@ def test_many_batches_are_appended_in_steps(acks: int, monkeypatch: pytest.Monke
     @scenario(topics={"t": 3, "u": 3})
     async def story(broker: MemoryBroker) -> None:
         pauses = pauses_of(broker)
-        told = [place for place in places if acks or place[0] != "gone"]
-        asked = producing({place: build() for place in told}, acks=acks)
+        received = [place for place in places if acks or place[0] != "gone"]
+        asked = producing({place: build() for place in received}, acks=acks)
         first = broker.client.send("Produce", 9, **asked) if acks else None
         if first is None:
             broker.client.tell("Produce", 9, **asked)
         behind = broker.client.send("Produce", 9, **producing({("u", 2): build([Written()])}))
         ((after,),) = [one.partition_responses for one in (await behind).responses]
         assert after.base_offset == 3, "what comes behind does not overtake"
-        assert pauses == [0, 0, 0][: (len(told) - 1) // 2]
+        assert pauses == [0, 0, 0][: (len(received) - 1) // 2]
         if first is not None:
             found = {
                 (topic.name, one.index): (one.error_code, one.base_offset)
@@ -134,8 +134,8 @@ def test_many_batches_are_appended_in_steps(acks: int, monkeypatch: pytest.Monke
                 for one in topic.partition_responses
             }
             unknown = (Code.UNKNOWN_TOPIC_OR_PARTITION, -1)
-            assert found == {one: (Code.NONE, 0) for one in told} | {("gone", 0): unknown}
-        for place in told:
+            assert found == {one: (Code.NONE, 0) for one in received} | {("gone", 0): unknown}
+        for place in received:
             if place[0] != "gone":
                 assert len(await broker.read_all(*place)) == 3 + (place == ("u", 2))
 

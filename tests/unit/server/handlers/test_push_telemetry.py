@@ -27,10 +27,10 @@ async def asked(broker: MemoryBroker, client: Any = None) -> Any:
     return await (client or broker).ask("GetTelemetrySubscriptions", 0, client_instance_id=ID)
 
 
-async def push(broker: MemoryBroker, told: Any, data: bytes = DATA, **more: Any) -> int:
+async def push(broker: MemoryBroker, received: Any, data: bytes = DATA, **more: Any) -> int:
     values = {
-        "client_instance_id": told.client_instance_id,
-        "subscription_id": told.subscription_id,
+        "client_instance_id": received.client_instance_id,
+        "subscription_id": received.subscription_id,
         "terminating": False,
         "compression_type": 0,
         "metrics": data,
@@ -60,12 +60,12 @@ def series(broker: MemoryBroker) -> int:
 @scenario(ON)
 async def test_what_is_subscribed(broker: MemoryBroker) -> None:
     await subscribe(broker, metrics="a,b", interval_ms="1000", match="client_id=tester")
-    told = await asked(broker)
-    assert told.error_code == Code.NONE
-    assert (told.client_instance_id, told.push_interval_ms) == (ID, 1000)
-    assert sorted(told.requested_metrics) == ["a", "b"]
-    assert list(told.accepted_compression_types) == [4, 3, 1, 2]
-    assert (told.telemetry_max_bytes, told.delta_temporality) == (1_048_576, True)
+    received = await asked(broker)
+    assert received.error_code == Code.NONE
+    assert (received.client_instance_id, received.push_interval_ms) == (ID, 1000)
+    assert sorted(received.requested_metrics) == ["a", "b"]
+    assert list(received.accepted_compression_types) == [4, 3, 1, 2]
+    assert (received.telemetry_max_bytes, received.delta_temporality) == (1_048_576, True)
     assert (await asked(broker)).error_code == Code.THROTTLING_QUOTA_EXCEEDED
     await change(broker, (SUBSCRIPTION, "s", [("metrics", DELETE, None)]))
     assert list((await asked(broker)).requested_metrics) == [], "told at once"
@@ -82,9 +82,9 @@ async def test_subscriptions_outlive_the_broker(broker: MemoryBroker) -> None:
 @scenario(ON)
 async def test_what_is_pushed_is_shown_until_it_is_old(broker: MemoryBroker, codec: int) -> None:
     await subscribe(broker, interval_ms="1000")
-    told = await asked(broker)
+    received = await asked(broker)
     data = gzip.compress(DATA) if codec else DATA
-    assert await push(broker, told, data, compression_type=codec) == Code.NONE
+    assert await push(broker, received, data, compression_type=codec) == Code.NONE
     page = await metrics(broker)
     name = "kafka_client_producer_some_rate"
     assert f"# TYPE {name} gauge" in page
@@ -114,11 +114,11 @@ async def test_a_client_is_forgotten_with_its_connection(broker: MemoryBroker) -
 
 @scenario(ON)
 async def test_what_can_not_be_read(broker: MemoryBroker) -> None:
-    told = await asked(broker)
-    assert await push(broker, told, b"\xff" * 9) == Code.INVALID_RECORD
+    received = await asked(broker)
+    assert await push(broker, received, b"\xff" * 9) == Code.INVALID_RECORD
     bomb = gzip.compress(b"\0" * (receiver.INFLATED_BYTES_MAX + 1))
-    await broker.advance(told.push_interval_ms)
-    assert await push(broker, told, bomb, compression_type=1) == Code.INVALID_RECORD
+    await broker.advance(received.push_interval_ms)
+    assert await push(broker, received, bomb, compression_type=1) == Code.INVALID_RECORD
     page = await metrics(broker)
     assert "kafka_server_client_metrics_plugin_error_count 2.0" in page
     assert series(broker) == 0
@@ -126,9 +126,9 @@ async def test_what_can_not_be_read(broker: MemoryBroker) -> None:
 
 @scenario(ON, "telemetry.max.bytes=100")
 async def test_too_much(broker: MemoryBroker) -> None:
-    told = await asked(broker)
-    assert told.telemetry_max_bytes == 100
-    assert await push(broker, told, b"\0" * 101) == Code.TELEMETRY_TOO_LARGE
+    received = await asked(broker)
+    assert received.telemetry_max_bytes == 100
+    assert await push(broker, received, b"\0" * 101) == Code.TELEMETRY_TOO_LARGE
 
 
 @scenario(ON)
@@ -151,8 +151,8 @@ async def test_subscriptions_choose_by_the_software(broker: MemoryBroker) -> Non
     other = broker.connect()
     await other.ask("ApiVersions", 3, **software)
     named = {"client_instance_id": UUID(int=99)}
-    told = await other.ask("GetTelemetrySubscriptions", 0, **named)
-    assert told.push_interval_ms == 700
+    received = await other.ask("GetTelemetrySubscriptions", 0, **named)
+    assert received.push_interval_ms == 700
 
 
 @scenario(ON)

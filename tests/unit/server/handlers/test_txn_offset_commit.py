@@ -14,7 +14,7 @@ from kavka.server.handlers import txn_offset_commit
 from kavka.server.handlers.common import offset_commits
 from kavka.server.handlers.common.offset_commits import OFFSETS_A_STEP
 from kavka.server.request.context import Peer, RequestContext
-from kavka.server.request.sliced_answers import Written
+from kavka.server.request.sliced_answers import EncodedResponse
 from kavka.wire.apis.txn_offset_commit import API
 from kavka.wire.errors import ErrorCode as Code
 from support import offset_requests
@@ -167,12 +167,12 @@ async def test_fenced(broker: MemoryBroker, version: int) -> None:
 async def test_what_is_refused_does_not_keep_the_rest(broker: MemoryBroker) -> None:
     one = await started(broker)
     unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
-    told = await commit(one, {A0: 5, ("a", 2): 5, ("c", 0): 5})
-    assert told == {("a", 2): unknown, A0: 0, ("c", 0): unknown}
+    received = await commit(one, {A0: 5, ("a", 2): 5, ("c", 0): 5})
+    assert received == {("a", 2): unknown, A0: 0, ("c", 0): unknown}
     assert await commit(one, {("c", 0): 5}) == {("c", 0): unknown}
     broker.parts.authorizer = Denied((Operation.READ, "b"))
-    told = await commit(one, {A0: 5, B0: 6})
-    assert told == {B0: Code.TOPIC_AUTHORIZATION_FAILED, A0: 0}
+    received = await commit(one, {A0: 5, B0: 6})
+    assert received == {B0: Code.TOPIC_AUTHORIZATION_FAILED, A0: 0}
 
 
 @scenario(topics=TOPICS)
@@ -301,7 +301,7 @@ async def test_many_are_refused_in_steps(broker: MemoryBroker) -> None:
     asked = SimpleNamespace(transactional_id="tx", group_id="", topics=[topic])
     context = RequestContext(Peer("PLAINTEXT", "host:1"), 1, 1, None)
     answer = await txn_offset_commit.handle(broker.parts, context, asked)
-    assert isinstance(answer, Written), "what was made in steps is written in steps"
+    assert isinstance(answer, EncodedResponse), "what was made in steps is written in steps"
     response: Any = answer.response
-    told = [one.error_code for one in response.topics[0].partitions]
-    assert told == [Code.INVALID_GROUP_ID] * 2 * OFFSETS_A_STEP
+    received = [one.error_code for one in response.topics[0].partitions]
+    assert received == [Code.INVALID_GROUP_ID] * 2 * OFFSETS_A_STEP

@@ -26,7 +26,7 @@ async def update(
     return await broker.ask("UpdateFeatures", version, **asked)
 
 
-async def told(broker: MemoryBroker) -> tuple[dict[str, int], int]:
+async def received(broker: MemoryBroker) -> tuple[dict[str, int], int]:
     """Levels of features as clients learn them, and their epoch."""
     software = {"client_software_name": "tester", "client_software_version": "1"}
     answer = await broker.ask("ApiVersions", 4, **software)
@@ -38,12 +38,12 @@ async def told(broker: MemoryBroker) -> tuple[dict[str, int], int]:
 @scenario()
 async def test_down_and_up(broker: MemoryBroker, version: int) -> None:
     for level, how in ((1, SAFE), (0, UNSAFE), (1, UPGRADE), (2, UPGRADE)):
-        _, before = await told(broker)
+        _, before = await received(broker)
         answer = await update(broker, TRANSACTION, level, how, version)
         assert (answer.error_code, answer.error_message) == (Code.NONE, None)
         results = [(one.feature, one.error_code, one.error_message) for one in answer.results]
         assert results == ([(TRANSACTION, 0, "NONE")] if version == 1 else [])
-        levels, epoch = await told(broker)
+        levels, epoch = await received(broker)
         assert levels == {**HIGHEST, TRANSACTION: level} if level else TRANSACTION not in levels
         assert epoch > before, "by which a client knows that this answer is newer"
         assert broker.parts.settings.kavka_transaction_version == level
@@ -54,33 +54,33 @@ async def test_what_is_set_outlives_the_broker(broker: MemoryBroker) -> None:
     await update(broker, TRANSACTION, 1, SAFE)
     await update(broker, GROUP, 0, SAFE)
     expected = {"metadata.version": 30, TRANSACTION: 1}
-    _, epoch = await told(broker)
+    _, epoch = await received(broker)
     for end in (broker.restart, broker.kill, broker.crash):
         await end()
-        levels, after = await told(broker)
+        levels, after = await received(broker)
         assert levels == expected
         assert after > epoch
         epoch = after
     await update(broker, GROUP, 1, UPGRADE)
     await broker.restart()
-    assert (await told(broker))[0] == {**HIGHEST, TRANSACTION: 1}
+    assert (await received(broker))[0] == {**HIGHEST, TRANSACTION: 1}
 
 
 @scenario()
 async def test_only_validated(broker: MemoryBroker) -> None:
-    before = await told(broker)
+    before = await received(broker)
     answer = await update(broker, TRANSACTION, 1, SAFE, validate_only=True)
     assert answer.error_code == Code.NONE
-    assert await told(broker) == before
+    assert await received(broker) == before
     answer = await update(broker, TRANSACTION, 3, UPGRADE, validate_only=True)
     assert answer.error_code == Code.INVALID_UPDATE_VERSION
 
 
 @scenario()
 async def test_a_level_that_it_has_changes_nothing(broker: MemoryBroker) -> None:
-    before = await told(broker)
+    before = await received(broker)
     assert (await update(broker, TRANSACTION, 2, UPGRADE)).error_code == Code.NONE
-    assert await told(broker) == before
+    assert await received(broker) == before
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -98,7 +98,7 @@ async def test_not_allowed(broker: MemoryBroker, version: int) -> None:
     broker.parts.authorizer = Denied(Operation.ALTER)
     answer = await update(broker, TRANSACTION, 1, SAFE, version)
     assert answer.error_code == Code.CLUSTER_AUTHORIZATION_FAILED
-    assert (await told(broker))[0] == HIGHEST
+    assert (await received(broker))[0] == HIGHEST
 
 
 @scenario()
@@ -149,10 +149,10 @@ async def test_a_transaction_goes_on_over_a_downgrade(broker: MemoryBroker) -> N
 async def test_what_is_set_comes_before_the_setting(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert (await told(broker))[0][TRANSACTION] == 1
+    assert (await received(broker))[0][TRANSACTION] == 1
     assert (await update(broker, TRANSACTION, 2, UPGRADE)).error_code == Code.NONE
     await broker.restart()
-    assert (await told(broker))[0][TRANSACTION] == 2
+    assert (await received(broker))[0][TRANSACTION] == 2
     assert "no effect: kavka.transaction.version" in caplog.text
 
 
@@ -161,12 +161,12 @@ async def test_a_change_by_another_hand_is_followed(broker: MemoryBroker) -> Non
     data = paths.encode_features({TRANSACTION: 1, "no.such": 3, GROUP: 9})
     await broker.parts.coordination.set(paths.FEATURE, data)
     await broker.advance(1)
-    assert (await told(broker))[0] == {**HIGHEST, TRANSACTION: 1}
+    assert (await received(broker))[0] == {**HIGHEST, TRANSACTION: 1}
     await broker.parts.coordination.set(paths.FEATURE, b"no JSON")
     await broker.advance(1)
-    assert (await told(broker))[0] == {**HIGHEST, TRANSACTION: 1}
+    assert (await received(broker))[0] == {**HIGHEST, TRANSACTION: 1}
     await update(broker, TRANSACTION, 0, SAFE)
-    assert TRANSACTION not in (await told(broker))[0]
+    assert TRANSACTION not in (await received(broker))[0]
     await broker.parts.coordination.set(paths.FEATURE, paths.encode_features())
     await broker.advance(1)
-    assert (await told(broker))[0] == HIGHEST
+    assert (await received(broker))[0] == HIGHEST

@@ -60,8 +60,8 @@ def asked(producer: Producer, *indexes: int, commit: bool = True) -> dict[str, A
 @scenario(topics=TOPICS)
 async def test_transactions_end(broker: MemoryBroker, version: int, commit: bool) -> None:
     producer = await opened(broker, PLACE, OTHER)
-    told = await write_markers(broker, producer, PLACE, OTHER, commit=commit, version=version)
-    assert told == [Code.NONE, Code.NONE]
+    received = await write_markers(broker, producer, PLACE, OTHER, commit=commit, version=version)
+    assert received == [Code.NONE, Code.NONE]
     for place in (PLACE, OTHER):
         assert await committed(broker, place) == [b"v"] * commit
         entry = broker.replica(*place).log.producers.get(producer.id)
@@ -75,15 +75,15 @@ async def test_which_protocol_a_transaction_followed(broker: MemoryBroker) -> No
     producer = await opened(broker)
     raised = producer._replace(epoch=producer.epoch + 1)
 
-    async def told(who: Producer, version: int) -> Code:
+    async def received(who: Producer, version: int) -> Code:
         (code,) = await write_markers(broker, who, PLACE, commit=True, version=version, protocol=2)
         return code
 
-    assert await told(producer, 2) == Code.INVALID_PRODUCER_EPOCH
-    assert await told(raised, 2) == Code.NONE
-    assert await told(raised, 2) == Code.NONE, "sent again"
-    assert await told(raised, 1) == Code.NONE
-    assert await told(producer, 1) == Code.INVALID_PRODUCER_EPOCH
+    assert await received(producer, 2) == Code.INVALID_PRODUCER_EPOCH
+    assert await received(raised, 2) == Code.NONE
+    assert await received(raised, 2) == Code.NONE, "sent again"
+    assert await received(raised, 1) == Code.NONE
+    assert await received(producer, 1) == Code.INVALID_PRODUCER_EPOCH
 
 
 @scenario(topics=TOPICS)
@@ -94,8 +94,8 @@ async def test_partitions_that_take_none(broker: MemoryBroker) -> None:
     other = broker.replica(*OTHER).partition
     other.follow(Leadership(1, 2, other.leader_epoch + 1, (2,), other.partition_epoch + 1, (1, 2)))
     places = [PLACE, OTHER, ("t", 2), ("nowhere", 0), ("s", 0)]
-    told = await write_markers(broker, producer, *places, commit=True)
-    assert dict(zip(places, told, strict=True)) == {
+    received = await write_markers(broker, producer, *places, commit=True)
+    assert dict(zip(places, received, strict=True)) == {
         PLACE: Code.NONE,
         OTHER: Code.NOT_LEADER_OR_FOLLOWER,
         ("t", 2): Code.UNKNOWN_TOPIC_OR_PARTITION,
@@ -108,8 +108,10 @@ async def test_partitions_that_take_none(broker: MemoryBroker) -> None:
 async def test_an_old_coordinator(broker: MemoryBroker) -> None:
     producer = await opened(broker)
     for epoch, code in ((5, Code.NONE), (4, Code.TRANSACTION_COORDINATOR_FENCED), (5, Code.NONE)):
-        told = await write_markers(broker, producer, PLACE, commit=True, coordinator_epoch=epoch)
-        assert told == [code]
+        received = await write_markers(
+            broker, producer, PLACE, commit=True, coordinator_epoch=epoch
+        )
+        assert received == [code]
 
 
 @scenario(topics=TOPICS)
@@ -159,7 +161,7 @@ async def test_one_answer_for_each_producer(broker: MemoryBroker) -> None:
     nobody = producer._replace(id=producer.id + 100)
     markers = [asked(producer, 0), asked(nobody, 0), asked(producer, 1)]
     answer = await broker.ask("WriteTxnMarkers", 2, markers=markers)
-    told = {
+    received = {
         found.producer_id: [
             (topic.name, one.partition_index, one.error_code)
             for topic in found.topics
@@ -167,7 +169,7 @@ async def test_one_answer_for_each_producer(broker: MemoryBroker) -> None:
         ]
         for found in answer.markers
     }
-    assert told == {producer.id: [("t", 0, 0), ("t", 1, 0)], nobody.id: [("t", 0, 0)]}
+    assert received == {producer.id: [("t", 0, 0), ("t", 1, 0)], nobody.id: [("t", 0, 0)]}
     assert len(answer.markers) == 2
     assert not (await broker.ask("WriteTxnMarkers", 1, markers=[])).markers
 
@@ -196,8 +198,8 @@ async def test_who_may(broker: MemoryBroker) -> None:
         broker.parts.authorizer = Denied(*denied)
         assert await write_markers(broker, producer, PLACE, commit=True) == [Code.NONE]
     broker.parts.authorizer = Denied(Operation.ALTER, Operation.CLUSTER_ACTION)
-    told = await write_markers(broker, producer, PLACE, commit=True)
-    assert told == [Code.CLUSTER_AUTHORIZATION_FAILED]
+    received = await write_markers(broker, producer, PLACE, commit=True)
+    assert received == [Code.CLUSTER_AUTHORIZATION_FAILED]
 
 
 @scenario(topics=TOPICS)
@@ -206,14 +208,14 @@ async def test_a_failure_that_nobody_expects_is_one_partition_s(
 ) -> None:
     producer = await opened(broker, PLACE, OTHER)
     let_markers_fail(monkeypatch)
-    told = await write_markers(broker, producer, PLACE, OTHER, commit=True)
-    assert told == [Code.UNKNOWN_SERVER_ERROR, Code.NONE]
+    received = await write_markers(broker, producer, PLACE, OTHER, commit=True)
+    assert received == [Code.UNKNOWN_SERVER_ERROR, Code.NONE]
 
 
 @scenario(topics=TOPICS)
 async def test_nobody_s_transaction(broker: MemoryBroker) -> None:
     producer = await opened(broker)
     for nobody in (producer._replace(id=-1), producer._replace(epoch=-1)):
-        told = await write_markers(broker, nobody, PLACE, commit=True)
-        assert told == [Code.INVALID_REQUEST]
+        received = await write_markers(broker, nobody, PLACE, commit=True)
+        assert received == [Code.INVALID_REQUEST]
     assert broker.replica().log.end_offset == 1

@@ -95,7 +95,7 @@ async def test_the_log_tells_of_each_request(
     names = [line["requestHeader"]["requestApiKeyName"] for line in lines]
     assert names == ["Metadata", "Produce", "Produce", "Produce"]
     ids = [line["requestHeader"]["correlationId"] for line in lines]
-    assert ids == list(range(ids[0], ids[0] + 4)), "also of those on the short way"
+    assert ids == list(range(ids[0], ids[0] + 4)), "also of those on the fast path"
     for line in lines:
         assert line["connection"] == "10.0.0.1:5555"
         assert line["listener"] == "PLAINTEXT"

@@ -1,4 +1,4 @@
-"""Answers that are written in slices of the loop, through a connection of a broker in memory."""
+"""Responses that are encoded in slices of the loop, through a connection of a broker in memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kavka.server.request.context import Peer, RequestContext
-from kavka.server.request.sliced_answers import Written, written
+from kavka.server.request.sliced_answers import EncodedResponse, encode_in_slices
 from kavka.wire.apis.find_coordinator import API, Coordinator, FindCoordinatorResponse
 from kavka.wire.codec import long_messages
 from kavka.wire.codec.frames import encode_response
@@ -33,8 +33,8 @@ def test_an_answer_is_written_beside_others() -> None:
         turns += 1
 
     tasks: Any = type("Tasks", (), {"sleep": staticmethod(sleep)})
-    found = asyncio.run(written(tasks, API, CONTEXT, answer(KEYS)))
-    assert isinstance(found, Written)
+    found = asyncio.run(encode_in_slices(tasks, API, CONTEXT, answer(KEYS)))
+    assert isinstance(found, EncodedResponse)
     assert b"".join(found.frame) == encode_response(API, VERSION, 77, answer(KEYS))[0]
     of_the_whole = {ErrorCode.NONE: 1}
     assert found.errors == {**of_the_whole, ErrorCode.COORDINATOR_NOT_AVAILABLE: len(KEYS)}
@@ -46,7 +46,7 @@ async def test_what_the_client_gets(broker: MemoryBroker, monkeypatch: pytest.Mo
     asked = {"key_type": 0, "coordinator_keys": KEYS}
     for throttle_ms in (0, 5):
         quotas = broker.parts.quotas
-        monkeypatch.setattr(quotas, "throttle_ms", lambda *_, told=throttle_ms: told)
+        monkeypatch.setattr(quotas, "throttle_ms", lambda *_, received=throttle_ms: received)
         found = await broker.ask("FindCoordinator", VERSION, **asked)
         assert found.throttle_time_ms == throttle_ms
         assert [(one.key, one.error_code) for one in found.coordinators] == [

@@ -67,7 +67,7 @@ def test_of_others_all_are_timed() -> None:
 def test_the_request_log_times_all_from_its_switching_on_to_its_switching_off() -> None:
     stats = RequestStats(Seconds())
     api = stats.of(produce.API)
-    general, short = api.tallies[9], api.remembered[9]
+    general, short = api.tallies[9], api.fast_path_tallies[9]
     for _ in range(5):
         handle(stats, general)
         handle(stats, short)
@@ -92,7 +92,7 @@ def test_times_are_told_apart() -> None:
     for step_s, call in (
         (0.002, timing.handled),
         (0.004, timing.answered),
-        (0.008, timing.headed),
+        (0.008, timing.dequeued),
     ):
         clock.now += step_s
         call()
@@ -137,7 +137,7 @@ def of(broker: MemoryBroker, api: Any) -> ApiStats:
 async def test_all_ways_of_a_produce_are_counted(broker: MemoryBroker) -> None:
     for _ in range(40):
         await broker.produce(batches.build([batches.Written(None, b"x")]), version=9)
-    short = sum(tally.count for tally in of(broker, produce.API).remembered)
+    short = sum(tally.count for tally in of(broker, produce.API).fast_path_tallies)
     assert short == 39, "after the first one the layout is remembered"
     broken = batches.build([batches.Written(None, b"x")])
     broken[-1] ^= 0xFF

@@ -11,7 +11,7 @@ import pytest
 
 from kavka.server.request.context import Peer, RequestContext
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.cooperative import Slices, Waits
+from kavka.server.runtime.cooperative import AwaitingSlices, Slices
 from kavka.wire.steps import Steps
 from support.virtual import DeferredJobs, VirtualClock, VirtualTasks, settle
 
@@ -93,7 +93,7 @@ def test_what_it_waits_for_comes_first(slices_before: int) -> None:
     async def run() -> str:
         awaited = asyncio.get_running_loop().create_future()
 
-        def asked_for() -> Waits[str]:
+        def asked_for() -> AwaitingSlices[str]:
             for _ in range(slices_before):
                 yield None
             yield awaited
@@ -127,7 +127,7 @@ def patient() -> Steps[str]:
 
 def driven(steps: Steps[str]) -> Any:
     async def run() -> Any:
-        return await cooperative.run_steps(VirtualTasks(VirtualClock()), DeferredJobs(), steps)
+        return await cooperative.run_with_jobs(VirtualTasks(VirtualClock()), DeferredJobs(), steps)
 
     return asyncio.run(run())
 
@@ -138,7 +138,9 @@ def test_steps_without_a_stop_are_done_at_once() -> None:
         yield None
 
     with pytest.raises(StopIteration, match="done"):  # the loop does not come into it
-        cooperative.run_steps(VirtualTasks(VirtualClock()), DeferredJobs(), at_once()).send(None)
+        cooperative.run_with_jobs(VirtualTasks(VirtualClock()), DeferredJobs(), at_once()).send(
+            None
+        )
 
 
 def test_jobs_are_done_and_their_failures_handed_in() -> None:

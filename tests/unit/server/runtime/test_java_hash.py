@@ -35,9 +35,9 @@ def test_the_hash_of_a_long_text(text: str, size: int) -> None:
 
 def test_long_ids_are_not_kept() -> None:
     """10,000 of the longest would take 300 MB."""
-    kept = hashes._kept_hash.cache_info().currsize
+    kept = hashes._cached_hash.cache_info().currsize
     java_hash("x" * (hashes.HASHED_CHARACTERS_MAX + 1) + str(kept))
-    assert hashes._kept_hash.cache_info().currsize == kept
+    assert hashes._cached_hash.cache_info().currsize == kept
 
 
 @pytest.mark.parametrize(

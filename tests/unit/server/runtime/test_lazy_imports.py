@@ -7,7 +7,12 @@ import errno
 
 import pytest
 
-from kavka.server.runtime.lazy_imports import BEGIN_AFTER_S, PAUSE_S, Imports, import_in_turns
+from kavka.server.runtime.lazy_imports import (
+    BEGIN_AFTER_S,
+    PAUSE_S,
+    BackgroundImports,
+    import_one_by_one,
+)
 from support.virtual import VirtualClock, VirtualTasks
 
 
@@ -31,7 +36,7 @@ def importer(monkeypatch: pytest.MonkeyPatch) -> Importer:
 def test_one_at_a_time_some_time_after_the_start(importer: Importer) -> None:
     async def scenario() -> None:
         tasks = VirtualTasks(VirtualClock())
-        imports = Imports(tasks, ["a", "b", "c"])
+        imports = BackgroundImports(tasks, ["a", "b", "c"])
         imports.begin()
         await tasks.advance(BEGIN_AFTER_S * 500)
         assert importer.imported == []
@@ -49,7 +54,7 @@ def test_one_at_a_time_some_time_after_the_start(importer: Importer) -> None:
 def test_who_can_not_wait_for_that_gives_others_a_turn_between_any_two(importer: Importer) -> None:
     async def scenario() -> None:
         tasks = VirtualTasks(VirtualClock())
-        importing = asyncio.ensure_future(import_in_turns(tasks, ["a", "b", "c"]))
+        importing = asyncio.ensure_future(import_one_by_one(tasks, ["a", "b", "c"]))
         seen = set[int]()
         while not importing.done():
             await asyncio.sleep(0)
@@ -75,7 +80,7 @@ def test_a_module_that_can_not_be_read_now_is_read_later(monkeypatch: pytest.Mon
 
     async def scenario() -> None:
         tasks = VirtualTasks(VirtualClock())
-        Imports(tasks, ["a", "b", "c"]).begin()
+        BackgroundImports(tasks, ["a", "b", "c"]).begin()
         await tasks.advance(BEGIN_AFTER_S * 1000 + 10_000)
         assert imported == ["a", "b", "c"]
         assert tasks.pending_timers == 0

@@ -37,9 +37,9 @@ def test_news_are_pickled_in_a_row() -> None:
     out = io.BytesIO()
     worker = ProcessWorker(out)
     worker.report({"a": 1})
-    worker.say("done", 7)
+    worker.send("done", 7)
     out.seek(0)
-    assert (pickle.load(out), pickle.load(out)) == (("message", {"a": 1}), ("done", 7))
+    assert (pickle.load(out), pickle.load(out)) == (("progress", {"a": 1}), ("done", 7))
     assert worker.monotonic_s() <= worker.monotonic_s()
     worker.sleep(0)
 

@@ -314,11 +314,11 @@ def test_changes_while_one_looked_before_it_waited_count() -> None:
     async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
         noted = purgatory.note_changes()
         purgatory.changed("b")
-        told = purgatory.wait(["a", "b"], lambda: True, 10, noted=noted)
+        received = purgatory.wait(["a", "b"], lambda: True, 10, noted=noted)
         others = purgatory.wait(["a", "c"], lambda: True, 10, noted=noted)
         purgatory.end_notes(noted)
         await settle()
-        assert told.result() is True and not others.done()
+        assert received.result() is True and not others.done()
         purgatory.changed("c")
         await settle()
         assert others.result() is True

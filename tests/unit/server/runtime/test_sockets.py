@@ -111,19 +111,19 @@ def test_a_closed_port_is_free_whatever_a_forked_child_has_open() -> None:
 
 def test_the_factory_is_told_who_comes_and_may_refuse() -> None:
     async def story(network: SocketNetwork) -> None:
-        told: list[str] = []
+        received: list[str] = []
 
         def factory(address: str) -> Greeter | None:
-            told.append(address)
-            return None if len(told) == 2 else Greeter()
+            received.append(address)
+            return None if len(received) == 2 else Greeter()
 
         for host in (HOST, ""):  # the second for IPv6 as well, where there is any
-            told.clear()
+            received.clear()
             bound = await network.bind(host, 0)
             await bound.accept(factory)
             greetings = [await greeting(HOST, bound.port) for _ in range(3)]
             assert greetings == [b"hello", b"", b"hello"]
-            assert told == [HOST] * 3
+            assert received == [HOST] * 3
             bound.close()
 
     run(story)
@@ -186,7 +186,7 @@ def test_a_connection_that_has_gone_by_then_is_told_to_its_protocol() -> None:
 def test_without_room_it_tries_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(kavka.server.runtime.sockets, "NO_ROOM_WAIT_S", 0.01)
+    monkeypatch.setattr(kavka.server.runtime.sockets, "EXHAUSTED_RETRY_S", 0.01)
 
     class NoRoom:
         """A socket that has room at the third time."""
@@ -218,8 +218,8 @@ def test_without_room_it_tries_again(
 def test_connections_leave_some_descriptors(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(kavka.server.runtime.sockets, "NO_ROOM_WAIT_S", 0.01)
-    kept = kavka.server.runtime.sockets.KEPT_DESCRIPTORS_MAX
+    monkeypatch.setattr(kavka.server.runtime.sockets, "EXHAUSTED_RETRY_S", 0.01)
+    kept = kavka.server.runtime.sockets.RESERVED_DESCRIPTORS_MAX
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     async def story(network: SocketNetwork) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.request.context import Peer, RequestContext
-from kavka.server.runtime.cooperative import Slices, Waits
+from kavka.server.runtime.cooperative import AwaitingSlices, Slices
 from kavka.wire.apis import end_txn
 from kavka.wire.errors import ApiError, ErrorCode
 from support.virtual import VirtualClock, VirtualTasks, settle
@@ -22,10 +22,10 @@ class Story:
         broker: Any = SimpleNamespace(tasks=VirtualTasks(VirtualClock()))
         self.calls = CoordinatorCalls(broker, end_txn.API)
         self.context = RequestContext(Peer("PLAINTEXT", "127.0.0.1:5"), 0, 1, None)
-        self.told: list[object] = []
+        self.received: list[object] = []
 
     def take(self, question: Callable[[], Any]) -> None:
-        self.calls.take(question, self.told.append, self.told.append)
+        self.calls.submit(question, self.received.append, self.received.append)
 
     def run(self, *questions: Callable[[], Any], pauses: bool = False) -> Any:
         def steps() -> Slices[None]:
@@ -34,7 +34,9 @@ class Story:
                 if pauses:
                     yield
 
-        return self.calls.run(self.context, steps(), lambda: end_txn.EndTxnResponse(len(self.told)))
+        return self.calls.run(
+            self.context, steps(), lambda: end_txn.EndTxnResponse(len(self.received))
+        )
 
 
 class Names:
@@ -65,16 +67,16 @@ def test_questions_may_go_by_answers() -> None:
     async def scenario() -> None:
         story = Story()
 
-        def steps() -> Waits[None]:
+        def steps() -> AwaitingSlices[None]:
             for question in (lambda: "now", later, refused_later):
                 story.take(question)
-                yield from story.calls.answered()
-                story.told.append("known")
+                yield from story.calls.wait_for_answers()
+                story.received.append("known")
 
         answer = story.calls.run(story.context, steps(), lambda: end_txn.EndTxnResponse(7))
-        assert story.told == ["now", "known"]
+        assert story.received == ["now", "known"]
         await answer
-        assert story.told[2:] == ["later", "known", ErrorCode.NOT_COORDINATOR, "known"]
+        assert story.received[2:] == ["later", "known", ErrorCode.NOT_COORDINATOR, "known"]
 
     asyncio.run(scenario())
 
@@ -83,7 +85,7 @@ def test_what_is_answered_at_once_needs_no_task() -> None:
     story = Story()
     answer = story.run(lambda: "now", refused)
     assert answer == end_txn.EndTxnResponse(2)
-    assert story.told == ["now", ErrorCode.NOT_COORDINATOR]
+    assert story.received == ["now", ErrorCode.NOT_COORDINATOR]
     assert story.context.applied is None
 
 
@@ -92,11 +94,11 @@ def test_what_comes_later_is_waited_for() -> None:
         story = Story()
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         answer = story.run(lambda: future, later, refused_later, lambda: "now")
-        assert story.told == ["now"]
+        assert story.received == ["now"]
         assert story.context.applied is None, "all is asked: others may be"
         future.set_result("first")
         assert await answer == end_txn.EndTxnResponse(4)
-        assert story.told == ["now", "first", "later", ErrorCode.NOT_COORDINATOR]
+        assert story.received == ["now", "first", "later", ErrorCode.NOT_COORDINATOR]
 
     asyncio.run(scenario())
 
@@ -105,11 +107,11 @@ def test_what_takes_slices_is_not_overtaken() -> None:
     async def scenario() -> None:
         story = Story()
         answer: Awaitable[Any] = story.run(*[lambda: "now"] * 3, pauses=True)
-        assert story.told == ["now"]
+        assert story.received == ["now"]
         assert story.context.applied is not None and not story.context.applied.done()
         task = asyncio.ensure_future(answer)
         await settle()
-        assert story.told == ["now"] * 3
+        assert story.received == ["now"] * 3
         assert story.context.applied.done()
         assert task.done()
 
@@ -122,11 +124,13 @@ def test_all_names_of_all_machines_are_looked_at_in_parts() -> None:
 
     story = Story()
     runners: list[Any] = [Names(*names) for names in ("", "abcde", "", "f", ["lost"], "gh")]
-    work = story.calls.look_at_all(runners, iter, 2, look, story.told.append, story.told.append)
-    told = []
+    work = story.calls.read_all(
+        runners, iter, 2, look, story.received.append, story.received.append
+    )
+    received = []
     for _ in work:
-        told.append(len(story.told))
-    assert story.told == [
+        received.append(len(story.received))
+    assert story.received == [
         ("", 0, 77),
         ("ab", 5, 77),
         ("cd", 5, 77),
@@ -136,4 +140,4 @@ def test_all_names_of_all_machines_are_looked_at_in_parts() -> None:
         ErrorCode.NOT_COORDINATOR,
         ("gh", 2, 77),
     ]
-    assert told == [2, 3, 4, 6, 7, 8]
+    assert received == [2, 3, 4, 6, 7, 8]

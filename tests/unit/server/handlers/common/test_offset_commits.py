@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from kavka.groupcoord.offset_records import NO_EPOCH, NO_TIME
-from kavka.server.auth.authorizer import QUESTIONS_A_STEP
-from kavka.server.handlers.common.offset_commits import OFFSETS_A_STEP, Shape, SortedOut
+from kavka.server.auth.authorizer import CHECKS_A_STEP
+from kavka.server.handlers.common.offset_commits import OFFSETS_A_STEP, Shape, ValidatedOffsets
 from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.steps import ITEMS_A_STEP, run_to_completion
@@ -49,23 +49,23 @@ def topic(name: str, *indexes: int, topic_id: UUID | None = None) -> SimpleNames
     return SimpleNamespace(name=name, topic_id=topic_id, partitions=partitions)
 
 
-def sorted_out(broker: MemoryBroker, topics: list[Any], **changes: Any) -> SortedOut:
+def validated(broker: MemoryBroker, topics: list[Any], **changes: Any) -> ValidatedOffsets:
     context = RequestContext(Peer("PLAINTEXT", "host:1"), 1, 1, None)
-    found = SortedOut(broker.parts, context, shape(**changes))
-    run_to_completion(found.sort_out(topics))
+    found = ValidatedOffsets(broker.parts, context, shape(**changes))
+    run_to_completion(found.validate(topics))
     return found
 
 
 @scenario(topics=TOPICS)
 async def test_answers_are_in_the_order_of_the_request(broker: MemoryBroker) -> None:
-    found = sorted_out(broker, [topic("b", 0), topic("a", 1, 0), topic("b", 0)])
+    found = validated(broker, [topic("b", 0), topic("a", 1, 0), topic("b", 0)])
     assert [(one.topic, one.partition) for one in found.offsets] == [
         ("b", 0),
         ("a", 1),
         ("a", 0),
         ("b", 0),
     ]
-    assert found.answer_with([1, 2, 3, 4]) == [
+    assert found.response_with([1, 2, 3, 4]) == [
         ("b", [(0, 1)]),
         ("a", [(1, 2), (0, 3)]),
         ("b", [(0, 4)]),
@@ -74,8 +74,8 @@ async def test_answers_are_in_the_order_of_the_request(broker: MemoryBroker) -> 
 
 @scenario(topics=TOPICS)
 async def test_what_is_refused_comes_first_and_each_topic_once(broker: MemoryBroker) -> None:
-    found = sorted_out(broker, [topic("a", 0, 7), topic("gone", 0), topic("b", 0), topic("a", 1)])
-    assert found.answer_with([1, 2, 3]) == [
+    found = validated(broker, [topic("a", 0, 7), topic("gone", 0), topic("b", 0), topic("a", 1)])
+    assert found.response_with([1, 2, 3]) == [
         ("a", [(7, UNKNOWN), (0, 1), (1, 3)]),
         ("gone", [(0, UNKNOWN)]),
         ("b", [(0, 2)]),
@@ -84,7 +84,7 @@ async def test_what_is_refused_comes_first_and_each_topic_once(broker: MemoryBro
 
 @scenario(topics=TOPICS)
 async def test_where_nothing_is_left(broker: MemoryBroker) -> None:
-    found = sorted_out(broker, [topic("gone", 0, 1)])
+    found = validated(broker, [topic("gone", 0, 1)])
     assert found.offsets == []
     assert found.answer() == [("gone", [(0, UNKNOWN), (1, UNKNOWN)])]
 
@@ -94,10 +94,10 @@ async def test_by_id(broker: MemoryBroker) -> None:
     known = broker.parts.metadata.image.topics["a"].topic_id
     other = UUID(int=5)
     asked = [topic("", 0, topic_id=other), topic("", 1, topic_id=known)]
-    found = sorted_out(broker, asked, by_id=True)
+    found = validated(broker, asked, by_id=True)
     (only,) = found.offsets
     assert (only.topic, only.topic_id) == ("a", known)
-    assert found.answer_with([0]) == [(other, [(0, Code.UNKNOWN_TOPIC_ID)]), (known, [(1, 0)])]
+    assert found.response_with([0]) == [(other, [(0, Code.UNKNOWN_TOPIC_ID)]), (known, [(1, 0)])]
 
 
 @pytest.mark.parametrize("with_epochs", [False, True])
@@ -107,7 +107,7 @@ async def test_what_comes_with_an_offset(
     broker: MemoryBroker, with_epochs: bool, with_times: bool
 ) -> None:
     asked = [topic("a", 1)]
-    found = sorted_out(broker, asked, with_epochs=with_epochs, with_times=with_times)
+    found = validated(broker, asked, with_epochs=with_epochs, with_times=with_times)
     (only,) = found.offsets
     assert (only.offset, only.metadata) == (11, "m1")
     assert only.leader_epoch == (3 if with_epochs else NO_EPOCH)
@@ -117,14 +117,14 @@ async def test_what_comes_with_an_offset(
 @scenario(topics={"a": 2 * ITEMS_A_STEP})
 async def test_many_are_sorted_out_in_steps(broker: MemoryBroker) -> None:
     context = RequestContext(Peer("PLAINTEXT", "host:1"), 1, 1, None)
-    found = SortedOut(broker.parts, context, shape())
+    found = ValidatedOffsets(broker.parts, context, shape())
     for name in ("a", "gone"):
-        assert stops_of(found.sort_out([topic(name, *range(2 * ITEMS_A_STEP))]))[0] == 2
-    gone = [topic("gone", 0)] * 2 * QUESTIONS_A_STEP
-    assert stops_of(found.sort_out(gone))[0] == 2, "questions"
+        assert stops_of(found.validate([topic(name, *range(2 * ITEMS_A_STEP))]))[0] == 2
+    gone = [topic("gone", 0)] * 2 * CHECKS_A_STEP
+    assert stops_of(found.validate(gone))[0] == 2, "questions"
     codes = [0] * len(found.offsets)
-    assert stops_of(found.answer_slowly(codes))[0] == 0
+    assert stops_of(found.response_in_slices(codes))[0] == 0
     for _ in range(4):
-        run_to_completion(found.sort_out([topic("a", *range(2 * ITEMS_A_STEP))]))
+        run_to_completion(found.validate([topic("a", *range(2 * ITEMS_A_STEP))]))
     codes = [0] * len(found.offsets)
-    assert stops_of(found.answer_slowly(codes))[0] == len(codes) // OFFSETS_A_STEP > 0
+    assert stops_of(found.response_in_slices(codes))[0] == len(codes) // OFFSETS_A_STEP > 0

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from kavka.server.handlers.common.produce_request import (
-    each_once,
     is_transactional,
-    kept,
     last_of_each,
+    names_each_once,
+    retained,
 )
 from kavka.server.request.context import COPIED_BYTES_MAX, Peer, RequestContext
 from kavka.wire.errors import ApiError
@@ -40,7 +40,7 @@ def topic(name: str, *partitions: tuple[int, Any], topic_id: object = None) -> S
     ],
 )
 def test_whether_all_is_named_once(topics: Any, expected: bool) -> None:
-    assert each_once(topics) is expected
+    assert names_each_once(topics) is expected
 
 
 def test_what_is_named_last_counts() -> None:
@@ -70,7 +70,7 @@ def test_whether_something_is_in_a_transaction(records: list[Any], expected: boo
 def test_what_is_kept_does_not_change_with_what_it_came_in() -> None:
     arena = bytearray(b"first")
     context = RequestContext(Peer("PLAINTEXT", "10.0.0.1:5555"), 12, 1, None)
-    (found,) = kept(context, [topic("a", (0, memoryview(arena)), (1, None), topic_id=7)])
+    (found,) = retained(context, [topic("a", (0, memoryview(arena)), (1, None), topic_id=7)])
     arena[:] = b"later"
     assert (found.name, found.topic_id) == ("a", 7)
     assert [data.index for data in found.partition_data] == [0, 1]
@@ -81,10 +81,10 @@ def test_what_is_kept_does_not_change_with_what_it_came_in() -> None:
 def test_much_stays_in_what_it_came_in() -> None:
     half = memoryview(bytes(COPIED_BYTES_MAX // 2))
     context = RequestContext(Peer("PLAINTEXT", "10.0.0.1:5555"), 12, 1, None)
-    kept(context, [topic("a", (0, half)), topic("b", (0, half))])
+    retained(context, [topic("a", (0, half)), topic("b", (0, half))])
     assert not context.keeps_frame
     context = RequestContext(Peer("PLAINTEXT", "10.0.0.1:5555"), 12, 1, None)
     whole = memoryview(bytes(COPIED_BYTES_MAX + 1))
-    (found,) = kept(context, [topic("a", (0, whole))])
+    (found,) = retained(context, [topic("a", (0, whole))])
     assert found.partition_data[0].records is whole
     assert context.keeps_frame

@@ -10,7 +10,7 @@ import pytest
 
 from kavka.log.journal import Decision
 from kavka.server.auth.authorizer import Operation
-from kavka.server.handlers.common.transaction_calls import ask, check_id, told
+from kavka.server.handlers.common.transaction_calls import call_coordinator, check_id, client_code
 from kavka.server.request.context import Peer, RequestContext
 from kavka.txncoord.requests import NeedsProducerId
 from kavka.wire.errors import ApiError, ErrorCode
@@ -52,19 +52,19 @@ def asked(played: Played, of: RequestContext, transactional_id: str = "tx") -> A
     def question(shard: object, ticket: object, now_ms: int) -> Decision:
         raise AssertionError("the coordinator is played")
 
-    return ask(
+    return call_coordinator(
         played.broker,
         of,
         transactional_id,
         question,
-        lambda answer: f"told {answer}",
+        lambda answer: f"client_code {answer}",
         lambda code: code,
         fenced_since=FENCED_SINCE,
     )
 
 
 def test_an_answer_at_once_needs_no_task() -> None:
-    assert asked(Played("it"), context()) == "told it"
+    assert asked(Played("it"), context()) == "client_code it"
     assert asked(Played(), context(), "") == ErrorCode.INVALID_REQUEST
 
 
@@ -74,7 +74,7 @@ def test_an_answer_at_once_needs_no_task() -> None:
 )
 def test_old_clients_know_no_fencing(version: int, code: ErrorCode) -> None:
     fenced = ApiError(ErrorCode.PRODUCER_FENCED)
-    assert told(ErrorCode.PRODUCER_FENCED, context(version), FENCED_SINCE) == code
+    assert client_code(ErrorCode.PRODUCER_FENCED, context(version), FENCED_SINCE) == code
     assert asked(Played(fenced), context(version)) == code
     other = ApiError(ErrorCode.NOT_COORDINATOR)
     assert asked(Played(other), context(version)) == ErrorCode.NOT_COORDINATOR
@@ -100,7 +100,7 @@ def test_without_a_producer_id_it_is_asked_again_when_there_is_one() -> None:
             played.reserved[-1].set_result(None)
             await settle()
         assert of.applied.done()
-        assert await answer == "told it"
+        assert await answer == "client_code it"
 
     asyncio.run(story())
 

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from kavka.server.auth.authorizer import Operation
-from kavka.server.handlers.common.transaction_verification import guard_at_once
+from kavka.server.handlers.common.transaction_verification import guard_without_waiting
 from kavka.server.replica.partition_state import Leadership
 from kavka.server.request.context import COPIED_BYTES_MAX
 from kavka.wire.errors import ErrorCode as Code
@@ -133,8 +133,10 @@ async def test_a_marker_in_between_takes_the_guard_away(
     answer = one.begin(PLACE, OTHER)
     await settle()
     ending = one.now._replace(epoch=one.now.epoch + 1)
-    told = await write_markers(broker, ending, PLACE, commit=False, version=2, protocol=protocol)
-    assert told == [Code.NONE]
+    received = await write_markers(
+        broker, ending, PLACE, commit=False, version=2, protocol=protocol
+    )
+    assert received == [Code.NONE]
     release(broker)
     await until(answer.done, "the answer")
     first, second = outcomes(answer.result())
@@ -366,8 +368,8 @@ async def test_a_producer_that_nobody_knows(broker: MemoryBroker) -> None:
     one = await Transactor(broker).init()
     assert (await one.write(id=one.now.id + 1)).code == Code.INVALID_PRODUCER_ID_MAPPING
     mixed = {PLACE: one.batch(), OTHER: one.batch(OTHER, id=one.now.id + 1)}
-    told = await one.write_all(mixed)
-    assert {(out.code, out.message) for out in told} == {
+    received = await one.write_all(mixed)
+    assert {(out.code, out.message) for out in received} == {
         (
             Code.INVALID_PRODUCER_ID_MAPPING,
             "Transactional records contained more than one producer ID",
@@ -397,8 +399,8 @@ async def test_who_may_not_use_the_id(broker: MemoryBroker) -> None:
     broker.parts.authorizer = Denied((Operation.WRITE, "t"))
     assert (await one.write()).code == Code.TOPIC_AUTHORIZATION_FAILED
     values = {**one.producing({PLACE: one.batch()}), "transactional_id": None}
-    (told,) = outcomes(await one.client.ask("Produce", 9, **values))
-    assert told.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    (received,) = outcomes(await one.client.ask("Produce", 9, **values))
+    assert received.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 @scenario("transaction.partition.verification.enable=false", topics=TOPICS)
@@ -443,7 +445,7 @@ async def test_what_was_added_before_is_confirmed_at_once(broker: MemoryBroker) 
     one = await Transactor(broker, version=11).init()
     header = read_header(one.batch())
     replica = broker.replica(*PLACE)
-    guard = partial(guard_at_once, broker.parts, replica)
+    guard = partial(guard_without_waiting, broker.parts, replica)
     assert guard(one.name, 11, header) is None, "not added"
     assert await one.add(OTHER) == [Code.NONE]
     assert guard(one.name, 11, header) is None, "another one was"
@@ -465,7 +467,7 @@ async def test_where_nothing_is_verified_nothing_is_confirmed(broker: MemoryBrok
     one = await Transactor(broker, version=11).init()
     assert await one.add() == [Code.NONE]
     replica, header = broker.replica(*PLACE), read_header(one.batch())
-    assert guard_at_once(broker.parts, replica, one.name, 11, header) is None
+    assert guard_without_waiting(broker.parts, replica, one.name, 11, header) is None
 
 
 @pytest.mark.parametrize("knows_id", [False, True])
