@@ -241,7 +241,7 @@ class LogCleaner:
                 remove_cleaned,
                 self._fs,
                 directory,
-                on_progress=_ignore,
+                on_message=_ignore,
                 keep=self._fs.lock_descriptors(),
             )
         except (OSError, ProcessLost) as failure:
@@ -341,7 +341,7 @@ class _Cleaning:
         if not self.is_wanted:
             return None
         job = self._job = jobs.run_process(
-            compact, fs, order, on_progress=self._told, keep=fs.lock_descriptors()
+            compact, fs, order, on_message=self._told, keep=fs.lock_descriptors()
         )
         try:
             await asyncio.wait([job])

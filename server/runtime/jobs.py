@@ -55,14 +55,14 @@ class ThreadJobs:
         self,
         function: Callable[..., T],
         *args: Any,
-        on_progress: Callable[[Any], object],
+        on_message: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[T]:
         if self._processes is None:
             from kavka.server.runtime.processes import Processes
 
             self._processes = Processes(self._loop)
-        return self._processes.run(function, args, on_progress, keep)
+        return self._processes.run(function, args, on_message, keep)
 
     async def close(self, *, drop_waiting: bool = False) -> None:
         """Accept no more jobs, and wait for the queued and running ones.

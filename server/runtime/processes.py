@@ -38,7 +38,7 @@ class Processes:
         self,
         function: Callable[..., T],
         args: Sequence[Any],
-        on_progress: Callable[[Any], object],
+        on_message: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[T]:
         """As `kavka.seams.Jobs.run_process`. The callers limit how many run concurrently."""
@@ -49,7 +49,7 @@ class Processes:
         # start after those being killed have ended, as they may work on the same files
         dying = [other.thread for other in self._running if other.result.done()]
         process = _Process(
-            self._loop, pickle.dumps((function, args)), on_progress, result, dying, keep
+            self._loop, pickle.dumps((function, args)), on_message, result, dying, keep
         )
         self._running[process] = None
         result.add_done_callback(lambda _: self._finished(process))
@@ -80,7 +80,7 @@ class _Process:
         self,
         loop: asyncio.AbstractEventLoop,
         call: bytes,
-        on_progress: Callable[[Any], object],
+        on_message: Callable[[Any], object],
         result: asyncio.Future[Any],
         after: Sequence[threading.Thread],
         keep: Sequence[int],
@@ -90,7 +90,7 @@ class _Process:
         self.ended: asyncio.Future[None] = loop.create_future()
         self._loop = loop
         self._pickled_call = call
-        self._on_progress = on_progress
+        self._on_message = on_message
         self._after = after
         self._keep = keep
         self._lock = threading.Lock()
@@ -167,7 +167,7 @@ class _Process:
 
     def _report(self, news: Any) -> None:
         if not self.result.done():
-            self._on_progress(news)
+            self._on_message(news)
 
     def _call(self, callback: Callable[..., object], *args: Any) -> None:
         try:

@@ -1,7 +1,7 @@
-"""The interfaces to the outside: clock, tasks, threads and processes, network, and randomness.
+"""Interfaces to the outside world: clock, tasks, jobs, network and randomness.
 
-Components component gets these protocols passed in, so that a test or a simulation can use virtual time,
-an in-memory network and a seeded random generator. The interface of the disk is
+Components get them injected, so that a test or a simulation can replace them by virtual time, an
+in-memory network and a seeded random generator. The interface to the disk is
 `kavka.log.fs.FileSystem`. The lint in `tests/lint` rejects code that bypasses them.
 
 This module imports no other module of Kavka.
@@ -37,7 +37,7 @@ class Timer(Protocol):
     """A scheduled callback."""
 
     def cancel(self) -> None:
-        """Cancel the callback; no effect if it has already run."""
+        """Cancel the callback; does nothing when it has already run."""
         ...
 
 
@@ -45,7 +45,7 @@ class Tasks(Protocol):
     """The only way to run something later or concurrently."""
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-        """Run a coroutine in a task. If it fails and is not is not awaited is logged with `name`."""
+        """Run a coroutine as a task. If it fails and is not awaited, that is logged with `name`."""
         ...
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
@@ -57,19 +57,19 @@ class Tasks(Protocol):
         ...
 
     def future(self) -> asyncio.Future[Any]:
-        """A future of the running loop."""
+        """A new future of the running loop."""
         ...
 
     async def sleep(self, delay_s: float) -> None:
-        """Wait. `sleep(0)` yields to the event loop once; long work is sliced with it."""
+        """Wait. `sleep(0)` yields to the event loop once; it divides long work on the loop."""
         ...
 
 
 class Worker(Protocol):
-    """What a function that runs in a separate process may use there."""
+    """What a function run by `Jobs.run_process` may do besides computing."""
 
     def report(self, message: Any) -> None:
-        """Send `message`, which must be picklable, to the caller's `on_progress`."""
+        """Report `message`, which must be picklable, to the caller's `on_message`."""
         ...
 
     def monotonic_s(self) -> float:
@@ -77,32 +77,32 @@ class Worker(Protocol):
         ...
 
     def sleep(self, delay_s: float) -> None:
-        """Block for `delay_s` seconds: there is no event loop here."""
+        """Block for `delay_s` seconds: there is no event loop in this process."""
         ...
 
 
 class Pool(Enum):
-    """A pool of threads for one for each kind of work, so that slow fsyncs, reads and compression don't
-    block each other."""
+    """Thread pools, one for each kind of work, so that for example a slow disk does not delay
+    compression."""
 
     WRITE = "write"
-    """Writes to disk: fsync, rename, unlink."""
+    """Waits for writes to the disk: fsync, rename, unlink."""
 
     READ = "read"
-    """Reads from disk: pread of data that is not in the page cache."""
+    """Waits for reads from the disk: pread of what is not in the page cache."""
 
     COMPUTE = "compute"
-    """CPU-bound work: compression, decompression."""
+    """Waits for the CPU: compression, decompression."""
 
 
 class Jobs(Protocol):
-    """Runs work that would block the event loop for more than 5 ms."""
+    """Runs what would block the event loop for more than 5 ms."""
 
     def run(self, pool: Pool, function: Callable[..., T], *args: Any) -> Awaitable[T]:
-        """Run `function` in a thread of `pool`. Returns an awaitable of its result.
+        """Run `function` in a thread of `pool`; its result becomes available on the loop.
 
         Only for calls that release the GIL nearly all of the time (fsync, pread of a cold page, a
-        big CRC or decompression): pure Python that runs a thread would down the loop.
+        big CRC or decompression): pure Python in a thread would slow down the event loop.
         Arguments must not change while it runs: pass no view of a request, unless the request's
         bytes are kept (`RequestContext.keep_frame`).
         """
@@ -112,27 +112,26 @@ class Jobs(Protocol):
         self,
         function: Callable[..., T],
         *args: Any,
-        on_progress: Callable[[Any], object],
+        on_message: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[T]:
-        """Run `function(worker, *args)` in a separate process, with a lower CPU priority.
+        """Run `function(worker, *args)` in a separate process with a lower CPU priority.
 
         For long work in pure Python. Function, arguments, result and exceptions are pickled.
-        `worker` is a `Worker`; its reports go loop `on_progress` each message that it sends,
-        before the
-        result. The process exits soon after the broker, perhaps until moment later: until then it keeps the
-        descriptors `keep` open, such as locks on its files. Cancelling the future future kills
-        the process; ProcessLost if it died otherwise.
+        `worker` is a `Worker`; `on_message` is called on the loop with each message that it sends,
+        before the result. The process exits soon after the broker does; until then it holds the
+        file descriptors `keep`, such as locks on its files. Cancelling the future kills the
+        process; ProcessLost when it exits without a result for another reason.
         """
         ...
 
 
 class ProcessLost(Exception):
-    """A process died without a result."""
+    """A process ended without a result."""
 
 
 class Listening(Protocol):
-    """A bound socket; that accepts connections when `accept` to called."""
+    """A bound socket, which accepts connections after `accept` is called."""
 
     @property
     def port(self) -> int:
@@ -142,14 +141,14 @@ class Listening(Protocol):
     async def accept(self, factory: Callable[[str], asyncio.BaseProtocol | None]) -> None:
         """Accept connections from now on; each gets a protocol from `factory`.
 
-        The factory gets the peer's address in the form that `Network.resolve` returns, and may be
-        called long before `connection_made`. If it returns None, the connection If the socket
-        can't be set up, the protocol gets only `connection_lost` only.
+        `factory` gets the peer's address in the form of `Network.resolve`, possibly long before
+        `connection_made`. If it returns None the connection is closed. If setting up a connection
+        fails its protocol gets `connection_lost` only.
         """
         ...
 
     def pause(self) -> None:
-        """Stop accepting at now; new connections wait in the backlog."""
+        """Stop accepting at once, until `resume`; new connections wait in the backlog."""
         ...
 
     def resume(self) -> None:
@@ -157,7 +156,7 @@ class Listening(Protocol):
         ...
 
     def close(self) -> None:
-        """Stop accepting; open connections stay open."""
+        """Stop accepting for good; open connections stay open."""
         ...
 
 
@@ -165,7 +164,7 @@ class Network(Protocol):
     """Opens sockets, or a replacement for them in tests."""
 
     async def bind(self, host: str, port: int) -> Listening:
-        """Bind an address; connections are refused until `accept`. OSError."""
+        """Bind an address; connections are refused until `accept`. OSError if not available."""
         ...
 
     async def resolve(self, host: str) -> str:

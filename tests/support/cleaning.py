@@ -44,15 +44,15 @@ class HeldProcesses:
         self,
         function: Callable[..., Any],
         *args: Any,
-        on_progress: Callable[[Any], object],
+        on_message: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[Any]:
         if function is remove_cleaned:
             self.tidied.append(args[1])
-            return self._run_process(function, *args, on_progress=on_progress, keep=keep)
+            return self._run_process(function, *args, on_message=on_message, keep=keep)
         assert function is compact
         self.orders.append(args[1])
-        self.told.append(on_progress)
+        self.told.append(on_message)
         self.results.append(asyncio.get_running_loop().create_future())
         return self.results[-1]
 

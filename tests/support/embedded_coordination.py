@@ -32,7 +32,7 @@ class HeldJobs:
         self,
         function: Callable[..., Any],
         *args: Any,
-        on_progress: Callable[[Any], object],
+        on_message: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[Any]:
         raise NotImplementedError  # nothing of the coordination needs a process

@@ -111,12 +111,12 @@ async def settle(turns: int = 20) -> None:
 class InlineWorker:
     """For a function that has no process of its own; its clock moves while it sleeps."""
 
-    def __init__(self, on_progress: Callable[[Any], object]) -> None:
-        self._on_progress = on_progress
+    def __init__(self, on_message: Callable[[Any], object]) -> None:
+        self._on_message = on_message
         self.now_s = 0.0
 
     def report(self, message: Any) -> None:
-        self._on_progress(message)
+        self._on_message(message)
 
     def monotonic_s(self) -> float:
         return self.now_s
@@ -158,11 +158,11 @@ class DeferredJobs:
         self,
         function: Callable[..., Any],
         *args: Any,
-        on_progress: Callable[[Any], object],
+        on_message: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[Any]:
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        do(result, function, (InlineWorker(on_progress), *args))
+        do(result, function, (InlineWorker(on_message), *args))
         return result
 
 

@@ -198,7 +198,7 @@ def test_jobs_close_ends_them_too(tmp_path: Path) -> None:
 
     async def main() -> None:
         jobs = ThreadJobs(asyncio.get_running_loop())
-        job = jobs.run_process(compact, OsFs(), wanted, on_progress=print)
+        job = jobs.run_process(compact, OsFs(), wanted, on_message=print)
         await asyncio.sleep(0)
         await asyncio.wait_for(jobs.close(), WITHIN_S)
         assert job.cancelled()
