@@ -30,7 +30,7 @@ from kavka.log.snapshots import Snapshots
 from kavka.log.txn_guards import Guard
 from kavka.log.txn_index import AbortedTxn, AbortedTxns, OpenTxnIndex
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import BatchHeader, stamp
+from kavka.wire.records import BatchHeader, set_offset_and_epoch
 
 logger = logging.getLogger(__name__)
 
@@ -201,7 +201,7 @@ class PartitionLog:
             segment = self._make_room(size, last, max_timestamp, now_ms)
         if leader_epoch != self._epochs.latest:
             self._begin_epoch(leader_epoch, base)
-        stamp(batch, base, leader_epoch)
+        set_offset_and_epoch(batch, base, leader_epoch)
         try:
             segment.append(batch, size, last, max_timestamp)
         except OSError:

@@ -117,7 +117,7 @@ def crc_of(batch: bytes | bytearray | memoryview) -> int:
     return crc32c(memoryview(batch)[CRC_START:])
 
 
-def stamp(batch: memoryview, base_offset: int, leader_epoch: int) -> None:
+def set_offset_and_epoch(batch: memoryview, base_offset: int, leader_epoch: int) -> None:
     """Set the fields that the leader assigns; the CRC does not cover them."""
     _pack_base_offset(batch, 0, base_offset)
     _pack_leader_epoch(batch, 12, leader_epoch)

@@ -32,7 +32,7 @@ from kavka.server.runtime.purgatory import Purgatory
 from kavka.server.runtime.rate_limited_log import LogLimit
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import BatchHeader, stamp
+from kavka.wire.records import BatchHeader, set_offset_and_epoch
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,9 @@ class Replica:
             )
         except OSError as failure:
             if is_fd_exhaustion(failure):
-                stamp(batch, header.base_offset, header.leader_epoch)  # it may be tried again
+                set_offset_and_epoch(
+                    batch, header.base_offset, header.leader_epoch
+                )  # it may be tried again
                 manager.refusals.line("%s-%d can't be written now: %s", *self.key, failure)
             else:
                 manager.storage_failed(self, failure)

@@ -16,7 +16,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from kavka.log.txn_index import TXN_ENTRY_BYTES
 from kavka.wire.control_records import end_marker, read_marker
-from kavka.wire.records import read_header, stamp
+from kavka.wire.records import read_header, set_offset_and_epoch
 from support import dump_log, java
 from support.broker import Kavka, StartBroker, broker_kind
 from support.clients.kafka_python import create_topic
@@ -280,7 +280,7 @@ def assert_markers_are_ours(data_dir: Path) -> None:
                 marker = read_marker(header, batch)
                 assert marker is not None
                 made = end_marker(header.producer_id, header.producer_epoch, marker)
-                stamp(memoryview(made), header.base_offset, header.leader_epoch)
+                set_offset_and_epoch(memoryview(made), header.base_offset, header.leader_epoch)
                 assert made == batch
                 seen[marker.committed] += 1
     assert min(seen.values()) > 5, seen

@@ -8,7 +8,7 @@ import pytest
 
 from kavka.log.interrupted_work import base_of, clean_up_interrupted
 from kavka.log.memfs import Fault, MemFs
-from kavka.wire.records import stamp
+from kavka.wire.records import set_offset_and_epoch
 from support import logs
 
 
@@ -28,7 +28,7 @@ def put(fs: MemFs, file: str, *offsets: int) -> None:
     data = b""
     for offset in offsets:
         one = logs.batch([b"v"])
-        stamp(one, offset, 0)
+        set_offset_and_epoch(one, offset, 0)
         data += bytes(one)
     fs.create(f"/d/{file}").pwrite(data, 0)
 

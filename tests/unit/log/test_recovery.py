@@ -17,7 +17,7 @@ from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.memfs import MemFs
 from kavka.log.partition_log import PartitionLog
 from kavka.wire.errors import ApiError
-from kavka.wire.records import HEADER_BYTES, stamp
+from kavka.wire.records import HEADER_BYTES, set_offset_and_epoch
 from support import logs
 from support.batches import patch
 from support.logs import Broker, Producer, Read
@@ -410,7 +410,7 @@ def test_batches_need_not_be_dense() -> None:
     content = b""
     for offset in (3, 4, 10, 1000, 5000):
         data = logs.batch([b"%d" % offset])
-        stamp(data, offset, 0)
+        set_offset_and_epoch(data, offset, 0)
         content += bytes(data)
     fs.open(files(fs, log, ".log")[0]).pwrite(content, 0)
     for again in (Broker.kill, Broker.restart):
@@ -429,7 +429,7 @@ def test_offsets_have_to_rise_and_to_fit(offsets: tuple[int, ...]) -> None:
     content = b""
     for offset in offsets:
         data = logs.batch([b"%d" % offset])
-        stamp(data, offset, 0)
+        set_offset_and_epoch(data, offset, 0)
         content += bytes(data)
     fs.open(files(fs, broker.log(), ".log")[0]).pwrite(content, 0)
     broker.kill()

@@ -13,7 +13,7 @@ from kavka.log import scan
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.fs import File
 from kavka.log.memfs import Fault, MemFs
-from kavka.wire.records import stamp
+from kavka.wire.records import set_offset_and_epoch
 from support import logs
 
 SIZES = st.lists(st.integers(0, 9000), max_size=6)
@@ -30,7 +30,7 @@ def batches(sizes: list[int]) -> list[bytes]:
     made = []
     for number, size in enumerate(sizes):
         data = logs.batch([bytes([number % 250]) * size, b"second"])
-        stamp(data, number * 2, 0)
+        set_offset_and_epoch(data, number * 2, 0)
         made.append(bytes(data))
     return made
 

@@ -15,7 +15,7 @@ from kavka.log.memfs import MemFs
 from kavka.log.scan import BatchScanner
 from kavka.log.segment import GAP_BYTES_MAX, Segment, file_name
 from kavka.log.settings import LogSettings
-from kavka.wire.records import stamp
+from kavka.wire.records import set_offset_and_epoch
 from support import logs
 
 BASE = 5000
@@ -43,7 +43,7 @@ def fill(
     for number in range(count):
         timestamp = timestamps[number] if timestamps else offset * STEP_MS
         data = logs.batch([bytes(size), b""], timestamps=timestamp)
-        stamp(data, offset, 0)
+        set_offset_and_epoch(data, offset, 0)
         segment.append(data, len(data), offset + 1, timestamp)
         offset += 2
 

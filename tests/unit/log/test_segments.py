@@ -8,7 +8,7 @@ from kavka.log.disk import Disk
 from kavka.log.memfs import MemFs
 from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList, mark_deleted
-from kavka.wire.records import stamp
+from kavka.wire.records import set_offset_and_epoch
 from support import logs
 
 
@@ -27,7 +27,7 @@ def row(disk: Disk) -> SegmentList:
         segment = Segment.create(disk, "/d", base, logs.settings())
         for offset in offsets:
             data = logs.batch([b"v"], timestamps=100 + offset)
-            stamp(data, offset, 0)
+            set_offset_and_epoch(data, offset, 0)
             segment.append(data, len(data), offset, 100 + offset)
         segments.append(segment)
     return SegmentList(segments)

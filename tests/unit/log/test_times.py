@@ -11,7 +11,7 @@ from kavka.log.disk import Disk
 from kavka.log.memfs import MemFs
 from kavka.log.scan import BatchScanner
 from kavka.log.segment import Segment
-from kavka.wire.records import stamp
+from kavka.wire.records import set_offset_and_epoch
 from support import logs
 
 SETTINGS = logs.settings(index_interval_bytes=300)
@@ -26,7 +26,7 @@ def written(timestamps: list[int]) -> tuple[MemFs, Segment]:
     segment = Segment.create(disk, "/d", 0, SETTINGS)
     for offset, timestamp in enumerate(timestamps):
         data = logs.batch([bytes(300)], timestamps=timestamp)
-        stamp(data, offset, 0)
+        set_offset_and_epoch(data, offset, 0)
         segment.append(data, len(data), offset, timestamp)
     segment.seal()
     return fs, Segment(disk, "/d", 0, segment.size, SETTINGS)

@@ -19,7 +19,7 @@ from kavka.wire.compression import Codec
 from kavka.wire.control_records import Marker, end_marker
 from kavka.wire.down_conversion import down_convert
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import stamp
+from kavka.wire.records import set_offset_and_epoch
 from kavka.wire.up_conversion import BYTES_PER_STEP, INLINE_CRC_BYTES_MAX, RECORDS_PER_STEP
 from support.batches import BASE_TIMESTAMP_MS, LOG_APPEND_TIME, Written, around, build, patch
 from support.steps import run_at_once, stops_of
@@ -42,7 +42,7 @@ def log(*batches: bytes | bytearray, start: int = 0) -> memoryview:
         at = len(row)
         row += batch
         count = int.from_bytes(batch[23:27], "big") + 1
-        stamp(memoryview(row)[at:], start, 0)
+        set_offset_and_epoch(memoryview(row)[at:], start, 0)
         start += count
     return memoryview(row)
 

@@ -27,7 +27,7 @@ from kavka.wire.records import (
     payload_of,
     read_header,
     read_varint,
-    stamp,
+    set_offset_and_epoch,
 )
 from support import batches
 from support.batches import BASE_TIMESTAMP_MS, Written
@@ -183,7 +183,7 @@ def test_garbage_is_refused(garbage: bytes) -> None:
 def test_a_stamp_changes_offset_and_epoch_and_nothing_else() -> None:
     batch = bytearray(batches.PLAIN)
     before = read_header(batch)
-    stamp(memoryview(batch), 1_234_567_890_123, 42)
+    set_offset_and_epoch(memoryview(batch), 1_234_567_890_123, 42)
     after = read_header(batch)
     assert after == before._replace(base_offset=1_234_567_890_123, leader_epoch=42)
     assert crc_of(batch) == after.crc
@@ -336,7 +336,7 @@ def test_the_record_of_the_greatest_time(times: list[int]) -> None:
 
 def test_offsets_of_the_log_are_found() -> None:
     batch = batches.build([Written(time_ms=time) for time in (0, 5, 10)])
-    stamp(memoryview(batch), 1000, 3)
+    set_offset_and_epoch(memoryview(batch), 1000, 3)
     header = read_header(batch)
     payload = payload_of(header, batch, LIMIT_BYTES)
     assert first_at_or_after(header, payload, BASE_TIMESTAMP_MS + 1) == (

@@ -11,7 +11,7 @@ from kavka.log.interrupted_work import CLEANED
 from kavka.log.memfs import Fault, MemFs
 from kavka.log.segment import FILES, Segment
 from kavka.log.txn_index import AbortedTxn
-from kavka.wire.records import stamp
+from kavka.wire.records import set_offset_and_epoch
 from support import logs
 
 BASE = 1000
@@ -28,7 +28,7 @@ def write(segment: CleanedSegment, count: int, *, size: int = 100, step: int = 3
     """Batches of one record, with gaps between them."""
     for number in range(count):
         batch = logs.batch([bytes(size)], timestamps=logs.TIMESTAMP + number)
-        stamp(batch, BASE + step * number, 0)
+        set_offset_and_epoch(batch, BASE + step * number, 0)
         segment.append(batch, BASE + step * number, logs.TIMESTAMP + number)
 
 
