@@ -21,8 +21,8 @@ from uuid import UUID
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.replica.batch_admission import ALL, UNUSUAL, check, codec_max
-from kavka.server.replica.manager import Replica
 from kavka.server.replica.partition_state import NEVER
+from kavka.server.replica.replica import Replica
 from kavka.server.request.context import RequestContext
 from kavka.server.request.stats import Tally
 from kavka.wire.apis.produce import (

@@ -19,7 +19,8 @@ from kavka.server.config.live import LiveSettings
 from kavka.server.config.lone_broker import not_replicated
 from kavka.server.controller.controller import Controller
 from kavka.server.controller.topic_validation import NewTopic
-from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.replica import Replica
 from kavka.server.runtime.java_hash import java_hash
 from kavka.server.runtime.lazy_imports import import_in_turns
 from kavka.wire.errors import ApiError, ErrorCode

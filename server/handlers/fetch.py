@@ -31,7 +31,7 @@ from kavka.server.replica.fetch_reading import (
     read_cold,
 )
 from kavka.server.replica.fetch_sessions import Fetching, TopicKey, Wanted
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.replica import Replica
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime import cooperative
 from kavka.wire.apis.fetch import (

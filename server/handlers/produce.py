@@ -35,8 +35,8 @@ from kavka.server.replica.batch_admission import (
     check_in_sync,
     prepare,
 )
-from kavka.server.replica.manager import Replica
 from kavka.server.replica.record_rules import NotVerified, RecordsRefused
+from kavka.server.replica.replica import Replica
 from kavka.server.request.context import BadRequest, RequestContext
 from kavka.server.runtime.cooperative import Slices, go_on
 from kavka.wire.apis.produce import (

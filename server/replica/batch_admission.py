@@ -37,7 +37,7 @@ from kavka.wire.rewriting import rebuild, renumbered, set_times
 from kavka.wire.steps import Job, Steps
 
 if TYPE_CHECKING:
-    from kavka.server.replica.manager import Replica
+    from kavka.server.replica.replica import Replica
 
 ALL: Final = -1
 """The number of acks that stands for all replicas in sync."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kavka.log.compaction.order import Outcome
-    from kavka.server.replica.manager import Replica
+    from kavka.server.replica.replica import Replica
 
 
 @dataclass(slots=True)

@@ -31,8 +31,9 @@ from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings, log_settings
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.value_types import BadValue
-from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.partition_state import Leadership, PartitionState
+from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode
 from kavka.zktree.paths import TOPIC_CONFIGS
 

@@ -15,7 +15,7 @@ from kavka.log.errors import StorageError
 from kavka.log.partition_log import PartitionLog, Slice
 from kavka.seams import Jobs, Pool
 from kavka.server.replica.fetch_sessions import Wanted
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.replica import Replica
 from kavka.server.request.context import RequestContext
 from kavka.wire.apis.fetch import AbortedTransaction, EpochEndOffset, PartitionResponse
 from kavka.wire.errors import ApiError, ErrorCode

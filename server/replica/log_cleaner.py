@@ -19,7 +19,8 @@ from kavka.log.settings import COMPACT
 from kavka.seams import Clock, Jobs, Pool, ProcessLost, Tasks
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
-from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.replica import Replica
 
 if TYPE_CHECKING:  # a broker that compacts nothing needs none of it
     from kavka.log.compaction.candidates import Cleanable

@@ -24,8 +24,9 @@ from kavka.log.mirror import STEP_BYTES_MAX, LogMirror, Step
 from kavka.log.mirror_files import SourceError, of_source, remove_files
 from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.config.live import LiveSettings
-from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.move_rate import MoveRate
+from kavka.server.replica.replica import Replica
 from kavka.server.runtime.rate_limited_log import LogLimit
 from kavka.wire.errors import ApiError, ErrorCode
 

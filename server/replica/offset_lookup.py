@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from kavka.log.partition_log import Slice
 from kavka.seams import Jobs, Pool, Tasks
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.replica import Replica
 from kavka.server.runtime import cooperative
 from kavka.wire import records
 from kavka.wire.apis.list_offsets import (

@@ -24,7 +24,8 @@ from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
 from kavka.server.replica.controller_requests import ControllerRequests
-from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.replica import Replica
 from kavka.server.runtime.purgatory import Purgatory
 from kavka.zktree.paths import TOPIC_CONFIGS
 from support import logs

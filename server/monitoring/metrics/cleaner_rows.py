@@ -12,7 +12,7 @@ from kavka.server.monitoring.metrics.row import Kind, Metric, Sample
 from kavka.server.monitoring.metrics.server_rows import one
 from kavka.server.monitoring.metrics.view import View
 from kavka.server.replica.log_cleaner import examine
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.replica import Replica
 
 
 def _cleaner(name: str, doc: str, read: Callable[[View], float]) -> Metric:

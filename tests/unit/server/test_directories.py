@@ -10,7 +10,7 @@ import pytest
 from kavka.log.errors import StorageError
 from kavka.log.memfs import Fault, MemFs
 from kavka.server.monitoring.health import Health
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
 from support.memory_broker import MemoryBroker, scenario

@@ -18,8 +18,8 @@ from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.handlers import fetch
 from kavka.server.replica.fetch_reading import idle_replica
 from kavka.server.replica.fetch_sessions import Wanted
-from kavka.server.replica.manager import Replica
 from kavka.server.replica.partition_state import Leadership
+from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode
 from support import logs
 from support.batches import build

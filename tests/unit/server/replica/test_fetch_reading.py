@@ -11,7 +11,7 @@ import pytest
 from kavka.log.memfs import Fault
 from kavka.server.replica.fetch_reading import Part, plan_part, read_cached, read_cold
 from kavka.server.replica.fetch_sessions import Wanted
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.replica import Replica
 from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code

@@ -10,7 +10,8 @@ import pytest
 from kavka.log import producer_snapshots, producer_state
 from kavka.log.memfs import Fault
 from kavka.log.txn_guards import NOT_NEEDED
-from kavka.server.replica.manager import FLUSHES_AT_ONCE_MAX, Replica
+from kavka.server.replica.manager import FLUSHES_AT_ONCE_MAX
+from kavka.server.replica.replica import Replica
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header

@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from kavka.server.replica import offset_lookup
-from kavka.server.replica.manager import OPENED_AT_ONCE_MAX, Replica
+from kavka.server.replica.manager import OPENED_AT_ONCE_MAX
 from kavka.server.replica.offset_lookup import NOTHING, Found
+from kavka.server.replica.replica import Replica
 from kavka.wire import inflating
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
