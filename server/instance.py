@@ -226,7 +226,7 @@ class Instance:
             fs=self._fs,
         )
         self._parts = broker
-        broker.replicas.on_directory_failed = self._directory_failed
+        broker.replicas.failures.on_failure = self._directory_failed
         return broker
 
     async def _open_monitor(self) -> None:
@@ -428,7 +428,7 @@ class Instance:
             watermarks = None
             if self._parts is not None:
                 replicas = self._parts.replicas
-                await replicas.flushed()
+                await replicas.flusher.wait_idle()
                 watermarks = self._logs.high_watermarks() | replicas.high_watermarks()
             await close_logs(
                 self._logs,

@@ -96,7 +96,7 @@ class Coordinator(ABC, Generic[M]):
         self._problem: str | None = None
         self.on_replayed: Callable[[], object] = _nothing
         """Called after each slice of a partition that is replayed."""
-        replicas.on_role[self.topic] = self._role_changed
+        replicas.role_listeners[self.topic] = self._role_changed
 
     @abstractmethod
     def _new_topic(self) -> NewTopic:

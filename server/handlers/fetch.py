@@ -360,7 +360,7 @@ class _Fetch:
         ends_s = broker.clock.monotonic_s() + request.max_wait_ms / 1000
         while True:
             self._let_go()
-            async with broker.replicas.opening:
+            async with broker.replicas.opener.room:
                 # there may be less room for an answer now, or no topic any more
                 await self._is_ready()
                 passed = await down_conversion.read_converted(broker, context, self._parts)

@@ -168,8 +168,7 @@ def _find(
         replica,
         timestamp,
         committed_only=request.isolation_level == READ_COMMITTED,
-        tasks=broker.tasks,
-        jobs=broker.jobs,
+        opener=broker.replicas.opener,
     )
 
 

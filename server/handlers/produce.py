@@ -356,7 +356,7 @@ async def _append_opened(
     replica, opening, sent_bytes, answer, guard = opened
     name, index = replica.key
     try:
-        prepared = await opening
+        prepared = await opening.finish(broker.replicas.opener)
         if broker.replicas.leader(name, index) is not replica:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ALL:

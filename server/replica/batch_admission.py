@@ -10,12 +10,12 @@ handles nothing else until it is appended (`RequestContext.applied`): nothing ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
-from kavka.server.replica.offset_lookup import RECORDS_PER_TURN
+from kavka.server.replica.batch_opening import RECORDS_PER_TURN, BatchOpener
 from kavka.server.replica.record_rules import RecordCheck, Rules
-from kavka.server.runtime.cooperative import go_on_with_jobs
+from kavka.server.replica.replica import Replica
 from kavka.wire import compression
 from kavka.wire.apis.produce import BATCHES_SINCE
 from kavka.wire.compressing import compress
@@ -35,9 +35,6 @@ from kavka.wire.records import (
 )
 from kavka.wire.rewriting import rebuild, renumbered, set_times
 from kavka.wire.steps import Job, Steps
-
-if TYPE_CHECKING:
-    from kavka.server.replica.replica import Replica
 
 ALL: Final = -1
 """The number of acks that stands for all replicas in sync."""
@@ -79,22 +76,17 @@ class AtOnce:
 
 
 class Opening:
-    """A batch that takes its time; to be awaited, once."""
+    """A batch that takes its time; to be finished, once."""
 
-    __slots__ = ("_replica", "_steps", "_wanted")
+    __slots__ = ("_steps", "_wanted")
 
-    def __init__(self, replica: Replica, steps: Steps[Prepared], wanted: Job | None) -> None:
-        self._replica = replica
+    def __init__(self, steps: Steps[Prepared], wanted: Job | None) -> None:
         self._steps = steps
         self._wanted = wanted
 
-    def __await__(self) -> Generator[Any, None, Prepared]:
-        return self._finish().__await__()
-
-    async def _finish(self) -> Prepared:
-        replica = self._replica
-        async with replica.opening:
-            return await go_on_with_jobs(replica.tasks, replica.jobs, self._steps, self._wanted)
+    async def finish(self, opener: BatchOpener) -> Prepared:
+        """The batch as it is to be appended. ApiError, or RecordsRefused: see `prepare`."""
+        return await opener.finish(self._steps, self._wanted)
 
 
 def codec_max(version: int) -> int:
@@ -127,18 +119,18 @@ def prepare(
 ) -> Prepared | Opening:
     """What is to be appended of the records that a client sent in a request of this version.
 
-    ApiError, or RecordsRefused, says why nothing is; awaiting raises them too. An empty batch is
-    not appended: an old request may hold none.
+    ApiError, or RecordsRefused, says why nothing is; `Opening.finish` raises them too. An empty
+    batch is not appended: an old request may hold none.
     """
     if version < BATCHES_SINCE and not is_batch(records):
         sent = at_once.own(records)
-        return begin(replica, _from_message_set(replica, sent, acks, at_once))
+        return begin(_from_message_set(replica, sent, acks, at_once))
     header = check(replica, records, acks, codec_max(version))
     if header.batch_length + LENGTH_PREFIX_BYTES != len(records):
         records = records[: header.size]
     if header.max_timestamp <= replica.looks_after_ms and not header.attributes & UNUSUAL:
         return Prepared(records, header)
-    now_ms = replica.now_ms()
+    now_ms = replica.clock.now_ms()
     rules = replica.rules
     if not rules.for_every_batch:
         replica.looks_after_ms = now_ms + rules.after_max_ms
@@ -148,17 +140,17 @@ def prepare(
     if isinstance(prepared, Prepared):
         return prepared
     rest = _look(replica, rules, at_once.own(records), header, now_ms, prepared)
-    return Opening(replica, rest, None)
+    return Opening(rest, None)
 
 
-def begin(replica: Replica, steps: Steps[Prepared]) -> Prepared | Opening:
+def begin(steps: Steps[Prepared]) -> Prepared | Opening:
     """The outcome of `steps`, at once if they don't yield."""
     try:
         wanted = next(steps)
     except StopIteration as end:
         prepared: Prepared = end.value
         return prepared
-    return Opening(replica, steps, wanted)
+    return Opening(steps, wanted)
 
 
 def _is_flagged(header: BatchHeader) -> bool:
@@ -186,7 +178,7 @@ def _from_message_set(
     batch = memoryview(converted)
     if not batch:
         return Prepared(batch, _OF_NOTHING)
-    header, now_ms = read_header(batch), replica.now_ms()
+    header, now_ms = read_header(batch), replica.clock.now_ms()
     looked_at = _look_at_once(replica, rules, batch, header, now_ms, at_once)
     if not isinstance(looked_at, Prepared):
         looked_at = yield from _look(replica, rules, batch, header, now_ms, looked_at)
@@ -298,7 +290,8 @@ def _timed(
 ) -> Prepared:
     """The batch with the newest time of its records, or of now where its topic asks for that."""
     if rules.append_time:
-        newest = replica.now_ms()  # not of when it came: batches are appended in the order of it
+        # not the time when it came: batches are appended in the order of these times
+        newest = replica.clock.now_ms()
     header = set_times(batch, header, newest, append_time=rules.append_time)
     return Prepared(batch, header, converted)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kavka.server.replica.replica import Replica
+
 if TYPE_CHECKING:
     from kavka.log.compaction.order import Outcome
-    from kavka.server.replica.replica import Replica
 
 
 @dataclass(slots=True)

@@ -175,7 +175,7 @@ class ControllerRequests:
                 self._replicas.refusals.line("%s can't be served yet: %s", name, failure)
                 return ErrorCode.NONE
             if replica is not None and isinstance(failure, OSError):
-                self._replicas.storage_failed(replica, failure)
+                self._replicas.failures.storage_failed(replica, failure)
             logger.error("%s is offline, its log failed: %s", name, failure)
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
@@ -229,9 +229,7 @@ class ControllerRequests:
         )
         partition.flushed(log.recovery_point)
         partition.configure(log.settings.flush_after)
-        replica = Replica(self._replicas, topic.topic_id, log, partition)
-        self._replicas.add(replica)
-        return replica
+        return self._replicas.host(topic.topic_id, log, partition)
 
     def _assign_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
         logs = self._replicas.logs
@@ -239,7 +237,7 @@ class ControllerRequests:
             logs.assign_topic_id(log, topic_id)
         except OSError as failure:
             if not is_shortage(failure):
-                self._replicas.directory_failed(logs.directory_of(log), failure)
+                self._replicas.failures.directory_failed(logs.directory_of(log), failure)
                 self._replicas.miss(log.topic, log.partition)
             raise
 
@@ -253,13 +251,13 @@ class ControllerRequests:
             try:
                 return logs.create(topic.topic_name, index, topic.topic_id, settings)
             except HalfMadeError as half:
-                self._replicas.directory_failed(directory, half.failure)
+                self._replicas.failures.directory_failed(directory, half.failure)
                 self._replicas.miss(topic.topic_name, index)
                 raise
             except OSError as failure:
                 if is_shortage(failure):
                     raise
-                self._replicas.directory_failed(directory, failure)
+                self._replicas.failures.directory_failed(directory, failure)
         self._replicas.miss(topic.topic_name, index)
         raise StorageError("all log directories are offline")
 
@@ -278,7 +276,7 @@ class ControllerRequests:
             replica.flush_if_awaited()  # what a process before this one wrote
         else:
             replica.partition.follow(decision)
-        self._replicas.role_changed(replica)
+        replica.role_changed()
 
     async def stop_replica(self, request: StopReplica) -> StopReplicaResponse:
         """Serve partitions no longer; delete their logs where the topic is deleted."""
@@ -313,7 +311,7 @@ class ControllerRequests:
             except OSError as failure:
                 logger.error("can't flush deletions in %s: %s", directory, failure)
                 if not is_shortage(failure):
-                    self._replicas.directory_failed(directory, failure)
+                    self._replicas.failures.directory_failed(directory, failure)
                 errors |= dict.fromkeys(deleted, ErrorCode.KAFKA_STORAGE_ERROR)
 
     async def _sync_directory(self, directory: str) -> None:
@@ -350,6 +348,6 @@ class ControllerRequests:
             except OSError as failure:
                 assert log is not None
                 logger.error("can't delete %s-%d: %s", topic, state.partition_index, failure)
-                self._replicas.directory_failed(logs.directory_of(log), failure)
+                self._replicas.failures.directory_failed(logs.directory_of(log), failure)
                 return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE

@@ -187,7 +187,7 @@ class LogCleaner:
             compaction.clean_upto = outcome.end_offset
         # as Apache Kafka's cleaner does after each log: else one that is compacted again and again
         # would keep what retention is to delete
-        await replica.delete_all_old(self._clock.now_ms())
+        await replica.delete_all_old(self._clock.now_ms(), self._tasks)
         if outcome is None:
             return False
         self._stats.last[number] = outcome
@@ -211,8 +211,8 @@ class LogCleaner:
         except OSError as failure:
             if is_shortage(failure):
                 logger.error("can't compact %s-%d now: %s", *replica.key, failure)
-            elif self._replicas.hosts(replica):
-                self._replicas.storage_failed(replica, failure)
+            elif replica.is_served:
+                self._replicas.failures.storage_failed(replica, failure)
         except Exception as failure:
             self._leave(replica, failure)
         finally:
@@ -234,7 +234,7 @@ class LogCleaner:
         what begins in a process now waits for that."""
         from kavka.log.compaction.run import remove_cleaned
 
-        if not self._replicas.hosts(replica):
+        if not replica.is_served:
             return  # the files go with the log, or with the next start
         directory = replica.log.directory
         try:
@@ -246,7 +246,7 @@ class LogCleaner:
                 keep=self._fs.lock_descriptors(),
             )
         except (OSError, ProcessLost) as failure:
-            if self._replicas.hosts(replica):
+            if replica.is_served:
                 logger.warning(
                     "can't remove files of an abandoned compaction from %s: %s", directory, failure
                 )
@@ -255,7 +255,7 @@ class LogCleaner:
         """The log with the greatest part that is dirty, of those that are due."""
         now_ms = self._stats.looked_ms = self._clock.now_ms()
         for replica in list(self._stats.uncleanable):
-            if not self._replicas.hosts(replica):
+            if not replica.is_served:
                 del self._stats.uncleanable[replica]
         compacted = [r for r in self._replicas if COMPACT in r.log.settings.cleanup_policy]
         found: list[_Choice] = []
@@ -278,7 +278,7 @@ class LogCleaner:
 
     def _is_free(self, replica: Replica) -> bool:
         return (
-            self._replicas.hosts(replica)
+            replica.is_served
             and not replica.log.compaction.running
             and not replica.log.compaction.paused
             and replica not in self._stats.uncleanable
@@ -291,12 +291,12 @@ class LogCleaner:
             return None
         log = replica.log
         if log.flush_wanted:
-            self._replicas.flush_soon(replica)
+            self._replicas.flusher.flush_soon(replica)
         try:
             return examine(replica, now_ms)
         except OSError as failure:
             if not is_shortage(failure):  # else the next look at it may do better
-                self._replicas.storage_failed(replica, failure)
+                self._replicas.failures.storage_failed(replica, failure)
         except Exception as failure:
             self._leave(replica, failure)
         return None
@@ -355,7 +355,7 @@ class _Cleaning:
         """Whether the log is there, is as it was, and is to be compacted by this run."""
         return (
             not self._given_up
-            and self._replicas.hosts(self._replica)
+            and self._replica.is_served
             and self._compaction.serial == self._serial
             and COMPACT in self._replica.log.settings.cleanup_policy
         )
@@ -385,7 +385,7 @@ class _Cleaning:
             if is_shortage(failure):
                 logger.error("%s-%d can't be compacted now: %s", *self._replica.key, failure)
             else:
-                self._replicas.storage_failed(self._replica, failure)
+                self._replicas.failures.storage_failed(self._replica, failure)
             return False
 
     def _tell_progress(self, news: Progress) -> None:

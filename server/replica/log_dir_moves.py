@@ -123,7 +123,7 @@ class ReplicaMoves:
             logger.error("%s is not kept: %s", copy.path, failure)
             await jobs.run(Pool.WRITE, _empty, fs, copy.path)
         except OSError as failure:
-            self._replicas.directory_failed(copy.directory, failure)
+            self._replicas.failures.directory_failed(copy.directory, failure)
 
     # --- what is asked for
 
@@ -161,7 +161,7 @@ class ReplicaMoves:
             self._begin(replica, copy)
         except OSError as failure:
             if not is_shortage(failure):
-                self._replicas.directory_failed(directory, failure)
+                self._replicas.failures.directory_failed(directory, failure)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
 
     def _directory(self, path: str) -> str:
@@ -180,7 +180,7 @@ class ReplicaMoves:
             self._logs.futures.discard(copy.key)
             self._tools.tasks.spawn(self._make_last(copy), name="end of a move")
         except OSError as failure:
-            self._replicas.directory_failed(copy.directory, failure)
+            self._replicas.failures.directory_failed(copy.directory, failure)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
 
     async def _make_last(self, copy: FutureLog) -> None:
@@ -189,7 +189,7 @@ class ReplicaMoves:
             await self._tools.jobs.run(Pool.WRITE, self._tools.fs.sync_dir, copy.directory)
         except OSError as failure:
             if not is_shortage(failure):
-                self._replicas.directory_failed(copy.directory, failure)
+                self._replicas.failures.directory_failed(copy.directory, failure)
 
     def _begin(self, replica: Replica, copy: FutureLog) -> None:
         assert copy.mirror is not None
@@ -223,10 +223,10 @@ class ReplicaMoves:
             return await move.copy()
         except SourceError as error:
             if move.is_wanted and not is_shortage(error.failure):
-                self._replicas.storage_failed(move.replica, error.failure)
+                self._replicas.failures.storage_failed(move.replica, error.failure)
         except OSError as failure:
             if move.is_wanted and not is_shortage(failure):
-                self._replicas.directory_failed(move.future.directory, failure)
+                self._replicas.failures.directory_failed(move.future.directory, failure)
         except CorruptLogError as damage:
             logger.error("%s-%d can't be moved: %s", *move.replica.key, damage.message)
             if move.is_wanted:
@@ -253,10 +253,7 @@ class _Move:
     @property
     def is_wanted(self) -> bool:
         """Whether the replica is served here, and still to move there."""
-        return (
-            self._replicas.hosts(self.replica)
-            and self._logs.futures.get(self.replica.key) is self.future
-        )
+        return self.replica.is_served and self._logs.futures.get(self.replica.key) is self.future
 
     async def copy(self) -> bool:
         """Whether the log goes on in its copy now; else it is not to, or to be tried again.
@@ -297,7 +294,7 @@ class _Move:
         """Bring the copy to the disk while no flush may say that more of the log is there; then
         there is but a little between the two."""
         log, mirror = self.replica.log, self._mirror
-        async with self._replicas.flushes_held(self.replica):
+        async with self._replicas.flusher.held(self.replica):
             if not await self._catch_up(is_paced=False):
                 return False
             while self.is_wanted and of_source(log.history.write_on):
@@ -332,7 +329,7 @@ class _Move:
             if self._logs.futures.bury_left(self.replica.key) is None:
                 return  # the topic is deleted, or the directory has failed: the mark stays
         except OSError as failure:
-            self._replicas.directory_failed(self._source, failure)
+            self._replicas.failures.directory_failed(self._source, failure)
             return
         if await self._lasting(self._source, self._tools.fs.sync_dir, self._source):
             await self._lasting(directory, _remove_mark, self._tools.fs, place)
@@ -345,7 +342,7 @@ class _Move:
                 return True
             except OSError as failure:
                 if not is_shortage(failure):
-                    self._replicas.directory_failed(directory, failure)
+                    self._replicas.failures.directory_failed(directory, failure)
                     return False
             await self._tools.tasks.sleep(AGAIN_S)
 

@@ -149,7 +149,7 @@ class LogMaintenance:
                 if is_shortage(failure):
                     logger.error("can't write checkpoints of %s; retrying: %s", directory, failure)
                 else:
-                    self._replicas.directory_failed(directory, failure)
+                    self._replicas.failures.directory_failed(directory, failure)
             return not plan.is_short
         return True
 
@@ -158,13 +158,13 @@ class LogMaintenance:
         now_ms = self._clock.now_ms()
         for replica in self._replicas:
             if replica.log.flush_needed(now_ms):
-                self._replicas.flush_soon(replica)
+                self._replicas.flusher.flush_soon(replica)
 
     async def delete_old(self) -> None:
         """Drop the segments that nobody is to read any more."""
         now_ms = self._clock.now_ms()
         for looked, replica in enumerate(self._replicas, 1):
-            await replica.delete_all_old(now_ms)
+            await replica.delete_all_old(now_ms, self._tasks)
             if looked % LOGS_PER_TURN == 0:
                 await self._tasks.sleep(0)
 

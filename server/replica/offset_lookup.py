@@ -6,7 +6,8 @@ from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
 from kavka.log.partition_log import Slice
-from kavka.seams import Jobs, Pool, Tasks
+from kavka.seams import Pool, Tasks
+from kavka.server.replica.batch_opening import RECORDS_PER_TURN, BatchOpener
 from kavka.server.replica.replica import Replica
 from kavka.server.runtime import cooperative
 from kavka.wire import records
@@ -20,10 +21,6 @@ from kavka.wire.apis.list_offsets import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.inflating import inflate
-
-RECORDS_PER_TURN: Final = 2048
-"""Records opened before other work gets its turn; at 1 us each, 2 ms."""
-
 
 _ANY_MS: Final = 2**63 - 1
 
@@ -40,7 +37,7 @@ NOTHING: Final = Found()
 
 
 def find(
-    replica: Replica, timestamp: int, *, committed_only: bool, tasks: Tasks, jobs: Jobs
+    replica: Replica, timestamp: int, *, committed_only: bool, opener: BatchOpener
 ) -> Found | Coroutine[Any, Any, Found]:
     """The offset for `timestamp` (ms, or special). Awaitable when records must be opened.
 
@@ -57,14 +54,14 @@ def find(
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING  # nothing is tiered, and nothing waits to be
     if replica.partition.is_catching_up:
-        return _unless_behind(replica, timestamp, fetchable, tasks, jobs)
-    return _find_in_records(replica, timestamp, fetchable, tasks, jobs)
+        return _unless_behind(replica, timestamp, fetchable, opener)
+    return _find_in_records(replica, timestamp, fetchable, opener)
 
 
 async def _unless_behind(
-    replica: Replica, timestamp: int, fetchable: int, tasks: Tasks, jobs: Jobs
+    replica: Replica, timestamp: int, fetchable: int, opener: BatchOpener
 ) -> Found:
-    found = _find_in_records(replica, timestamp, fetchable, tasks, jobs)
+    found = _find_in_records(replica, timestamp, fetchable, opener)
     if not isinstance(found, Found):
         found = await found
     if found == NOTHING:
@@ -73,18 +70,14 @@ async def _unless_behind(
 
 
 def _find_in_records(
-    replica: Replica, timestamp: int, fetchable: int, tasks: Tasks, jobs: Jobs
+    replica: Replica, timestamp: int, fetchable: int, opener: BatchOpener
 ) -> Found | Coroutine[Any, Any, Found]:
     log = replica.log
     if timestamp == MAX_TIMESTAMP:
         newest = log.batch_of_max_timestamp()
-        return NOTHING if newest is None else _find_newest(replica, newest, fetchable, tasks, jobs)
+        return NOTHING if newest is None else _find_newest(replica, newest, fetchable, opener)
     first = log.batch_for_timestamp(timestamp)
-    return (
-        NOTHING
-        if first is None
-        else _find_by_time(replica, first, timestamp, fetchable, tasks, jobs)
-    )
+    return NOTHING if first is None else _find_by_time(replica, first, timestamp, fetchable, opener)
 
 
 def find_old(replica: Replica, timestamp: int, limit: int, *, by_replica: bool) -> list[int]:
@@ -98,7 +91,7 @@ def find_old(replica: Replica, timestamp: int, limit: int, *, by_replica: bool) 
         found = [log.start_offset][:limit]
     else:
         time_ms = _ANY_MS if timestamp == LATEST else timestamp
-        found = log.offsets_before(time_ms, replica.now_ms(), limit)
+        found = log.offsets_before(time_ms, replica.clock.now_ms(), limit)
     high_watermark = replica.high_watermark
     if by_replica or not found or found[0] <= high_watermark:
         return found
@@ -106,26 +99,26 @@ def find_old(replica: Replica, timestamp: int, limit: int, *, by_replica: bool) 
 
 
 async def _find_newest(
-    replica: Replica, batch: Slice, fetchable: int, tasks: Tasks, jobs: Jobs
+    replica: Replica, batch: Slice, fetchable: int, opener: BatchOpener
 ) -> Found:
-    async with replica.opening:
-        opened = await _open(batch, tasks, jobs)
+    async with opener.room:
+        opened = await _open(batch, opener)
         timestamp = opened.header.max_timestamp
         # as in Apache Kafka, be it before the log's start, in a segment that is still there
-        return await _search(opened, timestamp, 0, fetchable, tasks) or NOTHING
+        return await _search(opened, timestamp, 0, fetchable, opener.tasks) or NOTHING
 
 
 async def _find_by_time(
-    replica: Replica, first: Slice, timestamp: int, fetchable: int, tasks: Tasks, jobs: Jobs
+    replica: Replica, first: Slice, timestamp: int, fetchable: int, opener: BatchOpener
 ) -> Found:
     """A batch's greatest timestamp may belong to a record that DeleteRecords took away: then the
     search goes on behind it."""
     batch: Slice | None = first
     while batch is not None:
-        async with replica.opening:
-            opened = await _open(batch, tasks, jobs)
+        async with opener.room:
+            opened = await _open(batch, opener)
             start = replica.log.start_offset
-            found = await _search(opened, timestamp, start, fetchable, tasks)
+            found = await _search(opened, timestamp, start, fetchable, opener.tasks)
         if found is not None:
             return found
         if not replica.partition.is_leader:  # and its log may be deleted
@@ -141,15 +134,14 @@ class _Opened(NamedTuple):
     payload: Any
 
 
-async def _open(batch: Slice, tasks: Tasks, jobs: Jobs) -> _Opened:
+async def _open(batch: Slice, opener: BatchOpener) -> _Opened:
     view = memoryview(bytearray(batch.length))
     if batch.file.read_cached(view, batch.position) != batch.length:
-        await jobs.run(Pool.READ, batch.file.read_into, view, batch.position)
+        await opener.jobs.run(Pool.READ, batch.file.read_into, view, batch.position)
     header = records.read_header(view)
     inner = view[records.HEADER_BYTES : header.size]
-    return _Opened(
-        header, await cooperative.run_steps(tasks, jobs, inflate(header.compression, inner))
-    )
+    steps = inflate(header.compression, inner)
+    return _Opened(header, await cooperative.run_steps(opener.tasks, opener.jobs, steps))
 
 
 async def _search(

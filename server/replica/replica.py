@@ -5,9 +5,10 @@ Everything here runs on the loop, and from check to apply nothing waits.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from kavka.log.fs import is_shortage
@@ -16,16 +17,15 @@ from kavka.log.partition_log import Appended, PartitionLog
 from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
 from kavka.log.settings import LogSettings
 from kavka.log.txn_guards import Guard
-from kavka.seams import Jobs, Tasks
+from kavka.seams import Clock, Tasks
 from kavka.server.replica.partition_state import PartitionState
 from kavka.server.replica.record_rules import ALWAYS, Rules
 from kavka.server.replica.topic_traffic import TopicTraffic
+from kavka.server.runtime.purgatory import Purgatory
+from kavka.server.runtime.rate_limited_log import LogLimit
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader, stamp
-
-if TYPE_CHECKING:
-    from kavka.server.replica.manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
 
@@ -33,14 +33,40 @@ ANY_EPOCH: Final = -1
 """What a request says that does not know the leader's epoch (KIP-320)."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaServices:
+    """What all replicas of a broker use: the time, and where they report what has happened."""
+
+    clock: Clock
+    purgatory: Purgatory
+    """Its waiters on a replica's key are woken when the replica has changed."""
+
+    flush_soon: Callable[[Replica], None]
+    """Brings a log to the disk in the background (`LogFlusher.flush_soon`)."""
+
+    storage_failed: Callable[[Replica, OSError], None]
+    """Takes the log directory offline that a replica could not write to."""
+
+    directory_failed: Callable[[PartitionLog, OSError], None]
+    """Takes the directory of a log offline."""
+
+    refusals: LogLimit
+    """For batches that are refused for lack of file descriptors."""
+
+    role_listeners: dict[str, Callable[[Replica], object]]
+    """By topic: called when a replica of it may have begun or ceased to lead here."""
+
+
 class Replica:
     """This broker's copy of one partition. `key` names it in the purgatory."""
 
     __slots__ = (
         "__weakref__",
-        "_manager",
+        "_services",
+        "clock",
         "flushes_held",
         "flushing",
+        "hosted",
         "key",
         "log",
         "looks_after_ms",
@@ -52,14 +78,22 @@ class Replica:
     )
 
     def __init__(
-        self, manager: ReplicaManager, topic_id: UUID, log: PartitionLog, partition: PartitionState
+        self,
+        services: ReplicaServices,
+        topic_id: UUID,
+        log: PartitionLog,
+        partition: PartitionState,
     ) -> None:
-        self._manager = manager
+        self._services = services
+        self.clock = services.clock
         self.key = (log.topic, log.partition)
         self.topic_id = topic_id
         self.log = log
         self.partition = partition
+        self.hosted = False
+        """Whether it is the replica of its partition here (`ReplicaManager.add`)."""
         self.offline = False
+        """Whether its log directory, or its log, has failed."""
         self.flushing = False
         self.flushes_held = False
         self.traffic = TopicTraffic()
@@ -76,32 +110,33 @@ class Replica:
         self, batch: memoryview, header: BatchHeader, guard: Guard | None = None
     ) -> Appended:
         """Append one checked batch as leader. ApiError when it is refused, OSError never."""
-        manager = self._manager
         log = self.log
+        partition = self.partition
         try:
             appended = log.append(
                 batch,
                 header,
-                leader_epoch=self.partition.leader_epoch,
-                now_ms=manager.clock.now_ms(),
+                leader_epoch=partition.leader_epoch,
+                now_ms=self.clock.now_ms(),
                 guard=guard,
             )
         except OSError as failure:
             if is_shortage(failure):
                 stamp(batch, header.base_offset, header.leader_epoch)  # it may be tried again
-                manager.refusals.line("%s-%d can't be written now: %s", *self.key, failure)
+                text = "%s-%d can't be written now: %s"
+                self._services.refusals.line(text, *self.key, failure)
             else:
-                manager.storage_failed(self, failure)
+                self._services.storage_failed(self, failure)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
         traffic = self.traffic
         traffic.appends += 1
         traffic.messages_in += header.record_count
         traffic.bytes_in += len(batch)
         if not appended.duplicate:
-            if self.partition.appended(log.end_offset):
-                manager.purgatory.changed(self.key)
+            if partition.appended(log.end_offset):
+                self._services.purgatory.changed(self.key)
             if log.flush_wanted:
-                manager.flush_soon(self)
+                self._services.flush_soon(self)
         return appended
 
     def append_marker(
@@ -114,7 +149,7 @@ class Replica:
                 self.log, producer_id, producer_epoch, marker, self.append, version=version
             )
         except OSError as failure:  # the marker is in the log, and that it aborts can't be noted
-            self._manager.storage_failed(self, failure)
+            self._services.storage_failed(self, failure)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
 
     def configure(self, settings: LogSettings) -> None:
@@ -122,13 +157,13 @@ class Replica:
         self.log.configure(settings)
         self._rule(settings)
         if self.partition.configure(settings.flush_after):
-            self._manager.purgatory.changed(self.key)
+            self._services.purgatory.changed(self.key)
         self.flush_if_awaited()
 
     def flush_if_awaited(self) -> None:
         """Begin an fsync if there are records that count only afterwards."""
         if self.partition.awaits_flush:
-            self._manager.flush_soon(self)
+            self._services.flush_soon(self)
 
     def delete_before(self, offset: int) -> int:
         """Have the log begin at `offset`, if that is later than now; where it begins then.
@@ -152,7 +187,7 @@ class Replica:
             count = self.log.delete_old(now_ms, self.partition.high_watermark)
         except OSError as failure:
             if not is_shortage(failure):  # else the next look at it may do better
-                self._manager.storage_failed(self, failure)
+                self._services.storage_failed(self, failure)
             return 0
         if count:
             begin = self.log.start_offset
@@ -163,16 +198,15 @@ class Replica:
                 count,
             )
         if self.log.history.is_saving or (count and self.log.flush_wanted):
-            self._manager.flush_soon(self)
+            self._services.flush_soon(self)
         return count
 
-    async def delete_all_old(self, now_ms: int) -> None:
+    async def delete_all_old(self, now_ms: int, tasks: Tasks) -> None:
         """Drop all segments that are to go; while a compaction is at work, at its end."""
-        manager = self._manager
-        while manager.hosts(self) and not self.log.compaction.running:
+        while self.is_served and not self.log.compaction.running:
             if self.delete_old(now_ms) < SEGMENTS_AT_ONCE_MAX:
                 break
-            await manager.tasks.sleep(0)
+            await tasks.sleep(0)
 
     def read_failed(self, failure: Exception) -> None:
         """Its log can't be read: so it is with the whole directory, unless only a file is gone
@@ -180,27 +214,20 @@ class Replica:
         if not isinstance(failure, OSError) or isinstance(failure, FileNotFoundError):
             return
         if not is_shortage(failure):
-            manager = self._manager
-            manager.directory_failed(manager.logs.directory_of(self.log), failure)
+            self._services.directory_failed(self.log, failure)
 
-    def now_ms(self) -> int:
-        """What the clock says."""
-        return self._manager.clock.now_ms()
-
-    @property
-    def tasks(self) -> Tasks:
-        """For work on a batch, in slices."""
-        return self._manager.tasks
+    def role_changed(self) -> None:
+        """It leads now, or does not any more, or is no longer served: wake those who wait for it,
+        and call its topic's listener."""
+        self._services.purgatory.changed(self.key)
+        listener = self._services.role_listeners.get(self.log.topic)
+        if listener is not None:
+            listener(self)
 
     @property
-    def jobs(self) -> Jobs:
-        """For work on a batch, in a thread."""
-        return self._manager.jobs
-
-    @property
-    def opening(self) -> asyncio.Semaphore:
-        """To be held while a batch is open."""
-        return self._manager.opening
+    def is_served(self) -> bool:
+        """Whether it is still the replica of its partition here, and not offline."""
+        return self.hosted and not self.offline
 
     @property
     def high_watermark(self) -> int:

@@ -2,7 +2,7 @@
 are message sets, made of the batches that lie in the log.
 
 What is read and what is made of it is in memory meanwhile, so only few such answers are made at a
-time (`ReplicaManager.opening`). What is read for one is bounded as for any other; made of tiny
+time (`BatchOpener.room`). What is read for one is bounded as for any other; made of tiny
 records, a message set takes up to five times as much. The walk through the records goes in slices,
 and what is big is inflated and compressed in threads.
 """
@@ -56,7 +56,7 @@ async def read_converted(
     broker: Broker, context: RequestContext, parts: Sequence[Part]
 ) -> dict[tuple[str, int], int]:
     """Read the parts' batches and put message sets into their answers; who calls it holds
-    `ReplicaManager.opening`.
+    `BatchOpener.room`.
 
     Where there were batches and nothing in them has a place in a message set (transaction
     markers), the answer stays empty; the offsets to go on from are returned by partition.

@@ -37,7 +37,7 @@ def _uncleanable(read: Callable[[Replica, int], int]) -> Callable[[View], Iterat
         replicas, now_ms = view.broker.replicas, view.broker.clock.now_ms()
         sums: Counter[str] = Counter()
         for replica in replicas.cleaning.uncleanable:
-            if replicas.hosts(replica):
+            if replica.is_served:
                 sums[replica.log.directory.rpartition("/")[0]] += read(replica, now_ms)
         for directory in replicas.logs.directories:
             yield (directory,), sums[directory]

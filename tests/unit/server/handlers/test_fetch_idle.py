@@ -234,7 +234,7 @@ async def test_a_disk_that_fails_is_told_of(
         answer = await broker.ask("Fetch", 12, **asked)
         codes = [one.error_code for topic in answer.responses for one in topic.partitions]
         assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * told
-        broker.parts.replicas.storage_failed(broker.replica(), OSError("gone"))
+        broker.parts.replicas.failures.storage_failed(broker.replica(), OSError("gone"))
     assert len(passed) == 1
 
 

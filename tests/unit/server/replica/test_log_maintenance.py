@@ -394,7 +394,7 @@ async def test_a_want_of_descriptors_is_no_failure_of_the_directory(
         log.roll(broker.clock.now_ms())
     broker.fs.faults.append(Fault(op, name, error=errno.EMFILE, times=2))
     if what == "a flush":
-        broker.parts.replicas.flush_soon(broker.replica())
+        broker.parts.replicas.flusher.flush_soon(broker.replica())
     await broker.advance(10 * MINUTE_MS)
     assert not any(fault.times for fault in broker.fs.faults), "it was short of them"
     assert not broker.parts.replicas.logs.failed_directories

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from kavka.server.replica import offset_lookup
-from kavka.server.replica.manager import OPENED_AT_ONCE_MAX
+from kavka.server.replica.batch_opening import OPENED_AT_ONCE_MAX, RECORDS_PER_TURN
 from kavka.server.replica.offset_lookup import NOTHING, Found
 from kavka.server.replica.replica import Replica
 from kavka.wire import inflating
@@ -39,9 +39,9 @@ class Search:
         self.write(build([Written(time_ms=time_ms) for time_ms in times_ms], codec=codec))
 
     async def find(self, timestamp: int, *, committed_only: bool = False) -> Found:
-        tasks, jobs = self.hosting.tasks, self.hosting.jobs
+        opener = self.hosting.manager.opener
         found = offset_lookup.find(
-            self.replica, timestamp, committed_only=committed_only, tasks=tasks, jobs=jobs
+            self.replica, timestamp, committed_only=committed_only, opener=opener
         )
         return found if isinstance(found, Found) else await found
 
@@ -170,7 +170,7 @@ def test_what_is_not_committed_is_not_there() -> None:
 
 def test_many_records_are_looked_at_in_slices() -> None:
     async def story(search: Search) -> None:
-        count = offset_lookup.RECORDS_PER_TURN * 6
+        count = RECORDS_PER_TURN * 6
         search.write_times(range(count))
         finding = asyncio.ensure_future(search.by_time(count - 1))
         turns = 0
