@@ -104,7 +104,7 @@ class Instance:
         self._parts: Broker | None = None
         self._requests: ControllerRequests | None = None
         self._imports = Imports(tasks, IMPORTED_LATER)
-        self._upkeep: LogMaintenance | None = None
+        self._maintenance: LogMaintenance | None = None
         self._cleaner: LogCleaner | None = None
         self.broker: Broker | None = None
         """The parts, once clients are served."""
@@ -133,8 +133,8 @@ class Instance:
         await prepare_tree(coordination)
         cluster = await cluster_id(coordination, uuid_text(random_uuid(self._random)))
         ours = self._checked(meta, Meta(cluster, settings.broker_id))
-        given_up = settings.lost_log_dirs
-        await claim_directories(logs, coordination, ours, given_up=given_up, random=self._random)
+        lost = settings.lost_log_dirs
+        await claim_directories(logs, coordination, ours, declared_lost=lost, random=self._random)
         self._check_first_directory()
         topic_configs = TopicConfigs(coordination, tasks=self._tasks)
         await topic_configs.load()
@@ -162,7 +162,7 @@ class Instance:
             await broker.controller.start()
         if self._given_up:
             raise LoadingStopped
-        self._upkeep = LogMaintenance(
+        self._maintenance = LogMaintenance(
             self.live,
             fs=self._fs,
             logs=logs,
@@ -171,7 +171,7 @@ class Instance:
             tasks=self._tasks,
             jobs=self._jobs,
         )
-        self._upkeep.start()
+        self._maintenance.start()
         self._cleaner = LogCleaner(
             self.live,
             fs=self._fs,
@@ -179,10 +179,10 @@ class Instance:
             clock=self._clock,
             tasks=self._tasks,
             jobs=self._jobs,
-            checkpoint=self._upkeep.checkpoint,
+            checkpoint=self._maintenance.checkpoint,
         )
         self._cleaner.start()
-        broker.moves.start(self._upkeep.checkpoint)
+        broker.moves.start(self._maintenance.checkpoint)
         await self._accept(broker)
         self.broker = broker
         self.state = BrokerState.RUNNING
@@ -416,8 +416,8 @@ class Instance:
             await self._cleaner.stop()
         if self._parts is not None:
             await self._parts.moves.stop()
-        if self._upkeep is not None:
-            await self._upkeep.stop()
+        if self._maintenance is not None:
+            await self._maintenance.stop()
         if self._coordination is not None:
             await self._coordination.close()
         if self._loader is not None:

@@ -243,7 +243,10 @@ class Shortcut:
             header = check(replica, records, layout.acks, layout.codec_max)
             if header.batch_length + LENGTH_PREFIX_BYTES != len(records):
                 return None  # part of a batch follows it
-            if header.max_timestamp > replica.looks_after_ms or header.attributes & layout.unusual:
+            if (
+                header.max_timestamp > replica.inspect_newer_than_ms
+                or header.attributes & layout.unusual
+            ):
                 if replica.rules.for_every_batch:
                     self._layouts.remove(layout)
                 return None  # to be looked at more closely

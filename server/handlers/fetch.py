@@ -30,7 +30,7 @@ from kavka.server.replica.fetch_reading import (
     read_cached,
     read_cold,
 )
-from kavka.server.replica.fetch_sessions import Fetching, TopicKey, Wanted
+from kavka.server.replica.fetch_sessions import Fetching, FetchPartition, TopicKey
 from kavka.server.replica.replica import Replica
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime import cooperative
@@ -239,7 +239,7 @@ class _Fetch:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown isolation level")
         return parts + missing if missing else parts
 
-    def _without_idle(self) -> Slices[Iterable[Wanted]]:
+    def _without_idle(self) -> Slices[Iterable[FetchPartition]]:
         """The partitions that there may be something to tell of."""
         self._idle = idle = []
         partitions = self._fetching.partitions
@@ -249,7 +249,7 @@ class _Fetch:
             or self._request.isolation_level not in ISOLATION_LEVELS
         ):
             return partitions
-        others: list[Wanted] = []
+        others: list[FetchPartition] = []
         for done, wanted in enumerate(partitions, 1):
             if done % IDLE_A_STEP == 0:
                 yield
@@ -268,7 +268,7 @@ class _Fetch:
             self._readable[topic] = may
         return may
 
-    def _replica(self, wanted: Wanted) -> Replica:
+    def _replica(self, wanted: FetchPartition) -> Replica:
         broker = self._broker
         name = self._name(wanted.topic)
         if name is None:
@@ -287,7 +287,7 @@ class _Fetch:
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
         return replica
 
-    def _behind_passed(self, wanted: Wanted) -> Wanted:
+    def _behind_passed(self, wanted: FetchPartition) -> FetchPartition:
         offset = self._passed.get((str(wanted.topic), wanted.partition), wanted.offset)
         return replace(wanted, offset=max(offset, wanted.offset))
 
@@ -296,7 +296,7 @@ class _Fetch:
             return topic if self._context.version < TOPIC_IDS_SINCE else None
         return self._broker.metadata.image.names_by_id.get(topic)
 
-    def _refused(self, wanted: Wanted, refusal: ApiError) -> PartitionResponse:
+    def _refused(self, wanted: FetchPartition, refusal: ApiError) -> PartitionResponse:
         answer = PartitionResponse(wanted.partition, refusal.code)
         if refusal.code not in _MISSING:
             answer.aborted_transactions = None

@@ -95,7 +95,7 @@ def _look_up(
             except OSError as failure:
                 _fail(broker, told, name, failure)
                 continue
-            if isinstance(found, offset_lookup.Found):
+            if isinstance(found, offset_lookup.FoundOffset):
                 _fill(told, found)
             else:
                 waiting.append(_fill_later(broker, context, told, name, found))
@@ -172,7 +172,7 @@ def _find(
     )
 
 
-def _fill(answer: PartitionResponse, found: offset_lookup.Found) -> None:
+def _fill(answer: PartitionResponse, found: offset_lookup.FoundOffset) -> None:
     answer.timestamp, answer.offset, answer.leader_epoch = found
 
 

@@ -29,8 +29,8 @@ from kavka.server.handlers.common.produce_request import (
 )
 from kavka.server.replica.batch_admission import (
     ALL,
-    AtOnce,
-    Opening,
+    InlineBudget,
+    PendingBatch,
     Prepared,
     check_in_sync,
     prepare,
@@ -111,7 +111,7 @@ class _Opened(NamedTuple):
     """A batch that is looked into, and the place for what becomes of it."""
 
     replica: Replica
-    opening: Opening
+    opening: PendingBatch
     sent_bytes: int
     answer: PartitionResponse
     guard: Guard | None
@@ -122,7 +122,7 @@ class _Unfinished(NamedTuple):
 
     waiting: list[_Waiting]
     opened: list[_Opened]
-    at_once: AtOnce
+    budget: InlineBudget
     verdicts: Verdicts
     """On what is written in a transaction."""
 
@@ -141,7 +141,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             verdicts = found
     except ApiError as refusal:
         return _refuse_whole(request, asked, refusal)
-    unfinished = _Unfinished([], [], AtOnce(context.own), verdicts)
+    unfinished = _Unfinished([], [], InlineBudget(context.own), verdicts)
     topics = begun(_append_all(broker, context, request, asked, unfinished))
     if not isinstance(topics, list) or unfinished.opened:
         context.applied = broker.tasks.future()
@@ -194,7 +194,7 @@ async def _when_verified(
     applied = context.applied
     assert applied is not None, "others wait for it"
     try:
-        unfinished = _Unfinished([], [], AtOnce(_as_it_is), await verdicts)
+        unfinished = _Unfinished([], [], InlineBudget(_as_it_is), await verdicts)
         topics = begun(_append_all(broker, context, request, asked, unfinished))
     except BaseException:
         applied.set_result(None)
@@ -332,8 +332,8 @@ def _append(
         guard = None
         if unfinished.verdicts:
             guard = _guard_of(unfinished.verdicts.get(replica.key))
-        prepared = prepare(replica, records, context.version, acks, unfinished.at_once)
-        if isinstance(prepared, Opening):
+        prepared = prepare(replica, records, context.version, acks, unfinished.budget)
+        if isinstance(prepared, PendingBatch):
             unfinished.opened.append(_Opened(replica, prepared, len(records), answer, guard))
             return answer
         _append_prepared(replica, prepared, guard, len(records), acks, answer, unfinished.waiting)

@@ -1,4 +1,4 @@
-"""What brings appended records to the disk: fsync in threads, a few logs at a time."""
+"""Bringing appended records to the disk: fsync in threads, a few logs at a time."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from kavka.server.runtime.purgatory import Purgatory
 from kavka.server.runtime.rate_limited_log import LogLimit
 
 FLUSHES_AT_ONCE_MAX: Final = 8
-"""Logs that are flushed, or wait for a thread with their files open; twice what threads there
-are. The others wait without."""
+"""Logs that are flushed, or wait for a thread with their files open: twice the number of threads.
+Others wait without open files."""
 
-FLUSHED_AGAIN_S: Final = 1.0
-"""When a flush is tried again that has found no descriptor."""
+FLUSH_RETRY_S: Final = 1.0
+"""Delay before a flush is tried again that has failed for lack of file descriptors."""
 
 
 class LogFlusher:
-    """Flushes of all logs. A log that can't be flushed goes offline, but for lack of file
-    descriptors: then it is tried again."""
+    """Flushes the logs of all replicas. A log that can't be flushed goes offline, unless file
+    descriptors are short: then it is tried again."""
 
     def __init__(
         self,
@@ -50,10 +50,9 @@ class LogFlusher:
         """How long flushes took, in milliseconds."""
 
     def flush_soon(self, replica: Replica) -> None:
-        """Bring a log to the disk, one fsync at a time a partition; nothing, if that is under way.
+        """Flush a log in the background, unless a flush of it is under way.
 
-        No more of it once the replica is removed: the names of a deleted log's files may by then
-        be those of another's.
+        It ends early if the replica is removed: a new log may by then have the same file names.
         """
         if not replica.flushing and not replica.offline and not replica.flushes_held:
             replica.flushing = True
@@ -63,7 +62,8 @@ class LogFlusher:
 
     @asynccontextmanager
     async def held(self, replica: Replica) -> AsyncIterator[None]:
-        """Have nothing more of a log said to be on the disk; what is due is flushed afterwards."""
+        """Hold back flushes of a log, so that its recovery point stays; what is due is flushed
+        afterwards."""
         replica.flushes_held = True
         try:
             while running := [task for task, one in self._running.items() if one is replica]:
@@ -87,7 +87,7 @@ class LogFlusher:
         except OSError as failure:
             if is_shortage(failure):
                 self._refusals.line("%s-%d can't be flushed now: %s", *replica.key, failure)
-                self._tasks.call_later(FLUSHED_AGAIN_S, self._flush_again, replica)
+                self._tasks.call_later(FLUSH_RETRY_S, self._retry, replica)
             elif replica.hosted:
                 self._failures.storage_failed(replica, failure)
         except (CorruptLogError, StorageError) as damage:
@@ -96,12 +96,12 @@ class LogFlusher:
         finally:
             replica.flushing = False
 
-    def _flush_again(self, replica: Replica) -> None:
+    def _retry(self, replica: Replica) -> None:
         if replica.is_served:
             self.flush_soon(replica)
 
     async def _flush_once(self, replica: Replica) -> bool:
-        """Whether there is more to do. OSError; CorruptLogError, StorageError of a damaged log."""
+        """Whether there is more to flush. OSError; CorruptLogError and StorageError: damaged."""
         while replica.is_served and replica.log.history.write_on():
             await self._tasks.sleep(0)
         plan = replica.log.flush_plan(self._clock.now_ms()) if replica.is_served else None

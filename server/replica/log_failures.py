@@ -45,7 +45,7 @@ class LogFailures:
         self.directory_failed(self._logs.directory_of(log), failure)
 
     def directory_failed(self, directory: str, failure: OSError) -> None:
-        """Serve the partitions in a log directory no more (until a restart)."""
+        """Take the partitions in a log directory offline, until a restart."""
         if directory in self._logs.failed_directories:
             return
         lost = self._logs.fail(directory, failure)
@@ -64,10 +64,10 @@ class LogFailures:
                 await self._tasks.sleep(0)
 
     def log_damaged(self, replica: Replica, damage: Exception) -> None:
-        """Serve a partition no more (until a restart, which recovers its log) whose files have
-        something in them that keeps them from being brought to the disk: what is written from now
-        on would be lost. Others in its directory are sound, and go on, other than in Apache Kafka,
-        where all that is wrong with a file counts for the whole directory."""
+        """Take a partition offline whose log can't be flushed because its files are damaged: what
+        is written from now on would be lost. A restart recovers the log. The other partitions of
+        its directory are served on, unlike in Apache Kafka, where any such error takes the whole
+        directory offline."""
         logger.error("can't flush %s-%d: %s", *replica.key, damage)
         self._logs.leave_unclean(replica.log)
         replica.offline = True

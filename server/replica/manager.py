@@ -81,17 +81,16 @@ class ReplicaManager:
         return list(self._of_topics.get(topic, {}).values())
 
     def leader(self, topic: str, index: int) -> Replica:
-        """The replica, if this broker leads it; else ApiError with the code that tells the
-        client where it went wrong."""
+        """The replica, if this broker leads it; else ApiError, with the code that clients get."""
         replica = self._replicas.get((topic, index))
         if replica is not None and replica.partition.is_leader and not replica.offline:
             return replica
         if replica is not None and replica.offline:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-        raise ApiError(self.why_missing(topic, index))
+        raise ApiError(self.error_of_missing(topic, index))
 
-    def why_missing(self, topic: str, index: int) -> ErrorCode:
-        """What to tell of a partition that this broker does not host, or not as leader."""
+    def error_of_missing(self, topic: str, index: int) -> ErrorCode:
+        """The error for a partition that this broker does not host, or does not lead."""
         if (topic, index) in self._missing:
             return ErrorCode.KAFKA_STORAGE_ERROR
         known = self._metadata.image.topics.get(topic)
@@ -111,35 +110,36 @@ class ReplicaManager:
         self._replicas[replica.key] = replica
         topic, index = replica.key
         self._of_topics.setdefault(topic, {})[index] = replica
-        replica.traffic = self.traffic.enter(replica.log.topic)
+        replica.traffic = self.traffic.add_replica(replica.log.topic)
 
     def remove(self, topic: str, index: int) -> Replica | None:
-        """Host it no longer; who waits for it learns that at once."""
+        """Host it no longer; requests that wait for it are answered at once."""
         replica = self._replicas.pop((topic, index), None)
         if replica is not None:
             replica.hosted = False
             del self._of_topics[topic][index]
             if not self._of_topics[topic]:
                 del self._of_topics[topic]
-            self.traffic.leave(topic)
+            self.traffic.remove_replica(topic)
             replica.partition.stop()
             self.logs.keep_high_watermark(replica.key, replica.partition.high_watermark)
             replica.role_changed()
         return replica
 
-    def miss(self, topic: str, index: int) -> None:
-        """The log of a partition must be in a directory that failed before the start."""
+    def mark_missing(self, topic: str, index: int) -> None:
+        """Note that a partition's log can't be served: it may be in a log directory that is
+        offline, so no new one may be made."""
         self._missing[(topic, index)] = None
 
-    def misses(self, topic: str, index: int) -> bool:
-        """Whether that was said of a partition."""
+    def is_missing(self, topic: str, index: int) -> bool:
+        """Whether `mark_missing` was called for a partition."""
         return (topic, index) in self._missing
 
     @property
     def missing_count(self) -> int:
-        """Of how many partitions that was said."""
+        """How many partitions are marked as missing."""
         return len(self._missing)
 
     def high_watermarks(self) -> dict[tuple[str, int], int]:
-        """What `replication-offset-checkpoint` holds."""
+        """The content of `replication-offset-checkpoint`."""
         return {r.key: r.partition.high_watermark for r in self._replicas.values()}

@@ -1,4 +1,4 @@
-"""This broker's copy of one partition: its log, and the machine that knows who leads it.
+"""This broker's copy of one partition: its log, and the state machine of its leadership.
 
 Everything here runs on the loop, and from check to apply nothing waits.
 """
@@ -30,7 +30,7 @@ from kavka.wire.records import BatchHeader, stamp
 logger = logging.getLogger(__name__)
 
 ANY_EPOCH: Final = -1
-"""What a request says that does not know the leader's epoch (KIP-320)."""
+"""The leader epoch in requests of clients that don't know it (KIP-320)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Replica:
         "hosted",
         "key",
         "log",
-        "looks_after_ms",
+        "inspect_newer_than_ms",
         "offline",
         "partition",
         "rules",
@@ -97,14 +97,14 @@ class Replica:
         self.flushing = False
         self.flushes_held = False
         self.traffic = TopicTraffic()
-        """The topic's, once the replica is hosted."""
-        self._rule(log.settings)
+        """Counts of the topic, once the replica is hosted."""
+        self._set_rules(log.settings)
 
-    def _rule(self, settings: LogSettings) -> None:
+    def _set_rules(self, settings: LogSettings) -> None:
         self.rules = Rules.of(settings)
-        self.looks_after_ms = ALWAYS
-        """Batches with newer records than this are looked at more closely before they are
-        appended: all, unless the topic only bounds times; then it is moved on as time passes."""
+        self.inspect_newer_than_ms = ALWAYS
+        """Batches whose max timestamp is above this (ms) are inspected before they are appended:
+        all of them, unless the topic only bounds timestamps; then it advances with the clock."""
 
     def append(
         self, batch: memoryview, header: BatchHeader, guard: Guard | None = None
@@ -122,7 +122,7 @@ class Replica:
             )
         except OSError as failure:
             if is_shortage(failure):
-                stamp(batch, header.base_offset, header.leader_epoch)  # it may be tried again
+                stamp(batch, header.base_offset, header.leader_epoch)  # for another try
                 text = "%s-%d can't be written now: %s"
                 self._services.refusals.line(text, *self.key, failure)
             else:
@@ -148,28 +148,29 @@ class Replica:
             return append_marker(
                 self.log, producer_id, producer_epoch, marker, self.append, version=version
             )
-        except OSError as failure:  # the marker is in the log, and that it aborts can't be noted
+        except OSError as failure:
+            # the marker is in the log, but the aborted transaction is not in the log's index
             self._services.storage_failed(self, failure)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
 
     def configure(self, settings: LogSettings) -> None:
-        """Take over other settings; they count from the next batch on."""
+        """Apply other settings, from the next batch on."""
         self.log.configure(settings)
-        self._rule(settings)
+        self._set_rules(settings)
         if self.partition.configure(settings.flush_after):
             self._services.purgatory.changed(self.key)
         self.flush_if_awaited()
 
     def flush_if_awaited(self) -> None:
-        """Begin an fsync if there are records that count only afterwards."""
+        """Begin an fsync if records above the high watermark wait for it."""
         if self.partition.awaits_flush:
             self._services.flush_soon(self)
 
     def delete_before(self, offset: int) -> int:
-        """Have the log begin at `offset`, if that is later than now; where it begins then.
+        """Move the log start offset up to `offset`; the log start offset afterwards.
 
-        ApiError: POLICY_VIOLATION where records go by compaction alone, OFFSET_OUT_OF_RANGE
-        below 0 and beyond the high watermark.
+        ApiError: POLICY_VIOLATION if the cleanup policy is compact alone, OFFSET_OUT_OF_RANGE
+        below 0 and above the high watermark.
         """
         log = self.log
         if log.settings.cleanup_policy == ("compact",):
@@ -181,12 +182,12 @@ class Replica:
         return log.start_offset
 
     def delete_old(self, now_ms: int) -> int:
-        """Drop some of the oldest segments if they are to go; how many, as
-        `PartitionLog.delete_old` tells. A log that fails goes offline."""
+        """Delete some of the oldest segments, as retention asks; how many (see
+        `PartitionLog.delete_old`). A log that fails goes offline."""
         try:
             count = self.log.delete_old(now_ms, self.partition.high_watermark)
         except OSError as failure:
-            if not is_shortage(failure):  # else the next look at it may do better
+            if not is_shortage(failure):  # else the next attempt may succeed
                 self._services.storage_failed(self, failure)
             return 0
         if count:
@@ -202,15 +203,16 @@ class Replica:
         return count
 
     async def delete_all_old(self, now_ms: int, tasks: Tasks) -> None:
-        """Drop all segments that are to go; while a compaction is at work, at its end."""
+        """Delete all segments, as retention asks; not during a compaction, which does it at its
+        end."""
         while self.is_served and not self.log.compaction.running:
             if self.delete_old(now_ms) < SEGMENTS_AT_ONCE_MAX:
                 break
             await tasks.sleep(0)
 
     def read_failed(self, failure: Exception) -> None:
-        """Its log can't be read: so it is with the whole directory, unless only a file is gone
-        or damaged, or too many are open."""
+        """Its log can't be read: the whole directory goes offline, unless only a file is missing
+        or damaged, or file descriptors are short."""
         if not isinstance(failure, OSError) or isinstance(failure, FileNotFoundError):
             return
         if not is_shortage(failure):
@@ -235,14 +237,14 @@ class Replica:
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it every transaction is decided."""
+        """Every transaction below it is committed or aborted."""
         high_watermark = self.partition.high_watermark
         if self.log.transactions.settled:
             return high_watermark
         return self.log.last_stable_offset(high_watermark)
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Refuse a client whose metadata is older, or newer, than ours (KIP-320)."""
+        """ApiError if a client's metadata is older, or newer, than this broker's (KIP-320)."""
         if current_leader_epoch == ANY_EPOCH:
             return
         if current_leader_epoch < self.partition.leader_epoch:

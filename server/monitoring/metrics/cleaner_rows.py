@@ -87,7 +87,7 @@ CLEANER_ROWS: Final = (
     _cleaner(
         "LogCleanerManager,name=time-since-last-run-ms",
         "Milliseconds since logs were last looked at.",
-        lambda view: view.broker.clock.now_ms() - view.broker.replicas.cleaning.looked_ms,
+        lambda view: view.broker.clock.now_ms() - view.broker.replicas.cleaning.checked_ms,
     ),
     Metric(
         "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count",

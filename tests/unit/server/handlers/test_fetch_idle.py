@@ -17,7 +17,7 @@ import pytest
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.handlers import fetch
 from kavka.server.replica.fetch_reading import idle_replica
-from kavka.server.replica.fetch_sessions import Wanted
+from kavka.server.replica.fetch_sessions import FetchPartition
 from kavka.server.replica.partition_state import Leadership
 from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode
@@ -48,7 +48,7 @@ def passed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
     found: list[tuple[str, int]] = []
     original = idle_replica
 
-    def noting(wanted: Wanted) -> Replica | None:
+    def noting(wanted: FetchPartition) -> Replica | None:
         replica = original(wanted)
         if replica is not None:
             found.append(replica.key)
