@@ -133,8 +133,8 @@ class Instance:
         await prepare_tree(coordination)
         cluster = await cluster_id(coordination, uuid_text(random_uuid(self._random)))
         ours = self._check_meta(meta, MetaProperties(cluster, settings.broker_id))
-        given_up = settings.lost_log_dirs
-        await claim_directories(logs, coordination, ours, given_up=given_up, random=self._random)
+        lost = settings.lost_log_dirs
+        await claim_directories(logs, coordination, ours, declared_lost=lost, random=self._random)
         self._check_first_directory()
         topic_configs = EntityConfigs(coordination, tasks=self._tasks)
         await topic_configs.load()
@@ -226,7 +226,7 @@ class Instance:
             fs=self._fs,
         )
         self._assembled = broker
-        broker.replicas.on_directory_failed = self._directory_failed
+        broker.replicas.failures.on_failure = self._directory_failed
         return broker
 
     async def _open_monitor(self) -> None:
@@ -432,7 +432,7 @@ class Instance:
             watermarks = None
             if self._assembled is not None:
                 replicas = self._assembled.replicas
-                await replicas.flushed()
+                await replicas.flusher.wait_idle()
                 watermarks = self._logs.high_watermarks() | replicas.high_watermarks()
             await close_logs(
                 self._logs,

@@ -21,8 +21,8 @@ from uuid import UUID
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.replica.batch_admission import ALL, UNUSUAL, check, codec_max
-from kavka.server.replica.manager import Replica
 from kavka.server.replica.partition_state import NEVER
+from kavka.server.replica.replica import Replica
 from kavka.server.request.context import RequestContext
 from kavka.server.request.stats import Tally
 from kavka.wire.apis.produce import (
@@ -244,7 +244,10 @@ class FastPath:
             header = check(replica, records, layout.acks, layout.codec_max)
             if header.batch_length + LENGTH_PREFIX_BYTES != len(records):
                 return None  # more bytes follow the batch
-            if header.max_timestamp > replica.looks_after_ms or header.attributes & layout.unusual:
+            if (
+                header.max_timestamp > replica.inspect_newer_than_ms
+                or header.attributes & layout.unusual
+            ):
                 if replica.rules.for_every_batch:
                     self._layouts.remove(layout)
                 return None  # needs the general path's further validation

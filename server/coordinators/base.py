@@ -19,7 +19,8 @@ from kavka.server.config.live import LiveSettings
 from kavka.server.config.lone_broker import not_replicated
 from kavka.server.controller.controller import Controller
 from kavka.server.controller.topic_validation import NewTopic
-from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.replica import Replica
 from kavka.server.runtime.java_hash import java_hash
 from kavka.server.runtime.lazy_imports import import_one_by_one
 from kavka.wire.errors import ApiError, ErrorCode
@@ -95,7 +96,7 @@ class Coordinator(ABC, Generic[M]):
         self._problem: str | None = None
         self.on_replayed: Callable[[], object] = _ignore
         """Called after each slice of a load."""
-        replicas.on_role[self.topic] = self._role_changed
+        replicas.role_listeners[self.topic] = self._role_changed
 
     @abstractmethod
     def _new_topic(self) -> NewTopic:

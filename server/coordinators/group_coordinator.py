@@ -19,7 +19,8 @@ from kavka.server.controller.controller import Controller
 from kavka.server.controller.topic_validation import NewTopic
 from kavka.server.coordinators.base import Coordinator
 from kavka.server.coordinators.topic_view import KnownTopics
-from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.replica import Replica
 from kavka.wire.compression import Codec
 
 if TYPE_CHECKING:

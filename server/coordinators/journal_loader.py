@@ -16,7 +16,7 @@ from kavka.log.fs import is_fd_exhaustion
 from kavka.log.journal import Machine, Producer, Record
 from kavka.log.pairs import BROKEN, add_pairs
 from kavka.seams import Clock, Jobs, Tasks
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.replica import Replica
 from kavka.server.runtime.cooperative import run_rest_with_jobs
 from kavka.wire.control_records import MARKER_BYTES_MAX, read_marker
 from kavka.wire.crc import crc32c

@@ -7,7 +7,7 @@ from typing import Final
 
 from kavka.log.journal import Producer, Record
 from kavka.server.replica.batch_admission import check_in_sync
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.replica import Replica
 from kavka.wire.building import batch_of_pairs
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode

@@ -24,7 +24,8 @@ from kavka.server.coordinators.journal_loader import (
 )
 from kavka.server.coordinators.journal_port import ReplicaPort
 from kavka.server.coordinators.serial_queue import TICK_SLICE_S, SerialQueue
-from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.replica import Replica
 from kavka.server.runtime.purgatory import Purgatory
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode

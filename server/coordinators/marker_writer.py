@@ -26,7 +26,8 @@ from kavka.server.cluster.metadata_cache import GROUP_TOPIC
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
 from kavka.server.coordinators.transaction_coordinator import TransactionCoordinator
 from kavka.server.replica.batch_admission import check_in_sync
-from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.replica import Replica
 from kavka.server.runtime.purgatory import Purgatory
 from kavka.server.runtime.rate_limited_log import LogLimit
 from kavka.wire.control_records import Marker

@@ -19,7 +19,8 @@ from kavka.server.controller.controller import Controller
 from kavka.server.controller.topic_validation import NewTopic
 from kavka.server.coordinators.base import Coordinator
 from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
-from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.replica import Replica
 from kavka.server.runtime.histogram import Histogram
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode

@@ -30,8 +30,8 @@ from kavka.server.replica.fetch_reading import (
     read_cached,
     read_cold,
 )
-from kavka.server.replica.fetch_sessions import Fetching, TopicKey, Wanted
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.fetch_sessions import Fetching, FetchPartition, TopicKey
+from kavka.server.replica.replica import Replica
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime import cooperative
 from kavka.wire.apis.fetch import (
@@ -241,7 +241,7 @@ class _Fetch:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown isolation level")
         return parts + missing if missing else parts
 
-    def _without_idle(self) -> Slices[Iterable[Wanted]]:
+    def _without_idle(self) -> Slices[Iterable[FetchPartition]]:
         """The partitions except idle ones, which have nothing to report in an incremental fetch."""
         self._idle = idle = []
         partitions = self._fetching.partitions
@@ -251,7 +251,7 @@ class _Fetch:
             or self._request.isolation_level not in ISOLATION_LEVELS
         ):
             return partitions
-        others: list[Wanted] = []
+        others: list[FetchPartition] = []
         for done, wanted in enumerate(partitions, 1):
             if done % IDLE_A_STEP == 0:
                 yield
@@ -270,7 +270,7 @@ class _Fetch:
             self._readable[topic] = may
         return may
 
-    def _replica(self, wanted: Wanted) -> Replica:
+    def _replica(self, wanted: FetchPartition) -> Replica:
         broker = self._broker
         name = self._name(wanted.topic)
         if name is None:
@@ -289,7 +289,7 @@ class _Fetch:
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
         return replica
 
-    def _after_skipped(self, wanted: Wanted) -> Wanted:
+    def _after_skipped(self, wanted: FetchPartition) -> FetchPartition:
         offset = self._skipped.get((str(wanted.topic), wanted.partition), wanted.offset)
         return replace(wanted, offset=max(offset, wanted.offset))
 
@@ -298,7 +298,7 @@ class _Fetch:
             return topic if self._context.version < TOPIC_IDS_SINCE else None
         return self._broker.metadata.image.names_by_id.get(topic)
 
-    def _refused(self, wanted: Wanted, refusal: ApiError) -> PartitionResponse:
+    def _refused(self, wanted: FetchPartition, refusal: ApiError) -> PartitionResponse:
         answer = PartitionResponse(wanted.partition, refusal.code)
         if refusal.code not in _MISSING:
             answer.aborted_transactions = None
@@ -362,7 +362,7 @@ class _Fetch:
         ends_s = broker.clock.monotonic_s() + request.max_wait_ms / 1000
         while True:
             self._release_files()
-            async with broker.replicas.opening:
+            async with broker.replicas.opener.room:
                 # plan again: less memory may be free now, or a topic deleted
                 await self._is_ready()
                 skipped = await down_conversion.read_converted(broker, context, self._parts)

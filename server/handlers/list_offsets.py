@@ -95,7 +95,7 @@ def _look_up(
             except OSError as failure:
                 _fail(broker, answer, name, failure)
                 continue
-            if isinstance(found, offset_lookup.Found):
+            if isinstance(found, offset_lookup.FoundOffset):
                 _fill(answer, found)
             else:
                 waiting.append(_fill_later(broker, context, answer, name, found))
@@ -168,12 +168,11 @@ def _find(
         replica,
         timestamp,
         committed_only=request.isolation_level == READ_COMMITTED,
-        tasks=broker.tasks,
-        jobs=broker.jobs,
+        opener=broker.replicas.opener,
     )
 
 
-def _fill(answer: PartitionResponse, found: offset_lookup.Found) -> None:
+def _fill(answer: PartitionResponse, found: offset_lookup.FoundOffset) -> None:
     answer.timestamp, answer.offset, answer.leader_epoch = found
 
 

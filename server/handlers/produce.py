@@ -29,14 +29,14 @@ from kavka.server.handlers.common.produce_request import (
 )
 from kavka.server.replica.batch_admission import (
     ALL,
-    AtOnce,
-    Opening,
+    InlineBudget,
+    PendingBatch,
     Prepared,
     check_in_sync,
     prepare,
 )
-from kavka.server.replica.manager import Replica
 from kavka.server.replica.record_rules import NotVerified, RecordsRefused
+from kavka.server.replica.replica import Replica
 from kavka.server.request.context import BadRequest, RequestContext
 from kavka.server.runtime.cooperative import Slices, run_rest
 from kavka.wire.apis.produce import (
@@ -112,7 +112,7 @@ class _Opened(NamedTuple):
     """A batch that is being decompressed to validate its records, and its response."""
 
     replica: Replica
-    opening: Opening
+    opening: PendingBatch
     sent_bytes: int
     answer: PartitionResponse
     guard: Guard | None
@@ -123,7 +123,7 @@ class _Unfinished(NamedTuple):
 
     waiting: list[_Unacknowledged]
     opened: list[_Opened]
-    at_once: AtOnce
+    budget: InlineBudget
     verdicts: Verdicts
     """On transactional batches."""
 
@@ -142,7 +142,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             verdicts = found
     except ApiError as refusal:
         return _refuse_whole(request, asked, refusal)
-    unfinished = _Unfinished([], [], AtOnce(context.retain), verdicts)
+    unfinished = _Unfinished([], [], InlineBudget(context.retain), verdicts)
     topics = run_to_first_pause(_append_all(broker, context, request, asked, unfinished))
     if not isinstance(topics, list) or unfinished.opened:
         context.applied = broker.tasks.future()
@@ -195,7 +195,7 @@ async def _when_verified(
     applied = context.applied
     assert applied is not None, "the connection's next request waits for it"
     try:
-        unfinished = _Unfinished([], [], AtOnce(_already_retained), await verdicts)
+        unfinished = _Unfinished([], [], InlineBudget(_already_retained), await verdicts)
         topics = run_to_first_pause(_append_all(broker, context, request, asked, unfinished))
     except BaseException:
         applied.set_result(None)
@@ -332,8 +332,8 @@ def _append(
         guard = None
         if unfinished.verdicts:
             guard = _guard_of(unfinished.verdicts.get(replica.key))
-        prepared = prepare(replica, records, context.version, acks, unfinished.at_once)
-        if isinstance(prepared, Opening):
+        prepared = prepare(replica, records, context.version, acks, unfinished.budget)
+        if isinstance(prepared, PendingBatch):
             unfinished.opened.append(_Opened(replica, prepared, len(records), answer, guard))
             return answer
         _append_prepared(replica, prepared, guard, len(records), acks, answer, unfinished.waiting)
@@ -360,7 +360,7 @@ async def _append_opened(
     replica, opening, sent_bytes, answer, guard = opened
     name, index = replica.key
     try:
-        prepared = await opening
+        prepared = await opening.finish(broker.replicas.opener)
         if broker.replicas.leader(name, index) is not replica:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ALL:

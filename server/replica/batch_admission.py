@@ -1,21 +1,22 @@
-"""What becomes of a batch before it is appended: checked, and rewritten where its topic says so.
+"""Batches before they are appended: checked, and rewritten where their topic asks for that.
 
 Nearly every batch is appended as it came: its header and its CRC are checked, and one number of
-its replica (`Replica.looks_after_ms`) tells that its topic asks for no more. Otherwise the records
-may have to be opened: for keys on compacted topics, for times out of bounds, for another codec.
-What is small is done at once, so much of a request (`AtOnce`). The rest is awaited: inflating and
-compressing in threads, walking through records in slices. The connection that sent the batch
-handles nothing else until it is appended (`RequestContext.applied`): nothing overtakes it.
+its replica (`Replica.inspect_newer_than_ms`) shows that its topic asks for no more. Otherwise the
+records may have to be opened: for keys on compacted topics, for timestamps out of bounds, for
+another codec. Small batches are opened on the loop, within a budget for each request
+(`InlineBudget`). The others are awaited: they are inflated and compressed in threads, and their
+records are read in slices. The connection that sent the batch handles nothing else until it is
+appended (`RequestContext.applied`): nothing overtakes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
-from kavka.server.replica.offset_lookup import RECORDS_PER_TURN
+from kavka.server.replica.batch_opening import RECORDS_PER_TURN, BatchOpener
 from kavka.server.replica.record_rules import RecordCheck, Rules
-from kavka.server.runtime.cooperative import run_rest_with_jobs
+from kavka.server.replica.replica import Replica
 from kavka.wire import compression
 from kavka.wire.apis.produce import BATCHES_SINCE
 from kavka.wire.compressing import compress
@@ -36,18 +37,15 @@ from kavka.wire.records import (
 from kavka.wire.rewriting import rebuild, renumbered, set_times
 from kavka.wire.steps import Job, Steps
 
-if TYPE_CHECKING:
-    from kavka.server.replica.manager import Replica
-
 ALL: Final = -1
-"""The number of acks that stands for all replicas in sync."""
+"""`acks=all`: all replicas in sync."""
 
 COMPRESSED_AT_ONCE_BYTES: Final = 16 * 1024
-"""What is compressed on the loop: at 20 ns a byte in gzip, a third of a millisecond. In zstd at
-its highest level it is ten times that."""
+"""Bytes of one request that are compressed on the loop: at 20 ns a byte in gzip, a third of a
+millisecond. In zstd at its highest level it is ten times that."""
 
 UNUSUAL: Final = LOG_APPEND_TIME
-"""Attributes of batches that are looked at more closely."""
+"""Attributes of batches that are always inspected."""
 
 _ZSTD_SINCE: Final = 7
 _OF_NOTHING: Final = read_header(bytes(HEADER_BYTES))
@@ -62,50 +60,45 @@ class Prepared(NamedTuple):
     """Whether it came in another codec, or as a message set."""
 
 
-class AtOnce:
-    """What of the batches of one request may still be opened on the loop; the rest is awaited, and
-    is looked at in bytes that stay: what `own` says of them."""
+class InlineBudget:
+    """How much of the batches of one request may still be opened on the loop. The rest is awaited,
+    and is read from bytes that stay valid: those that `own` returns."""
 
     __slots__ = ("compressed_bytes", "inflated_bytes", "message_sets", "own", "records")
 
     def __init__(self, own: Callable[[memoryview], memoryview]) -> None:
         self.own = own
-        """Bytes of the request for as long as it takes until it is applied."""
+        """Keeps bytes of the request valid until it is applied: returns them, or a copy."""
         self.compressed_bytes = COMPRESSED_AT_ONCE_BYTES
-        """Of what is compressed, before."""
+        """Uncompressed size of what may still be compressed."""
         self.inflated_bytes = JOB_BYTES_MIN * INFLATED_RATIO
         self.message_sets = 1
         self.records = RECORDS_PER_TURN
 
 
-class Opening:
-    """A batch that takes its time; to be awaited, once."""
+class PendingBatch:
+    """A batch that has still to be opened, in threads and slices; `finish` does it, once."""
 
-    __slots__ = ("_replica", "_steps", "_wanted")
+    __slots__ = ("_steps", "_wanted")
 
-    def __init__(self, replica: Replica, steps: Steps[Prepared], wanted: Job | None) -> None:
-        self._replica = replica
+    def __init__(self, steps: Steps[Prepared], wanted: Job | None) -> None:
         self._steps = steps
         self._wanted = wanted
 
-    def __await__(self) -> Generator[Any, None, Prepared]:
-        return self._finish().__await__()
-
-    async def _finish(self) -> Prepared:
-        replica = self._replica
-        async with replica.opening:
-            return await run_rest_with_jobs(replica.tasks, replica.jobs, self._steps, self._wanted)
+    async def finish(self, opener: BatchOpener) -> Prepared:
+        """The batch as it is to be appended. ApiError, or RecordsRefused: see `prepare`."""
+        return await opener.finish(self._steps, self._wanted)
 
 
 def codec_max(version: int) -> int:
     """The highest compression codec that a request of this version may use (KIP-110)."""
-    # before there were batches nobody looked: who sends one in so old a version may send any
+    # versions before magic 2 were never checked for it: a batch in one of them may use any codec
     return LZ4 if BATCHES_SINCE <= version < _ZSTD_SINCE else ZSTD
 
 
 def check(replica: Replica, records: memoryview, acks: int, codec: int) -> BatchHeader:
-    """The header of a batch that may be appended as it is, unless it is one to look at more
-    closely: with UNUSUAL attributes, or newer than `replica.looks_after_ms`. ApiError."""
+    """The header of a batch that may be appended as it is, unless it has to be inspected: with
+    UNUSUAL attributes, or newer than `replica.inspect_newer_than_ms`. ApiError."""
     settings = replica.log.settings
     header = check_batch(records, codec, settings.max_message_bytes)
     if acks == ALL and len(replica.partition.isr) < settings.min_insync_replicas:
@@ -114,7 +107,7 @@ def check(replica: Replica, records: memoryview, acks: int, codec: int) -> Batch
 
 
 def check_in_sync(replica: Replica) -> None:
-    """Refuse what all replicas in sync are to have while they are too few."""
+    """ApiError NOT_ENOUGH_REPLICAS if fewer replicas are in sync than `min.insync.replicas`."""
     partition = replica.partition
     # a partition can't have more replicas in sync than it has (Apache Kafka's effectiveMinIsr)
     enough = min(replica.log.settings.min_insync_replicas, len(partition.replicas))
@@ -123,42 +116,42 @@ def check_in_sync(replica: Replica) -> None:
 
 
 def prepare(
-    replica: Replica, records: memoryview, version: int, acks: int, at_once: AtOnce
-) -> Prepared | Opening:
-    """What is to be appended of the records that a client sent in a request of this version.
+    replica: Replica, records: memoryview, version: int, acks: int, budget: InlineBudget
+) -> Prepared | PendingBatch:
+    """The batch to append for the records that a client sent in a request of this version.
 
-    ApiError, or RecordsRefused, says why nothing is; awaiting raises them too. An empty batch is
-    not appended: an old request may hold none.
+    ApiError, or RecordsRefused, if nothing may be appended; `PendingBatch.finish` raises them too.
+    An empty batch is not to be appended: an old request may have no record.
     """
     if version < BATCHES_SINCE and not is_batch(records):
-        sent = at_once.own(records)
-        return begin(replica, _from_message_set(replica, sent, acks, at_once))
+        sent = budget.own(records)
+        return begin(_from_message_set(replica, sent, acks, budget))
     header = check(replica, records, acks, codec_max(version))
     if header.batch_length + LENGTH_PREFIX_BYTES != len(records):
         records = records[: header.size]
-    if header.max_timestamp <= replica.looks_after_ms and not header.attributes & UNUSUAL:
+    if header.max_timestamp <= replica.inspect_newer_than_ms and not header.attributes & UNUSUAL:
         return Prepared(records, header)
-    now_ms = replica.now_ms()
+    now_ms = replica.clock.now_ms()
     rules = replica.rules
     if not rules.for_every_batch:
-        replica.looks_after_ms = now_ms + rules.after_max_ms
-        if header.max_timestamp <= replica.looks_after_ms and not _is_flagged(header):
+        replica.inspect_newer_than_ms = now_ms + rules.after_max_ms
+        if header.max_timestamp <= replica.inspect_newer_than_ms and not _is_flagged(header):
             return Prepared(records, header)
-    prepared = _look_at_once(replica, rules, records, header, now_ms, at_once)
+    prepared = _rewrite_inline(replica, rules, records, header, now_ms, budget)
     if isinstance(prepared, Prepared):
         return prepared
-    rest = _look(replica, rules, at_once.own(records), header, now_ms, prepared)
-    return Opening(replica, rest, None)
+    rest = _rewrite(replica, rules, budget.own(records), header, now_ms, prepared)
+    return PendingBatch(rest, None)
 
 
-def begin(replica: Replica, steps: Steps[Prepared]) -> Prepared | Opening:
-    """The outcome of `steps`, at once if they don't yield."""
+def begin(steps: Steps[Prepared]) -> Prepared | PendingBatch:
+    """Run `steps`; the result, if they don't yield."""
     try:
         wanted = next(steps)
     except StopIteration as end:
         prepared: Prepared = end.value
         return prepared
-    return Opening(replica, steps, wanted)
+    return PendingBatch(steps, wanted)
 
 
 def _is_flagged(header: BatchHeader) -> bool:
@@ -166,16 +159,18 @@ def _is_flagged(header: BatchHeader) -> bool:
 
 
 def _from_message_set(
-    replica: Replica, sent: memoryview, acks: int, at_once: AtOnce
+    replica: Replica, sent: memoryview, acks: int, budget: InlineBudget
 ) -> Steps[Prepared]:
-    """Make a batch of what an old producer sent, and go on with that."""
+    """Convert a message set of an old producer into a batch, and inspect that."""
     if acks == ALL:
         check_in_sync(replica)
     rules = replica.rules
-    if not at_once.message_sets:
+    if not budget.message_sets:
         yield None
-    at_once.message_sets = 0
-    from kavka.wire.up_conversion import up_convert  # clients of today send none
+    budget.message_sets = 0
+    from kavka.wire.up_conversion import (
+        up_convert,  # imported late: today's clients send no message sets
+    )
 
     converted = yield from up_convert(
         sent,
@@ -186,51 +181,51 @@ def _from_message_set(
     batch = memoryview(converted)
     if not batch:
         return Prepared(batch, _OF_NOTHING)
-    header, now_ms = read_header(batch), replica.now_ms()
-    looked_at = _look_at_once(replica, rules, batch, header, now_ms, at_once)
-    if not isinstance(looked_at, Prepared):
-        looked_at = yield from _look(replica, rules, batch, header, now_ms, looked_at)
-    return looked_at._replace(converted=True)
+    header, now_ms = read_header(batch), replica.clock.now_ms()
+    rewritten = _rewrite_inline(replica, rules, batch, header, now_ms, budget)
+    if not isinstance(rewritten, Prepared):
+        rewritten = yield from _rewrite(replica, rules, batch, header, now_ms, rewritten)
+    return rewritten._replace(converted=True)
 
 
-def _look_at_once(
+def _rewrite_inline(
     replica: Replica,
     rules: Rules,
     records: memoryview,
     header: BatchHeader,
     now_ms: int,
-    at_once: AtOnce,
+    budget: InlineBudget,
 ) -> Prepared | Bytes | None:
-    """Check and rewrite one batch of magic 2. If it takes too long for the loop nothing is done
-    to it: the batch inflated is returned if that has been done, for `_look` to go on with.
+    """Check and rewrite one batch of magic 2. If that takes too long for the loop, the batch is
+    left as it is: the result is its inflated records, or None, for `_rewrite` to go on with.
 
-    A plain function, so that no view of the request can be left to be looked at later.
+    A plain function, not a generator, so that it can't keep a view of the request for later.
     """
     codec = header.compression
-    wanted = codec if rules.codec is None else rules.codec
+    target = codec if rules.codec is None else rules.codec
     newest, batch = header.max_timestamp, records
     if _is_checked(rules, header, now_ms):
-        payload = _inflate_at_once(header, records, at_once)
+        payload = _inflate_at_once(header, records, budget)
         if payload is None:
             return None
-        if wanted not in (codec, Codec.NONE) and len(payload) > at_once.compressed_bytes:
+        if target not in (codec, Codec.NONE) and len(payload) > budget.compressed_bytes:
             return None if codec == Codec.NONE else payload
         check = _checking(replica, rules, header, payload, now_ms)
         if not check.step(RECORDS_PER_TURN):
             return None
         newest = check.newest
-        if wanted == codec:
+        if target == codec:
             _check_offsets(check, codec)
         else:
             if not check.consecutive:
                 return None if codec == Codec.NONE else payload
-            at_once.compressed_bytes -= len(payload) if wanted else 0
-            packed = compress(wanted, payload, rules.level(wanted)) if wanted else payload
-            batch, header = _rebuilt(replica, header, wanted, packed)
-    return _timed(replica, rules, batch, header, newest, wanted != codec)
+            budget.compressed_bytes -= len(payload) if target else 0
+            packed = compress(target, payload, rules.level(target)) if target else payload
+            batch, header = _rebuilt(replica, header, target, packed)
+    return _timed(replica, rules, batch, header, newest, target != codec)
 
 
-def _look(
+def _rewrite(
     replica: Replica,
     rules: Rules,
     batch: memoryview,
@@ -238,31 +233,31 @@ def _look(
     now_ms: int,
     payload: Bytes | None,
 ) -> Steps[Prepared]:
-    """The same in slices and threads, for a batch whose records are to be checked. It stays as it
-    is until then: see `AtOnce.own`."""
+    """The same in slices and threads, for a batch whose records have to be checked. Its bytes must
+    stay valid meanwhile: see `InlineBudget.own`."""
     codec = header.compression
-    wanted = codec if rules.codec is None else rules.codec
+    target = codec if rules.codec is None else rules.codec
     if payload is None:
         payload = yield from _inflate(codec, batch[HEADER_BYTES:])
     check = _checking(replica, rules, header, payload, now_ms)
     while not check.step(RECORDS_PER_TURN):
         yield None
     newest = check.newest
-    if wanted == codec:
+    if target == codec:
         _check_offsets(check, codec)
     elif not check.consecutive:
         payload = yield from renumbered(payload, header.record_count)
-    if wanted != codec:
+    if target != codec:
         packed = payload
-        if wanted != Codec.NONE:
-            packed = yield compress, wanted, payload, rules.level(wanted)
-        batch, header = _rebuilt(replica, header, wanted, packed)
-    return _timed(replica, rules, batch, header, newest, wanted != codec)
+        if target != Codec.NONE:
+            packed = yield compress, target, payload, rules.level(target)
+        batch, header = _rebuilt(replica, header, target, packed)
+    return _timed(replica, rules, batch, header, newest, target != codec)
 
 
 def _is_checked(rules: Rules, header: BatchHeader, now_ms: int) -> bool:
-    """Whether each of the records is to be looked at: nothing gets a CRC of this broker's for what
-    it has not seen."""
+    """Whether each of the records has to be checked: this broker computes no CRC over records that
+    it has not checked."""
     return (
         rules.codec not in (None, header.compression)
         or rules.keyed
@@ -273,8 +268,8 @@ def _is_checked(rules: Rules, header: BatchHeader, now_ms: int) -> bool:
 
 
 def _check_offsets(check: RecordCheck, codec: int) -> None:
-    """ApiError if the offsets in a batch that stays as it is do not count from 0 on: Apache Kafka
-    can't rebuild what it has only opened, and does not look at those in plain ones."""
+    """ApiError if the offsets in a compressed batch that keeps its codec do not count from 0 on, as
+    in Apache Kafka, which does not check those in uncompressed ones."""
     if codec and not check.consecutive:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "offsets do not count from 0 on")
 
@@ -282,7 +277,7 @@ def _check_offsets(check: RecordCheck, codec: int) -> None:
 def _rebuilt(
     replica: Replica, header: BatchHeader, codec: int, packed: Bytes
 ) -> tuple[memoryview, BatchHeader]:
-    """The batch with other records. ApiError if it has become too big."""
+    """The batch with its records in another codec. ApiError if it has become too big."""
     _check_size(replica, HEADER_BYTES + len(packed))
     batch = rebuild(header, codec, packed)
     return batch, read_header(batch)
@@ -296,9 +291,10 @@ def _timed(
     newest: int,
     converted: bool,
 ) -> Prepared:
-    """The batch with the newest time of its records, or of now where its topic asks for that."""
+    """The batch with its max timestamp set: that of its newest record, or now for LogAppendTime."""
     if rules.append_time:
-        newest = replica.now_ms()  # not of when it came: batches are appended in the order of it
+        # not the time when it came: batches are appended in the order of these times
+        newest = replica.clock.now_ms()
     header = set_times(batch, header, newest, append_time=rules.append_time)
     return Prepared(batch, header, converted)
 
@@ -310,21 +306,22 @@ def _check_size(replica: Replica, size: int) -> None:
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, message)
 
 
-def _inflate_at_once(header: BatchHeader, batch: memoryview, at_once: AtOnce) -> Bytes | None:
-    """The records; None if they are too much for the loop, or damaged, which is found out then."""
+def _inflate_at_once(header: BatchHeader, batch: memoryview, budget: InlineBudget) -> Bytes | None:
+    """The inflated records; None if they are too many for the loop, or damaged, which `_rewrite`
+    finds out."""
     codec, packed = header.compression, batch[HEADER_BYTES:]
-    if header.record_count >= at_once.records:  # a turn of just so many is not the last one yet
+    if header.record_count >= budget.records:  # a step of exactly so many does not reach the end
         return None
     most_bytes = JOB_BYTES_MIN if codec else COMPRESSED_AT_ONCE_BYTES
-    if len(packed) > min(most_bytes, at_once.inflated_bytes):
+    if len(packed) > min(most_bytes, budget.inflated_bytes):
         return None
     try:
-        payload = compression.decompress(codec, packed, at_once.inflated_bytes)
+        payload = compression.decompress(codec, packed, budget.inflated_bytes)
     except ApiError:
-        at_once.inflated_bytes = 0  # it may have been inflated in vain
+        budget.inflated_bytes = 0  # bytes may have been inflated before it failed
         return None
-    at_once.inflated_bytes -= len(payload)
-    at_once.records -= header.record_count
+    budget.inflated_bytes -= len(payload)
+    budget.records -= header.record_count
     return payload
 
 
@@ -340,6 +337,6 @@ def _inflate(codec: int, packed: memoryview) -> Steps[Bytes]:
 def _checking(
     replica: Replica, rules: Rules, header: BatchHeader, payload: Bytes, now_ms: int
 ) -> RecordCheck:
-    """The check of records that may all be written, or RecordsRefused while it goes on."""
+    """The check of a batch's records; its steps may raise RecordsRefused."""
     topic, index = replica.key
     return RecordCheck(rules, header, payload, now_ms=now_ms, where=f"{topic}-{index}")

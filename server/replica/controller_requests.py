@@ -31,15 +31,16 @@ from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings, log_settings
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.value_types import BadValue
-from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.partition_state import Leadership, PartitionState
+from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode
 from kavka.zktree.paths import TOPIC_CONFIGS
 
 logger = logging.getLogger(__name__)
 
 PARTITIONS_PER_TURN: Final = 2
-"""Partitions settled before the loop gets a turn; making a log takes 0.3 ms, and 2.5 where the
+"""Partitions handled before the loop gets a turn; making a log takes 0.3 ms, and 2.5 where the
 file system is slow to make directories."""
 
 
@@ -48,7 +49,7 @@ CONFIGURED_PER_TURN: Final = 500
 
 
 SHORTAGE_RETRY_S: Final = 1.0
-"""When something is tried again that too many open files have kept from being done."""
+"""Delay before something is tried again that has failed for lack of file descriptors."""
 
 _STOPPED: Final = ErrorCode.BROKER_NOT_AVAILABLE
 
@@ -76,29 +77,29 @@ class ControllerRequests:
         self._jobs = jobs
         self._controller_epoch = -1
         self._closed = False
-        self._short: dict[
+        self._to_retry: dict[
             TopicPartition, tuple[LeaderAndIsrTopicState, LeaderAndIsrPartitionState]
         ] = {}
-        """What could not be done because too many files were open, and is tried again. Not more
-        than there are partitions."""
+        """What LeaderAndIsr asked for and has failed for lack of file descriptors; it is tried
+        again. At most one entry a partition."""
         self._is_retrying = False
         self.on_metadata: Final[list[Callable[[UpdateMetadata], object]]] = []
-        """Called in turn when something is known newly of the cluster."""
+        """Called, in order, after each UpdateMetadata."""
         topic_configs.on_change(self._settings_changed)
         live.on_change(self._defaults_changed)
 
     def close(self) -> None:
-        """The broker stops, and its logs are closed: nothing is made or hosted any more, be it that
-        a request is in the middle of it."""
+        """The broker stops, and its logs are closed: from now on no log is made and no replica
+        hosted, not even by a request that is under way."""
         self._closed = True
 
     def _settings_changed(self, kind: str, name: str) -> None:
-        """A topic's new settings count from its next batch on, where it has not too many logs."""
+        """Apply a topic's new settings: at once, if it has up to CONFIGURED_PER_TURN logs here."""
         if kind == TOPIC_CONFIGS:
             self._configure_all(self._replicas.of_topic(name))
 
     def _defaults_changed(self, old: BrokerSettings, new: BrokerSettings) -> None:
-        """So do the broker's new defaults of topics."""
+        """Apply the broker's new defaults of topics."""
         if new.topic_defaults != old.topic_defaults:
             self._configure_all(list(self._replicas))
 
@@ -129,31 +130,31 @@ class ControllerRequests:
         return False
 
     async def update_metadata(self, request: UpdateMetadata) -> None:
-        """What clients are told from now on."""
+        """Replace what Metadata answers clients."""
         if not self._is_stale(request.controller_epoch):
             self._metadata.apply(request)
-            for tell in self.on_metadata:
-                tell(request)
+            for listener in self.on_metadata:
+                listener(request)
 
     async def leader_and_isr(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
-        """Lead or follow, making logs that are missing."""
+        """Make replicas leaders or followers; logs that are missing are made."""
         if self._is_stale(request.controller_epoch):
             return LeaderAndIsrResponse(ErrorCode.STALE_CONTROLLER_EPOCH, {})
         await self._topic_configs.refresh(topic.topic_name for topic in request.topic_states)
         errors: dict[TopicPartition, ErrorCode] = {}
-        settled = 0
+        handled = 0
         for topic in request.topic_states:
             for state in topic.partition_states:
-                self._short.pop(TopicPartition(topic.topic_name, state.partition_index), None)
-                code = _STOPPED if self._closed else self._settle(topic, state)
+                self._to_retry.pop(TopicPartition(topic.topic_name, state.partition_index), None)
+                code = _STOPPED if self._closed else self._lead_or_follow(topic, state)
                 if code != ErrorCode.NONE:
                     errors[TopicPartition(topic.topic_name, state.partition_index)] = code
-                settled += 1
-                if settled % PARTITIONS_PER_TURN == 0:
+                handled += 1
+                if handled % PARTITIONS_PER_TURN == 0:
                     await self._tasks.sleep(0)
         return LeaderAndIsrResponse(ErrorCode.NONE, errors)
 
-    def _settle(
+    def _lead_or_follow(
         self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState
     ) -> ErrorCode:
         replica = self._replicas.find(topic.topic_name, state.partition_index)
@@ -170,41 +171,41 @@ class ControllerRequests:
         except (OSError, StorageError) as failure:
             name = f"{topic.topic_name}-{state.partition_index}"
             if isinstance(failure, OSError) and is_fd_exhaustion(failure):
-                self._settle_later(topic, state)
+                self._retry_later(topic, state)
                 self._replicas.refusals.line("%s can't be served yet: %s", name, failure)
                 return ErrorCode.NONE
             if replica is not None and isinstance(failure, OSError):
-                self._replicas.storage_failed(replica, failure)
+                self._replicas.failures.storage_failed(replica, failure)
             logger.error("%s is offline, its log failed: %s", name, failure)
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
 
-    def _settle_later(
+    def _retry_later(
         self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState
     ) -> None:
-        """Try again until it is done, or the controller says something else of the partition: the
-        log would be offline until a restart if the controller heard of it. Clients are answered
-        that nobody leads it here yet, and ask again."""
-        self._short[TopicPartition(topic.topic_name, state.partition_index)] = topic, state
+        """Try again until it succeeds, or the controller sends something else for the partition.
+        The controller is not sent an error, which would keep the log offline until a restart.
+        Clients get NOT_LEADER_OR_FOLLOWER meanwhile, and retry."""
+        self._to_retry[TopicPartition(topic.topic_name, state.partition_index)] = topic, state
         if not self._is_retrying:
             self._is_retrying = True
             self._tasks.call_later(SHORTAGE_RETRY_S, self._retry)
 
     def _retry(self) -> None:
         self._is_retrying = False
-        if self._short and not self._closed:
-            self._tasks.spawn(self._settle_again(), name="partitions that are not served yet")
+        if self._to_retry and not self._closed:
+            self._tasks.spawn(self._retry_all(), name="partitions that are not served yet")
 
-    async def _settle_again(self) -> None:
-        for tried, key in enumerate(list(self._short), 1):
-            asked = self._short.pop(key, None)
+    async def _retry_all(self) -> None:
+        for tried, key in enumerate(list(self._to_retry), 1):
+            asked = self._to_retry.pop(key, None)
             if asked is not None and not self._closed:
-                self._settle(*asked)
+                self._lead_or_follow(*asked)
             if tried % PARTITIONS_PER_TURN == 0:
                 await self._tasks.sleep(0)
 
     def _host(self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState) -> Replica:
-        """Take over the log that the start-up found, or make one."""
+        """Add a replica, with the log that the start-up found, or a new one."""
         logs, index = self._replicas.logs, state.partition_index
         log = logs.get(topic.topic_name, index)
         if log is not None:
@@ -218,8 +219,8 @@ class ControllerRequests:
                     index,
                 )
             log = self._make_log(topic, index)
-        else:  # in the place of the one that can't be read there may be no empty one
-            self._replicas.miss(topic.topic_name, index)
+        else:  # an empty log may not take the place of one that can't be read now
+            self._replicas.mark_missing(topic.topic_name, index)
             raise StorageError("its log may be in a log directory that is offline")
         partition = PartitionState(
             self._live.now.broker_id,
@@ -228,9 +229,7 @@ class ControllerRequests:
         )
         partition.flushed(log.recovery_point)
         partition.configure(log.settings.flush_after)
-        replica = Replica(self._replicas, topic.topic_id, log, partition)
-        self._replicas.add(replica)
-        return replica
+        return self._replicas.host(topic.topic_id, log, partition)
 
     def _assign_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
         logs = self._replicas.logs
@@ -238,13 +237,13 @@ class ControllerRequests:
             logs.assign_topic_id(log, topic_id)
         except OSError as failure:
             if not is_fd_exhaustion(failure):
-                self._replicas.directory_failed(logs.directory_of(log), failure)
-                self._replicas.miss(log.topic, log.partition)
+                self._replicas.failures.directory_failed(logs.directory_of(log), failure)
+                self._replicas.mark_missing(log.topic, log.partition)
             raise
 
     def _make_log(self, topic: LeaderAndIsrTopicState, index: int) -> PartitionLog:
-        """A new log. A directory where none can be made has failed, and the next one is tried,
-        unless a restart would then find two."""
+        """A new log. A directory where it can't be made goes offline, and the next one is tried,
+        unless a restart would then find two logs of the partition."""
         overrides = self._topic_configs.get(topic.topic_name)
         settings = log_settings(self._live.now, overrides)
         logs = self._replicas.logs
@@ -252,14 +251,14 @@ class ControllerRequests:
             try:
                 return logs.create(topic.topic_name, index, topic.topic_id, settings)
             except PartialCreateError as half:
-                self._replicas.directory_failed(directory, half.failure)
-                self._replicas.miss(topic.topic_name, index)
+                self._replicas.failures.directory_failed(directory, half.failure)
+                self._replicas.mark_missing(topic.topic_name, index)
                 raise
             except OSError as failure:
                 if is_fd_exhaustion(failure):
                     raise
-                self._replicas.directory_failed(directory, failure)
-        self._replicas.miss(topic.topic_name, index)
+                self._replicas.failures.directory_failed(directory, failure)
+        self._replicas.mark_missing(topic.topic_name, index)
         raise StorageError("all log directories are offline")
 
     def _apply(self, replica: Replica, state: LeaderAndIsrPartitionState) -> None:
@@ -274,13 +273,13 @@ class ControllerRequests:
         if state.leader == self._live.now.broker_id:
             for command in replica.partition.lead(decision):
                 replica.log.assign_epoch(command.epoch, command.start_offset)
-            replica.flush_if_awaited()  # what a process before this one wrote
+            replica.flush_if_awaited()  # records that an earlier process wrote
         else:
             replica.partition.follow(decision)
-        self._replicas.role_changed(replica)
+        replica.role_changed()
 
     async def stop_replica(self, request: StopReplica) -> StopReplicaResponse:
-        """Serve partitions no longer; delete their logs where the topic is deleted."""
+        """Remove replicas; delete their logs where the topic is deleted."""
         if self._is_stale(request.controller_epoch):
             return StopReplicaResponse(ErrorCode.STALE_CONTROLLER_EPOCH, {})
         errors: dict[TopicPartition, ErrorCode] = {}
@@ -292,14 +291,14 @@ class ControllerRequests:
             if any(state.delete_partition for state in topic.partition_states):
                 self._topic_configs.forget(topic.topic_name)
             await self._tasks.sleep(0)
-        await self._make_deletions_last(request, errors)
+        await self._sync_deletions(request, errors)
         return StopReplicaResponse(ErrorCode.NONE, errors)
 
-    async def _make_deletions_last(
+    async def _sync_deletions(
         self, request: StopReplica, errors: dict[TopicPartition, ErrorCode]
     ) -> None:
-        """The controller forgets a topic after our answer: a power cut may not bring its logs
-        back then, which would be in the way of a new topic of the name."""
+        """Sync the log directories before the controller is answered and forgets the topic: logs
+        that a power cut brought back would be in the way of a new topic of the same name."""
         deleted = [
             TopicPartition(topic.topic_name, state.partition_index)
             for topic in request.topic_states
@@ -312,12 +311,12 @@ class ControllerRequests:
             except OSError as failure:
                 logger.error("can't flush deletions in %s: %s", directory, failure)
                 if not is_fd_exhaustion(failure):
-                    self._replicas.directory_failed(directory, failure)
+                    self._replicas.failures.directory_failed(directory, failure)
                 errors |= dict.fromkeys(deleted, ErrorCode.KAFKA_STORAGE_ERROR)
 
     async def _sync_directory(self, directory: str) -> None:
-        """OSError, but not while there are too few descriptors for it: then it waits, as what the
-        controller asks for next would wait for the disk."""
+        """OSError, but not for lack of file descriptors: then it tries again, and the controller's
+        next requests wait, as they would for a slow disk."""
         while True:
             try:
                 await self._jobs.run(Pool.WRITE, self._fs.sync_dir, directory)
@@ -329,17 +328,17 @@ class ControllerRequests:
             await self._tasks.sleep(SHORTAGE_RETRY_S)
 
     def _stop(self, topic: str, state: StopReplicaPartitionState) -> ErrorCode:
-        self._short.pop(TopicPartition(topic, state.partition_index), None)
+        self._to_retry.pop(TopicPartition(topic, state.partition_index), None)
         replica = self._replicas.find(topic, state.partition_index)
         if replica is not None:
             epoch = state.leader_epoch
             if epoch != EPOCH_DURING_DELETE and epoch < replica.partition.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH
             if replica.offline and state.delete_partition:
-                return ErrorCode.KAFKA_STORAGE_ERROR  # its files stay: after a restart, perhaps
+                return ErrorCode.KAFKA_STORAGE_ERROR  # its files stay, for a restart to try
             self._replicas.remove(topic, state.partition_index)
         if state.delete_partition:
-            if self._replicas.misses(topic, state.partition_index):
+            if self._replicas.is_missing(topic, state.partition_index):
                 return ErrorCode.KAFKA_STORAGE_ERROR  # as above
             logs = self._replicas.logs
             log = logs.get(topic, state.partition_index)
@@ -349,6 +348,6 @@ class ControllerRequests:
             except OSError as failure:
                 assert log is not None
                 logger.error("can't delete %s-%d: %s", topic, state.partition_index, failure)
-                self._replicas.directory_failed(logs.directory_of(log), failure)
+                self._replicas.failures.directory_failed(logs.directory_of(log), failure)
                 return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE

@@ -1,8 +1,8 @@
 """Reading for Fetch: first a plan of what there is, then its bytes.
 
-A plan reads batch headers at most, where a place must be looked for, and can be made again
-whenever a partition changed, so it also answers the question whether a waiting fetch is ready.
-Bytes come from the page cache into pooled arenas; what is not cached is read by a thread (`Jobs`).
+A plan reads batch headers at most, to find a position, and is made again whenever a partition has
+changed: it also decides whether a waiting fetch is ready. Bytes come from the page cache into
+pooled arenas; what is not cached is read by a thread (`Jobs`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final
 from kavka.log.errors import StorageError
 from kavka.log.partition_log import FileRange, PartitionLog
 from kavka.seams import Jobs, Pool
-from kavka.server.replica.fetch_sessions import Wanted
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.fetch_sessions import FetchPartition
+from kavka.server.replica.replica import Replica
 from kavka.server.request.context import RequestContext
 from kavka.wire.apis.fetch import AbortedTransaction, EpochEndOffset, PartitionResponse
 from kavka.wire.errors import ApiError, ErrorCode
@@ -27,12 +27,12 @@ logger = logging.getLogger(__name__)
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 ISOLATION_LEVELS: Final = (READ_UNCOMMITTED, READ_COMMITTED)
-"""Another level is an exception that Apache Kafka does not expect: UNKNOWN_SERVER_ERROR."""
+"""For any other level Apache Kafka fails with an exception: UNKNOWN_SERVER_ERROR."""
 
 
 COPIED_BYTES_MAX: Final = 16 * 1024
-"""Records of an answer that has no more get a buffer of their own size: it costs less than one
-from the pool, and a peer that does not read them holds no arena."""
+"""Answers with up to so many bytes of records get a buffer of their own size: it costs less than
+one from the pool, and a client that does not read its answer holds no arena."""
 
 
 READS_A_STEP: Final = 100
@@ -40,24 +40,24 @@ READS_A_STEP: Final = 100
 
 
 class Part:
-    """One partition of a fetch: its answer so far, and where its records lie."""
+    """One partition of a fetch: its answer so far, and the position of its records."""
 
     __slots__ = ("answer", "bytes_max", "replica", "slice", "wanted")
 
-    def __init__(self, wanted: Wanted, answer: PartitionResponse) -> None:
+    def __init__(self, wanted: FetchPartition, answer: PartitionResponse) -> None:
         self.wanted = wanted
         self.answer = answer
         self.replica: Replica | None = None
         self.slice: FileRange | None = None
         self.bytes_max = 0
-        """How many bytes of records the reader wants here, as far as its request allows."""
+        """How many bytes of records the reader wants here, within the limit of its request."""
 
 
-def idle_replica(wanted: Wanted) -> Replica | None:
-    """Where `plan_part` would find nothing for a consumer, and nothing to tell it that the last
-    answer of its session has not told. None: it may be otherwise.
+def idle_replica(wanted: FetchPartition) -> Replica | None:
+    """The replica, if `plan_part` would find no records for a consumer, nor anything else that has
+    changed since the last answer of its session. None: there may be something.
 
-    Of a thousand partitions that a consumer reads, most are like that at any time.
+    Of a thousand partitions that a consumer reads, most are idle at any time.
     """
     replica: Replica | None = None if wanted.replica is None else wanted.replica()
     if replica is None or replica.offline:
@@ -77,14 +77,19 @@ def idle_replica(wanted: Wanted) -> Replica | None:
 
 
 def plan_part(
-    replica: Replica, wanted: Wanted, *, committed_only: bool, bytes_max: int, at_least_one: bool
+    replica: Replica,
+    wanted: FetchPartition,
+    *,
+    committed_only: bool,
+    bytes_max: int,
+    at_least_one: bool,
 ) -> Part:
-    """What a consumer may read of one partition. ApiError when it may not read.
+    """The plan for what a consumer may read of one partition. ApiError when it may not read.
 
-    `bytes_max` is what is left of the request's limit, below zero if that is; with
-    `at_least_one` the first batch is given whole whatever its size (KIP-74).
+    `bytes_max` is what is left of the request's limit, and may be negative; with `at_least_one`
+    the first batch is returned whole whatever its size (KIP-74).
     """
-    if wanted.current_leader_epoch >= 0:  # any below says that the reader knows none
+    if wanted.current_leader_epoch >= 0:  # -1: the reader knows no epoch
         replica.check_epoch(wanted.current_leader_epoch)
     log = replica.log
     high_watermark, last_stable = replica.partition.high_watermark, replica.last_stable_offset
@@ -112,7 +117,7 @@ def plan_part(
             _add_aborted(part, part.slice, log, upto, at_least_one)
     except (OSError, StorageError) as failure:
         fail(part, failure)
-    if allowed < 0 and part.slice is not None:  # as by Apache Kafka, which only then looks at it
+    if allowed < 0 and part.slice is not None:  # as in Apache Kafka, which checks it only then
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"room for {allowed} bytes")
     return part
 
@@ -120,8 +125,8 @@ def plan_part(
 def _add_aborted(
     part: Part, found: FileRange, log: PartitionLog, last_stable: int, at_least_one: bool
 ) -> None:
-    """Name the aborted transactions whose records a reader of committed ones has to skip; where
-    there are very many, give less."""
+    """Add the aborted transactions whose records a reader of committed ones has to skip; where
+    there are very many, plan fewer bytes."""
     offset = part.wanted.offset
     aborted, upto = log.aborted_transactions(offset, found)
     if upto is not None and upto < last_stable:
@@ -134,10 +139,10 @@ def _add_aborted(
 
 
 def fail(part: Part, failure: Exception) -> None:
-    """A log that can't be read is its partition's error, and that of others only where the
-    directory fails for it."""
+    """Answer KAFKA_STORAGE_ERROR for a partition whose log can't be read; others fail too only if
+    the log directory goes offline for it."""
     answer = part.answer
-    assert part.replica is not None, "only what is hosted is read"
+    assert part.replica is not None, "only hosted partitions are read"
     logger.error("can't read %s-%d: %s", *part.replica.key, failure)
     part.replica.read_failed(failure)
     part.slice = None
@@ -145,8 +150,8 @@ def fail(part: Part, failure: Exception) -> None:
     answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
 
 
-def _divergence(replica: Replica, wanted: Wanted) -> EpochEndOffset | None:
-    """Where the reader's log parts from ours (KIP-595), None when it is a prefix of it."""
+def _divergence(replica: Replica, wanted: FetchPartition) -> EpochEndOffset | None:
+    """Where the reader's log diverges from this one (KIP-595); None if it is a prefix of it."""
     epoch, end_offset = replica.log.end_offset_for_epoch(wanted.last_fetched_epoch)
     if epoch < 0 or end_offset < 0:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -193,14 +198,14 @@ class Cold:
 
 
 def room_for(size: int, arenas: ArenaPool, context: RequestContext) -> Callable[[int], memoryview]:
-    """Where buffers for an answer with so many bytes of records come from."""
+    """What allocates buffers for an answer with so many bytes of records."""
     return _Packer(arenas, context).take if size > COPIED_BYTES_MAX else _fresh
 
 
 def read_cached(
     parts: list[Part], arenas: ArenaPool, context: RequestContext
 ) -> Slices[list[Cold]]:
-    """Read, in steps, what the page cache holds; what it does not is returned, to be read by
+    """Read, in steps, what the page cache holds; the parts that it does not hold are returned, for
     `read_cold`."""
     size = sum([part.slice.length for part in parts if part.slice is not None])
     take = room_for(size, arenas, context)

@@ -1,5 +1,5 @@
 """Fetch sessions (KIP-227): the broker remembers what a client fetches, so that a request names
-only what changed and an answer only what has news.
+only what changed and an answer only what has changed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 
 EVICTION_MS_MIN: Final = 120_000
-"""A session used within this time is not taken away for another one's sake."""
+"""A session used within this time is not evicted."""
 
 PARTITIONS_MAX: Final = 100_000
-"""Partitions in all sessions together, about 400 bytes each. Who would go beyond fetches without
-a session, as where there is no slot; Apache Kafka limits the sessions only."""
+"""Partitions in all sessions together, about 400 bytes each. A client that would exceed it fetches
+without a session, as when there is no slot; Apache Kafka limits the number of sessions only."""
 
 PARTITIONS_A_STEP: Final = 500
-"""Partitions of a request that are taken over between two pauses, at 2 us each."""
+"""Partitions of a request that are put into the session between two pauses, at 2 us each."""
 
 _ID_MAX: Final = 2**31 - 1
 
@@ -41,8 +41,8 @@ PartitionKey: TypeAlias = tuple[TopicKey, int]
 
 
 @dataclass(slots=True)
-class Wanted:
-    """One partition that a client fetches, and what it was last told of it."""
+class FetchPartition:
+    """One partition that a client fetches, and what its session's last answer said of it."""
 
     topic: TopicKey
     partition: int
@@ -53,42 +53,43 @@ class Wanted:
     high_watermark: int = -1
     log_start_offset: int = -1
     replica: ref[Any] | None = None
-    """Where its last answer came from; a session does not keep what is deleted."""
+    """What its last answer was read from; a weak reference, so that a session keeps no deleted
+    replica."""
 
     def update(self, asked: Any, version: int) -> None:
-        """Take over what a later request says."""
+        """Apply a later request."""
         self.offset = asked.fetch_offset
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch, self.last_fetched_epoch = _epochs(asked, version)
 
-    def is_news(self, answer: PartitionResponse) -> bool:
-        """Whether an incremental answer must name this partition; remembers what was told."""
-        news = bool(answer.records) or answer.diverging_epoch is not None
+    def has_changed(self, answer: PartitionResponse) -> bool:
+        """Whether an incremental answer must include this partition; remembers what it says."""
+        changed = bool(answer.records) or answer.diverging_epoch is not None
         if answer.high_watermark != self.high_watermark:
             self.high_watermark = answer.high_watermark
-            news = True
+            changed = True
         if answer.log_start_offset != self.log_start_offset:
             self.log_start_offset = answer.log_start_offset
-            news = True
+            changed = True
         if answer.error_code:
-            # Forget what was told, so that recovery counts as news.
+            # Forget the last answer, so that the next one without an error is included.
             self.high_watermark = -1
-            news = True
-        return news
+            changed = True
+        return changed
 
 
 def _epochs(asked: Any, version: int) -> tuple[int, int]:
     """The leader epoch that a reader knows, and that of its last record; -1: none.
 
-    To ask for what a version does not have takes long.
+    Fields that a version lacks are not read: the codec takes long to find their defaults.
     """
     if version >= FETCHED_EPOCHS_SINCE:
         return asked.current_leader_epoch, asked.last_fetched_epoch
     return asked.current_leader_epoch if version >= LEADER_EPOCHS_SINCE else -1, -1
 
 
-def _wanted(topic: TopicKey, asked: Any, version: int) -> Wanted:
-    return Wanted(
+def _wanted(topic: TopicKey, asked: Any, version: int) -> FetchPartition:
+    return FetchPartition(
         topic,
         asked.partition,
         asked.fetch_offset,
@@ -113,11 +114,12 @@ class Session:
         self.id = session_id
         self.by_id = by_id
         self.epoch = 1
-        self.partitions: dict[PartitionKey, Wanted] = {}
+        self.partitions: dict[PartitionKey, FetchPartition] = {}
         self.used_ms = now_ms
 
     def update(self, request: Any, version: int) -> Slices[None]:
-        """Add, change and forget partitions as the request says: what it names twice is gone."""
+        """Add, change and forget partitions as the request says; one that it both fetches and
+        forgets is removed."""
         done = 0
         for topic in request.topics:
             key = _topic_key(topic, version)
@@ -141,9 +143,9 @@ class Session:
 
 @dataclass(slots=True)
 class Fetching:
-    """What one request fetches: its partitions in order, and how its answer is cut down."""
+    """What one request fetches: its partitions in order, and which of them its answer includes."""
 
-    partitions: list[Wanted]
+    partitions: list[FetchPartition]
     session: Session | None = None
     incremental: bool = False
     epoch: int = 0
@@ -157,17 +159,17 @@ class Fetching:
         if self.session is not None and self.session.epoch != self.epoch:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
-    def keep(self, wanted: Wanted, answer: PartitionResponse) -> bool:
-        """Whether the answer names this partition."""
+    def keep(self, wanted: FetchPartition, answer: PartitionResponse) -> bool:
+        """Whether the answer includes this partition."""
         if self.session is None:
             return True
-        news = wanted.is_news(answer)
+        changed = wanted.has_changed(answer)
         if answer.records:
-            # To the end of the line, so that every partition gets its turn (KIP-227).
+            # Moved to the end, so that every partition gets its turn (KIP-227).
             key = (wanted.topic, wanted.partition)
             if self.session.partitions.pop(key, None) is not None:
                 self.session.partitions[key] = wanted
-        return news or not self.incremental
+        return changed or not self.incremental
 
 
 class FetchSessions:
@@ -180,7 +182,7 @@ class FetchSessions:
         self._sessions: dict[int, Session] = {}
         self._held = 0  # partitions in all of them
         self.evictions = 0
-        """Sessions that had to make room for others so far."""
+        """Sessions evicted so far."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -218,7 +220,7 @@ class FetchSessions:
         return Fetching(list(session.partitions.values()), session, True, epoch)
 
     def _update(self, session: Session, request: Any, version: int) -> Slices[None]:
-        """Others may have a turn meanwhile: then it may be somebody else's, or have ended."""
+        """Update a session in steps. ApiError if another request has used or ended it meanwhile."""
         steps, epoch = session.update(request, version), session.epoch
         is_more = True
         while is_more:
@@ -233,11 +235,11 @@ class FetchSessions:
                     raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
     def _full(self, request: Any, version: int) -> Slices[Fetching]:
-        """A request that names everything; it ends the session it names, and may begin one."""
+        """A full fetch; it ends the session whose id it has, and may begin one."""
         ended = self._sessions.get(request.session_id)
         if ended is not None:
             self._end(ended)
-        partitions: dict[PartitionKey, Wanted] = {}
+        partitions: dict[PartitionKey, FetchPartition] = {}
         done = 0
         for topic in request.topics:
             key = _topic_key(topic, version)
@@ -271,7 +273,7 @@ class FetchSessions:
         self._sessions[session.id] = session
 
     def _make_room(self, partitions: int) -> bool:
-        """Whether one more session fits, after taking away those that nobody uses any more."""
+        """Whether one more session fits, after evicting those that are out of use."""
         while len(self._sessions) >= self._slots or self._held + partitions > PARTITIONS_MAX:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or self._now_ms() - oldest.used_ms < EVICTION_MS_MIN:

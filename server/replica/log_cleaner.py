@@ -1,8 +1,8 @@
 """The broker's log cleaner: picks the dirtiest log, has it compacted, and swaps the files in.
 
-A process of its own does the work (`kavka.log.compaction.run`), as many at a time as
-`log.cleaner.threads` says. What it has done is taken over group by group, if the log is still
-hosted here and has not been cut; else it is ended, and what it wrote is removed.
+A process of its own compacts one log (`kavka.log.compaction.run`); up to `log.cleaner.threads` run
+at a time. The segments that it has written replace the old ones group by group, if the log is still
+hosted here and has not been truncated; else the process is ended and its files are removed.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from kavka.log.settings import COMPACT
 from kavka.seams import Clock, Jobs, Pool, ProcessLost, Tasks
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
-from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.replica import Replica
 
-if TYPE_CHECKING:  # a broker that compacts nothing needs none of it
+if TYPE_CHECKING:  # not imported by a broker that compacts nothing
     from kavka.log.compaction.candidates import Cleanable
     from kavka.log.compaction.order import CompactionOrder, CompactionResult, Progress, Replacement
 
 logger = logging.getLogger(__name__)
 
 LOGS_PER_TURN: Final = 20
-"""Compacted logs looked at before the loop gets a turn, at some 20 us each."""
+"""Compacted logs examined before the loop gets a turn, at some 20 us each."""
 
 MAP_BYTES_MAX: Final = 2**31 - 1
-"""What Apache Kafka uses of `log.cleaner.dedupe.buffer.size` for one log at most."""
+"""The most of `log.cleaner.dedupe.buffer.size` that Apache Kafka uses for one log."""
 
 PROGRESS_S: Final = 10.0
 """Seconds between two lines of progress."""
@@ -44,7 +45,7 @@ MODULES: Final = (
     "kavka.log.compaction.filtering",
     "kavka.log.compaction.run",
 )
-"""What the first compaction needs, each behind those that it imports: 14 ms."""
+"""Modules that the first compaction imports, each after those that it imports itself: 14 ms."""
 
 _tuning = attrgetter(
     "log_cleaner_backoff_ms",
@@ -54,23 +55,23 @@ _tuning = attrgetter(
     "log_cleaner_io_max_bytes_per_second",
     "log_cleaner_threads",
 )
-"""Of settings: what a change of has all work begin anew."""
+"""The settings whose change restarts all compactions."""
 
 _MIB: Final = 1 << 20
 
 
-class _Choice(NamedTuple):
+class _Candidate(NamedTuple):
     replica: Replica
     cleanable: Cleanable
 
 
 def examine(replica: Replica, now_ms: int) -> Cleanable:
-    """What may be compacted. CorruptLogError, OSError."""
+    """The part of a log that may be compacted. CorruptLogError, OSError."""
     log = replica.log
     return log.compaction.examine(
         log.settings,
         first_dirty=log.compaction.first_dirty(log.start_offset, log.end_offset),
-        # a record that is on the disk may not go for one that a power cut would take
+        # a flushed record may not be dropped for a newer one that a power cut would lose
         last_stable=min(replica.last_stable_offset, log.recovery_point),
         now_ms=now_ms,
     )
@@ -90,7 +91,7 @@ class LogCleaner:
         jobs: Jobs,
         checkpoint: Callable[[], Awaitable[object]],
     ) -> None:
-        """`checkpoint` has what is clean by now written down."""
+        """`checkpoint` saves the cleaner's checkpoints."""
         self._live = live
         self._fs = fs
         self._replicas = replicas
@@ -100,33 +101,33 @@ class LogCleaner:
         self._jobs = jobs
         self._checkpoint = checkpoint
         self._runners: dict[int, asyncio.Task[Any]] = {}
-        self._rests: set[asyncio.Future[None]] = set()
-        """The ends that runners without work are waiting for."""
+        self._backoffs: set[asyncio.Future[None]] = set()
+        """What runners without work wait for."""
         self._cleanings: set[_Cleaning] = set()
-        """What the others are at work on."""
-        self._busy: dict[str, None] = {}
-        """Directories in which a process is at work, be it for a log of the same name before: it
-        writes, or removes, files by the very names that another one would use."""
+        """The compactions of the other runners."""
+        self._busy_directories: dict[str, None] = {}
+        """Directories in which a process writes or removes files, possibly for a deleted log of the
+        same name: another process there would use the same file names."""
 
     def start(self) -> None:
-        """Begin, if the broker is to have a cleaner."""
-        self._stats.looked_ms = self._clock.now_ms()
+        """Begin, if `log.cleaner.enable` is set."""
+        self._stats.checked_ms = self._clock.now_ms()
         if self._live.now.log_cleaner_enable:
             self._live.on_change(self._changed)
             self._start_runners(self._live.now)
 
     def _changed(self, old: BrokerSettings, new: BrokerSettings) -> None:
-        """As Apache Kafka, leave everything and begin anew: the rest, or work under a limit, might
-        go on for days."""
+        """As Apache Kafka, abort everything and start over: a backoff, or a throttled compaction,
+        might take days."""
         if _tuning(old) != _tuning(new):
             for cleaning in self._cleanings:
-                cleaning.give_up()
-            for rest in self._rests:
-                _end(rest)
+                cleaning.abort()
+            for backoff in self._backoffs:
+                _wake(backoff)
         self._start_runners(new)
 
     def _start_runners(self, settings: BrokerSettings) -> None:
-        """As many as there should be; those that are too many end by themselves."""
+        """Start the runners that are missing; those above the number end by themselves."""
         for number in range(settings.log_cleaner_threads):
             if number not in self._runners:
                 self._stats.dead.pop(number, None)
@@ -134,7 +135,7 @@ class LogCleaner:
                 self._runners[number] = self._tasks.spawn(run, name=f"log cleaner {number}")
 
     async def stop(self) -> None:
-        """End it; what was under way is worth nothing."""
+        """End it; compactions under way are discarded."""
         runners = list(self._runners.values())
         for runner in runners:
             runner.cancel()
@@ -145,57 +146,57 @@ class LogCleaner:
             while number < self._live.now.log_cleaner_threads:
                 tuning = _tuning(self._live.now)
                 if not await self.clean_dirtiest(number) and tuning == _tuning(self._live.now):
-                    await self._rest()
+                    await self._back_off()
         except Exception:
             self._stats.dead[number] = None
             raise
         finally:
             del self._runners[number]
 
-    async def _rest(self) -> None:
-        """Wait until it is time to look again, or the settings have changed."""
-        rest: asyncio.Future[None] = self._tasks.future()
-        self._rests.add(rest)
+    async def _back_off(self) -> None:
+        """Wait for `log.cleaner.backoff.ms`, or until the settings have changed."""
+        backoff: asyncio.Future[None] = self._tasks.future()
+        self._backoffs.add(backoff)
         backoff_s = self._live.now.log_cleaner_backoff_ms / 1000
-        timer = self._tasks.call_later(backoff_s, _end, rest)
+        timer = self._tasks.call_later(backoff_s, _wake, backoff)
         try:
-            await rest
+            await backoff
         finally:
             timer.cancel()
-            self._rests.remove(rest)
+            self._backoffs.remove(backoff)
 
     # --- one log
 
     async def clean_dirtiest(self, number: int = 0) -> bool:
-        """Compact the dirtiest of the logs that are due; False: there is none, or it failed."""
+        """Compact the dirtiest of the logs that are due; False if there is none, or it failed."""
         choice = await self._choose()
         if choice is None:
             return False
         replica, cleanable = choice
         compaction = replica.log.compaction
         compaction.started()
-        self._busy[replica.log.directory] = None
+        self._busy_directories[replica.log.directory] = None
         try:
             outcome = await self._clean(replica, cleanable)
             if outcome is None:
-                await self._tidy(replica)
+                await self._remove_cleaned_files(replica)
         finally:
             compaction.ended()
-            del self._busy[replica.log.directory]
+            del self._busy_directories[replica.log.directory]
         if outcome is not None:
             compaction.clean_upto = outcome.end_offset
-        # as Apache Kafka's cleaner does after each log: else one that is compacted again and again
-        # would keep what retention is to delete
-        await replica.delete_all_old(self._clock.now_ms())
+        # as Apache Kafka's cleaner does after each log: else a log that is compacted all the time
+        # would keep what retention should delete
+        await replica.delete_all_old(self._clock.now_ms(), self._tasks)
         if outcome is None:
             return False
         self._stats.last[number] = outcome
-        _tell_outcome(replica, cleanable, outcome)
+        _log_outcome(replica, cleanable, outcome)
         await self._checkpoint()
         return True
 
     async def _clean(self, replica: Replica, cleanable: Cleanable) -> CompactionResult | None:
-        """What came of it; None: nothing, which is told where it is a failure."""
+        """The outcome; None if the log was not compacted. Failures are logged."""
         cleaning = _Cleaning(self._replicas, replica, self._clock)
         self._cleanings.add(cleaning)
         try:
@@ -210,16 +211,16 @@ class LogCleaner:
         except OSError as failure:
             if is_fd_exhaustion(failure):
                 logger.error("can't compact %s-%d now: %s", *replica.key, failure)
-            elif self._replicas.hosts(replica):
-                self._replicas.storage_failed(replica, failure)
+            elif replica.is_served:
+                self._replicas.failures.storage_failed(replica, failure)
         except Exception as failure:
-            self._leave(replica, failure)
+            self._mark_uncleanable(replica, failure)
         finally:
             self._cleanings.remove(cleaning)
         return None
 
-    def _leave(self, replica: Replica, failure: Exception) -> None:
-        """Another log has a right to its turn, as in Apache Kafka, whatever is wrong with this."""
+    def _mark_uncleanable(self, replica: Replica, failure: Exception) -> None:
+        """Skip a log that can't be compacted, as Apache Kafka does, so that others are."""
         if isinstance(failure, CorruptLogError):
             logger.error(
                 "marked %s-%d uncleanable until restart: %s", *replica.key, failure.message
@@ -228,13 +229,13 @@ class LogCleaner:
             logger.error("marked %s-%d uncleanable until restart", *replica.key, exc_info=failure)
         self._stats.uncleanable[replica] = None
 
-    async def _tidy(self, replica: Replica) -> None:
-        """Remove what a run has written that came to nothing. Its process may not have ended yet:
-        what begins in a process now waits for that."""
+    async def _remove_cleaned_files(self, replica: Replica) -> None:
+        """Remove the files of a failed or aborted compaction. Its process may still run: the one
+        that is begun here waits for its end."""
         from kavka.log.compaction.run import remove_cleaned
 
-        if not self._replicas.hosts(replica):
-            return  # the files go with the log, or with the next start
+        if not replica.is_served:
+            return  # the files are removed with the log, or by the next start
         directory = replica.log.directory
         try:
             await self._jobs.run_process(
@@ -245,24 +246,24 @@ class LogCleaner:
                 keep=self._fs.lock_descriptors(),
             )
         except (OSError, ProcessLost) as failure:
-            if self._replicas.hosts(replica):
+            if replica.is_served:
                 logger.warning(
                     "can't remove files of an abandoned compaction from %s: %s", directory, failure
                 )
 
-    async def _choose(self) -> _Choice | None:
-        """The log with the greatest part that is dirty, of those that are due."""
-        now_ms = self._stats.looked_ms = self._clock.now_ms()
+    async def _choose(self) -> _Candidate | None:
+        """The log with the highest dirty ratio, of those that are due."""
+        now_ms = self._stats.checked_ms = self._clock.now_ms()
         for replica in list(self._stats.uncleanable):
-            if not self._replicas.hosts(replica):
+            if not replica.is_served:
                 del self._stats.uncleanable[replica]
         compacted = [r for r in self._replicas if COMPACT in r.log.settings.cleanup_policy]
-        found: list[_Choice] = []
-        for looked, replica in enumerate(compacted, 1):
+        found: list[_Candidate] = []
+        for count, replica in enumerate(compacted, 1):
             cleanable = self._examine(replica, now_ms)
             if cleanable is not None:
-                found.append(_Choice(replica, cleanable))
-            if looked % LOGS_PER_TURN == 0:
+                found.append(_Candidate(replica, cleanable))
+            if count % LOGS_PER_TURN == 0:
                 await self._tasks.sleep(0)
         self._stats.dirtiest_ratio = max((one.cleanable.ratio for one in found), default=0.0)
         due = [
@@ -277,27 +278,27 @@ class LogCleaner:
 
     def _is_free(self, replica: Replica) -> bool:
         return (
-            self._replicas.hosts(replica)
+            replica.is_served
             and not replica.log.compaction.running
             and not replica.log.compaction.paused
             and replica not in self._stats.uncleanable
-            and replica.log.directory not in self._busy
+            and replica.log.directory not in self._busy_directories
         )
 
     def _examine(self, replica: Replica, now_ms: int) -> Cleanable | None:
-        """What there is to do; None: nothing, or nobody may."""
+        """What can be compacted of a log; None if it is busy, paused, uncleanable or failed."""
         if not self._is_free(replica):
             return None
         log = replica.log
         if log.flush_wanted:
-            self._replicas.flush_soon(replica)
+            self._replicas.flusher.flush_soon(replica)
         try:
             return examine(replica, now_ms)
         except OSError as failure:
-            if not is_fd_exhaustion(failure):  # else the next look at it may do better
-                self._replicas.storage_failed(replica, failure)
+            if not is_fd_exhaustion(failure):  # else the next attempt may succeed
+                self._replicas.failures.storage_failed(replica, failure)
         except Exception as failure:
-            self._leave(replica, failure)
+            self._mark_uncleanable(replica, failure)
         return None
 
     async def _order(self, replica: Replica, cleanable: Cleanable) -> CompactionOrder:
@@ -329,19 +330,19 @@ class _Cleaning:
         self._clock = clock
         self._began_s = self._logged_s = clock.monotonic_s()
         self._job: asyncio.Future[CompactionResult] | None = None
-        self._given_up = False
+        self._aborted = False
 
     async def run(
         self, jobs: Jobs, fs: FileSystem, order: CompactionOrder
     ) -> CompactionResult | None:
-        """What came of it; None: the log has changed meanwhile, or is gone. The failures of
-        `compact`, and ProcessLost."""
-        from kavka.log.compaction.run import compact  # with all that only a process needs
+        """The outcome; None if the log has changed meanwhile, or is gone. Raises what `compact`
+        raises, and ProcessLost."""
+        from kavka.log.compaction.run import compact  # imports what only the process needs
 
         if not self.is_wanted:
             return None
         job = self._job = jobs.run_process(
-            compact, fs, order, on_message=self._told, keep=fs.lock_descriptors()
+            compact, fs, order, on_message=self._on_message, keep=fs.lock_descriptors()
         )
         try:
             await asyncio.wait([job])
@@ -353,66 +354,66 @@ class _Cleaning:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the log is there, is as it was, and is to be compacted by this run."""
+        """Whether the log is hosted, not truncated, and still to be compacted by this run."""
         return (
-            not self._given_up
-            and self._replicas.hosts(self._replica)
+            not self._aborted
+            and self._replica.is_served
             and self._compaction.serial == self._serial
             and COMPACT in self._replica.log.settings.cleanup_policy
         )
 
-    def _told(self, news: Progress | Replacement) -> None:
-        """Called on the loop with what the process says."""
-        if self.is_wanted and self._take(news):
+    def _on_message(self, message: Progress | Replacement) -> None:
+        """Called on the loop with a message of the process."""
+        if self.is_wanted and self._apply(message):
             return
-        self.give_up()
+        self.abort()
 
-    def give_up(self) -> None:
-        """End it; what has been taken over stays."""
-        self._given_up = True
+    def abort(self) -> None:
+        """End the process; segments that were replaced stay replaced."""
+        self._aborted = True
         if self._job is not None:
             self._job.cancel()
 
-    def _take(self, news: Progress | Replacement) -> bool:
-        """Whether to go on."""
+    def _apply(self, message: Progress | Replacement) -> bool:
+        """Log progress, or swap in new segments. Whether to go on."""
         from kavka.log.compaction.order import Progress
 
-        if isinstance(news, Progress):
-            self._tell_progress(news)
+        if isinstance(message, Progress):
+            self._log_progress(message)
             return True
         try:
-            return self._compaction.replace(self._replica.log.settings, news, self._serial)
+            return self._compaction.replace(self._replica.log.settings, message, self._serial)
         except OSError as failure:
             if is_fd_exhaustion(failure):
-                logger.error("%s-%d can't be compacted now: %s", *self._replica.key, failure)
+                logger.error("can't compact %s-%d now: %s", *self._replica.key, failure)
             else:
-                self._replicas.storage_failed(self._replica, failure)
+                self._replicas.failures.storage_failed(self._replica, failure)
             return False
 
-    def _tell_progress(self, news: Progress) -> None:
+    def _log_progress(self, message: Progress) -> None:
         now_s = self._clock.monotonic_s()
         if now_s - self._logged_s >= PROGRESS_S:
             self._logged_s = now_s
             logger.info(
                 "compacting %s-%d: %s, %d of %d MB read, %.1f MB/s",
                 *self._replica.key,
-                news.stage,
-                news.bytes_done // _MIB,
-                news.bytes_in_all // _MIB,
-                news.bytes_done / _MIB / (now_s - self._began_s),
+                message.stage,
+                message.bytes_done // _MIB,
+                message.bytes_in_all // _MIB,
+                message.bytes_done / _MIB / (now_s - self._began_s),
             )
 
 
-def _end(rest: asyncio.Future[None]) -> None:
-    if not rest.done():
-        rest.set_result(None)
+def _wake(backoff: asyncio.Future[None]) -> None:
+    if not backoff.done():
+        backoff.set_result(None)
 
 
-def _ignore(news: object) -> None:
-    """There is none."""
+def _ignore(message: object) -> None:
+    """`remove_cleaned` sends no messages."""
 
 
-def _tell_outcome(replica: Replica, cleanable: Cleanable, outcome: CompactionResult) -> None:
+def _log_outcome(replica: Replica, cleanable: Cleanable, outcome: CompactionResult) -> None:
     topic, partition = replica.key
     spent_s = max(outcome.total_s, 0.001)
     logger.info(

@@ -1,10 +1,10 @@
 """Replicas that move from one log directory of this broker to another while they are served.
 
-Each has a task that has its log copied in threads (`kavka.log.mirror`), waits for its turn and for
-`replica.alter.log.dirs.io.max.bytes.per.second`, and when all but a little is copied and on the
-disk has the log go on in the copy: in one go on the loop, between two requests. What follows, the
-deletion of what the log has left, may take its time. A broker that starts goes on with the copies
-that are there.
+Each move is a task. It copies the log in threads (`kavka.log.mirror`), a few moves at a time and
+within `replica.alter.log.dirs.io.max.bytes.per.second`. When all but a short tail is copied and
+flushed, it copies the tail and promotes the copy, in one go on the loop, between two requests: the
+log goes on in it. Then the source directory is deleted. A broker that starts resumes the copies
+that it finds.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from kavka.log.mirror import STEP_BYTES_MAX, CopyStep, LogMirror
 from kavka.log.mirror_files import SourceError, of_source, remove_files
 from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.config.live import LiveSettings
-from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.move_rate import MoveRate
+from kavka.server.replica.replica import Replica
 from kavka.server.runtime.rate_limited_log import LogLimit
 from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
 
-AGAIN_S: Final = 1.0
-"""When a move is tried again that has found no descriptor."""
+RETRY_S: Final = 1.0
+"""Delay before a move is tried again that has failed for lack of file descriptors."""
 
-SOON_S: Final = 0.05
-"""When it is tried again to have a log go on in its copy, where more was written meanwhile than is
-copied on the loop."""
+PROMOTE_RETRY_S: Final = 0.05
+"""Delay before a copy is promoted again whose log has grown by more than is copied on the loop."""
 
 TAIL_STEPS_MAX: Final = 20
-"""How often it is tried to catch up with who writes, without an fsync, before another begins."""
+"""Steps in which the tail is copied, without an fsync, before the copy is flushed once more."""
 
 Key: TypeAlias = tuple[str, int]
 
@@ -49,8 +49,8 @@ async def _no_checkpoint() -> bool:
 
 
 @dataclass(slots=True)
-class Tools:
-    """What every move works with."""
+class MoveServices:
+    """What all moves share."""
 
     fs: FileSystem
     replicas: ReplicaManager
@@ -58,7 +58,7 @@ class Tools:
     tasks: Tasks
     jobs: Jobs
     checkpoint: Callable[[], Awaitable[bool]] = _no_checkpoint
-    """Has recovery points and the like written down; whether they are."""
+    """Saves recovery points, start offsets and high watermarks; whether all are saved."""
 
 
 class ReplicaMoves:
@@ -75,7 +75,7 @@ class ReplicaMoves:
         jobs: Jobs,
     ) -> None:
         rate = MoveRate(live, clock=clock, tasks=tasks)
-        self._tools = Tools(fs, replicas, rate, tasks, jobs)
+        self._services = MoveServices(fs, replicas, rate, tasks, jobs)
         self._replicas = replicas
         self._logs = replicas.logs
         at_once = live.now.num_replica_alter_log_dirs_threads
@@ -84,34 +84,37 @@ class ReplicaMoves:
         self.refusals = LogLimit(logger, logging.INFO, "moves refused", tasks)
 
     def start(self, checkpoint: Callable[[], Awaitable[bool]]) -> None:
-        """Go on with the moves that were under way when the broker stopped. `checkpoint` has
-        recovery points and the like written down, and tells whether they are."""
-        self._tools.checkpoint = checkpoint
+        """Resume the moves that were under way when the broker stopped. `checkpoint` saves recovery
+        points, start offsets and high watermarks, and returns whether all are saved."""
+        self._services.checkpoint = checkpoint
         for copy in self._logs.futures:
             replica = self._replicas.find(*copy.key)
             if replica is None or replica.offline or self._logs.failed_directories:
-                logger.warning("%s is left as it is: what it is a copy of is not here", copy.path)
+                logger.warning(
+                    "can't resume the move to %s: its source is not online; kept it as it is",
+                    copy.path,
+                )
                 continue
             self._logs.futures.resume(copy, replica.log)
             self._begin(replica, copy)
 
     async def stop(self) -> None:
-        """End it. What is copied is left as it is after a clean shutdown, for the next start."""
+        """End all moves. Copies are left as after a clean shutdown; the next start resumes them."""
         moving = list(self._moving.values())
         for _, task in moving:
             task.cancel()
         await asyncio.gather(*(task for _, task in moving), return_exceptions=True)
         await asyncio.gather(*(move.job for move, _ in moving if move.job is not None))
         for copy in self._logs.futures:
-            await self._leave(copy)
+            await self._keep_for_restart(copy)
         for key in self._logs.futures.sources:
             try:
                 self._logs.futures.delete_source_durably(key)
-            except OSError as failure:  # the next start sees to it
-                logger.error("can't delete what %s-%d has left: %s", *key, failure)
+            except OSError as failure:  # the next start deletes it
+                logger.error("can't delete the source of the move of %s-%d: %s", *key, failure)
 
-    async def _leave(self, copy: FutureLog) -> None:
-        fs, jobs = self._tools.fs, self._tools.jobs
+    async def _keep_for_restart(self, copy: FutureLog) -> None:
+        fs, jobs = self._services.fs, self._services.jobs
         try:
             step = None if copy.mirror is None else copy.mirror.truncate_to_whole_batch()
             if step is not None:
@@ -119,16 +122,16 @@ class ReplicaMoves:
             elif not copy.is_sound:
                 await jobs.run(Pool.WRITE, _empty, fs, copy.path)
         except (CorruptLogError, SourceError) as failure:
-            logger.error("%s is not kept: %s", copy.path, failure)
+            logger.error("can't keep the copy in %s: %s", copy.path, failure)
             await jobs.run(Pool.WRITE, _empty, fs, copy.path)
         except OSError as failure:
-            self._replicas.directory_failed(copy.directory, failure)
+            self._replicas.failures.directory_failed(copy.directory, failure)
 
-    # --- what is asked for
+    # --- AlterReplicaLogDirs
 
     def alter(self, topic: str, index: int, path: str) -> None:
-        """Have a replica move to the log directory with the absolute path `path`; where it is
-        there already, it stays, and a move to another directory is given up. ApiError."""
+        """Move a replica to the log directory with the absolute path `path`. If it is there
+        already, it stays. A move of it to another directory is cancelled. ApiError."""
         key = (topic, index)
         if len(names.future_name(topic, index, "0" * 32)) > names.NAME_BYTES_MAX:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic's name is too long")
@@ -138,11 +141,11 @@ class ReplicaMoves:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the replica is offline")
         copy = self._logs.futures.get(key)
         if replica is not None and copy is not None and copy.directory != directory:
-            self._give_up(replica, copy)
+            self._cancel(replica, copy)
             copy = None
         if replica is None:
             self._logs.futures.prefer(key, directory)
-            missing = self._replicas.why_missing(topic, index)
+            missing = self._replicas.error_of_missing(topic, index)
             if missing is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 missing = ErrorCode.REPLICA_NOT_AVAILABLE
             raise ApiError(missing)
@@ -150,17 +153,17 @@ class ReplicaMoves:
             return
         if self._logs.directory_of(replica.log) == directory:
             return
-        if self._logs.failed_directories:  # in one of them there may be a copy already
+        if self._logs.failed_directories:  # one of them may have a copy already
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "a log directory has failed")
         try:
             if copy is None:
                 copy = self._logs.futures.begin(replica.log, directory)
-            else:  # left behind when its replica was not here
+            else:  # kept while its replica was not hosted
                 self._logs.futures.resume(copy, replica.log)
             self._begin(replica, copy)
         except OSError as failure:
             if not is_fd_exhaustion(failure):
-                self._replicas.directory_failed(directory, failure)
+                self._replicas.failures.directory_failed(directory, failure)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
 
     def _directory(self, path: str) -> str:
@@ -171,107 +174,104 @@ class ReplicaMoves:
                 return directory
         raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not in log.dirs")
 
-    def _give_up(self, replica: Replica, copy: FutureLog) -> None:
-        """End a move. ApiError when that fails."""
-        logger.info("%s-%d does not move to %s any more", *replica.key, copy.directory)
+    def _cancel(self, replica: Replica, copy: FutureLog) -> None:
+        """Cancel a move and discard its copy. ApiError when that fails."""
+        logger.info("cancelled the move of %s-%d to %s", *replica.key, copy.directory)
         replica.log.compaction.paused = False
         try:
             self._logs.futures.discard(copy.key)
-            self._tools.tasks.spawn(self._make_last(copy), name="end of a move")
+            self._services.tasks.spawn(self._sync_cancelled(copy), name="end of a move")
         except OSError as failure:
-            self._replicas.directory_failed(copy.directory, failure)
+            self._replicas.failures.directory_failed(copy.directory, failure)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
 
-    async def _make_last(self, copy: FutureLog) -> None:
-        """A power cut may not bring back a copy that was given up: the move would go on."""
+    async def _sync_cancelled(self, copy: FutureLog) -> None:
+        """Sync the directory: after a power cut the next start would resume the move otherwise."""
         try:
-            await self._tools.jobs.run(Pool.WRITE, self._tools.fs.sync_dir, copy.directory)
+            await self._services.jobs.run(Pool.WRITE, self._services.fs.sync_dir, copy.directory)
         except OSError as failure:
             if not is_fd_exhaustion(failure):
-                self._replicas.directory_failed(copy.directory, failure)
+                self._replicas.failures.directory_failed(copy.directory, failure)
 
     def _begin(self, replica: Replica, copy: FutureLog) -> None:
         assert copy.mirror is not None
-        logger.info("%s-%d moves to %s", *replica.key, copy.directory)
+        logger.info("moving %s-%d to %s", *replica.key, copy.directory)
         replica.log.compaction.pause()
         before = self._moving.get(replica.key)
-        move = _Move(self._tools, replica, copy, copy.mirror)
+        move = _Move(self._services, replica, copy, copy.mirror)
         run = self._run(move, None if before is None else before[1])
-        task = self._tools.tasks.spawn(run, name="move of {}-{}".format(*replica.key))
+        task = self._services.tasks.spawn(run, name="move of {}-{}".format(*replica.key))
         self._moving[replica.key] = move, task
-        task.add_done_callback(lambda _: self._ended(replica.key, move))
+        task.add_done_callback(lambda _: self._move_ended(replica.key, move))
 
-    def _ended(self, key: Key, move: _Move) -> None:
+    def _move_ended(self, key: Key, move: _Move) -> None:
         if self._moving[key][0] is move:
             del self._moving[key]
             move.replica.log.compaction.paused = False
 
     async def _run(self, move: _Move, before: asyncio.Task[None] | None) -> None:
-        if before is not None:  # it may be deleting what is in the directory that this goes to
+        if before is not None:  # it may still delete files where this move copies to
             await asyncio.wait([before])
         async with self._turns:
             while move.is_wanted:
-                if await self._copied(move):
-                    await move.settle()
+                if await self._try_copy(move):
+                    await move.delete_source()
                 elif move.is_wanted:
-                    await self._tools.tasks.sleep(AGAIN_S)
+                    await self._services.tasks.sleep(RETRY_S)
 
-    async def _copied(self, move: _Move) -> bool:
-        """Whether a move has come to its end; else it is to be tried again, if it is wanted."""
+    async def _try_copy(self, move: _Move) -> bool:
+        """Whether the copy was promoted; if not, try again if the move is still wanted."""
         try:
             return await move.copy()
         except SourceError as error:
             if move.is_wanted and not is_fd_exhaustion(error.failure):
-                self._replicas.storage_failed(move.replica, error.failure)
+                self._replicas.failures.storage_failed(move.replica, error.failure)
         except OSError as failure:
             if move.is_wanted and not is_fd_exhaustion(failure):
-                self._replicas.directory_failed(move.future.directory, failure)
+                self._replicas.failures.directory_failed(move.future.directory, failure)
         except CorruptLogError as damage:
-            logger.error("%s-%d can't be moved: %s", *move.replica.key, damage.message)
+            logger.error("can't move %s-%d: %s", *move.replica.key, damage.message)
             if move.is_wanted:
-                self._give_up(move.replica, move.future)
+                self._cancel(move.replica, move.future)
         return False
 
 
 class _Move:
-    """One replica on its way, from the first byte to the deletion of what it has left."""
+    """The move of one replica, from the first byte to the deletion of the source."""
 
     def __init__(
-        self, tools: Tools, replica: Replica, future: FutureLog, mirror: LogMirror
+        self, services: MoveServices, replica: Replica, future: FutureLog, mirror: LogMirror
     ) -> None:
-        self._tools = tools
-        self._replicas = tools.replicas
-        self._logs = tools.replicas.logs
+        self._services = services
+        self._replicas = services.replicas
+        self._logs = services.replicas.logs
         self.replica = replica
         self.future = future
         self._mirror = mirror
         self._source = self._logs.directory_of(replica.log)
         self.job: asyncio.Task[Exception | None] | None = None
-        """What a thread does for it, and may do on after the task has ended."""
+        """The step that a thread works on, possibly after the task has ended."""
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the replica is served here, and still to move there."""
-        return (
-            self._replicas.hosts(self.replica)
-            and self._logs.futures.get(self.replica.key) is self.future
-        )
+        """Whether the replica is served here, and the move is not cancelled."""
+        return self.replica.is_served and self._logs.futures.get(self.replica.key) is self.future
 
     async def copy(self) -> bool:
-        """Whether the log goes on in its copy now; else it is not to, or to be tried again.
+        """Whether the copy was promoted; False: the move is not wanted, or must be tried again.
         SourceError; OSError of the copy; CorruptLogError."""
         mirror = self._mirror
         while await self._catch_up(is_paced=True):
-            await self._do(of_source(lambda: mirror.complete(moved_file=False)))
+            await self._run_step(of_source(lambda: mirror.complete(moved_file=False)))
             await self._compaction_ended()
-            if self.is_wanted and await self._tools.checkpoint() and await self._finish():
+            if self.is_wanted and await self._services.checkpoint() and await self._finish():
                 return True
             if self.is_wanted:
-                await self._tools.tasks.sleep(SOON_S)
+                await self._services.tasks.sleep(PROMOTE_RETRY_S)
         return False
 
     async def _compaction_ended(self) -> None:
-        """Wait for a compaction that was under way when the move began; none begins meanwhile."""
+        """Wait for a compaction that was under way when the move began; no other one begins."""
         compaction = self.replica.log.compaction
         if compaction.running:
             ended = asyncio.Event()
@@ -279,8 +279,8 @@ class _Move:
             await ended.wait()
 
     async def _catch_up(self, *, is_paced: bool) -> bool:
-        """Copy until nothing is left that was there a moment ago; False: it is not wanted."""
-        rate = self._tools.rate
+        """Copy until there is nothing more to copy; False: the move is not wanted."""
+        rate = self._services.rate
         while self.is_wanted:
             bytes_max = await rate.portion() if is_paced else STEP_BYTES_MAX
             if not self.is_wanted:
@@ -289,21 +289,21 @@ class _Move:
             if step is None:
                 return True
             rate.spend(step.size_bytes)
-            await self._do(step)
+            await self._run_step(step)
         return False
 
     async def _finish(self) -> bool:
-        """Bring the copy to the disk while no flush may say that more of the log is there; then
-        there is but a little between the two."""
+        """Flush the copy while flushes of the log are held back; then copy the tail and promote.
+        Whether the copy was promoted."""
         log, mirror = self.replica.log, self._mirror
-        async with self._replicas.flushes_held(self.replica):
+        async with self._replicas.flusher.held(self.replica):
             if not await self._catch_up(is_paced=False):
                 return False
             while self.is_wanted and of_source(log.producer_manager.write_snapshot_step):
-                await self._tools.tasks.sleep(0)
+                await self._services.tasks.sleep(0)
             if not self.is_wanted:
                 return False
-            await self._do(of_source(lambda: mirror.complete(moved_file=True)))
+            await self._run_step(of_source(lambda: mirror.complete(moved_file=True)))
             for _ in range(TAIL_STEPS_MAX):
                 if not self.is_wanted:
                     return False
@@ -313,52 +313,57 @@ class _Move:
                 step = of_source(mirror.next)
                 if step is None:
                     return False
-                await self._do(step)
+                await self._run_step(step)
         return False
 
     def _promote(self) -> None:
-        """The log goes on in its copy from the next request on."""
+        """Have the log use the copy's files from the next request on."""
         self._logs.promote(self.replica.log)
         self.replica.log.compaction.paused = False
-        logger.info("%s-%d is in %s now", *self.replica.key, self.future.directory)
+        logger.info("moved %s-%d to %s", *self.replica.key, self.future.directory)
 
-    async def settle(self) -> None:
-        """Delete what the log has left, once a power cut can't take its new place away."""
+    async def delete_source(self) -> None:
+        """Delete the source directory, once a power cut can no longer undo the promotion."""
         directory, place = self.future.directory, self.replica.log.directory
-        if not await self._lasting(directory, self._tools.fs.sync_dir, directory):
+        if not await self._retry_shortages(directory, self._services.fs.sync_dir, directory):
             return
         try:
             if self._logs.futures.delete_source(self.replica.key) is None:
-                return  # the topic is deleted, or the directory has failed: the mark stays
+                return  # the topic was deleted, or the directory has failed: the mark stays
         except OSError as failure:
-            self._replicas.directory_failed(self._source, failure)
+            self._replicas.failures.directory_failed(self._source, failure)
             return
-        if await self._lasting(self._source, self._tools.fs.sync_dir, self._source):
-            await self._lasting(directory, _remove_mark, self._tools.fs, place)
+        if await self._retry_shortages(self._source, self._services.fs.sync_dir, self._source):
+            await self._retry_shortages(directory, _remove_mark, self._services.fs, place)
 
-    async def _lasting(self, directory: str, work: Callable[..., object], *args: object) -> bool:
-        """Whether something was done in a log directory."""
+    async def _retry_shortages(
+        self, directory: str, work: Callable[..., object], *args: object
+    ) -> bool:
+        """Do `work` in a thread, again while file descriptors are short. Whether it succeeded; if
+        not, its log directory is offline."""
         while True:
             try:
-                await self._tools.jobs.run(Pool.WRITE, work, *args)
+                await self._services.jobs.run(Pool.WRITE, work, *args)
                 return True
             except OSError as failure:
                 if not is_fd_exhaustion(failure):
-                    self._replicas.directory_failed(directory, failure)
+                    self._replicas.failures.directory_failed(directory, failure)
                     return False
-            await self._tools.tasks.sleep(AGAIN_S)
+            await self._services.tasks.sleep(RETRY_S)
 
-    async def _do(self, step: CopyStep) -> None:
-        """Have a thread do it; whoever ends this task waits for that by `job`."""
+    async def _run_step(self, step: CopyStep) -> None:
+        """Run a step in a thread. `stop` cancels this task and waits for the thread by `job`."""
 
         async def work() -> Exception | None:
             try:
-                await self._tools.jobs.run(Pool.WRITE, step.run)
+                await self._services.jobs.run(Pool.WRITE, step.run)
             except Exception as failure:
                 return failure
             return None
 
-        self.job = self._tools.tasks.spawn(work(), name="copy of {}-{}".format(*self.replica.key))
+        self.job = self._services.tasks.spawn(
+            work(), name="copy of {}-{}".format(*self.replica.key)
+        )
         failure = await asyncio.shield(self.job)
         if failure is not None:
             raise failure

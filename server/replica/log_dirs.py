@@ -1,7 +1,7 @@
 """The record of the log directories that this broker uses, in the coordination tree.
 
-Outside of the directories themselves, so that a start finds out that one of them is lost: see
-`kavka.log.claiming`.
+It is kept outside of the directories themselves, so that a start notices that one of them is lost:
+see `kavka.log.claiming`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ async def claim_directories(
     coordination: Coordination,
     meta: MetaProperties,
     *,
-    given_up: Collection[str],
+    declared_lost: Collection[str],
     random: Random,
 ) -> None:
-    """Take the log directories for this broker, but for those that are lost, and record their
-    ids; see `LogManager.claim`. StorageError: none can be used."""
+    """Claim the log directories for this broker, except those that are lost, and record their
+    ids; see `LogManager.claim`. `declared_lost`: ids in `kavka.lost.log.dirs`. StorageError if none
+    can be used."""
     path = paths.log_directories(meta.broker_id)
     recorded = await _recorded(coordination, path)
     known = recorded
     if known is None:
         known = await _suspected(logs, coordination, meta.broker_id, random)
-    record = logs.claim(meta, known, given_up)
-    for directory_id in given_up:
+    record = logs.claim(meta, known, declared_lost)
+    for directory_id in declared_lost:
         if directory_id in record:
             logger.warning(
                 "kavka.lost.log.dirs names %s, which is not lost: it is %s",
@@ -44,8 +45,8 @@ async def claim_directories(
             )
         elif directory_id in known:
             logger.warning(
-                "the log directory that was at %s (directory.id=%s) is given up; what it held "
-                "begins empty unless there is another replica",
+                "the log directory that was at %s (directory.id=%s) is declared lost; partitions "
+                "that were in it begin empty unless there is another replica",
                 known[directory_id],
                 directory_id,
             )

@@ -1,7 +1,5 @@
-"""What a broker does for its logs now and then.
-
-Checkpoints, timed flushes, deleting old records, forgetting producers, removing files.
-"""
+"""What a broker does for its logs at intervals: checkpoints, timed flushes, retention, expiry of
+producer ids, and removal of deleted files."""
 
 from __future__ import annotations
 
@@ -21,16 +19,16 @@ from kavka.server.replica.manager import ReplicaManager
 logger = logging.getLogger(__name__)
 
 DELETE_CHECK_INTERVAL_MS: Final = 1000
-"""Files go up to twice so much later than `file.delete.delay.ms` says."""
+"""Files are removed up to twice this interval later than `file.delete.delay.ms` says."""
 
 DELETE_RETRY_MS: Final = 10_000
-"""When files are to go that could not be removed for lack of file descriptors."""
+"""Delay before files are tried again that could not be removed for lack of file descriptors."""
 
 LOGS_PER_TURN: Final = 20
-"""Logs looked at before the loop gets a turn, at 2 us each; 50 where an index must be opened."""
+"""Logs checked before the loop gets a turn, at 2 us each; 50 where an index must be opened."""
 
 PRODUCERS_PER_TURN: Final = 5000
-"""Producers looked at before the loop gets a turn, at 0.2 us each."""
+"""Producers checked before the loop gets a turn, at 0.2 us each."""
 
 NEVER_MS: Final = 2**62
 """Intervals above this mean that nothing is to be done (`log.flush.scheduler.interval.ms`)."""
@@ -62,7 +60,7 @@ class LogMaintenance:
         self._checkpointing = asyncio.Lock()
 
     def start(self) -> None:
-        """Begin all of it, each at its own interval."""
+        """Begin all tasks, each at its own interval."""
         settings = self._live.now
         checkpoint_ms = min(
             settings.replica_high_watermark_checkpoint_interval_ms,
@@ -86,7 +84,7 @@ class LogMaintenance:
         self._every(DELETE_CHECK_INTERVAL_MS, self.delete_due_files, "removal of files")
 
     async def stop(self) -> None:
-        """End it; what a thread is doing for it is waited for by `Jobs`."""
+        """End all tasks; jobs that are still in threads are waited for by `Jobs`."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
@@ -99,7 +97,7 @@ class LogMaintenance:
         *,
         first_ms: int | None = None,
     ) -> None:
-        """Have `work` done every so often, for the first time after `first_ms` if that is given."""
+        """Have `work` done at an interval, for the first time after `first_ms` if that is given."""
         if interval_ms < NEVER_MS:
             first_s = (interval_ms if first_ms is None else first_ms) / 1000
             loop = self._loop(first_s, interval_ms / 1000, work, what)
@@ -116,26 +114,26 @@ class LogMaintenance:
                 await work()
             except OSError as failure:
                 logger.error("%s: %s", what, failure)
-            except Exception:  # of one log, perhaps: the others need it all the same
+            except Exception:  # perhaps of one log only: the others still need the next run
                 logger.exception("%s failed", what)
 
     async def checkpoint(self) -> bool:
-        """Save recovery points, start offsets and high watermarks, if any has changed. Who comes
-        while that is under way waits, and then sees to what has changed since. Whether all are
-        saved but those of directories that have failed."""
+        """Save recovery points, start offsets and high watermarks, if any has changed. A caller
+        that comes while that is under way waits, and then saves what has changed since. Whether
+        all are saved, but for those of directories that have failed."""
         async with self._checkpointing:
             return await self._checkpoint()
 
     async def _checkpoint(self) -> bool:
         watermarks: dict[TopicPartition, int] = {}
-        for looked, replica in enumerate(self._replicas, 1):
+        for count, replica in enumerate(self._replicas, 1):
             watermarks[replica.key] = replica.partition.high_watermark
-            if looked % LOGS_PER_STEP == 0:
+            if count % LOGS_PER_STEP == 0:
                 await self._tasks.sleep(0)
         points: list[object] = []
-        for looked, log in enumerate(self._logs, 1):
+        for count, log in enumerate(self._logs, 1):
             points.append((log.recovery_point, log.start_offset, log.compaction.clean_upto))
-            if looked % LOGS_PER_STEP == 0:
+            if count % LOGS_PER_STEP == 0:
                 await self._tasks.sleep(0)
         copies = [(c.path, c.mirror.synced_end) for c in self._logs.futures if c.mirror is not None]
         state = watermarks, points, copies
@@ -149,30 +147,30 @@ class LogMaintenance:
                 if is_fd_exhaustion(failure):
                     logger.error("can't write checkpoints of %s; retrying: %s", directory, failure)
                 else:
-                    self._replicas.directory_failed(directory, failure)
+                    self._replicas.failures.directory_failed(directory, failure)
             return not plan.lacked_descriptors
         return True
 
     async def flush(self) -> None:
-        """Bring to the disk what `flush.ms` says should be there by now."""
+        """Flush the logs for which that is due by `flush.ms`."""
         now_ms = self._clock.now_ms()
         for replica in self._replicas:
             if replica.log.flush_needed(now_ms):
-                self._replicas.flush_soon(replica)
+                self._replicas.flusher.flush_soon(replica)
 
     async def delete_old(self) -> None:
-        """Drop the segments that nobody is to read any more."""
+        """Delete the segments that retention, or a moved log start offset, has made obsolete."""
         now_ms = self._clock.now_ms()
-        for looked, replica in enumerate(self._replicas, 1):
-            await replica.delete_all_old(now_ms)
-            if looked % LOGS_PER_TURN == 0:
+        for count, replica in enumerate(self._replicas, 1):
+            await replica.delete_all_old(now_ms, self._tasks)
+            if count % LOGS_PER_TURN == 0:
                 await self._tasks.sleep(0)
 
     async def forget_producers(self) -> None:
-        """Forget the producers that have been silent for `producer.id.expiration.ms`, but for
-        those with a transaction."""
+        """Forget the producers that have not written for `producer.id.expiration.ms`, except those
+        with an open transaction."""
         before_ms = self._clock.now_ms() - self._live.now.producer_id_expiration_ms
-        for looked, replica in enumerate(self._replicas, 1):
+        for count, replica in enumerate(self._replicas, 1):
             producers = replica.log.producers
             producers.verifications.expire(before_ms)
             done = 0
@@ -181,7 +179,7 @@ class LogMaintenance:
                 if done >= PRODUCERS_PER_TURN:
                     done = 0
                     await self._tasks.sleep(0)
-            if looked % LOGS_PER_TURN == 0:
+            if count % LOGS_PER_TURN == 0:
                 await self._tasks.sleep(0)
 
     async def delete_due_files(self) -> None:

@@ -16,11 +16,11 @@ from kavka.seams import Clock, Jobs, Pool, Tasks
 
 logger = logging.getLogger(__name__)
 
-TOLD_EVERY_S: Final = 5.0
+PROGRESS_INTERVAL_S: Final = 5.0
 
 
 class LogStartup:
-    """Loads all logs, once; see `LogManager.loadings`."""
+    """Loads all logs, once, and logs the progress; see `LogManager.loadings`."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class LogStartup:
         tasks: Tasks,
         jobs: Jobs,
     ) -> None:
-        """`threads`: how many may recover logs of one directory, `Jobs` having enough."""
+        """`threads`: how many may recover logs of one directory; `Jobs` must have as many."""
         self._logs = logs
         self._loadings = logs.loadings(settings_of)
         self._threads = threads
@@ -43,12 +43,12 @@ class LogStartup:
         self._steps: list[asyncio.Task[Exception | None]] = []
         self._given_up = False
         self.loaded = False
-        """Whether `load` has come to its end."""
+        """Whether `load` has succeeded."""
 
     async def load(self) -> None:
         """StorageError: a log can't be served safely, or no directory can be used.
-        LoadingStopped: it was given up. Cancelled, it may still be at work; see `ended`."""
-        telling = self._tasks.spawn(self._tell(), name="progress of loading logs")
+        LoadingStopped: `give_up` was called. If cancelled, threads may go on; see `ended`."""
+        progress = self._tasks.spawn(self._log_progress_often(), name="progress of loading logs")
         try:
             await self._in_threads([loading.prepare for loading in self._loadings])
             await self._in_threads([loading.load_most for loading in self._loadings])
@@ -60,11 +60,11 @@ class LogStartup:
                 ]
             )
         finally:
-            telling.cancel()
+            progress.cancel()
         for loading in self._loadings:
             for _ in self._logs.take_over(loading):
                 await self._tasks.sleep(0)
-            self._tell_of(loading)
+            self._log_progress(loading)
         if (plan := self._logs.recovery_checkpoint()) is not None:
             await self._in_threads([plan.run])
             self._logs.recovery_checkpoint_written(plan)
@@ -72,18 +72,18 @@ class LogStartup:
         self.loaded = True
 
     def give_up(self) -> None:
-        """Have `load` end soon, be it in the middle of a log, or of none when it begins."""
+        """Have `load` raise LoadingStopped soon, even within a log, or before it begins."""
         self._given_up = True
         self._cancel()
 
     async def ended(self) -> None:
-        """Give up, and wait until no thread is at work any more, whatever has become of `load`."""
+        """Give up, and wait until no thread works any more, even if `load` was cancelled."""
         self.give_up()
         if self._steps:
             await asyncio.wait(self._steps)
 
     async def _in_threads(self, steps: Sequence[Callable[[], None]]) -> None:
-        """Take steps at once; when one fails, the others are ended and waited for."""
+        """Run steps in parallel; when one fails, the others are cancelled and waited for."""
         if self._given_up:
             raise LoadingStopped
         if not steps:
@@ -100,7 +100,7 @@ class LogStartup:
         self._logs.check_loadings(self._loadings)
 
     async def _guarded(self, step: Callable[[], None]) -> Exception | None:
-        """Take a step; what it failed with, which ends all others."""
+        """Run a step; its failure is returned, and cancels the others."""
         try:
             await self._jobs.run(Pool.READ, step)
         except Exception as failure:
@@ -115,13 +115,13 @@ class LogStartup:
         for loading in self._loadings:
             loading.cancelled = True
 
-    async def _tell(self) -> None:
+    async def _log_progress_often(self) -> None:
         while True:
-            await self._tasks.sleep(TOLD_EVERY_S)
+            await self._tasks.sleep(PROGRESS_INTERVAL_S)
             for loading in self._loadings:
-                self._tell_of(loading)
+                self._log_progress(loading)
 
-    def _tell_of(self, loading: DirectoryLoading) -> None:
+    def _log_progress(self, loading: DirectoryLoading) -> None:
         if loading.keys:
             logger.info(
                 "loaded %d of %d logs in %s, %s, after %.1f s",

@@ -10,7 +10,7 @@ from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
 
 PERIOD_S: Final = 1.0
-"""No portion takes more of the limit than that of so many seconds; a change of the limit counts
+"""A portion has at most the bytes that the limit allows in this time; a change of the limit applies
 from the next portion on."""
 
 
@@ -21,7 +21,7 @@ class MoveRate:
         self._live = live
         self._clock = clock
         self._tasks = tasks
-        self._free_s = 0.0  # when everything that was spent is paid for
+        self._free_s = 0.0  # when the bytes copied so far are within the limit
         live.on_change(self._changed)
 
     def _changed(self, old: BrokerSettings, new: BrokerSettings) -> None:
@@ -33,7 +33,7 @@ class MoveRate:
         return self._live.now.replica_alter_log_dirs_io_max_bytes_per_second
 
     async def portion(self) -> int:
-        """Wait for the turn of the next portion; how many bytes it may have."""
+        """Wait until more may be copied; how many bytes."""
         while True:
             ahead_s = self._free_s - self._clock.monotonic_s()
             if self._limit > 0 and ahead_s <= 0:
@@ -41,6 +41,6 @@ class MoveRate:
             await self._tasks.sleep(min(max(ahead_s, 0.0), PERIOD_S) or PERIOD_S)
 
     def spend(self, size_bytes: int) -> None:
-        """So much is copied, or going to be."""
+        """Count bytes that are copied, or about to be."""
         now_s = self._clock.monotonic_s()
         self._free_s = max(self._free_s, now_s) + size_bytes / max(1, self._limit)

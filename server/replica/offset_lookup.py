@@ -6,8 +6,9 @@ from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
 from kavka.log.partition_log import FileRange
-from kavka.seams import Jobs, Pool, Tasks
-from kavka.server.replica.manager import Replica
+from kavka.seams import Pool, Tasks
+from kavka.server.replica.batch_opening import RECORDS_PER_TURN, BatchOpener
+from kavka.server.replica.replica import Replica
 from kavka.server.runtime import cooperative
 from kavka.wire import records
 from kavka.wire.apis.list_offsets import (
@@ -21,76 +22,72 @@ from kavka.wire.apis.list_offsets import (
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.inflating import decompress_in_steps
 
-RECORDS_PER_TURN: Final = 2048
-"""Records opened before other work gets its turn; at 1 us each, 2 ms."""
-
-
 _ANY_MS: Final = 2**63 - 1
 
 
-class Found(NamedTuple):
-    """Timestamp in ms; -1 where there is none."""
+class FoundOffset(NamedTuple):
+    """A result of ListOffsets. Timestamp in ms; -1 where there is none."""
 
     timestamp: int = -1
     offset: int = -1
     leader_epoch: int = -1
 
 
-NOTHING: Final = Found()
+NOT_FOUND: Final = FoundOffset()
 
 
 def find(
-    replica: Replica, timestamp: int, *, committed_only: bool, tasks: Tasks, jobs: Jobs
-) -> Found | Coroutine[Any, Any, Found]:
-    """The offset for `timestamp` (ms, or special). Awaitable when records must be opened.
+    replica: Replica, timestamp: int, *, committed_only: bool, opener: BatchOpener
+) -> FoundOffset | Coroutine[Any, Any, FoundOffset]:
+    """The offset for `timestamp` (ms, or one of the special values). Awaitable if records must be
+    opened.
 
-    ApiError OFFSET_NOT_AVAILABLE where the new leader may not know yet (KIP-207).
+    ApiError OFFSET_NOT_AVAILABLE while a new leader may not know it yet (KIP-207).
     """
     log = replica.log
     fetchable = replica.last_stable_offset if committed_only else replica.high_watermark
     if timestamp == LATEST:
         if replica.partition.is_catching_up:
             raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
-        return Found(-1, fetchable, replica.partition.leader_epoch)
+        return FoundOffset(-1, fetchable, replica.partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return Found(-1, log.start_offset, log.epoch_of(log.start_offset))
+        return FoundOffset(-1, log.start_offset, log.epoch_of(log.start_offset))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return NOTHING  # nothing is tiered, and nothing waits to be
+        return NOT_FOUND  # nothing is tiered, and nothing waits to be
     if replica.partition.is_catching_up:
-        return _unless_behind(replica, timestamp, fetchable, tasks, jobs)
-    return _find_in_records(replica, timestamp, fetchable, tasks, jobs)
+        return _unless_behind(replica, timestamp, fetchable, opener)
+    return _find_in_records(replica, timestamp, fetchable, opener)
 
 
 async def _unless_behind(
-    replica: Replica, timestamp: int, fetchable: int, tasks: Tasks, jobs: Jobs
-) -> Found:
-    found = _find_in_records(replica, timestamp, fetchable, tasks, jobs)
-    if not isinstance(found, Found):
+    replica: Replica, timestamp: int, fetchable: int, opener: BatchOpener
+) -> FoundOffset:
+    found = _find_in_records(replica, timestamp, fetchable, opener)
+    if not isinstance(found, FoundOffset):
         found = await found
-    if found == NOTHING:
+    if found == NOT_FOUND:
         raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
     return found
 
 
 def _find_in_records(
-    replica: Replica, timestamp: int, fetchable: int, tasks: Tasks, jobs: Jobs
-) -> Found | Coroutine[Any, Any, Found]:
+    replica: Replica, timestamp: int, fetchable: int, opener: BatchOpener
+) -> FoundOffset | Coroutine[Any, Any, FoundOffset]:
     log = replica.log
     if timestamp == MAX_TIMESTAMP:
         newest = log.batch_of_max_timestamp()
-        return NOTHING if newest is None else _find_newest(replica, newest, fetchable, tasks, jobs)
+        return NOT_FOUND if newest is None else _find_newest(replica, newest, fetchable, opener)
     first = log.batch_for_timestamp(timestamp)
     return (
-        NOTHING
-        if first is None
-        else _find_by_time(replica, first, timestamp, fetchable, tasks, jobs)
+        NOT_FOUND if first is None else _find_by_time(replica, first, timestamp, fetchable, opener)
     )
 
 
 def find_old(replica: Replica, timestamp: int, limit: int, *, by_replica: bool) -> list[int]:
-    """Up to `limit` offsets in falling order, for clients that know no timestamps: the log's end,
-    if that counts as `timestamp` (ms, or special), and where segments begin that were last written
-    before. A consumer is told the high watermark in the place of what lies above it."""
+    """Up to `limit` offsets in descending order, as version 0 returns them: the log end offset, if
+    `timestamp` (ms, or special) is not in the past, and the base offsets of the segments that were
+    last written at `timestamp` or before. For a consumer the high watermark replaces offsets above
+    it."""
     log = replica.log
     if limit < 0:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{limit} offsets are asked for")
@@ -98,7 +95,7 @@ def find_old(replica: Replica, timestamp: int, limit: int, *, by_replica: bool) 
         found = [log.start_offset][:limit]
     else:
         time_ms = _ANY_MS if timestamp == LATEST else timestamp
-        found = log.offsets_before(time_ms, replica.now_ms(), limit)
+        found = log.offsets_before(time_ms, replica.clock.now_ms(), limit)
     high_watermark = replica.high_watermark
     if by_replica or not found or found[0] <= high_watermark:
         return found
@@ -106,32 +103,32 @@ def find_old(replica: Replica, timestamp: int, limit: int, *, by_replica: bool) 
 
 
 async def _find_newest(
-    replica: Replica, batch: FileRange, fetchable: int, tasks: Tasks, jobs: Jobs
-) -> Found:
-    async with replica.opening:
-        opened = await _open(batch, tasks, jobs)
+    replica: Replica, batch: FileRange, fetchable: int, opener: BatchOpener
+) -> FoundOffset:
+    async with opener.room:
+        opened = await _open(batch, opener)
         timestamp = opened.header.max_timestamp
-        # as in Apache Kafka, be it before the log's start, in a segment that is still there
-        return await _search(opened, timestamp, 0, fetchable, tasks) or NOTHING
+        # as in Apache Kafka, even below the log start offset, in a segment that is still there
+        return await _search(opened, timestamp, 0, fetchable, opener.tasks) or NOT_FOUND
 
 
 async def _find_by_time(
-    replica: Replica, first: FileRange, timestamp: int, fetchable: int, tasks: Tasks, jobs: Jobs
-) -> Found:
-    """A batch's greatest timestamp may belong to a record that DeleteRecords took away: then the
-    search goes on behind it."""
+    replica: Replica, first: FileRange, timestamp: int, fetchable: int, opener: BatchOpener
+) -> FoundOffset:
+    """Search from a batch on. Its greatest timestamp may belong to a record below the log start
+    offset (DeleteRecords): then the search goes on after it."""
     batch: FileRange | None = first
     while batch is not None:
-        async with replica.opening:
-            opened = await _open(batch, tasks, jobs)
+        async with opener.room:
+            opened = await _open(batch, opener)
             start = replica.log.start_offset
-            found = await _search(opened, timestamp, start, fetchable, tasks)
+            found = await _search(opened, timestamp, start, fetchable, opener.tasks)
         if found is not None:
             return found
-        if not replica.partition.is_leader:  # and its log may be deleted
+        if not replica.partition.is_leader:  # its log may be deleted
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         batch = replica.log.batch_for_timestamp(timestamp, opened.header.last_offset + 1)
-    return NOTHING
+    return NOT_FOUND
 
 
 class _Opened(NamedTuple):
@@ -141,24 +138,21 @@ class _Opened(NamedTuple):
     payload: Any
 
 
-async def _open(batch: FileRange, tasks: Tasks, jobs: Jobs) -> _Opened:
+async def _open(batch: FileRange, opener: BatchOpener) -> _Opened:
     view = memoryview(bytearray(batch.length))
     if batch.file.read_cached(view, batch.position) != batch.length:
-        await jobs.run(Pool.READ, batch.file.read_into, view, batch.position)
+        await opener.jobs.run(Pool.READ, batch.file.read_into, view, batch.position)
     header = records.read_header(view)
     inner = view[records.HEADER_BYTES : header.size]
-    return _Opened(
-        header,
-        await cooperative.run_with_jobs(
-            tasks, jobs, decompress_in_steps(header.compression, inner)
-        ),
-    )
+    steps = decompress_in_steps(header.compression, inner)
+    return _Opened(header, await cooperative.run_with_jobs(opener.tasks, opener.jobs, steps))
 
 
 async def _search(
     opened: _Opened, timestamp: int, start: int, fetchable: int, tasks: Tasks
-) -> Found | None:
-    """The first record from `start` on that is not older; nothing, if it is not fetchable yet."""
+) -> FoundOffset | None:
+    """The first record from offset `start` on whose timestamp is not before `timestamp`; NOT_FOUND
+    if it is not fetchable yet, None if there is none in the batch."""
     search = records.FirstAtOrAfter(*opened, timestamp, start)
     while not search.step(RECORDS_PER_TURN):
         await tasks.sleep(0)
@@ -166,5 +160,5 @@ async def _search(
         return None
     offset, found_timestamp = search.found
     if offset >= fetchable:
-        return NOTHING
-    return Found(found_timestamp, offset, opened.header.leader_epoch)
+        return NOT_FOUND
+    return FoundOffset(found_timestamp, offset, opened.header.leader_epoch)

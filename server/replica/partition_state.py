@@ -17,7 +17,7 @@ STORY_EVENTS_MAX: Final = 32
 NO_LEADER: Final = -1
 NO_EPOCH: Final = -1
 NEVER: Final = 2**63 - 1
-"""So many records never wait for the disk."""
+"""As `flush_after`: records never wait for an fsync."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True)
 class AssignEpoch:
-    """Write down that `epoch` begins at `start_offset` (KIP-101)."""
+    """Record in the epoch cache that `epoch` begins at `start_offset` (KIP-101)."""
 
     epoch: int
     start_offset: int
@@ -76,17 +76,18 @@ class PartitionState:
         self.log_end = log_end
         self.flushed_end = 0
         self.flush_after = NEVER
-        """Unflushed records from which on none of them counts: `LogSettings.flush_after`."""
+        """The number of unflushed records from which on none of them is below the high watermark:
+        `LogSettings.flush_after`."""
         self.high_watermark = min(high_watermark, log_end)
         self._replica_ends: dict[int, int] = {}
         self.story: deque[str] = deque(maxlen=STORY_EVENTS_MAX)
 
     def lead(self, decision: Leadership) -> Sequence[AssignEpoch]:
-        """Become leader, or stay it with another ISR. A stale decision changes nothing."""
+        """Become leader, or stay leader with another ISR. A stale decision changes nothing."""
         if self._is_stale(decision):
             return ()
         new_epoch = decision.leader_epoch > self.leader_epoch
-        self._take(decision)
+        self._adopt(decision)
         self.is_leader = True
         if new_epoch:
             self._replica_ends = {}
@@ -96,15 +97,15 @@ class PartitionState:
         return (AssignEpoch(decision.leader_epoch, self.log_end),) if new_epoch else ()
 
     def follow(self, decision: Leadership) -> None:
-        """Stop leading; the high watermark stays where it is until the leader tells a new one."""
+        """Stop leading; the high watermark stays where it is until the leader sends a new one."""
         if self._is_stale(decision):
             return
-        self._take(decision)
+        self._adopt(decision)
         self.is_leader = False
         self.story.append(f"follow {decision.leader} epoch {decision.leader_epoch}")
 
     def stop(self) -> None:
-        """This broker has the replica no more."""
+        """This broker no longer has the replica."""
         self.is_leader = False
         self.leader = NO_LEADER
         self.story.append("stop")
@@ -116,7 +117,7 @@ class PartitionState:
             or decision.partition_epoch < self.partition_epoch
         )
 
-    def _take(self, decision: Leadership) -> None:
+    def _adopt(self, decision: Leadership) -> None:
         self.leader = decision.leader
         self.leader_epoch = decision.leader_epoch
         self.partition_epoch = decision.partition_epoch
@@ -134,20 +135,19 @@ class PartitionState:
         return self.is_leader and self._advance()
 
     def configure(self, flush_after: int) -> bool:
-        """Let records count from other numbers of unflushed ones on. Whether the high watermark
-        moved; what counts already goes on counting."""
+        """Change `flush_after`. Whether the high watermark moved; it never moves back."""
         self.flush_after = flush_after
         return self.is_leader and self._advance()
 
     @property
     def awaits_flush(self) -> bool:
-        """Whether there are records that do not count before the next fsync."""
+        """Whether there are records that stay above the high watermark until the next fsync."""
         return self.log_end - self.flushed_end >= self.flush_after
 
     @property
     def is_catching_up(self) -> bool:
         """Whether the high watermark lags behind what the log held when this leader epoch began:
-        what was acknowledged before may lie above it (KIP-207)."""
+        records acknowledged by an earlier leader may lie above it (KIP-207)."""
         return self.high_watermark < self.epoch_start
 
     def is_safe_here(self, offset: int) -> bool:
@@ -155,7 +155,8 @@ class PartitionState:
         return offset < self.flushed_end or not self.awaits_flush
 
     def _advance(self) -> bool:
-        """The high watermark is the least end among the in-sync replicas, ours included."""
+        """Move the high watermark to the lowest log end offset of the in-sync replicas, this one
+        included. Whether it moved."""
         least = self.log_end
         if least - self.flushed_end >= self.flush_after:
             least = self.flushed_end
@@ -170,9 +171,9 @@ class PartitionState:
 
     def check_invariants(self) -> None:
         """AssertionError, with the story, when the state contradicts itself."""
-        told = " | ".join(self.story)
-        assert 0 <= self.high_watermark <= self.log_end, told
-        assert self.flushed_end <= self.log_end, told
-        assert not self.is_leader or self.leader == self.broker_id, told
-        assert not self.is_leader or self.broker_id in self.isr, told
-        assert all(replica in self.replicas for replica in self.isr), told
+        story = " | ".join(self.story)
+        assert 0 <= self.high_watermark <= self.log_end, story
+        assert self.flushed_end <= self.log_end, story
+        assert not self.is_leader or self.leader == self.broker_id, story
+        assert not self.is_leader or self.broker_id in self.isr, story
+        assert all(replica in self.replicas for replica in self.isr), story

@@ -1,6 +1,6 @@
-"""What a topic's settings ask of the records that are written to it, beyond a batch's header.
+"""What a topic's settings require of the records that are written to it, beyond a batch's header.
 
-Pure: `kavka.server.replica.batch_admission` decides when records have to be opened for it.
+Pure: `kavka.server.replica.batch_admission` decides when records have to be opened for that.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kavka.wire.records import LOG_APPEND_TIME, NO_TIMESTAMP, BatchHeader, Recor
 from kavka.wire.rewriting import iter_heads
 
 RECORD_ERRORS_MAX: Final = 1000
-"""Records of a batch that are told why they were refused; Apache Kafka tells all. A million of
-them, which fit into a small compressed batch, would make an answer of 150 MB."""
+"""Records of a batch for which the answer says why they were refused; Apache Kafka names all. A
+million of them, which fit into a small compressed batch, would make an answer of 150 MB."""
 
 ALWAYS: Final = -(2**63) - 1
-"""A newest time allowed which every batch is beyond."""
+"""For `Replica.inspect_newer_than_ms`: below every timestamp, so that every batch is inspected."""
 
 _SHOWN: Final = 3
 _UNBOUNDED_MS: Final = 2**62
@@ -39,7 +39,7 @@ _CODECS: Final = {
 
 
 class RecordsRefused(ApiError):
-    """A batch with records that its topic does not take (KIP-467)."""
+    """A batch with records that its topic does not accept (KIP-467)."""
 
     def __init__(
         self, code: ErrorCode, message: str, errors: list[RecordError], keyless: int
@@ -47,12 +47,12 @@ class RecordsRefused(ApiError):
         super().__init__(code, message)
         self.record_errors = errors
         self.keyless = keyless
-        """How many of them have no key, as compacted topics want it."""
+        """How many of them have no key, which compacted topics require."""
 
 
 class NotVerified(ApiError):
-    """A batch that is not known to belong to a transaction, as it says (KIP-890). The message, if
-    any, is for the client."""
+    """A transactional batch whose partition is not verified to be in the transaction (KIP-890). The
+    message, if any, is for the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,11 @@ class Rules:
     """One topic's rules. Spans in milliseconds."""
 
     keyed: bool
-    """Every record needs a key, as compaction goes by it."""
+    """Every record needs a key: the topic is compacted."""
 
     append_time: bool
     codec: int | None
-    """What batches are stored in; None for what they are sent in."""
+    """The codec that batches are stored in; None for the producer's."""
 
     gzip_level: int
     lz4_level: int
@@ -87,17 +87,17 @@ class Rules:
 
     @property
     def for_every_batch(self) -> bool:
-        """Whether more than the newest time in a header has to be looked at."""
+        """Whether every batch has to be inspected, whatever the max timestamp in its header."""
         return self.keyed or self.append_time or self.codec is not None or self.dated
 
     @property
     def dated(self) -> bool:
-        """Whether records may be too old, which no header tells: it has the first and the newest
-        time in the batch, not the oldest."""
+        """Whether records may be too old, which no header shows: it has the first and the newest
+        timestamp in the batch, not the oldest."""
         return not self.append_time and self.before_max_ms < _UNBOUNDED_MS
 
     def level(self, codec: int) -> int | None:
-        """How hard to compress."""
+        """The compression level for a codec; None if it has none."""
         if codec == Codec.GZIP:
             return self.gzip_level
         if codec == Codec.LZ4:
@@ -106,7 +106,7 @@ class Rules:
 
 
 class RecordCheck:
-    """Looks at the records of a batch one by one, in steps, for what its topic does not take.
+    """Checks the records of a batch one by one, in steps, for what its topic does not accept.
 
     The messages are those of Apache Kafka's LogValidator.
     """
@@ -115,7 +115,7 @@ class RecordCheck:
         self, rules: Rules, header: BatchHeader, payload: Bytes, *, now_ms: int, where: str
     ) -> None:
         self.newest = NO_TIMESTAMP
-        """The greatest timestamp in ms among the records looked at."""
+        """The greatest timestamp in ms among the records checked so far."""
         self.consecutive = True
         """Whether their offsets count from 0 on."""
         self._rules = rules
@@ -129,7 +129,7 @@ class RecordCheck:
         self._checks = self._flagged(payload) if flagged else self._plain(payload)
 
     def step(self, records_max: int) -> bool:
-        """Look at so many more records; whether that was all.
+        """Check so many more records; whether that was all.
 
         RecordsRefused at the end if one was refused; INVALID_RECORD at once if one is malformed.
         """
@@ -153,13 +153,13 @@ class RecordCheck:
             if keyed and key_bytes < 0:
                 self._refuse(index, self._keyless())
             elif by_clock and not oldest <= timestamp <= latest and timestamp != NO_TIMESTAMP:
-                self._refuse_time(index, self._untimely(index, timestamp))
+                self._refuse_timestamp(index, self._out_of_range(index, timestamp))
             if timestamp > newest:
                 self.newest = newest = timestamp
             yield True
 
     def _flagged(self, payload: Bytes) -> Iterator[bool]:
-        """A client's batch with the flag of LogAppendTime, which gives all records one time."""
+        """A client's batch with the LogAppendTime flag, which gives all records one timestamp."""
         rules, timestamp = self._rules, self._header.max_timestamp
         oldest, latest = self._now_ms - rules.before_max_ms, self._now_ms + rules.after_max_ms
         forbidden = rules.append_time or timestamp == NO_TIMESTAMP
@@ -168,9 +168,9 @@ class RecordCheck:
             if rules.keyed and record.key is None:
                 self._refuse(index, self._keyless())
             elif forbidden:
-                self._refuse_time(index, self._claiming(index, record))
+                self._refuse_timestamp(index, self._claims_append_time(index, record))
             elif not oldest <= timestamp <= latest:
-                self._refuse_time(index, self._untimely(index, timestamp))
+                self._refuse_timestamp(index, self._out_of_range(index, timestamp))
             if record.offset_delta != index:
                 self.consecutive = False
             yield True
@@ -180,16 +180,16 @@ class RecordCheck:
         if len(self._errors) < RECORD_ERRORS_MAX:
             self._errors.append(RecordError(index, why))
 
-    def _refuse_time(self, index: int, why: str) -> None:
+    def _refuse_timestamp(self, index: int, why: str) -> None:
         self._untimed += 1
         self._refuse(index, why)
 
     def _keyless(self) -> str:
         return f"Compacted topic cannot accept message without key in topic partition {self._where}"
 
-    def _claiming(self, index: int, record: Record) -> str:
-        """Apache Kafka reads less of a record where the batch is going to be kept as it came, and
-        then tells no size of a null."""
+    def _claims_append_time(self, index: int, record: Record) -> str:
+        """The message of Apache Kafka, which reads records only in part where the batch keeps its
+        codec, and then gives -1 as the size of a null."""
         header, codec = self._header, self._rules.codec
         partial = header.compression and codec in (None, header.compression)
         of_null = -1 if partial else 0
@@ -201,7 +201,7 @@ class RecordCheck:
             f"value={value_bytes} bytes). Producer should not set timestamp type to LogAppendTime."
         )
 
-    def _untimely(self, index: int, timestamp: int) -> str:
+    def _out_of_range(self, index: int, timestamp: int) -> str:
         rules = self._rules
         oldest = self._now_ms - rules.before_max_ms
         latest = self._now_ms + rules.after_max_ms
@@ -230,5 +230,5 @@ class RecordCheck:
 
 
 def _as_long(value: int) -> int:
-    """As Java counts, which goes on from the greatest number with the least."""
+    """A sum as a Java long, which overflows from the greatest number to the least."""
     return value - _LONG_SPAN if value > _LONG_MAX else value

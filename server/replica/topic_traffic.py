@@ -19,7 +19,8 @@ _EXPECTED: Final = (
     ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.KAFKA_STORAGE_ERROR,
 )
-"""Refusals that say nothing of the broker's health: counted as requests, not as failed ones."""
+"""Errors that Apache Kafka does not count as failed requests: clients cause them, or know how to
+handle them."""
 
 
 class TopicTraffic:
@@ -44,9 +45,9 @@ class TopicTraffic:
         self.appends = 0
         """Batches appended, or acknowledged as repeated."""
         self.refused = 0
-        """Batches that were not, for whatever reason."""
+        """Batches that were refused, for whatever reason."""
         self.failed = 0
-        """Of these, those whose reason is not an everyday one."""
+        """Of these, those refused with an unexpected error: one that is not in `_EXPECTED`."""
         self.corrupt = 0
         """Of these, those with a wrong CRC or length."""
         self.messages_in = 0
@@ -56,9 +57,9 @@ class TopicTraffic:
         self.converted = 0
         """Records that producers wrote in another form (magic, codec) than they are kept in."""
         self.keyless = 0
-        """Records refused for want of a key."""
+        """Records refused because they have no key."""
         self.fetches = 0
-        """Partitions named in requests to fetch, or remembered for them."""
+        """Partitions fetched: those named in requests, and those in their sessions."""
         self.bytes_out = 0
         """Bytes of records in answers to consumers."""
         self.replicas = 0
@@ -89,7 +90,7 @@ class TopicTraffic:
 
 
 class Traffic:
-    """All topics of which this broker has replicas; what others had counts on in the sum."""
+    """All topics of which this broker has replicas; counts of removed topics stay in the sum."""
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicTraffic] = {}
@@ -100,14 +101,14 @@ class Traffic:
         """By name."""
         return self._topics
 
-    def enter(self, topic: str) -> TopicTraffic:
-        """One more replica of `topic` is here."""
+    def add_replica(self, topic: str) -> TopicTraffic:
+        """One more replica of `topic` is hosted; the topic's counts."""
         found = self._topics.setdefault(topic, TopicTraffic())
         found.replicas += 1
         return found
 
-    def leave(self, topic: str) -> None:
-        """One less."""
+    def remove_replica(self, topic: str) -> None:
+        """One replica less is hosted."""
         left = self._topics[topic]
         left.replicas -= 1
         if not left.replicas:

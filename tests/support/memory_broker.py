@@ -26,8 +26,8 @@ from kavka.seams import Pool
 from kavka.server.broker import Broker
 from kavka.server.config import BrokerSettings
 from kavka.server.instance import Instance
-from kavka.server.replica.manager import Replica
 from kavka.server.replica.partition_state import Leadership
+from kavka.server.replica.replica import Replica
 from support.logs import Read, parse
 from support.memory_network import CLIENT_HOST, Client, MemoryNetwork, until
 from support.virtual import (

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from kafka.record import MemoryRecords
 
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode as Code
 from support import logs
 from support.logs import Producer

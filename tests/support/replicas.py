@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kavka.log.manager import LogManager
@@ -24,10 +25,13 @@ from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
 from kavka.server.replica.controller_requests import ControllerRequests
-from kavka.server.replica.manager import Replica, ReplicaManager
+from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.replica import Replica
 from kavka.server.runtime.purgatory import Purgatory
+from kavka.wire.records import read_header
 from kavka.zktree.paths import TOPIC_CONFIGS
 from support import logs
+from support.batches import build
 from support.memory_broker import HoldableJobs, LifeTasks
 from support.virtual import VirtualClock
 
@@ -113,6 +117,25 @@ class Hosting:
         replica = self.manager.find(topic, (partitions or (0,))[0])
         assert replica is not None
         return replica
+
+
+def run(story: Callable[[Hosting], Awaitable[None]], directories: Sequence[str] = (DATA,)) -> None:
+    """Tell a story of a broker; its replicas are checked at the end."""
+
+    async def main() -> None:
+        hosting = Hosting(directories=directories)
+        await story(hosting)
+        for replica in hosting.manager:
+            replica.partition.check_invariants()
+        assert not hosting.tasks.failures
+
+    asyncio.run(main())
+
+
+def append(replica: Replica, producer: tuple[int, int, int] = (-1, -1, -1)) -> int:
+    """Append three records; their base offset."""
+    batch = memoryview(build(producer=producer))
+    return replica.append(batch, read_header(batch)).base_offset
 
 
 def leading(

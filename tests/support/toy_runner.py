@@ -43,7 +43,7 @@ class Kit:
             perform=self.commands.append,
         )
         self.runner.begin()
-        broker.parts.replicas.on_role["t"] = self._role_changed
+        broker.parts.replicas.role_listeners["t"] = self._role_changed
 
     def _role_changed(self, _: object) -> None:
         if not self.runner.leads:

@@ -1,7 +1,7 @@
 """Down-conversion: Fetch before version 4 gets message sets, converted from the log's batches.
 
 Source and result are in memory meanwhile, so only few responses are converted at a time
-(`ReplicaManager.opening`). The bytes read for one are bounded as for any Fetch; of tiny records, a
+(`BatchOpener.room`). The bytes read for one are bounded as for any Fetch; of tiny records, a
 message set takes up to five times as much. Records are converted in slices, and big batches are
 decompressed and compressed in threads.
 """
@@ -55,7 +55,7 @@ async def read_converted(
     broker: Broker, context: RequestContext, parts: Sequence[Part]
 ) -> dict[tuple[str, int], int]:
     """Read the parts' batches and put message sets into their responses. The caller must hold
-    `ReplicaManager.opening`.
+    `BatchOpener.room`.
 
     If none of a part's batches can be in a message set (transaction markers), its response stays
     empty; the offset after them is returned, by partition.

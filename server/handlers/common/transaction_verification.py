@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kavka.log.txn_guards import NOT_NEEDED, Guard, Verifications
 from kavka.server.broker import Broker
-from kavka.server.replica.manager import Replica
 from kavka.server.replica.record_rules import NotVerified
+from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import (
     HEADER_BYTES,

@@ -12,7 +12,7 @@ from kavka.server.monitoring.metrics.row import Kind, Metric, Sample
 from kavka.server.monitoring.metrics.server_rows import one
 from kavka.server.monitoring.metrics.view import View
 from kavka.server.replica.log_cleaner import examine
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.replica import Replica
 
 
 def _cleaner(name: str, doc: str, read: Callable[[View], float]) -> Metric:
@@ -37,7 +37,7 @@ def _uncleanable(read: Callable[[Replica, int], int]) -> Callable[[View], Iterat
         replicas, now_ms = view.broker.replicas, view.broker.clock.now_ms()
         sums: Counter[str] = Counter()
         for replica in replicas.cleaning.uncleanable:
-            if replicas.hosts(replica):
+            if replica.is_served:
                 sums[replica.log.directory.rpartition("/")[0]] += read(replica, now_ms)
         for directory in replicas.logs.directories:
             yield (directory,), sums[directory]
@@ -86,7 +86,7 @@ CLEANER_ROWS: Final = (
     _cleaner(
         "LogCleanerManager,name=time-since-last-run-ms",
         "Milliseconds since the cleaner last checked for logs to compact.",
-        lambda view: view.broker.clock.now_ms() - view.broker.replicas.cleaning.looked_ms,
+        lambda view: view.broker.clock.now_ms() - view.broker.replicas.cleaning.checked_ms,
     ),
     Metric(
         "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count",

@@ -22,6 +22,11 @@ def _log(name: str, doc: str, read: Callable[[PartitionLog], int]) -> Metric:
     return Metric(name, Kind.GAUGE, ("topic", "partition"), doc, read_all)
 
 
+def _flush_times(view: View) -> Iterator[Sample]:
+    flush_ms = view.broker.replicas.flusher.flush_ms
+    yield (), Summary(flush_ms, flush_ms.count)
+
+
 def _directories(view: View) -> Iterator[Sample]:
     failed = view.broker.replicas.logs.failed_directories
     for directory in view.broker.replicas.logs.directories:
@@ -42,12 +47,7 @@ LOG_ROWS: Final = (
         Kind.SUMMARY,
         (),
         "How long flushes of logs took.",
-        lambda view: [
-            (
-                (),
-                Summary(view.broker.replicas.flush_ms, view.broker.replicas.flush_ms.count),
-            )
-        ],
+        _flush_times,
     ),
     Metric(
         "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",

@@ -7,7 +7,7 @@ from typing import Final
 
 from kavka.server.monitoring.metrics.row import Kind, Metric, Sample
 from kavka.server.monitoring.metrics.view import View, min_isr
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.replica import Replica
 from kavka.server.replica.topic_traffic import TopicTraffic
 from kavka.wire.apis import fetch
 from kavka.wire.errors import ErrorCode

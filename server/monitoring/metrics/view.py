@@ -17,7 +17,7 @@ from kavka.server.monitoring.health import BrokerState
 from kavka.server.monitoring.loop_lag import LoopLag
 from kavka.server.monitoring.metrics.lag import Lags, lags
 from kavka.server.monitoring.process_usage import Usage
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.replica import Replica
 from kavka.server.replica.topic_traffic import TopicTraffic
 from kavka.server.runtime.cooperative import Slices
 

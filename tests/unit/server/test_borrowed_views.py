@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from kavka.seams import Pool
-from kavka.server.replica.batch_admission import AtOnce
+from kavka.server.replica.batch_admission import InlineBudget
 from kavka.server.request.context import RequestContext
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.frame import Arena, ArenaPool, Framer
@@ -37,11 +37,11 @@ def expects_findings() -> Iterator[None]:
 def plant(patch: pytest.MonkeyPatch) -> None:
     """Batches are looked at later in whatever they came in, and nothing is kept for that."""
 
-    def at_once(budget: AtOnce, own: object) -> None:
+    def at_once(budget: InlineBudget, own: object) -> None:
         init(budget, lambda view: view)
 
-    init = AtOnce.__init__
-    patch.setattr(AtOnce, "__init__", at_once)
+    init = InlineBudget.__init__
+    patch.setattr(InlineBudget, "__init__", at_once)
     patch.setattr(RequestContext, "keep_frame", lambda context: None)
 
 

@@ -10,7 +10,7 @@ import pytest
 from kavka.log.errors import StorageError
 from kavka.log.memfs import Fault, MemFs
 from kavka.server.monitoring.health import Health
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
 from support.memory_broker import MemoryBroker, scenario
@@ -250,9 +250,9 @@ async def test_a_log_that_can_not_be_flushed_goes_offline_alone(
     broker.fs.remove(f"{log.directory}/00000000000000000000.index")
     broker.fs.open(f"{log.directory}/{FIRST_SEGMENT}").pwrite(bytes(30), 0)
     told: list[Replica] = []
-    broker.parts.replicas.on_role["t"] = told.append
-    broker.parts.replicas.flush_soon(broker.replica())
-    await broker.parts.replicas.flushed()
+    broker.parts.replicas.role_listeners["t"] = told.append
+    broker.parts.replicas.flusher.flush_soon(broker.replica())
+    await broker.parts.replicas.flusher.wait_idle()
     await broker.advance(10)
     assert "can't flush t-0: KAFKA_STORAGE_ERROR" in caplog.text
     assert told[:1] == [broker.replica()], "who keeps something in it has lost it"

@@ -342,7 +342,7 @@ async def once(operation: Operation, after: int, times: int, ends: str) -> bool:
             await broker.kill()
         elif ends == "power cut":
             for replica in broker.replicas():
-                broker.parts.replicas.flush_soon(replica)
+                broker.parts.replicas.flusher.flush_soon(replica)
             await broker.crash(random.Random(after))
         else:
             await broker.restart()

@@ -184,11 +184,11 @@ async def test_another_leader_is_another_coordinator(broker: MemoryBroker, kind:
     now = replica.partition
     epoch, version = now.leader_epoch, now.partition_epoch
     now.follow(Leadership(1, 2, epoch + 1, (2,), version + 1, (1, 2)))
-    broker.parts.replicas.role_changed(replica)
+    replica.role_changed()
     assert refusal(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
     assert len(kind.of(broker).runners) == 49
     now.lead(Leadership(1, 1, epoch + 2, (1,), version + 2, (1, 2)))
-    broker.parts.replicas.role_changed(replica)
+    replica.role_changed()
     assert refusal(lambda: kind.write(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await broker.advance(0)
     assert kind.read(broker) == 5
@@ -201,7 +201,7 @@ async def test_a_change_in_the_same_epoch_is_none(broker: MemoryBroker, kind: Ki
     kind.write(broker)
     before = kind.of(broker).runners
     for replica in broker.replicas():
-        broker.parts.replicas.role_changed(replica)
+        replica.role_changed()
     assert kind.of(broker).runners == before
     assert kind.read(broker) == 5
 
@@ -250,9 +250,9 @@ async def test_who_waits_at_the_stop_is_told(broker: MemoryBroker, kind: Kind) -
 
     asked = kind.of(broker)
     waiting = asked.call("g", ask)
-    (replica, *_), replicas = broker.replicas(), broker.parts.replicas
+    (replica, *_) = broker.replicas()
     await broker.stop()
-    replicas.role_changed(replica)
+    replica.role_changed()
     assert not asked.runners
     with pytest.raises(ApiError) as failure:
         await waiting

@@ -364,7 +364,7 @@ def follow(broker: MemoryBroker) -> None:
     replica = broker.replica()
     now = replica.partition
     now.follow(Leadership(1, 2, now.leader_epoch + 1, (2,), now.partition_epoch + 1, (1, 2)))
-    broker.parts.replicas.role_changed(replica)
+    replica.role_changed()
 
 
 @scenario(topics=ONE)

@@ -118,7 +118,7 @@ def lead(broker: MemoryBroker, epoch: int) -> None:
     version = replica.partition.partition_epoch + 1
     for command in replica.partition.lead(Leadership(1, 1, epoch, (1,), version, (1, 2))):
         replica.log.assign_epoch(command.epoch, command.start_offset)
-    broker.parts.replicas.role_changed(replica)
+    replica.role_changed()
 
 
 @scenario(topics=TOPICS)
@@ -315,7 +315,7 @@ async def test_who_coordinates_no_more_writes_none(broker: MemoryBroker) -> None
     state = broker.replica(STATE)
     now = state.partition
     now.follow(Leadership(1, 2, now.leader_epoch + 1, (2,), now.partition_epoch + 1, (1, 2)))
-    broker.parts.replicas.role_changed(state)
+    state.role_changed()
     lead(broker, 51)
     await settle()
     assert writer(broker).waiting == 0

@@ -17,9 +17,9 @@ import pytest
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.handlers import fetch
 from kavka.server.replica.fetch_reading import idle_replica
-from kavka.server.replica.fetch_sessions import Wanted
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.fetch_sessions import FetchPartition
 from kavka.server.replica.partition_state import Leadership
+from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode
 from support import logs
 from support.batches import build
@@ -48,7 +48,7 @@ def passed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
     found: list[tuple[str, int]] = []
     original = idle_replica
 
-    def noting(wanted: Wanted) -> Replica | None:
+    def noting(wanted: FetchPartition) -> Replica | None:
         replica = original(wanted)
         if replica is not None:
             found.append(replica.key)
@@ -234,7 +234,7 @@ async def test_a_disk_that_fails_is_told_of(
         answer = await broker.ask("Fetch", 12, **asked)
         codes = [one.error_code for topic in answer.responses for one in topic.partitions]
         assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * received
-        broker.parts.replicas.storage_failed(broker.replica(), OSError("gone"))
+        broker.parts.replicas.failures.storage_failed(broker.replica(), OSError("gone"))
     assert len(passed) == 1
 
 

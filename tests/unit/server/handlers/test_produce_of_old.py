@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kavka.server.replica import manager
+from kavka.server.replica import batch_opening
 from kavka.wire.apis.produce import BATCHES_SINCE
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import BASE_TIMESTAMP_MS, CODECS, LOG_APPEND_TIME, Written, build, field, read
@@ -163,7 +163,7 @@ async def test_only_so_many_are_open_at_once(
         for n, client in enumerate(clients)
     ]
     await settle()
-    assert len(broker.jobs.held) == manager.OPENED_AT_ONCE_MAX
+    assert len(broker.jobs.held) == batch_opening.OPENED_AT_ONCE_MAX
     broker.jobs.release()
     for one in sent:
         assert (await one).responses[0].partition_responses[0].error_code == Code.NONE

@@ -149,7 +149,7 @@ async def test_or_when_another_leads(broker: MemoryBroker) -> None:
     await settle()
     now = broker.replica().partition
     now.follow(Leadership(1, 2, now.leader_epoch + 1, (2,), now.partition_epoch + 1, (1, 2)))
-    broker.parts.replicas.role_changed(broker.replica())
+    broker.replica().role_changed()
     await until(answer.done, "the answer")
     (found,) = answer.result().markers
     assert found.topics[0].partitions[0].error_code == Code.NOT_LEADER_OR_FOLLOWER

@@ -10,8 +10,8 @@ import pytest
 
 from kavka.log.partition_log import Appended
 from kavka.log.txn_guards import Guard
-from kavka.server.replica.manager import OPENED_AT_ONCE_MAX, Replica
-from kavka.server.replica.offset_lookup import RECORDS_PER_TURN
+from kavka.server.replica.batch_opening import OPENED_AT_ONCE_MAX, RECORDS_PER_TURN
+from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import BatchHeader
 from support.batches import Written, build, patch

@@ -355,7 +355,7 @@ def test_a_deletion_is_on_disk_when_it_is_answered() -> None:
         hosting.overrides.in_tree["t"] = {"flush.messages": "1"}
         await hosting.lead()
         write(hosting)
-        await hosting.manager.flushed()
+        await hosting.manager.flusher.wait_idle()
         hosting.fs.sync_dir(DATA)
         await hosting.port.stop_replica(stopping())
         hosting.fs.crash()
@@ -407,7 +407,7 @@ def test_stops_that_are_out_of_date() -> None:
 def test_a_failed_log_is_not_deleted_until_a_restart() -> None:
     async def story(hosting: Hosting) -> None:
         replica = await hosting.lead()
-        hosting.manager.storage_failed(replica, OSError(5, "no"))
+        hosting.manager.failures.storage_failed(replica, OSError(5, "no"))
         answer = await hosting.port.stop_replica(stopping())
         assert answer.partition_errors == {TopicPartition("t", 0): Code.KAFKA_STORAGE_ERROR}
         assert hosting.fs.exists(f"{DATA}/t-0")

@@ -10,8 +10,8 @@ import pytest
 
 from kavka.log.memfs import Fault
 from kavka.server.replica.fetch_reading import Part, plan_part, read_cached, read_cold
-from kavka.server.replica.fetch_sessions import Wanted
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.fetch_sessions import FetchPartition
+from kavka.server.replica.replica import Replica
 from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
@@ -46,7 +46,9 @@ class Reader:
         return replica
 
     def plan(self, replica: Replica, offset: int = 0, **values: Any) -> Part:
-        wanted = Wanted("t", replica.key[1], offset, values.pop("max_bytes", PLENTY), -1, -1)
+        wanted = FetchPartition(
+            "t", replica.key[1], offset, values.pop("max_bytes", PLENTY), -1, -1
+        )
         wanted.current_leader_epoch = values.pop("current_leader_epoch", -1)
         wanted.last_fetched_epoch = values.pop("last_fetched_epoch", -1)
         limits = {"committed_only": False, "bytes_max": PLENTY, "at_least_one": True} | values

@@ -14,7 +14,7 @@ from kavka.log.memfs import Fault
 from kavka.seams import ProcessLost
 from kavka.server.replica import log_cleaner
 from kavka.server.replica.log_cleaner import examine
-from kavka.server.replica.manager import Replica
+from kavka.server.replica.replica import Replica
 from support import logs
 from support.batches import Written, build
 from support.cleaning import BACKOFF, COMPACT, HeldProcesses, clean_upto, fill, under_way

@@ -86,7 +86,7 @@ async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were
         broker.parts.replicas.remove("t", 0)
     await settle(200)
     assert not processes.orders
-    assert broker.instance._cleaner._busy == {}
+    assert broker.instance._cleaner._busy_directories == {}
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -50,13 +50,13 @@ async def test_checkpoints_are_saved_at_the_shortest_interval(broker: MemoryBrok
 @scenario(topics={"t": 1, "u": 1})
 async def test_one_checkpoint_at_a_time(broker: MemoryBroker) -> None:
     """The cleaner asks for one, too. Of two at once the older could have the last word."""
-    upkeep: Any = broker.instance._maintenance
+    maintenance: Any = broker.instance._maintenance
     await broker.produce(build())
     broker.jobs.hold("CheckpointPlan.run")
-    first = asyncio.ensure_future(upkeep.checkpoint())
+    first = asyncio.ensure_future(maintenance.checkpoint())
     await settle()
     await broker.produce(build())
-    others = [asyncio.ensure_future(upkeep.checkpoint()) for _ in range(2)]
+    others = [asyncio.ensure_future(maintenance.checkpoint()) for _ in range(2)]
     await settle()
     assert broker.jobs.held == ["CheckpointPlan.run"]
     assert not any(one.done() for one in (first, *others))
@@ -394,7 +394,7 @@ async def test_a_want_of_descriptors_is_no_failure_of_the_directory(
         log.roll(broker.clock.now_ms())
     broker.fs.faults.append(Fault(op, name, error=errno.EMFILE, times=2))
     if what == "a flush":
-        broker.parts.replicas.flush_soon(broker.replica())
+        broker.parts.replicas.flusher.flush_soon(broker.replica())
     await broker.advance(10 * MINUTE_MS)
     assert not any(fault.times for fault in broker.fs.faults), "it was short of them"
     assert not broker.parts.replicas.logs.failed_directories

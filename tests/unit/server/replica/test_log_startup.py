@@ -13,7 +13,7 @@ from kavka.log import loading as log_loading
 from kavka.log.errors import LoadingStopped, StorageError
 from kavka.log.manager import LogManager
 from kavka.log.memfs import Fault, MemFs
-from kavka.server.replica.log_startup import TOLD_EVERY_S, LogStartup, close_logs
+from kavka.server.replica.log_startup import PROGRESS_INTERVAL_S, LogStartup, close_logs
 from support import logs
 from support.logs import TOPIC_ID
 from support.memory_broker import HoldableJobs, LifeTasks
@@ -94,7 +94,7 @@ def test_it_tells_how_far_it_is(caplog: pytest.LogCaptureFixture) -> None:
         begun = start.tasks.spawn(start.load(), name="load")
         await settle()
         with caplog.at_level(logging.INFO):
-            await start.tasks.advance(TOLD_EVERY_S * 1000)
+            await start.tasks.advance(PROGRESS_INTERVAL_S * 1000)
             await settle()
             start.jobs.release()
             await begun

@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from kavka.server.replica import offset_lookup
-from kavka.server.replica.manager import OPENED_AT_ONCE_MAX, Replica
-from kavka.server.replica.offset_lookup import NOTHING, Found
+from kavka.server.replica.batch_opening import OPENED_AT_ONCE_MAX, RECORDS_PER_TURN
+from kavka.server.replica.offset_lookup import NOT_FOUND, FoundOffset
+from kavka.server.replica.replica import Replica
 from kavka.wire import inflating
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
@@ -37,17 +38,17 @@ class Search:
     def write_times(self, times_ms: Sequence[int], codec: str = "none") -> None:
         self.write(build([Written(time_ms=time_ms) for time_ms in times_ms], codec=codec))
 
-    async def find(self, timestamp: int, *, committed_only: bool = False) -> Found:
-        tasks, jobs = self.hosting.tasks, self.hosting.jobs
+    async def find(self, timestamp: int, *, committed_only: bool = False) -> FoundOffset:
+        opener = self.hosting.manager.opener
         found = offset_lookup.find(
-            self.replica, timestamp, committed_only=committed_only, tasks=tasks, jobs=jobs
+            self.replica, timestamp, committed_only=committed_only, opener=opener
         )
-        return found if isinstance(found, Found) else await found
+        return found if isinstance(found, FoundOffset) else await found
 
     async def by_time(self, time_ms: int) -> tuple[int, int] | None:
         """(time, offset) of the first record that is not older."""
         found = await self.find(BASE_TIMESTAMP_MS + time_ms)
-        return None if found == NOTHING else (found.timestamp - BASE_TIMESTAMP_MS, found.offset)
+        return None if found == NOT_FOUND else (found.timestamp - BASE_TIMESTAMP_MS, found.offset)
 
 
 def run(story: Callable[[Search], Awaitable[None]]) -> None:
@@ -89,8 +90,8 @@ def test_epochs_are_those_in_which_the_records_were_written() -> None:
         for time_ms, epoch in ((0, 0), (1, 4), (10, 4)):
             assert (await search.find(BASE_TIMESTAMP_MS + time_ms)).leader_epoch == epoch
         assert (await search.find(MAX_TIMESTAMP)).leader_epoch == 4
-        assert await search.find(-1) == Found(-1, 2, 4)
-        assert await search.find(-2) == Found(-1, 0, 0)
+        assert await search.find(-1) == FoundOffset(-1, 2, 4)
+        assert await search.find(-2) == FoundOffset(-1, 0, 0)
 
     run(story)
 
@@ -110,13 +111,13 @@ def test_batches_with_the_time_of_their_append() -> None:
 
 def test_records_without_a_time_are_found_by_none() -> None:
     async def story(search: Search) -> None:
-        assert await search.find(MAX_TIMESTAMP) == NOTHING
+        assert await search.find(MAX_TIMESTAMP) == NOT_FOUND
         for _ in range(2):
             search.write(patch(build([Written()]), base_timestamp=-1, max_timestamp=-1))
         for timestamp in (0, BASE_TIMESTAMP_MS):
-            assert await search.find(timestamp) == NOTHING
+            assert await search.find(timestamp) == NOT_FOUND
         newest = await search.find(MAX_TIMESTAMP)
-        assert newest == Found(-1, 0, 0), "the first one, as in Apache Kafka 4.3.1"
+        assert newest == FoundOffset(-1, 0, 0), "the first one, as in Apache Kafka 4.3.1"
 
     run(story)
 
@@ -161,15 +162,15 @@ def test_what_is_not_committed_is_not_there() -> None:
         search.write_times([10])
         for committed_only in (False, True):
             found = await search.find(BASE_TIMESTAMP_MS + 10, committed_only=committed_only)
-            assert found == NOTHING
-            assert await search.find(-1, committed_only=committed_only) == Found(-1, 1, 0)
+            assert found == NOT_FOUND
+            assert await search.find(-1, committed_only=committed_only) == FoundOffset(-1, 1, 0)
 
     run(story)
 
 
 def test_many_records_are_looked_at_in_slices() -> None:
     async def story(search: Search) -> None:
-        count = offset_lookup.RECORDS_PER_TURN * 6
+        count = RECORDS_PER_TURN * 6
         search.write_times(range(count))
         finding = asyncio.ensure_future(search.by_time(count - 1))
         turns = 0

@@ -120,11 +120,11 @@ def test_everyday_reasons_are_no_failures(code: ErrorCode) -> None:
 
 def test_a_topic_goes_with_its_last_replica() -> None:
     traffic = Traffic()
-    first, second = traffic.enter("t"), traffic.enter("t")
+    first, second = traffic.add_replica("t"), traffic.add_replica("t")
     assert first is second
     first.bytes_out = 3
-    traffic.leave("t")
+    traffic.remove_replica("t")
     assert list(traffic.topics) == ["t"]
-    traffic.leave("t")
+    traffic.remove_replica("t")
     assert not traffic.topics
     assert counts(traffic.total()) == {"bytes_out": 3}

@@ -51,7 +51,7 @@ async def test_replicas_and_cluster(broker: MemoryBroker) -> None:
     await broker.produce(producer[:], "b", 1)
     broker.share((1,), "a", 2)
     # with it goes a-1: they lie in the same directory
-    broker.parts.replicas.storage_failed(broker.replica("b", 0), OSError(5, "broken"))
+    broker.parts.replicas.failures.storage_failed(broker.replica("b", 0), OSError(5, "broken"))
     view, _ = steps(broker)
     assert len(view.replicas) == 5
     assert (view.here.leaders, view.here.offline) == (3, 2)

@@ -1,0 +1,255 @@
+"""This broker's copy of one partition: its log, and the state machine of its leadership.
+
+Everything here runs on the loop, and from check to apply nothing waits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from kavka.log.fs import is_fd_exhaustion
+from kavka.log.markers import append_marker
+from kavka.log.partition_log import Appended, PartitionLog
+from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
+from kavka.log.settings import LogSettings
+from kavka.log.txn_guards import Guard
+from kavka.seams import Clock, Tasks
+from kavka.server.replica.partition_state import PartitionState
+from kavka.server.replica.record_rules import ALWAYS, Rules
+from kavka.server.replica.topic_traffic import TopicTraffic
+from kavka.server.runtime.purgatory import Purgatory
+from kavka.server.runtime.rate_limited_log import LogLimit
+from kavka.wire.control_records import Marker
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.records import BatchHeader, set_offset_and_epoch
+
+logger = logging.getLogger(__name__)
+
+ANY_EPOCH: Final = -1
+"""The leader epoch in requests of clients that don't know it (KIP-320)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaServices:
+    """What all replicas of a broker use: the time, and where they report what has happened."""
+
+    clock: Clock
+    purgatory: Purgatory
+    """Its waiters on a replica's key are woken when the replica has changed."""
+
+    flush_soon: Callable[[Replica], None]
+    """Brings a log to the disk in the background (`LogFlusher.flush_soon`)."""
+
+    storage_failed: Callable[[Replica, OSError], None]
+    """Takes the log directory offline that a replica could not write to."""
+
+    directory_failed: Callable[[PartitionLog, OSError], None]
+    """Takes the directory of a log offline."""
+
+    refusals: LogLimit
+    """For batches that are refused for lack of file descriptors."""
+
+    role_listeners: dict[str, Callable[[Replica], object]]
+    """By topic: called when a replica of it may have begun or ceased to lead here."""
+
+
+class Replica:
+    """This broker's copy of one partition. `key` names it in the purgatory."""
+
+    __slots__ = (
+        "__weakref__",
+        "_services",
+        "clock",
+        "flushes_held",
+        "flushing",
+        "hosted",
+        "inspect_newer_than_ms",
+        "key",
+        "log",
+        "offline",
+        "partition",
+        "rules",
+        "topic_id",
+        "traffic",
+    )
+
+    def __init__(
+        self,
+        services: ReplicaServices,
+        topic_id: UUID,
+        log: PartitionLog,
+        partition: PartitionState,
+    ) -> None:
+        self._services = services
+        self.clock = services.clock
+        self.key = (log.topic, log.partition)
+        self.topic_id = topic_id
+        self.log = log
+        self.partition = partition
+        self.hosted = False
+        """Whether it is the replica of its partition here (`ReplicaManager.add`)."""
+        self.offline = False
+        """Whether its log directory, or its log, has failed."""
+        self.flushing = False
+        self.flushes_held = False
+        self.traffic = TopicTraffic()
+        """Counts of the topic, once the replica is hosted."""
+        self._set_rules(log.settings)
+
+    def _set_rules(self, settings: LogSettings) -> None:
+        self.rules = Rules.of(settings)
+        self.inspect_newer_than_ms = ALWAYS
+        """Batches whose max timestamp is above this (ms) are inspected before they are appended:
+        all of them, unless the topic only bounds timestamps; then it advances with the clock."""
+
+    def append(
+        self, batch: memoryview, header: BatchHeader, guard: Guard | None = None
+    ) -> Appended:
+        """Append one checked batch as leader. ApiError when it is refused, OSError never."""
+        log = self.log
+        partition = self.partition
+        try:
+            appended = log.append(
+                batch,
+                header,
+                leader_epoch=partition.leader_epoch,
+                now_ms=self.clock.now_ms(),
+                guard=guard,
+            )
+        except OSError as failure:
+            if is_fd_exhaustion(failure):
+                set_offset_and_epoch(
+                    batch, header.base_offset, header.leader_epoch
+                )  # for another try
+                text = "%s-%d can't be written now: %s"
+                self._services.refusals.line(text, *self.key, failure)
+            else:
+                self._services.storage_failed(self, failure)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
+        traffic = self.traffic
+        traffic.appends += 1
+        traffic.messages_in += header.record_count
+        traffic.bytes_in += len(batch)
+        if not appended.duplicate:
+            if partition.appended(log.end_offset):
+                self._services.purgatory.changed(self.key)
+            if log.flush_wanted:
+                self._services.flush_soon(self)
+        return appended
+
+    def append_marker(
+        self, producer_id: int, producer_epoch: int, marker: Marker, version: int
+    ) -> Appended:
+        """End a producer's transaction of protocol `version` here, as leader. ApiError when it is
+        refused, OSError never."""
+        try:
+            return append_marker(
+                self.log, producer_id, producer_epoch, marker, self.append, version=version
+            )
+        except OSError as failure:
+            # the marker is in the log, but the aborted transaction is not in the log's index
+            self._services.storage_failed(self, failure)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
+
+    def configure(self, settings: LogSettings) -> None:
+        """Apply other settings, from the next batch on."""
+        self.log.configure(settings)
+        self._set_rules(settings)
+        if self.partition.configure(settings.flush_after):
+            self._services.purgatory.changed(self.key)
+        self.flush_if_awaited()
+
+    def flush_if_awaited(self) -> None:
+        """Begin an fsync if records above the high watermark wait for it."""
+        if self.partition.awaits_flush:
+            self._services.flush_soon(self)
+
+    def delete_before(self, offset: int) -> int:
+        """Move the log start offset up to `offset`; the log start offset afterwards.
+
+        ApiError: POLICY_VIOLATION if the cleanup policy is compact alone, OFFSET_OUT_OF_RANGE
+        below 0 and above the high watermark.
+        """
+        log = self.log
+        if log.settings.cleanup_policy == ("compact",):
+            raise ApiError(ErrorCode.POLICY_VIOLATION)
+        if not 0 <= offset <= self.partition.high_watermark:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if log.advance_start(offset):
+            logger.info("DeleteRecords moved log start offset of %s-%d to %d", *self.key, offset)
+        return log.start_offset
+
+    def delete_old(self, now_ms: int) -> int:
+        """Delete some of the oldest segments, as retention asks; how many (see
+        `PartitionLog.delete_old`). A log that fails goes offline."""
+        try:
+            count = self.log.delete_old(now_ms, self.partition.high_watermark)
+        except OSError as failure:
+            if not is_fd_exhaustion(failure):  # else the next attempt may succeed
+                self._services.storage_failed(self, failure)
+            return 0
+        if count:
+            begin = self.log.start_offset
+            logger.info(
+                "moved log start offset of %s-%d to %d: deleted %d old segments",
+                *self.key,
+                begin,
+                count,
+            )
+        if self.log.producer_manager.is_saving or (count and self.log.flush_wanted):
+            self._services.flush_soon(self)
+        return count
+
+    async def delete_all_old(self, now_ms: int, tasks: Tasks) -> None:
+        """Delete all segments, as retention asks; not during a compaction, which does it at its
+        end."""
+        while self.is_served and not self.log.compaction.running:
+            if self.delete_old(now_ms) < SEGMENTS_AT_ONCE_MAX:
+                break
+            await tasks.sleep(0)
+
+    def read_failed(self, failure: Exception) -> None:
+        """Its log can't be read: the whole directory goes offline, unless only a file is missing
+        or damaged, or file descriptors are short."""
+        if not isinstance(failure, OSError) or isinstance(failure, FileNotFoundError):
+            return
+        if not is_fd_exhaustion(failure):
+            self._services.directory_failed(self.log, failure)
+
+    def role_changed(self) -> None:
+        """It leads now, or does not any more, or is no longer served: wake those who wait for it,
+        and call its topic's listener."""
+        self._services.purgatory.changed(self.key)
+        listener = self._services.role_listeners.get(self.log.topic)
+        if listener is not None:
+            listener(self)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it is still the replica of its partition here, and not offline."""
+        return self.hosted and not self.offline
+
+    @property
+    def high_watermark(self) -> int:
+        return self.partition.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Every transaction below it is committed or aborted."""
+        high_watermark = self.partition.high_watermark
+        if self.log.transactions.settled:
+            return high_watermark
+        return self.log.last_stable_offset(high_watermark)
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """ApiError if a client's metadata is older, or newer, than this broker's (KIP-320)."""
+        if current_leader_epoch == ANY_EPOCH:
+            return
+        if current_leader_epoch < self.partition.leader_epoch:
+            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+        if current_leader_epoch > self.partition.leader_epoch:
+            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
