@@ -50,7 +50,7 @@ class Synonym(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One setting of a resource. The value is None for null and where it is sensitive."""
+    """One setting of a resource. The value is None for null and if it is sensitive."""
 
     name: str
     value: str | None

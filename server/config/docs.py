@@ -32,39 +32,39 @@ known too. Settings come from four places, the later ones winning:
 3. environment variables: `KAVKA_LOG_DIRS` sets `log.dirs`,
 4. the command line: `--override log.dirs=/var/lib/kavka`.
 
-A value that a setting does not allow stops the start, with the name, the value, where it was given
-and what is allowed. A setting that Kavka does not honour stops the start or gives a warning, as
-the last two sections say. A name that is not known gives a warning, with the name that was probably
-meant. One start tells all of these: [from-server-properties.md](from-server-properties.md).
+An invalid value stops the start; the error has the name, the value, where it was given and what is
+allowed. A setting that Kavka does not honour stops the start or gives a warning, see the last two
+sections. An unknown name gives a warning, with a suggestion. One start reports all of these:
+[from-server-properties.md](from-server-properties.md).
 
 ## Changes while the broker runs
 
 `kafka-configs`, and any client that can alter configs, sets and unsets the configs of a topic, and
 those settings of brokers whose "Changes" below is not "read-only": for one broker, or as default
-of all brokers (cluster-wide). They stand above what the broker was started with, outlive it, and
-count at once: a change is in force when it is answered, in open logs and connections too. (With
+of all brokers (cluster-wide). These dynamic configs override the four places above and survive a
+restart. A change is in force when the response is sent, in open logs and connections too. (With
 thousands of partitions the last logs follow a moment later.)
 
-What Kavka can't honour it refuses; what has no effect yet is kept and shown, with a warning in the
-log, and so are settings of listeners with TLS or SASL (see the end of this page). Listeners, which
-Apache Kafka opens and closes while it runs, are read-only here. Unknown names are kept, as in
-Apache Kafka; their values are never shown.
+Settings that Kavka can't honour are refused. Those without effect yet are stored and shown, with a
+warning in the log, and so are settings of listeners with TLS or SASL (see the end of this page).
+Listeners, which Apache Kafka can add and remove while it runs, are read-only here. Unknown names
+are stored, as in Apache Kafka; their values are never shown.
 
 The levels of loggers (`--entity-type broker-loggers`) have Kafka's names, `TRACE` to `FATAL`, and
-last until the broker ends. `root` is the logger of all that have no level of their own.
+last until the broker stops. `root` is the logger of all that have no level of their own.
 """
 _BROKER: Final = "\n## Broker\n"
 _TOPIC: Final = """
 ## Topic
 
-Given with the topic; the broker's setting beside it is the default. The times of one setting come
-in several units, of which the first that is set counts.
+Given with the topic; the default is the broker setting in the last column. A time with broker
+settings in several units takes the first of them that is set.
 """
 _NO_EFFECT: Final = """
 ## Known, without effect so far
 
-Given with a value other than their default, these make a warning: at start-up, or when a topic is
-created with them. Defaults are in brackets.
+A value other than the default gives a warning, at start-up or when a topic is created with it.
+Defaults are in brackets.
 """
 _REFUSED: Final = """
 ## Refused
@@ -73,11 +73,11 @@ A broker that ignored these would be unsafe, or would not do what it is configur
 but the default (in brackets) stops the start, or the creation of the topic.
 """
 _ACCEPTED_DYNAMICALLY: Final = """
-A running broker takes these all the same, from `kafka-configs` and other admin clients, for itself
-or one of its listeners, with a warning in the log: they count only for listeners with TLS or SASL,
-and have no effect without one in Apache Kafka either. What is secret (passwords, keys,
-`sasl.jaas.config`) is refused there too: it is not kept before anything can use it. So are
-`principal.builder.class` and `config.providers`, which would count without such a listener.
+A running broker nevertheless accepts these from `kafka-configs` and other admin clients, for itself
+or one of its listeners, with a warning in the log: they apply only to listeners with TLS or SASL,
+and have no effect without one in Apache Kafka either. Secrets (passwords, keys,
+`sasl.jaas.config`) are refused there too: they are not stored before they can be used. So are
+`principal.builder.class` and `config.providers`, which would apply without such a listener.
 """
 
 

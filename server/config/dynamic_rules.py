@@ -147,9 +147,9 @@ def check_layer(configs: Mapping[str, str], *, of_one_broker: bool) -> None:
 def usable(
     configs: Mapping[str, str], *, of_one_broker: bool
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """(what of `configs` can be in force, why the rest can't).
+    """The usable ones of `configs`, and the reasons why the others can't be applied.
 
-    Settings can reach the tree by another hand than this broker's, and from another version.
+    Configs in the coordination tree may have been written by another broker, tool or version.
     """
     kept: dict[str, str] = {}
     dropped: dict[str, str] = {}

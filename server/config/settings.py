@@ -38,7 +38,7 @@ _AUTHORIZER_SETTINGS: Final = ("allow.everyone.if.no.acl.found", "super.users")
 _BEFORE_REMOVAL: Final = {
     "zookeeper.connect": "if there are topics, take them over with `kavka storage import`, then "
 }
-"""What to do before a refused setting is removed."""
+"""Advice on what to do before a refused setting is removed."""
 SUGGESTIONS_MAX: Final = 20
 """Suggestions per start: each takes milliseconds, and the environment may have many variables that
 begin with `KAVKA_`."""

@@ -105,7 +105,7 @@ class OneOf(NamedTuple):
 
 
 class Items(NamedTuple):
-    """A list without empty items, of `words` if there are any, itself empty if it may be."""
+    """A list without empty items, limited to `words` if given; an empty one only if allowed."""
 
     may_be_empty: bool = True
     words: tuple[str, ...] = ()

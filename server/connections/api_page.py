@@ -12,11 +12,11 @@ _HEAD: Final = """\
 # APIs
 
 This page is made from the list of handlers in `server/connections/dispatch.py`: run
-`make pages` when it changes. ApiVersions answers the same list.
+`make pages` when it changes. ApiVersions returns the same list.
 
-Versions reach from the lowest that Apache Kafka 3.9.2 serves to the highest that 4.3.1 serves, as
-far as they are served yet. Another version closes the connection, as in Apache Kafka; only for
-ApiVersions it is answered (with version 0 and code 35).
+Versions range from the lowest of Apache Kafka 3.9.2 to the highest of 4.3.1, as
+far as they are implemented. Another version closes the connection, as in Apache Kafka; only
+ApiVersions responds (with version 0 and code 35).
 
 | key | API | versions | flexible from | what it does |
 |--:|---|---|--:|---|

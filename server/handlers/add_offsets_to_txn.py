@@ -1,7 +1,8 @@
 """AddOffsetsToTxn: a transaction is going to commit offsets of a group (KIP-98).
 
-Promises: the partition of `__consumer_offsets` that the group is kept in is added, as by
-AddPartitionsToTxn. Clients of the newer protocol (KIP-890) do without: TxnOffsetCommit adds it.
+Promises: the group's partition of `__consumer_offsets` is added to the transaction, as by
+AddPartitionsToTxn. Clients of the newer protocol (KIP-890) do not need it: TxnOffsetCommit adds
+the partition.
 """
 
 from __future__ import annotations

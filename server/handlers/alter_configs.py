@@ -1,7 +1,7 @@
-"""AlterConfigs: replace all configs of topics, brokers, groups and client metrics subscriptions.
+"""AlterConfigs: replaces all configs of topics, brokers, groups and client metrics subscriptions.
 
-Promises: what is not named goes back to its default; `validate_only`; a change is in force on this
-broker when it is answered. Loggers were never part of it.
+Promises: configs that are not named return to their defaults; `validate_only`; a change is in force
+on this broker when the response is sent. Loggers are not supported, as in Apache Kafka.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _new_topic(topic: Any) -> NewTopic:
 
 
 def _configs(topic: Any) -> dict[str, str | None]:
-    """The settings asked for; of one that comes twice a null is remembered, else the last."""
+    """The requested configs; of a duplicate name null takes precedence, else the last value."""
     configs: dict[str, str | None] = {}
     for config in topic.configs:
         if configs.get(config.name, "") is not None:

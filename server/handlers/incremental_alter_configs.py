@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: change single configs of topics, brokers, this broker's loggers, groups
+"""IncrementalAlterConfigs: changes single configs of topics, brokers, this broker's loggers, groups
 and client metrics subscriptions.
 
 Promises: set, delete, append, subtract and `validate_only` (KIP-339); a change is in force on this

@@ -231,7 +231,7 @@ async def _store_subscription(broker: Broker, one: Alteration, validate_only: bo
     configs = broker.topic_configs
 
     def wanted(current: Mapping[str, str]) -> Mapping[str, str]:
-        found = one.applied(current, {})  # no list is appended to, as in Apache Kafka
+        found = one.applied(current, {})  # no APPEND or SUBTRACT, as in Apache Kafka
         validate_subscription(one.name, found)
         if found and not current and len(configs.subscriptions()) >= SUBSCRIPTIONS_MAX:
             reason = f"There can be no more than {SUBSCRIPTIONS_MAX} subscriptions."
