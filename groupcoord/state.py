@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 from uuid import UUID
 
+from kavka.groupcoord.counts import Counts
 from kavka.groupcoord.group import Group
 from kavka.groupcoord.settings import GroupSettings
 from kavka.log.timers import Timers
@@ -33,28 +34,6 @@ class Topics(Protocol):
 
 
 NO_CONFIGS: Final[Mapping[str, str]] = {}
-
-
-class Counts:
-    """Counters of all groups that a broker has coordinated since its start."""
-
-    __slots__ = (
-        "classic_rebalances",
-        "consumer_rebalances",
-        "offsets_committed",
-        "offsets_deleted",
-        "offsets_expired",
-    )
-
-    def __init__(self) -> None:
-        self.classic_rebalances = 0
-        """Generations with a stored assignment."""
-        self.consumer_rebalances = 0
-        """Epoch bumps of consumer groups, except those for a member that only leaves."""
-        self.offsets_committed = 0
-        self.offsets_deleted = 0
-        """By OffsetDelete."""
-        self.offsets_expired = 0
 
 
 class GroupsState:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kavka.groupcoord.state import Counts
+from kavka.groupcoord.counts import Counts
 from kavka.seams import Random
 from kavka.server.cluster.control_messages import LEADER_DURING_DELETE, UpdateMetadata
 from kavka.server.cluster.entity_configs import EntityConfigs

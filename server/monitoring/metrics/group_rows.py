@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from kavka.groupcoord.state import Counts
+from kavka.groupcoord.counts import Counts
 from kavka.server.monitoring.metrics.lag import LAG_SERIES_MAX
 from kavka.server.monitoring.metrics.row import Kind, Metric, Sample
 from kavka.server.monitoring.metrics.server_rows import one
