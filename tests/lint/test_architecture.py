@@ -1,0 +1,59 @@
+"""The functions and files that `docs/architecture.md` names are there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lint.findings import ROOT
+
+PAGE = ROOT / "docs" / "architecture.md"
+PACKAGES = ("server", "log", "groupcoord", "txncoord", "wire", "zktree", "tools")
+MODULES = {
+    path.relative_to(ROOT).with_suffix("").as_posix(): path
+    for package in PACKAGES
+    for path in (ROOT / package).rglob("*.py")
+}
+
+
+def named() -> list[str]:
+    """What stands in code font and looks like a path, or a method of a class."""
+    spans = re.findall(r"`(\w+(?:[./]\w+)+)`", PAGE.read_text())
+    return sorted({span for span in spans if "/" in span or span[0].isupper()})
+
+
+def definitions(path: Path) -> Iterator[str]:
+    """`name`, `Class` and `Class.method` for all that a module defines."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.ClassDef):
+            yield node.name
+            for inner in node.body:
+                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                    yield f"{node.name}.{inner.name}"
+                elif isinstance(inner, ast.AnnAssign) and isinstance(inner.target, ast.Name):
+                    yield f"{node.name}.{inner.target.id}"
+
+
+CLASSES = {name for path in MODULES.values() for name in definitions(path)}
+
+
+def exists(name: str) -> bool:
+    """A path from the root or from `server/`; a module and what it defines; a class's method."""
+    if (ROOT / name).exists() or (ROOT / "server" / name).exists():
+        return True
+    module, _, rest = name.partition(".")
+    found = [path for at, path in MODULES.items() if at == module or at.endswith(f"/{module}")]
+    if found:
+        return not rest or any(rest in definitions(path) for path in found)
+    return name in CLASSES
+
+
+@pytest.mark.parametrize("name", named())
+def test_what_is_named_exists(name: str) -> None:
+    assert exists(name), f"docs/architecture.md names `{name}`, which is not there"
