@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition
 from kavka.log.deferred_deletes import DeferredDeletes
-from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem
 from kavka.log.mirror import LogMirror
 from kavka.log.partition_log import PartitionLog
@@ -253,20 +252,3 @@ def parent_directory(path: str) -> str:
 
 def _delay_ms(copy: FutureLog) -> int:
     return 0 if copy.mirror is None else copy.mirror.log.settings.file_delete_delay_ms
-
-
-def choose_moved_log(
-    fs: FileSystem, key: TopicPartition, one: DirectoryLoading, two: DirectoryLoading
-) -> DirectoryLoading:
-    """Of two directories with the same log, the one that counts; the other will not load the log.
-    StorageError if neither or both are marked."""
-    name = names.log_name(*key)
-    marked = [
-        each for each in (one, two) if fs.exists(f"{each.directory.path}/{name}/{names.MOVED_FILE}")
-    ]
-    if len(marked) != 1:
-        raise StorageError(
-            f"{name} is in {one.directory.path} and in {two.directory.path}: remove one of the two"
-        )
-    (two if marked[0] is one else one).skip_moved_log(key, marked[0].directory)
-    return marked[0]

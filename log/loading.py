@@ -27,7 +27,6 @@ from kavka.log.errors import (
     StorageError,
 )
 from kavka.log.fs import FileSystem, is_fd_exhaustion
-from kavka.log.futures import choose_moved_log
 from kavka.log.log_dir import LogDirectory
 from kavka.log.partition_log import LogLocation, PartitionLog
 from kavka.log.recovery import Checkpointed, LogLoader
@@ -220,3 +219,20 @@ def read_topic_id(fs: FileSystem, directory: str) -> UUID | None:
     except CorruptFileError as error:
         logger.warning("%s; taking the topic id from the controller", error)
         return None
+
+
+def choose_moved_log(
+    fs: FileSystem, key: TopicPartition, one: DirectoryLoading, two: DirectoryLoading
+) -> DirectoryLoading:
+    """Of two directories with the same log, the one that counts; the other will not load the log.
+    StorageError if neither or both are marked."""
+    name = names.log_name(*key)
+    marked = [
+        each for each in (one, two) if fs.exists(f"{each.directory.path}/{name}/{names.MOVED_FILE}")
+    ]
+    if len(marked) != 1:
+        raise StorageError(
+            f"{name} is in {one.directory.path} and in {two.directory.path}: remove one of the two"
+        )
+    (two if marked[0] is one else one).skip_moved_log(key, marked[0].directory)
+    return marked[0]

@@ -6,21 +6,41 @@ and has its timestamp as max timestamp, and no earlier batch has a timestamp at 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from kavka.log.errors import CorruptLogError
+from kavka.log.fs import File
 from kavka.log.index import TimeIndex
 from kavka.log.scan import Extent, headers
-
-if TYPE_CHECKING:
-    from kavka.log.segment import Segment
 
 CHECKED_BYTES_MAX: Final = 1 << 20
 """If two entries are at most this far apart all batches between them are checked. They are farther
 apart than an index interval only after a record with a timestamp far in the future."""
 
 
-def find_timestamp(segment: Segment, timestamp_ms: int, from_offset: int) -> Extent | None:
+class IndexedSegment(Protocol):
+    """What is read of a segment, and its index made anew, to find a timestamp."""
+
+    base_offset: int
+    size: int
+
+    @property
+    def times(self) -> TimeIndex: ...
+
+    @property
+    def file(self) -> File: ...
+
+    @property
+    def path(self) -> str: ...
+
+    def find(self, offset: int) -> Extent | None:
+        """The first batch that ends at `offset` or later."""
+        ...
+
+    def rebuild_indexes(self) -> None: ...
+
+
+def find_timestamp(segment: IndexedSegment, timestamp_ms: int, from_offset: int) -> Extent | None:
     """The first batch with a timestamp of at least `timestamp_ms`, skipping those that end before
     `from_offset`; None if there is none. Rebuilds a wrong index."""
     slot = segment.times.slot(timestamp_ms)
@@ -32,7 +52,7 @@ def find_timestamp(segment: Segment, timestamp_ms: int, from_offset: int) -> Ext
     return None if first is None else _first_since(segment, first.position, timestamp_ms)
 
 
-def is_last_entry_valid(segment: Segment, times: TimeIndex) -> bool:
+def is_last_entry_valid(segment: IndexedSegment, times: TimeIndex) -> bool:
     """Whether the last entry is valid; without entries, whether no record has a timestamp."""
     if not len(times):
         known = headers(segment.file, segment.path, 0, segment.size)
@@ -40,7 +60,7 @@ def is_last_entry_valid(segment: Segment, times: TimeIndex) -> bool:
     return is_entry_valid(segment, times, len(times) - 1)
 
 
-def is_entry_valid(segment: Segment, times: TimeIndex, slot: int) -> bool:
+def is_entry_valid(segment: IndexedSegment, times: TimeIndex, slot: int) -> bool:
     """Whether the entry at `slot` matches the log and the entries next to it; True for slot -1."""
     if slot < 0:
         return True
@@ -58,7 +78,7 @@ def is_entry_valid(segment: Segment, times: TimeIndex, slot: int) -> bool:
     return _is_first(segment, times, slot, extent)
 
 
-def _is_first(segment: Segment, times: TimeIndex, slot: int, extent: Extent) -> bool:
+def _is_first(segment: IndexedSegment, times: TimeIndex, slot: int, extent: Extent) -> bool:
     """Whether `extent`, the batch of the entry at `slot`, is the first one since the previous
     entry with a timestamp at least as great."""
     start = 0
@@ -77,7 +97,7 @@ def _is_first(segment: Segment, times: TimeIndex, slot: int, extent: Extent) -> 
     return first is not None and first.position == extent.position
 
 
-def _first_since(segment: Segment, start: int, timestamp_ms: int) -> Extent | None:
+def _first_since(segment: IndexedSegment, start: int, timestamp_ms: int) -> Extent | None:
     """The first batch from position `start` on with a timestamp of at least `timestamp_ms`."""
     for position, header in headers(segment.file, segment.path, start, segment.size):
         if header.newest_timestamp >= timestamp_ms:

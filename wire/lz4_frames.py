@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final, NamedTuple
 
-from kavka.wire.old_lz4 import xxh32_short
+from xxhash import xxh32_intdigest
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _FIRST_BYTES: Final = 6  # magic, flags and block size
@@ -78,7 +78,7 @@ def _checksum(described: bytes) -> int:
 
 
 def _of(described: bytes) -> int:
-    return xxh32_short(described) >> 8 & 0xFF
+    return xxh32_intdigest(described) >> 8 & 0xFF
 
 
 _of_two = cache(_of)  # few distinct values without a content size

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from xxhash import xxh32_intdigest
+
 from kavka.wire.compression import Bytes
 
 _MAGIC_BYTES: Final = 4
@@ -19,15 +21,6 @@ _HAS_DICTIONARY: Final = 0x01
 _CONTENT_SIZE_BYTES: Final = 8
 _DICTIONARY_BYTES: Final = 4
 _DESCRIPTOR_BYTES: Final = 2  # flags and block size, at least
-
-_BITS: Final = 0xFFFFFFFF
-_PRIME_1: Final = 2654435761
-_PRIME_2: Final = 2246822519
-_PRIME_3: Final = 3266489917
-_PRIME_4: Final = 668265263
-_PRIME_5: Final = 374761393
-_LANE_BYTES: Final = 4
-_SHORT_BYTES: Final = 16
 
 
 def with_valid_checksum(frame: Bytes) -> Bytes:
@@ -55,35 +48,5 @@ def _checksum_at(frame: Bytes) -> int | None:
 
 def _with_checksum(frame: Bytes, end: int, start: int) -> bytearray:
     made = bytearray(frame)
-    made[end] = xxh32_short(bytes(made[start:end])) >> 8 & 0xFF
+    made[end] = xxh32_intdigest(made[start:end]) >> 8 & 0xFF
     return made
-
-
-def xxh32_short(data: bytes) -> int:
-    """XXH32 with seed 0 of up to 15 bytes, or of the 18 of the longest header."""
-    if len(data) < _SHORT_BYTES:
-        return _finish(_PRIME_5, data, 0, len(data))
-    lanes = [_PRIME_1 + _PRIME_2 & _BITS, _PRIME_2, 0, -_PRIME_1 & _BITS]
-    for slot in range(4):
-        word = int.from_bytes(data[slot * _LANE_BYTES :][:_LANE_BYTES], "little")
-        lanes[slot] = _rotated(lanes[slot] + word * _PRIME_2, 13) * _PRIME_1 & _BITS
-    mixed = sum(_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True))
-    return _finish(mixed, data, _SHORT_BYTES, len(data))
-
-
-def _finish(mixed: int, data: bytes, position: int, length: int) -> int:
-    mixed = mixed + length & _BITS
-    while length - position >= _LANE_BYTES:
-        word = int.from_bytes(data[position : position + _LANE_BYTES], "little")
-        mixed = _rotated(mixed + word * _PRIME_3, 17) * _PRIME_4 & _BITS
-        position += _LANE_BYTES
-    for byte in data[position:]:
-        mixed = _rotated(mixed + byte * _PRIME_5, 11) * _PRIME_1 & _BITS
-    mixed = (mixed ^ mixed >> 15) * _PRIME_2 & _BITS
-    mixed = (mixed ^ mixed >> 13) * _PRIME_3 & _BITS
-    return mixed ^ mixed >> 16
-
-
-def _rotated(value: int, by: int) -> int:
-    value &= _BITS
-    return (value << by | value >> 32 - by) & _BITS

@@ -14,6 +14,7 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from kavka.server.config.dynamic_rules import effective_given
+from kavka.server.config.log_defaults import topic_default
 from kavka.server.config.other_resource_rows import CLIENT_METRICS, GROUP
 from kavka.server.config.rows import Config, Mode, Scope
 from kavka.server.config.settings import BrokerSettings
@@ -24,7 +25,6 @@ from kavka.server.config.table import (
     broker_rows,
     broker_synonyms,
 )
-from kavka.server.config.topic_overrides import topic_default
 from kavka.server.config.value_types import Type, Value, to_text
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from kavka.seams import Tasks
 from kavka.server.config.value_types import one_line
 from kavka.server.connections.dispatch import Call, Dispatcher
-from kavka.server.connections.registry import Acceptor, Connections
+from kavka.server.connections.registry import Acceptor, Connections, RegisteredConnection
 from kavka.server.request.context import BadRequest, Peer, RequestContext
 from kavka.server.runtime.sockets import plain_address
 from kavka.wire.api import Api
@@ -75,7 +75,7 @@ class _Slot:
         self.weight = _weight_of(call.api)
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(RegisteredConnection):
     """The protocol of one accepted socket."""
 
     __slots__ = (
@@ -101,10 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         "_weight",
         "_write_paused",
         "_writes_whole",
-        "acceptor",
         "get_buffer",
-        "host",
-        "last_active",
     )
 
     get_buffer: Callable[[int], memoryview]  # type: ignore[assignment]

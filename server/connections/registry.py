@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -20,7 +21,6 @@ from kavka.server.runtime.rate_limited_log import LogLimit
 if TYPE_CHECKING:
     from kavka.server.config import BrokerSettings
     from kavka.server.config.live import LiveSettings
-    from kavka.server.connections.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +51,35 @@ class Acceptor:
         self.timer: Timer | None = None
 
 
+class RegisteredConnection(asyncio.BufferedProtocol, ABC):
+    """What the registry knows of a connection."""
+
+    __slots__ = ("acceptor", "host", "last_active")
+
+    acceptor: Acceptor
+    host: str
+    """The client's IP address."""
+    last_active: int
+    """Value of `Connections.activity` when it was last active."""
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """The client's IP address and port."""
+
+    @abstractmethod
+    def is_idle(self) -> bool:
+        """Whether it may be closed without a loss: nothing is in flight."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close once what has been written is sent."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Close at once; what is unsent is lost."""
+
+
 class Connections:
     """The open connections. Plain counts are for the metrics."""
 
@@ -59,7 +88,7 @@ class Connections:
         self._clock = clock
         self._tasks = tasks
         self._acceptors: list[Acceptor] = []
-        self._open: dict[Connection, None] = {}
+        self._open: dict[RegisteredConnection, None] = {}
         self.is_closed = False
         self.limits = ConnectionLimits(live.now)
         self._overrides: Mapping[str, int] = {}
@@ -131,15 +160,20 @@ class Connections:
 
     # -- accepting ------------------------------------------------------------------------
 
-    async def open(self, acceptor: Acceptor, make: Callable[[Acceptor, str], Connection]) -> None:
+    async def open(
+        self, acceptor: Acceptor, make: Callable[[Acceptor, str], RegisteredConnection]
+    ) -> None:
         """Start accepting; `make` creates a connection from the acceptor and the peer's address."""
         self._acceptors.append(acceptor)
         await acceptor.listening.accept(partial(self._admit, acceptor, make))
         self._adjust(acceptor)
 
     def _admit(
-        self, acceptor: Acceptor, make: Callable[[Acceptor, str], Connection], address: str
-    ) -> Connection | None:
+        self,
+        acceptor: Acceptor,
+        make: Callable[[Acceptor, str], RegisteredConnection],
+        address: str,
+    ) -> RegisteredConnection | None:
         allowed = self.limits.admit(acceptor.name, address, self._clock.monotonic_s())
         if allowed is not None:
             self.refused.line(
@@ -199,12 +233,12 @@ class Connections:
 
     # -- closing --------------------------------------------------------------------------
 
-    def may_stay(self, connection: Connection) -> bool:
+    def may_stay(self, connection: RegisteredConnection) -> bool:
         """Whether a connection whose socket has just been set up may stay open: it may have been
         removed since it was accepted, when its socket could not be closed yet."""
         return connection in self._open and not self.is_closed
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: RegisteredConnection) -> None:
         """Remove a connection that has closed or is about to."""
         if connection not in self._open:
             return
@@ -276,7 +310,7 @@ class Connections:
                 self._expire(connection)
         self._idle_timer = self._tasks.call_later(self._tick_s, self._tick)
 
-    def _expire(self, connection: Connection) -> None:
+    def _expire(self, connection: RegisteredConnection) -> None:
         if not connection.is_idle():
             connection.last_active = self.activity
             return
@@ -294,5 +328,5 @@ async def _by_address(settings: BrokerSettings, network: Network) -> Mapping[str
     return {await network.resolve(host): count for host, count in hosts}
 
 
-def _last_active(connection: Connection) -> int:
+def _last_active(connection: RegisteredConnection) -> int:
     return connection.last_active

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from kavka.wire.frame import Arena
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
-
-    from kavka.server.request.stats import Timing
 
 T = TypeVar("T")
 
@@ -62,6 +60,20 @@ class Peer:
         return f"/{host}"
 
 
+class RequestTiming(Protocol):
+    """Times of one request, for the metrics and the request log: `stats.Timing`."""
+
+    def handled(self) -> None: ...
+
+    def answered(self) -> None: ...
+
+    def dequeued(self) -> None: ...
+
+    def written(
+        self, context: RequestContext, request_bytes: int, answer_bytes: int, throttle_ms: int
+    ) -> None: ...
+
+
 class RequestContext:
     """One request's context. `lent` collects buffers that its response is sent from; `timing` is
     set if it is timed.
@@ -93,7 +105,7 @@ class RequestContext:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.lent: list[Arena] | None = None
-        self.timing: Timing | None = None
+        self.timing: RequestTiming | None = None
         self.applied: asyncio.Future[None] | None = None
         self.keeps_frame = False
         self.retained_bytes = 0

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from crc32c import crc32c
-
 from kavka.server.config.subscriptions import ALL_METRICS, Subscription
 from kavka.server.runtime.java_hash import hash_set_order
 from kavka.wire.compression import Codec
+from kavka.wire.crc import crc32c
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.paths import uuid_text
 

@@ -8,7 +8,8 @@ from typing import Final
 
 from kavka.log.compaction.order import CompactionResult
 from kavka.log.errors import CorruptLogError
-from kavka.server.monitoring.metrics.row import Kind, Metric, Sample
+from kavka.server.monitoring.metrics.row import Kind, Metric
+from kavka.server.monitoring.metrics.samples import Sample
 from kavka.server.monitoring.metrics.server_rows import one
 from kavka.server.monitoring.metrics.view import View
 from kavka.server.replica.log_cleaner import examine

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from kavka.server.monitoring.metrics.row import Kind, Metric, Sample
+from kavka.server.monitoring.metrics.row import Kind, Metric
+from kavka.server.monitoring.metrics.samples import Sample
 from kavka.server.monitoring.metrics.view import View
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Final
 
 from kavka.groupcoord.counts import Counts
 from kavka.server.monitoring.metrics.lag import LAG_SERIES_MAX
-from kavka.server.monitoring.metrics.row import Kind, Metric, Sample
+from kavka.server.monitoring.metrics.row import Kind, Metric
+from kavka.server.monitoring.metrics.samples import Sample
 from kavka.server.monitoring.metrics.server_rows import one
 from kavka.server.monitoring.metrics.view import View
 

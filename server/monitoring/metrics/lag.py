@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import TopicImage
-from kavka.server.monitoring.metrics.row import Sample
+from kavka.server.monitoring.metrics.samples import Sample
 from kavka.server.runtime.cooperative import Slices
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kavka.server.runtime.histogram import Histogram
+from kavka.server.monitoring.metrics.samples import Sample
 
 if TYPE_CHECKING:
     from kavka.server.monitoring.metrics.view import View
@@ -23,19 +23,6 @@ class Kind(Enum):
     SUMMARY = "summary"
     UNTYPED = "untyped"
     """A counter whose name, from Apache Kafka, lacks the _total that Prometheus requires."""
-
-
-class Summary(NamedTuple):
-    """A summary's value: recent quantiles, and the total count."""
-
-    histogram: Histogram
-    times: int
-    """The total count; the histogram may have only a sample."""
-
-
-Value: TypeAlias = "int | float | Summary"
-Sample: TypeAlias = "tuple[tuple[str, ...], Value]"
-"""Label values, in order, and the metric's value; trailing labels may be left out."""
 
 
 class Metric(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from kavka.server.monitoring.metrics.row import Kind, Metric, Sample
+from kavka.server.monitoring.metrics.row import Kind, Metric
+from kavka.server.monitoring.metrics.samples import Sample
 from kavka.server.monitoring.metrics.view import View, min_isr
 from kavka.server.replica.replica import Replica
 from kavka.server.replica.topic_traffic import TopicTraffic

@@ -10,7 +10,8 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.metrics_core import Metric as Family
 
 from kavka.seams import Tasks
-from kavka.server.monitoring.metrics.row import Kind, Metric, Sample, Summary
+from kavka.server.monitoring.metrics.row import Kind, Metric
+from kavka.server.monitoring.metrics.samples import Sample, Summary
 from kavka.server.monitoring.metrics.view import Sources, View, collect
 from kavka.server.runtime import cooperative
 

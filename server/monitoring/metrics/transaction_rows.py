@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from kavka.server.monitoring.metrics.row import Kind, Metric, Sample, Summary
+from kavka.server.monitoring.metrics.row import Kind, Metric
+from kavka.server.monitoring.metrics.samples import Sample, Summary
 from kavka.server.monitoring.metrics.server_rows import one
 from kavka.server.monitoring.metrics.view import View
 

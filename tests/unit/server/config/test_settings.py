@@ -11,8 +11,8 @@ import kavka.groupcoord
 import kavka.server
 import kavka.txncoord
 from kavka.server.config import BrokerSettings, ConfigError, Listener
+from kavka.server.config.log_defaults import topic_default
 from kavka.server.config.table import BROKER, TOPIC, broker_row, broker_rows
-from kavka.server.config.topic_overrides import topic_default
 from kavka.server.config.value_types import Type
 
 DAY_MS = 86_400_000

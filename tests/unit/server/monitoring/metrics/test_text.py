@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kavka.server.monitoring.metrics import text
-from kavka.server.monitoring.metrics.row import Kind, Metric, Sample, Summary
+from kavka.server.monitoring.metrics.row import Kind, Metric
+from kavka.server.monitoring.metrics.samples import Sample, Summary
 from kavka.server.monitoring.metrics.view import Sources
 from kavka.server.runtime.histogram import Histogram
 from support.memory_broker import MemoryBroker, scenario

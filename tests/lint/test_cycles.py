@@ -1,0 +1,16 @@
+"""No module imports itself by way of others, imports for types among them."""
+
+from __future__ import annotations
+
+from graphlib import CycleError, TopologicalSorter
+
+import grimp
+
+
+def test_no_module_is_in_a_cycle() -> None:
+    graph = grimp.build_graph("kavka", cache_dir=None)
+    imports = {one: graph.find_modules_directly_imported_by(one) for one in graph.modules}
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from None
