@@ -9,7 +9,7 @@ import logging
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
-from types import CoroutineType
+from types import CoroutineType, ModuleType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kavka.server import handlers
@@ -105,7 +105,16 @@ class LazyHandler:
         return handle(broker, context, request)
 
 
-def _by_key(*rows: _Row) -> Mapping[int, _Row]:
+def _row(api_module: ModuleType) -> _Row:
+    """An API of `kavka.wire.apis` with its handler in `kavka.server.handlers`, which has the same
+    module name: at once if that package imports it at the start, lazily otherwise."""
+    name = api_module.__name__.rpartition(".")[2]
+    imported = getattr(handlers, name, None)
+    return api_module.API, LazyHandler(name) if imported is None else imported.handle
+
+
+def _by_key(*api_modules: ModuleType) -> Mapping[int, _Row]:
+    rows = [_row(module) for module in api_modules]
     table = {api.key: (api, handler) for api, handler in rows}
     if len(table) != len(rows):
         raise ValueError("an API has two rows")
@@ -113,53 +122,53 @@ def _by_key(*rows: _Row) -> Mapping[int, _Row]:
 
 
 HANDLERS: Final = _by_key(
-    (produce.API, handlers.produce.handle),
-    (fetch.API, handlers.fetch.handle),
-    (find_coordinator.API, handlers.find_coordinator.handle),
-    (list_offsets.API, handlers.list_offsets.handle),
-    (metadata.API, handlers.metadata.handle),
-    (heartbeat.API, LazyHandler("heartbeat")),
-    (join_group.API, LazyHandler("join_group")),
-    (leave_group.API, LazyHandler("leave_group")),
-    (sync_group.API, LazyHandler("sync_group")),
-    (consumer_group_heartbeat.API, LazyHandler("consumer_group_heartbeat")),
-    (consumer_group_describe.API, LazyHandler("consumer_group_describe")),
-    (offset_commit.API, LazyHandler("offset_commit")),
-    (offset_fetch.API, LazyHandler("offset_fetch")),
-    (describe_groups.API, LazyHandler("describe_groups")),
-    (list_groups.API, LazyHandler("list_groups")),
-    (delete_groups.API, LazyHandler("delete_groups")),
-    (offset_delete.API, LazyHandler("offset_delete")),
-    (api_versions.API, handlers.api_versions.handle),
-    (create_topics.API, handlers.create_topics.handle),
-    (delete_topics.API, LazyHandler("delete_topics")),
-    (delete_records.API, LazyHandler("delete_records")),
-    (create_partitions.API, LazyHandler("create_partitions")),
-    (elect_leaders.API, LazyHandler("elect_leaders")),
-    (alter_partition_reassignments.API, LazyHandler("alter_partition_reassignments")),
-    (list_partition_reassignments.API, LazyHandler("list_partition_reassignments")),
-    (init_producer_id.API, handlers.init_producer_id.handle),
-    (add_partitions_to_txn.API, LazyHandler("add_partitions_to_txn")),
-    (add_offsets_to_txn.API, LazyHandler("add_offsets_to_txn")),
-    (end_txn.API, LazyHandler("end_txn")),
-    (txn_offset_commit.API, LazyHandler("txn_offset_commit")),
-    (write_txn_markers.API, LazyHandler("write_txn_markers")),
-    (describe_transactions.API, LazyHandler("describe_transactions")),
-    (list_transactions.API, LazyHandler("list_transactions")),
-    (offset_for_leader_epoch.API, LazyHandler("offset_for_leader_epoch")),
-    (describe_configs.API, LazyHandler("describe_configs")),
-    (alter_configs.API, LazyHandler("alter_configs")),
-    (incremental_alter_configs.API, LazyHandler("incremental_alter_configs")),
-    (list_config_resources.API, LazyHandler("list_config_resources")),
-    (describe_log_dirs.API, LazyHandler("describe_log_dirs")),
-    (alter_replica_log_dirs.API, LazyHandler("alter_replica_log_dirs")),
-    (describe_cluster.API, LazyHandler("describe_cluster")),
-    (describe_producers.API, LazyHandler("describe_producers")),
-    (describe_topic_partitions.API, LazyHandler("describe_topic_partitions")),
-    (describe_quorum.API, LazyHandler("describe_quorum")),
-    (update_features.API, LazyHandler("update_features")),
-    (get_telemetry_subscriptions.API, LazyHandler("get_telemetry_subscriptions")),
-    (push_telemetry.API, LazyHandler("push_telemetry")),
+    produce,
+    fetch,
+    find_coordinator,
+    list_offsets,
+    metadata,
+    heartbeat,
+    join_group,
+    leave_group,
+    sync_group,
+    consumer_group_heartbeat,
+    consumer_group_describe,
+    offset_commit,
+    offset_fetch,
+    describe_groups,
+    list_groups,
+    delete_groups,
+    offset_delete,
+    api_versions,
+    create_topics,
+    delete_topics,
+    delete_records,
+    create_partitions,
+    elect_leaders,
+    alter_partition_reassignments,
+    list_partition_reassignments,
+    init_producer_id,
+    add_partitions_to_txn,
+    add_offsets_to_txn,
+    end_txn,
+    txn_offset_commit,
+    write_txn_markers,
+    describe_transactions,
+    list_transactions,
+    offset_for_leader_epoch,
+    describe_configs,
+    alter_configs,
+    incremental_alter_configs,
+    list_config_resources,
+    describe_log_dirs,
+    alter_replica_log_dirs,
+    describe_cluster,
+    describe_producers,
+    describe_topic_partitions,
+    describe_quorum,
+    update_features,
+    get_telemetry_subscriptions,
+    push_telemetry,
 )
 
 TELEMETRY: Final = (get_telemetry_subscriptions.API, push_telemetry.API)
