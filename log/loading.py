@@ -18,7 +18,7 @@ from uuid import UUID
 
 from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition
-from kavka.log.disk import Disk
+from kavka.log.disk import Disk, LogLocation
 from kavka.log.errors import (
     TOO_MANY_FILES,
     CorruptFileError,
@@ -28,7 +28,7 @@ from kavka.log.errors import (
 )
 from kavka.log.fs import FileSystem, is_fd_exhaustion
 from kavka.log.log_dir import LogDirectory
-from kavka.log.partition_log import LogLocation, PartitionLog
+from kavka.log.partition_log import PartitionLog
 from kavka.log.recovery import Checkpointed, LogLoader
 from kavka.log.scan import BatchScanner
 from kavka.log.settings import LogSettings

@@ -21,13 +21,13 @@ from kavka.log.claiming import claim_all, common_meta_properties, find_logs
 from kavka.log.closing import DirectoryClosing
 from kavka.log.deferred_deletes import DeferredDeletes
 from kavka.log.dir_names import MetaProperties
-from kavka.log.disk import Disk
+from kavka.log.disk import Disk, LogLocation
 from kavka.log.errors import TOO_MANY_FILES, PartialCreateError, StorageError
 from kavka.log.fs import FileSystem, Volume, is_fd_exhaustion
 from kavka.log.futures import FutureLogs
 from kavka.log.loading import DirectoryLoading, check_duplicate_logs
 from kavka.log.log_dir import CheckpointPlan, LogDirectory
-from kavka.log.partition_log import LogLocation, PartitionLog
+from kavka.log.partition_log import PartitionLog
 from kavka.log.recovery import create_log
 from kavka.log.settings import LogSettings
 from kavka.seams import Clock, Random

@@ -13,15 +13,13 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from kavka.log.compaction.state import LogCompaction
-from kavka.log.disk import Disk
-from kavka.log.disk import LogLocation as LogLocation
+from kavka.log.disk import Disk, LogLocation
 from kavka.log.epochs import EpochFile
 from kavka.log.flush import FlushPlan, UnsyncedPaths
 from kavka.log.producer_entry import AppendedBatch
 from kavka.log.producer_snapshots import ProducerStateManager, truncating_error
 from kavka.log.producer_state import ProducerStates
-from kavka.log.reader import FileRange as FileRange
-from kavka.log.reader import LogReader, file_range_of, out_of_range
+from kavka.log.reader import FileRange, LogReader, file_range_of, out_of_range
 from kavka.log.retention import OffsetBounds, count_deletable_segments, roll_ms
 from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
 from kavka.log.segments import LAZY_INDEX_BYTES_MAX, SegmentList, mark_deleted

@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kavka.log.checkpoint import decode_epochs
+from kavka.log.disk import LogLocation
 from kavka.log.epochs import FILE as EPOCH_FILE
 from kavka.log.epochs import EpochFile, LeaderEpochs
 from kavka.log.errors import CorruptFileError, CorruptLogError
 from kavka.log.interrupted_work import base_of, clean_up_interrupted
-from kavka.log.partition_log import LogLocation, PartitionLog
+from kavka.log.partition_log import PartitionLog
 from kavka.log.producer_state import ProducerStates
 from kavka.log.replay import rebuild_txn_index, replay_batch, replay_producers, txn_index_damage
 from kavka.log.scan import BatchScanner, headers

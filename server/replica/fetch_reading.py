@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 from kavka.log.errors import StorageError
-from kavka.log.partition_log import FileRange, PartitionLog
+from kavka.log.partition_log import PartitionLog
+from kavka.log.reader import FileRange
 from kavka.seams import Jobs, Pool
 from kavka.server.replica.fetch_sessions import FetchPartition
 from kavka.server.replica.replica import Replica

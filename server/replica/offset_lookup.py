@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
-from kavka.log.partition_log import FileRange
+from kavka.log.reader import FileRange
 from kavka.seams import Pool, Tasks
 from kavka.server.replica.batch_opening import RECORDS_PER_TURN, BatchOpener
 from kavka.server.replica.replica import Replica

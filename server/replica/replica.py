@@ -122,9 +122,8 @@ class Replica:
             )
         except OSError as failure:
             if is_fd_exhaustion(failure):
-                set_offset_and_epoch(
-                    batch, header.base_offset, header.leader_epoch
-                )  # for another try
+                # as it was, for another attempt
+                set_offset_and_epoch(batch, header.base_offset, header.leader_epoch)
                 text = "%s-%d can't be written now: %s"
                 self._services.refusals.line(text, *self.key, failure)
             else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import cache
 from typing import Final
 
 import grimp
@@ -21,6 +22,12 @@ SERVER: Final = "kavka.server"
 
 _BLOCK: Final = re.compile(r"(?<=<!-- rooms -->\n\n).*(?=\n<!-- end of rooms -->)", re.DOTALL)
 _DOCSTRING: Final = re.compile(r'\s*"""(.*?)"""', re.DOTALL)
+
+
+@cache
+def import_graph() -> grimp.ImportGraph:
+    """Which module imports which, imports for types among them."""
+    return grimp.build_graph("kavka", cache_dir=None)
 
 
 def layers() -> list[list[str]]:
@@ -43,7 +50,7 @@ def about(room: str) -> str:
 
 def picture() -> str:
     """A line a room, with a dot for each room that it imports."""
-    graph = grimp.build_graph("kavka", cache_dir=None)
+    graph = import_graph()
     rooms = [room for layer in layers() for room in layer]
     known = {room: f"{SERVER}.{room}" for room in rooms}
     name_width, wide = max(map(len, rooms)), 2 * len(rooms)

@@ -40,7 +40,7 @@ def definitions(path: Path) -> Iterator[str]:
                     yield f"{node.name}.{inner.target.id}"
 
 
-CLASSES = {name for path in MODULES.values() for name in definitions(path)}
+DEFINED = {module: set(definitions(path)) for module, path in MODULES.items()}
 
 
 def exists(name: str) -> bool:
@@ -48,10 +48,10 @@ def exists(name: str) -> bool:
     if (ROOT / name).exists() or (ROOT / "server" / name).exists():
         return True
     module, _, rest = name.partition(".")
-    found = [path for at, path in MODULES.items() if at == module or at.endswith(f"/{module}")]
+    found = [at for at in MODULES if at == module or at.endswith(f"/{module}")]
     if found:
-        return not rest or any(rest in definitions(path) for path in found)
-    return name in CLASSES
+        return not rest or any(rest in DEFINED[at] for at in found)
+    return any(name in names for names in DEFINED.values())
 
 
 @pytest.mark.parametrize("name", named())

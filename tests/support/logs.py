@@ -16,7 +16,8 @@ from kavka.log.loading import DirectoryLoading
 from kavka.log.manager import LogManager
 from kavka.log.markers import append_marker
 from kavka.log.memfs import MemFs
-from kavka.log.partition_log import Appended, FileRange, PartitionLog
+from kavka.log.partition_log import Appended, PartitionLog
+from kavka.log.reader import FileRange
 from kavka.log.settings import SYSTEM, LogSettings
 from kavka.log.txn_guards import NOT_NEEDED, Guard
 from kavka.wire.control_records import Marker
