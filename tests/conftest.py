@@ -7,7 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from support import java, strict_arenas
+from support import java, scenarios, strict_arenas
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite-scenarios",
+        action="store_true",
+        help="write what the code does now into tests/scenarios/*.txt",
+    )
+
+
+@pytest.fixture
+def rewrite(request: pytest.FixtureRequest) -> bool:
+    """Whether scenario files are to be rewritten."""
+    return scenarios.may_rewrite(request.config)
 
 
 @pytest.fixture(scope="session", autouse=True)
