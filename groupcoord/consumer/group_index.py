@@ -14,7 +14,7 @@ from kavka.groupcoord.consumer.regexes import Resolution
 from kavka.groupcoord.settings import GroupSettings
 from kavka.groupcoord.state import GroupsState
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, each
+from kavka.wire.steps import Steps, each
 
 SESSION: Final = "session"
 REBALANCE: Final = "rebalance"
@@ -147,7 +147,7 @@ class GroupIndex:
     def cancel_timer(self, what: str, group_id: str, member_id: str) -> None:
         self.state.timers.cancel(("consumer", what, group_id, member_id))
 
-    def cancel_member_timers(self, group_id: str, member_ids: Iterable[str]) -> Slices[Deadlines]:
+    def cancel_member_timers(self, group_id: str, member_ids: Iterable[str]) -> Steps[Deadlines]:
         """Cancel all timers of members that are about to be removed; returns them."""
         taken: list[tuple[str, str, str, int]] = []
 

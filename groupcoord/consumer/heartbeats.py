@@ -29,7 +29,7 @@ from kavka.groupcoord.consumer.reconcile import Reported
 from kavka.log.journal import Decision, DecisionOrSteps, Record, Reply, Ticket
 from kavka.seams import Random
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 logger: Final = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class Heartbeats:
 
     # -- join and heartbeat ----------------------------------------------------------------------
 
-    def _update(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Slices[Decision]:
+    def _update(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Steps[Decision]:
         index, joins = self._index, request.member_epoch == JOIN_EPOCH
         collected: list[Record] = []
         group = yield from self._migration.consumer_group(

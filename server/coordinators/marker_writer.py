@@ -32,7 +32,7 @@ from kavka.server.runtime.purgatory import Purgatory
 from kavka.server.runtime.rate_limited_log import LogLimit
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, each
+from kavka.wire.steps import Steps, each
 from kavka.zktree import paths
 from kavka.zktree.api import Coordination, CoordinationError, NoNode, WatchEvent
 
@@ -163,7 +163,7 @@ class MarkerWriter:
         self._purgatory: Final[Purgatory] = replicas.purgatory
         self._leaderships: Final[dict[int, _Leadership]] = {}
         """By partition of `__transaction_state`."""
-        self._queue: Final[deque[Slices[None]]] = deque()
+        self._queue: Final[deque[Steps[None]]] = deque()
         """Work to do, in order."""
         self._is_scheduled = False
         self._waiting: Final[dict[PartitionKey, dict[_PendingTxn, None]]] = {}
@@ -201,7 +201,7 @@ class MarkerWriter:
         txn.drop()
         self._enqueue(self._unregister([txn]))
 
-    def _unregister(self, txns: Iterable[_PendingTxn]) -> Slices[None]:
+    def _unregister(self, txns: Iterable[_PendingTxn]) -> Steps[None]:
         """Remove dropped transactions from the waiting partitions."""
         for txn in txns:
             for key in txn.markers.partitions:
@@ -211,11 +211,11 @@ class MarkerWriter:
                     self.waiting -= 1
                     if not waiting:
                         self._unwatch(key)
-                yield
+                yield None
 
     # -- writing --------------------------------------------------------------------------
 
-    def _enqueue(self, work: Slices[None]) -> None:
+    def _enqueue(self, work: Steps[None]) -> None:
         """Add work to the queue, which runs in the next iteration of the event loop."""
         self._queue.append(work)
         self._schedule_run()
@@ -241,7 +241,7 @@ class MarkerWriter:
                 self._schedule_run()
                 return
 
-    def _write(self, txn: _PendingTxn) -> Slices[None]:
+    def _write(self, txn: _PendingTxn) -> Steps[None]:
         if not txn.remaining:
             self._complete(txn)
         for key in txn.markers.partitions:
@@ -249,7 +249,7 @@ class MarkerWriter:
                 return
             self._process(txn, key)
             if txn.remaining:
-                yield
+                yield None
 
     def _process(self, txn: _PendingTxn, key: PartitionKey) -> None:
         """Append a marker, or check whether it is committed. Retried after any failure until the
@@ -363,11 +363,11 @@ class MarkerWriter:
         if key in self._waiting:
             self._enqueue(self._process_each(key, self._unwatch(key)))
 
-    def _process_each(self, key: PartitionKey, txns: Iterable[_PendingTxn]) -> Slices[None]:
+    def _process_each(self, key: PartitionKey, txns: Iterable[_PendingTxn]) -> Steps[None]:
         for txn in txns:
             if not txn.is_dropped:
                 self._process(txn, key)
-            yield
+            yield None
 
     def _unwatch(self, key: PartitionKey) -> Iterable[_PendingTxn]:
         """Stop watching a partition. Returns the transactions that waited for it."""
@@ -414,18 +414,18 @@ class MarkerWriter:
         topic = event.path.removeprefix(paths.topic(""))
         self._enqueue(self._for_each_waiting(topic, self._partition_changed))
 
-    def _for_each_waiting(self, topic: str, do: Callable[[PartitionKey], object]) -> Slices[None]:
+    def _for_each_waiting(self, topic: str, do: Callable[[PartitionKey], object]) -> Steps[None]:
         for key in list(self._waiting):
             if key[0] == topic and key in self._waiting:
                 do(key)
-            yield
+            yield None
 
     def _skip_if_deleted(self, existing: Container[int], key: PartitionKey) -> None:
         is_new = self._replicas.find(*key) is not None  # created since the tree was read
         if key[1] not in existing and not is_new:
             self._enqueue(self._skip_deleted(key, self._unwatch(key)))
 
-    def _skip_deleted(self, key: PartitionKey, txns: Iterable[_PendingTxn]) -> Slices[None]:
+    def _skip_deleted(self, key: PartitionKey, txns: Iterable[_PendingTxn]) -> Steps[None]:
         for txn in txns:
             if not txn.is_dropped:
                 name = txn.markers.transactional_id
@@ -433,7 +433,7 @@ class MarkerWriter:
                     "skipped marker of transaction %r in %s-%d: the topic was deleted", name, *key
                 )
                 self._partition_done(txn, key)
-            yield
+            yield None
 
 
 def as_api_error(failure: Exception, key: PartitionKey) -> ApiError:

@@ -14,7 +14,7 @@ from typing import Final
 from kavka.log.journal import Ticket
 from kavka.seams import Clock, Tasks
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class SerialQueue:
         self._clock = clock
         self._name = name
         self._task: asyncio.Task[None] | None = None
-        self.work: Final[deque[tuple[Slices[None], Ticket]]] = deque()
+        self.work: Final[deque[tuple[Steps[None], Ticket]]] = deque()
         """The running operation, first, and the queued ones behind it; mostly empty."""
 
     def admit(self) -> None:
@@ -44,7 +44,7 @@ class SerialQueue:
         if len(self.work) >= QUEUED_MAX:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests are queued")
 
-    def run(self, work: Slices[None], ticket: Ticket) -> None:
+    def run(self, work: Steps[None], ticket: Ticket) -> None:
         """Run an operation now, without a task if it never yields; or enqueue it behind a long one.
         A failure is raised, or set on the ticket if the operation did not finish at once."""
         entry = work, ticket
@@ -61,7 +61,7 @@ class SerialQueue:
             if self.work:
                 self._start_task()
 
-    def run_next(self, work: Slices[None], ticket: Ticket) -> None:
+    def run_next(self, work: Steps[None], ticket: Ticket) -> None:
         """Run an operation before all others, even before one that is running."""
         if self.work:
             self.work.appendleft((work, ticket))

@@ -16,13 +16,13 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, TypeAlias
 
 from kavka.seams import Tasks, Timer
-from kavka.wire.steps import PauseCounter, Slices
+from kavka.wire.steps import PauseCounter, Steps
 
 KEYS_A_TURN: Final = 25
 """Keys of the waiters checked in one slice: 10 to 30 us each for a Fetch, and most completed
 waiters then make a response in the same loop iteration, at 50 us."""
 
-Ready: TypeAlias = Callable[[], bool | Slices[bool]]
+Ready: TypeAlias = Callable[[], bool | Steps[bool]]
 """Whether a waiter is complete; in slices if that takes long."""
 
 
@@ -126,7 +126,7 @@ class Purgatory:
             self._is_checking = True
             self._tasks.call_soon(self._run_round, self._rounds())
 
-    def _run_round(self, rounds: Slices[None]) -> None:
+    def _run_round(self, rounds: Steps[None]) -> None:
         try:
             next(rounds)
         except BaseException as end:
@@ -136,7 +136,7 @@ class Purgatory:
         else:
             self._tasks.call_soon(self._run_round, rounds)
 
-    def _rounds(self) -> Slices[None]:
+    def _rounds(self) -> Steps[None]:
         while self._changed:
             changed, self._changed = self._changed, {}
             waiters: dict[_Waiter, None] = {}
@@ -145,11 +145,11 @@ class Purgatory:
                 of_key = self._waiters.get(key, {})
                 waiters |= of_key
                 if pauses.is_due(len(of_key)):
-                    yield
+                    yield None
             room = KEYS_A_TURN
             for waiter in waiters:
                 if room <= 0:
-                    yield
+                    yield None
                     room = KEYS_A_TURN
                 if waiter.future.done():
                     continue
@@ -185,7 +185,7 @@ def _never() -> bool:
     return False
 
 
-def _check_one(waiter: _Waiter) -> Slices[None]:
+def _check_one(waiter: _Waiter) -> Steps[None]:
     is_ready = waiter.ready()
     if not isinstance(is_ready, bool):
         is_ready = yield from _run_unless_done(waiter, is_ready)
@@ -193,14 +193,14 @@ def _check_one(waiter: _Waiter) -> Slices[None]:
         waiter.future.set_result(True)
 
 
-def _run_unless_done(waiter: _Waiter, work: Slices[bool]) -> Slices[bool]:
+def _run_unless_done(waiter: _Waiter, work: Steps[bool]) -> Steps[bool]:
     """The result of `work`, which is abandoned if the wait ends meanwhile."""
     while True:
         try:
             next(work)
         except StopIteration as end:
             return bool(end.value)
-        yield
+        yield None
         if waiter.future.done():
             work.close()
             return False

@@ -13,7 +13,7 @@ from kavka.log.journal import Decision, Reply, Ticket
 from kavka.txncoord.requests import ReserveProducerIds, WriteMarkers
 from kavka.txncoord.transaction import State
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_transactions import PLACE, Transactor, committed, hold, release
 from support.transaction_requests import ID, Producer, add, begun, described, end, find, init
@@ -141,9 +141,9 @@ async def test_who_needs_a_producer_id_behind_long_work_is_to_ask_again(
     await find(broker)
     transactions = broker.parts.transactions
 
-    def slowly(shard: object, ticket: Ticket, now_ms: int) -> Slices[Decision]:
+    def slowly(shard: object, ticket: Ticket, now_ms: int) -> Steps[Decision]:
         for _ in range(3):
-            yield
+            yield None
         return Decision(replies=[Reply(ticket, None)])
 
     work = transactions.call(ID, slowly)

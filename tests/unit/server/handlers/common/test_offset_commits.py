@@ -14,7 +14,7 @@ from kavka.server.auth.authorizer import CHECKS_A_STEP
 from kavka.server.handlers.common.offset_commits import OFFSETS_A_STEP, Shape, ValidatedOffsets
 from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.steps import ITEMS_A_STEP, run_to_completion
+from kavka.wire.steps import ITEMS_A_STEP, run_at_once
 from support.memory_broker import MemoryBroker, scenario
 from support.steps import stops_of
 
@@ -52,7 +52,7 @@ def topic(name: str, *indexes: int, topic_id: UUID | None = None) -> SimpleNames
 def validated(broker: MemoryBroker, topics: list[Any], **changes: Any) -> ValidatedOffsets:
     context = RequestContext(Peer("PLAINTEXT", "host:1"), 1, 1, None)
     found = ValidatedOffsets(broker.parts, context, shape(**changes))
-    run_to_completion(found.validate(topics))
+    run_at_once(found.validate(topics))
     return found
 
 
@@ -125,6 +125,6 @@ async def test_many_are_sorted_out_in_steps(broker: MemoryBroker) -> None:
     codes = [0] * len(found.offsets)
     assert stops_of(found.response_in_slices(codes))[0] == 0
     for _ in range(4):
-        run_to_completion(found.validate([topic("a", *range(2 * ITEMS_A_STEP))]))
+        run_at_once(found.validate([topic("a", *range(2 * ITEMS_A_STEP))]))
     codes = [0] * len(found.offsets)
     assert stops_of(found.response_in_slices(codes))[0] == len(codes) // OFFSETS_A_STEP > 0
