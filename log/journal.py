@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from kavka.log.timers import Timers
 from kavka.log.txn_guards import Guard
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, Steps, each
+from kavka.wire.steps import ITEMS_A_STEP, Steps
 
 WAITING_MAX: Final = 100_000
 """Decisions whose replies wait for the high watermark; further ones are rejected with
@@ -249,7 +249,8 @@ class Journal:
                 yield None
         finally:
             self._is_applying = False
-        yield from self._apply_markers()
+        if self._markers:
+            yield from self._apply_markers()
         if failure is not None:
             _fail(decision, ErrorCode.UNKNOWN_SERVER_ERROR)
             raise ApplyFailed("applying appended records failed") from failure
@@ -325,7 +326,10 @@ class Journal:
 
     def _complete_replies_in_steps(self, decision: Decision) -> Steps[None]:
         """`_complete_replies` in steps."""
-        yield from each(decision.replies, lambda one: one.ticket.settle(one.answer))
+        for number, (ticket, answer) in enumerate(decision.replies, 1):
+            ticket.settle(answer)
+            if number % ITEMS_A_STEP == 0:
+                yield None
         if decision.commands:
             self.commands.extend(decision.commands)
 

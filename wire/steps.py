@@ -9,8 +9,8 @@ yields, it waits for, and the result is sent to it (or the exception thrown into
 
 Two drivers run them. `run_at_once` does everything where it is called: at start-up without a loop,
 in tools, tests, and for work that is known to be short. `kavka.server.runtime.cooperative` runs
-them on the event loop. `SerialQueue` beside it runs many of them one after the other, and as
-nothing may delay those behind, it takes work that only pauses.
+them on the event loop. The queue of `kavka.server.coordinators.serial_queue` runs them one after
+the other; it takes only work that pauses, since others wait behind it.
 
 There is no second type for work that only pauses. The machines of coordinators, whose decisions
 must not wait for threads, are kept from it by import-linter: they may not import the modules that

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Container, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -24,6 +23,7 @@ from kavka.log.partition_log import Appended
 from kavka.seams import Clock, Tasks, Timer
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
+from kavka.server.coordinators.serial_queue import SerialQueue
 from kavka.server.coordinators.transaction_coordinator import TransactionCoordinator
 from kavka.server.replica.batch_admission import check_in_sync
 from kavka.server.replica.manager import ReplicaManager
@@ -41,13 +41,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SLICE_S: Final = 0.002
-"""How long markers are appended before a yield to the event loop."""
-
 PARTITIONS_A_STEP: Final = 50
 """Partitions retried between two checks of the slice's time."""
-
-_EXHAUSTED: Final = object()
 
 RETRY_S: Final = 1.0
 """When to retry after an error whose end causes no event: too many open files, say."""
@@ -163,9 +158,7 @@ class MarkerWriter:
         self._purgatory: Final[Purgatory] = replicas.purgatory
         self._leaderships: Final[dict[int, _Leadership]] = {}
         """By partition of `__transaction_state`."""
-        self._queue: Final[deque[Steps[None]]] = deque()
-        """Work to do, in order."""
-        self._is_scheduled = False
+        self._queue: Final = SerialQueue(self._tasks, self._clock, "writing transaction markers")
         self._waiting: Final[dict[PartitionKey, dict[_PendingTxn, None]]] = {}
         self.waiting = 0
         """Markers that can't be appended yet, or are not committed yet."""
@@ -188,18 +181,18 @@ class MarkerWriter:
         if (before := leadership.txns.get(name)) is not None:
             self._drop(before)
         txn = leadership.txns[name] = _PendingTxn(markers, coordinator_epoch, leadership)
-        self._enqueue(self._write(txn))
+        self._queue.enqueue(self._write(txn))
 
     def resigned(self, partition: int) -> None:
         """This broker no longer coordinates this partition: drop its transactions' markers."""
         leadership = self._leaderships.pop(partition, None)
         if leadership is not None:
             leadership.is_resigned = True
-            self._enqueue(self._unregister(leadership.txns.values()))
+            self._queue.enqueue(self._unregister(leadership.txns.values()))
 
     def _drop(self, txn: _PendingTxn) -> None:
         txn.drop()
-        self._enqueue(self._unregister([txn]))
+        self._queue.enqueue(self._unregister([txn]))
 
     def _unregister(self, txns: Iterable[_PendingTxn]) -> Steps[None]:
         """Remove dropped transactions from the waiting partitions."""
@@ -214,32 +207,6 @@ class MarkerWriter:
                 yield None
 
     # -- writing --------------------------------------------------------------------------
-
-    def _enqueue(self, work: Steps[None]) -> None:
-        """Add work to the queue, which runs in the next iteration of the event loop."""
-        self._queue.append(work)
-        self._schedule_run()
-
-    def _schedule_run(self) -> None:
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._tasks.call_soon(self._run_queue)
-
-    def _run_queue(self) -> None:
-        self._is_scheduled = False
-        ends_s = self._clock.monotonic_s() + SLICE_S
-        queue = self._queue
-        while queue:
-            try:
-                is_exhausted = next(queue[0], _EXHAUSTED) is _EXHAUSTED
-            except Exception:  # the work behind it must still run
-                logger.exception("writing transaction markers failed")
-                is_exhausted = True
-            if is_exhausted:
-                queue.popleft()
-            if queue and self._clock.monotonic_s() >= ends_s:
-                self._schedule_run()
-                return
 
     def _write(self, txn: _PendingTxn) -> Steps[None]:
         if not txn.remaining:
@@ -259,7 +226,7 @@ class MarkerWriter:
         except Exception:
             name = txn.markers.transactional_id
             logger.exception("processing the marker of %r for %s-%d failed; retrying", name, *key)
-            self._tasks.call_later(RETRY_S, self._enqueue, self._process_each(key, [txn]))
+            self._tasks.call_later(RETRY_S, self._queue.enqueue, self._process_each(key, [txn]))
 
     def _append_or_check(self, txn: _PendingTxn, key: PartitionKey) -> None:
         if key not in txn.remaining:
@@ -361,7 +328,7 @@ class MarkerWriter:
     def _partition_changed(self, key: PartitionKey) -> None:
         """A partition has changed, or it is time to retry: process its markers."""
         if key in self._waiting:
-            self._enqueue(self._process_each(key, self._unwatch(key)))
+            self._queue.enqueue(self._process_each(key, self._unwatch(key)))
 
     def _process_each(self, key: PartitionKey, txns: Iterable[_PendingTxn]) -> Steps[None]:
         for txn in txns:
@@ -386,7 +353,7 @@ class MarkerWriter:
     def _retry(self) -> None:
         self._timer = None
         retries, self._retries = self._retries, {}
-        self._enqueue(each(retries, self._partition_changed, PARTITIONS_A_STEP))
+        self._queue.enqueue(each(retries, self._partition_changed, PARTITIONS_A_STEP))
 
     # -- deleted topics -------------------------------------------------------------------
 
@@ -404,15 +371,15 @@ class MarkerWriter:
             existing = {}.keys()
         except (CoordinationError, ValueError, KeyError) as failure:  # perhaps the node is damaged
             logger.warning("can't find out whether topic %s was deleted: %s", topic, failure)
-            self._enqueue(self._for_each_waiting(topic, self._schedule_retry))
+            self._queue.enqueue(self._for_each_waiting(topic, self._schedule_retry))
             return
         finally:
             del self._topic_reads[topic]
-        self._enqueue(self._for_each_waiting(topic, partial(self._skip_if_deleted, existing)))
+        self._queue.enqueue(self._for_each_waiting(topic, partial(self._skip_if_deleted, existing)))
 
     def _topic_changed(self, event: WatchEvent) -> None:
         topic = event.path.removeprefix(paths.topic(""))
-        self._enqueue(self._for_each_waiting(topic, self._partition_changed))
+        self._queue.enqueue(self._for_each_waiting(topic, self._partition_changed))
 
     def _for_each_waiting(self, topic: str, do: Callable[[PartitionKey], object]) -> Steps[None]:
         for key in list(self._waiting):
@@ -423,7 +390,7 @@ class MarkerWriter:
     def _skip_if_deleted(self, existing: Container[int], key: PartitionKey) -> None:
         is_new = self._replicas.find(*key) is not None  # created since the tree was read
         if key[1] not in existing and not is_new:
-            self._enqueue(self._skip_deleted(key, self._unwatch(key)))
+            self._queue.enqueue(self._skip_deleted(key, self._unwatch(key)))
 
     def _skip_deleted(self, key: PartitionKey, txns: Iterable[_PendingTxn]) -> Steps[None]:
         for txn in txns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from typing import Any, Protocol, TypeVar
 
 from kavka.seams import Jobs, Pool, Tasks
@@ -20,7 +20,7 @@ class Deferring(Protocol):
 
 def run(
     tasks: Tasks, work: Steps[T], context: Deferring | None = None, *, jobs: Jobs | None = None
-) -> T | Awaitable[T]:
+) -> T | Coroutine[Any, Any, T]:
     """The result of `work`; plain if it does not yield, so that small work costs no task.
 
     If the work carries out a request, `context` is that request's. Work that may yield jobs needs
@@ -64,7 +64,7 @@ async def run_rest(
         return result
 
 
-async def _apply(rest: Awaitable[T], applied: asyncio.Future[None]) -> T:
+async def _apply(rest: Coroutine[Any, Any, T], applied: asyncio.Future[None]) -> T:
     try:
         return await rest
     finally:
