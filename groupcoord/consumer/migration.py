@@ -23,7 +23,7 @@ from kavka.groupcoord.consumer.member import ClassicProtocols, Member, Target, i
 from kavka.log.journal import Decision, Record, Reply
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.fields import Malformed
-from kavka.wire.steps import PauseCounter, Steps, each
+from kavka.wire.steps import PauseCounter, Steps, each, run_at_once
 
 logger: Final = logging.getLogger(__name__)
 
@@ -123,19 +123,21 @@ class Migration:
         group_id = group.group_id
 
         def add_target(of: tuple[str, Target]) -> None:
-            collected.append(records.target_member(group_id, *of))
+            collected.append(run_at_once(records.target_member_in_steps(group_id, *of)))
 
-        def add(record: Callable[[str, Member], Record]) -> Steps[None]:
+        def add(record: Callable[[str, Member], Steps[records.DecodedRecord]]) -> Steps[None]:
             members = group.members.values()
             yield from each(
-                members, lambda one: collected.append(record(group_id, one)), MEMBERS_A_STEP
+                members,
+                lambda one: collected.append(run_at_once(record(group_id, one))),
+                MEMBERS_A_STEP,
             )
 
-        yield from add(records.member)
+        yield from add(records.member_in_steps)
         collected.append(records.group(group_id, group.group_epoch, group.metadata_hash))
         yield from each(group.targets.items(), add_target, MEMBERS_A_STEP)
         collected.append(records.target(group_id, group.assignment_epoch, 0))
-        yield from add(records.current_member)
+        yield from add(records.current_member_in_steps)
 
     def _target(self, group_id: str, member: ClassicMember) -> dict[UUID, tuple[int, ...]]:
         assignment = embedded_protocol.read_assignment(member.assignment)

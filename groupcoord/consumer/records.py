@@ -24,7 +24,7 @@ from kavka.groupcoord.consumer.member import (
 from kavka.log.journal import Record
 from kavka.wire import fields
 from kavka.wire.fields import NO_TAGS, Malformed, Reader
-from kavka.wire.steps import Steps, each, run_at_once
+from kavka.wire.steps import Steps, each
 
 T = TypeVar("T")
 
@@ -113,11 +113,6 @@ def _array(values: Collection[T], write: Callable[[T], bytes]) -> Steps[bytes]:
     return fields.uvarint(len(values) + 1) + b"".join(written)
 
 
-def member(group_id: str, of: Member) -> DecodedRecord:
-    """As `member_in_steps`, without pauses."""
-    return run_at_once(member_in_steps(group_id, of))
-
-
 def member_in_steps(group_id: str, of: Member) -> Steps[DecodedRecord]:
     """Without epochs and partitions."""
     topic_names = yield from _array(of.topic_names, fields.string)
@@ -162,11 +157,6 @@ def target(group_id: str, epoch: int, timestamp_ms: int) -> Record:
     return Record(fields.key(TARGET, group_id), value)
 
 
-def target_member(group_id: str, member_id: str, partitions: Target) -> DecodedRecord:
-    """As `target_member_in_steps`, without pauses."""
-    return run_at_once(target_member_in_steps(group_id, member_id, partitions))
-
-
 def target_member_in_steps(
     group_id: str, member_id: str, partitions: Target
 ) -> Steps[DecodedRecord]:
@@ -176,11 +166,6 @@ def target_member_in_steps(
     )
     key = fields.key(TARGET_MEMBER, group_id, member_id)
     return _decoded_record(key, _VERSION + topics + NO_TAGS, partitions)
-
-
-def current_member(group_id: str, of: Member) -> DecodedRecord:
-    """As `current_member_in_steps`, without pauses."""
-    return run_at_once(current_member_in_steps(group_id, of))
 
 
 def current_member_in_steps(group_id: str, of: Member) -> Steps[DecodedRecord]:

@@ -18,7 +18,7 @@ from kavka.wire.apis.fetch import (
     PartitionResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Steps, run_at_once
+from kavka.wire.steps import Steps
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -189,10 +189,6 @@ class FetchSessions:
 
     def __iter__(self) -> Iterator[Session]:
         return iter(self._sessions.values())
-
-    def begin(self, request: Any, version: int) -> Fetching:
-        """`begin_in_steps` at once."""
-        return run_at_once(self.begin_in_steps(request, version))
 
     def begin_in_steps(self, request: Any, version: int) -> Steps[Fetching]:
         """What `request` fetches, in steps if it names many partitions. ApiError when it names a

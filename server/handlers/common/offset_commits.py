@@ -26,7 +26,6 @@ from kavka.wire.steps import (
     ITEMS_A_STEP,
     QUICK_ITEMS_A_STEP,
     Steps,
-    run_at_once,
 )
 
 GroupCall: TypeAlias = Callable[[GroupShard, Ticket, int], DecisionOrSteps]
@@ -146,10 +145,6 @@ class ValidatedOffsets:
     def answer(self) -> Response:
         """The response if no offset was valid."""
         return self._shape.whole(list(self._refused.values()))
-
-    def response_with(self, codes: Sequence[int]) -> Response:
-        """The response with the codes of `offsets`: refused ones come first, as in Apache Kafka."""
-        return run_at_once(self.response_in_slices(codes))
 
     def response_in_slices(self, codes: Sequence[int]) -> Steps[Response]:
         """The same for many offsets."""
