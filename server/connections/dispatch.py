@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kavka.server import handlers
 from kavka.server.broker import Broker
-from kavka.server.connections.produce_fast_path import FastPath
+from kavka.server.connections import produce_fast_path
+from kavka.server.connections.fast_path import FastPath, Remember
 from kavka.server.coordinators import group_coordinator, transaction_coordinator
 from kavka.server.replica import log_cleaner
 from kavka.server.request import log as request_log
@@ -182,6 +183,20 @@ LAZY_MODULES: Final = (
 """Modules imported lazily or in the background, in that order."""
 
 
+def _remember_heartbeat(*succeeded: Any) -> None:
+    # lazy import, not before there are groups: see `kavka.server.runtime.lazy_imports`
+    from kavka.server.connections import heartbeat_fast_path
+
+    heartbeat_fast_path.remember(*succeeded)
+
+
+FAST_PATHS: Final[Mapping[int, Remember]] = {
+    produce.API.key: produce_fast_path.remember,
+    heartbeat.API.key: _remember_heartbeat,
+}
+"""The APIs with a fast path for repeated requests."""
+
+
 class Call(NamedTuple):
     """A request that was passed to its handler, with the handler's answer."""
 
@@ -203,7 +218,7 @@ class Dispatcher:
 
     def fast_path(self) -> FastPath:
         """A new connection's fast path for repeated requests."""
-        return FastPath(self._broker)
+        return FastPath(self._broker, FAST_PATHS)
 
     def call(self, peer: Peer, frame: memoryview) -> Call:
         """Run the handler of one request up to its first wait. BadRequest: close the connection."""
