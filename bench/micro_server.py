@@ -262,8 +262,7 @@ class InProcess:
 
     def ask_anew(self, request: bytes) -> None:
         """The same, to a connection that remembers nothing."""
-        self._protocol._fast_path._layouts.clear()
-        self._protocol._fast_path._heartbeat = None
+        self._protocol._fast_path.requests.clear()
         self.ask(request)
 
     def _send(self, request: bytes) -> None:

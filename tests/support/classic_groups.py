@@ -24,7 +24,7 @@ from kavka.groupcoord.shard import GroupShard
 from kavka.groupcoord.state import GroupsState, Topics
 from kavka.log.journal import Ticket
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.group_settings import ConsumerGroupSettings
 from support.journal_kit import CountedTicket, JournalKit
 
@@ -94,7 +94,7 @@ class ClassicKit(JournalKit[GroupShard]):
 
     def replayed(self) -> GroupShard:
         shard = super().replayed()
-        run_to_completion(shard.classic.decode_replayed())
+        run_at_once(shard.classic.decode_replayed())
         return shard
 
     # -- requests
@@ -256,4 +256,4 @@ def assert_sound(group: ClassicGroup, kit: ClassicKit) -> None:
     else:
         assert members[group.leader or ""].sync is None, "the leader's is what all wait for"
     if members:
-        assert run_to_completion(group.choose_protocol()) is not None
+        assert run_at_once(group.choose_protocol()) is not None

@@ -9,7 +9,7 @@ from kavka.groupcoord.classic.members import Member, OfferedProtocol
 from kavka.groupcoord.classic.records import NO_TIME, StoredGroup, StoredMember
 from kavka.log.timers import Timers
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, run_to_completion
+from kavka.wire.steps import ITEMS_A_STEP, run_at_once
 from support.classic_groups import (
     BOTH,
     RANGE,
@@ -155,15 +155,15 @@ def test_votes() -> None:
     group = ClassicGroup("g", Timers(), NO_TIME)
     for index, protocols in enumerate([BOTH, STICKY + RANGE, STICKY + RANGE]):
         group.add(Member("g", f"m{index}", None, "c", "/h", 1, 1, protocols), "consumer", None)
-    assert run_to_completion(group.choose_protocol()) == "sticky"
+    assert run_at_once(group.choose_protocol()) == "sticky"
     group.add(Member("g", "m3", None, "c", "/h", 1, 1, RANGE), "consumer", None)
-    assert run_to_completion(group.choose_protocol()) == "range", "all must have it"
+    assert run_at_once(group.choose_protocol()) == "range", "all must have it"
     group.remove("m3")
     group.remove("m2")
     group.remove("m1")
-    assert run_to_completion(group.choose_protocol()) == "range"
+    assert run_at_once(group.choose_protocol()) == "range"
     group.remove("m0")
-    assert run_to_completion(group.choose_protocol()) is None
+    assert run_at_once(group.choose_protocol()) is None
 
 
 def test_a_big_group_votes_in_steps() -> None:
@@ -200,7 +200,7 @@ def test_states_come_one_after_another() -> None:
 
 def restored(stored: StoredGroup) -> ClassicGroup:
     group = ClassicGroup("g", Timers(), NO_TIME)
-    run_to_completion(group.restore(stored))
+    run_at_once(group.restore(stored))
     return group
 
 

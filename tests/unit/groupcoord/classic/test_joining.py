@@ -12,7 +12,7 @@ from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.rebalancing import NEW_MEMBER_JOIN_TIMEOUT_MS
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.classic_groups import (
     BOTH,
     DELAY_MS,
@@ -355,7 +355,7 @@ def test_a_static_member_that_can_not_be_stored_is_the_old_one_again() -> None:
     assert ticket.answer.member_id == ""
     assert kit.beat(old, 1, "i") is ErrorCode.NONE
     assert tuple(kit.group.members[old].protocols) == RANGE
-    assert run_to_completion(kit.group.choose_protocol()) == "range"
+    assert run_at_once(kit.group.choose_protocol()) == "range"
 
 
 def test_an_older_one_that_waits_is_fenced() -> None:

@@ -10,7 +10,7 @@ from kavka.groupcoord.classic.records import encode_key, tombstone
 from kavka.groupcoord.classic.requests import Leaver
 from kavka.log.journal import Decision, Record
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, run_to_completion
+from kavka.wire.steps import ITEMS_A_STEP, run_at_once
 from support.classic_groups import (
     BOTH,
     DELAY_MS,
@@ -21,7 +21,7 @@ from support.classic_groups import (
     big_group,
     code_of,
 )
-from support.steps import run_at_once, stops_of
+from support.steps import stops_of
 
 
 def test_heartbeats_keep_a_member() -> None:
@@ -245,7 +245,7 @@ def test_a_record_takes_the_place_of_what_was() -> None:
     kit = ClassicKit()
     kit.form()
     kit.shard.apply(empty_group_record(ClassicGroup("g", kit.shard.timers, 5)), None)
-    run_to_completion(kit.shard.classic.decode_replayed())
+    run_at_once(kit.shard.classic.decode_replayed())
     assert (kit.group.current, kit.group.since_ms, kit.group.generation) == (
         GroupState.EMPTY,
         5,
@@ -277,9 +277,9 @@ def test_a_group_comes_from_elsewhere() -> None:
     group.add(Member("g", "m", None, "c", "/h", REBALANCE_MS, SESSION_MS, RANGE), "consumer", None)
     group.protocol = "range"
     out = Decision()
-    run_to_completion(kit.shard.classic.adopt(group, out, "because", kit.now_ms))
+    run_at_once(kit.shard.classic.adopt(group, out, "because", kit.now_ms))
     assert not kit.shard.state.groups
-    kit.journal.carry_out(out, kit.now_ms)
+    run_at_once(kit.journal.carry_out_in_steps(out, kit.now_ms))
     kit.commit()
     assert kit.group is group
     assert kit.beat("m", 0) is ErrorCode.REBALANCE_IN_PROGRESS
@@ -293,16 +293,14 @@ def test_a_group_that_comes_from_elsewhere_may_stay_as_it_is() -> None:
     kit = ClassicKit()
     group = ClassicGroup("g", kit.shard.timers, kit.now_ms)
     out = Decision()
-    run_to_completion(kit.shard.classic.adopt(group, out, None, kit.now_ms))
-    kit.journal.carry_out(out, kit.now_ms)
+    run_at_once(kit.shard.classic.adopt(group, out, None, kit.now_ms))
+    run_at_once(kit.journal.carry_out_in_steps(out, kit.now_ms))
     assert kit.group.current is GroupState.EMPTY
 
 
 def test_a_rebalance_for_a_reason_from_outside() -> None:
     kit = ClassicKit()
     (leader,) = kit.form()
-    decision = run_to_completion(
-        kit.shard.classic.prepare_rebalance(kit.group, "because", kit.now_ms)
-    )
-    kit.journal.carry_out(decision, kit.now_ms)
+    decision = run_at_once(kit.shard.classic.prepare_rebalance(kit.group, "because", kit.now_ms))
+    run_at_once(kit.journal.carry_out_in_steps(decision, kit.now_ms))
     assert kit.beat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS

@@ -9,7 +9,7 @@ import pytest
 from kavka.groupcoord.classic.group import GroupState
 from kavka.groupcoord.classic.rebalancing import joined_members
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP
+from kavka.wire.steps import ITEMS_A_STEP, run_at_once
 from support.classic_groups import (
     BOTH,
     DELAY_MS,
@@ -277,7 +277,7 @@ def abandoned(kit: ClassicKit, *instance_ids: str, rebalance_ms: int) -> list[st
         at_ms = kit.journal.wake_at()
         if at_ms is None or at_ms > kit.now_ms + rebalance_ms:
             break
-        kit.journal.tick(at_ms)
+        run_at_once(kit.journal.tick_in_steps(at_ms))
         kit.commit()
     else:
         raise AssertionError("it spins")
@@ -312,7 +312,7 @@ def test_who_joins_then_waits_for_the_others_as_long_as_ever(rebalance_ms: int) 
         assert not ticket.settled
         kit.advance(1)
     else:
-        kit.journal.tick(kit.now_ms)
+        run_at_once(kit.journal.tick_in_steps(kit.now_ms))
         kit.commit()
     assert ticket.answer.leader == second, "it leads"
     assert [one.member_id for one in ticket.answer.members] == [first, second]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kavka.groupcoord.classic import records
 from kavka.groupcoord.classic.records import NO_TIME, StoredGroup, StoredMember
 from kavka.log.journal import Record
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.batches import uvarint
 
 ID = "i-3a9f5ff5-121d-4c7b-88ac-3d4278d25178"
@@ -38,8 +38,8 @@ WRITTEN = [
 
 @pytest.mark.parametrize(("value", "group"), WRITTEN)
 def test_values_are_apache_kafkas(value: bytes, group: StoredGroup) -> None:
-    assert run_to_completion(records.encode(group)) == value
-    assert run_to_completion(records.decode(value)) == group
+    assert run_at_once(records.encode(group)) == value
+    assert run_at_once(records.decode(value)) == group
 
 
 @dataclass
@@ -112,31 +112,31 @@ GROUPS = st.builds(
 
 @given(group=GROUPS, version=st.integers(0, 4))
 def test_every_version_is_read(group: StoredGroup, version: int) -> None:
-    assert run_to_completion(records.decode(written(version, group))) == as_told_by(version, group)
+    assert run_at_once(records.decode(written(version, group))) == as_told_by(version, group)
 
 
 @given(group=GROUPS)
 def test_version_3_is_written(group: StoredGroup) -> None:
-    assert run_to_completion(records.encode(group)) == written(3, group)
+    assert run_at_once(records.encode(group)) == written(3, group)
 
 
 @given(group=GROUPS, version=st.integers(0, 4), share=st.floats(0, 1, exclude_max=True))
 def test_what_is_cut_off_is_not_read(group: StoredGroup, version: int, share: float) -> None:
     value = written(version, group)
-    assert run_to_completion(records.decode(value[: int(len(value) * share)])) is None
+    assert run_at_once(records.decode(value[: int(len(value) * share)])) is None
 
 
 @given(version=st.integers(0, 5), value=st.binary(max_size=80))
 def test_rubbish_is_no_failure(version: int, value: bytes) -> None:
-    found = run_to_completion(records.decode(struct.pack(">h", version) + value))
+    found = run_at_once(records.decode(struct.pack(">h", version) + value))
     assert found is None or isinstance(found, StoredGroup)
 
 
 def test_a_version_to_come_is_not_read() -> None:
-    assert run_to_completion(records.decode(written(4, WRITTEN[1][1]))) == WRITTEN[1][1]
-    assert run_to_completion(records.decode(b"\0\5" + written(4, WRITTEN[1][1])[2:])) is None
-    assert run_to_completion(records.decode(b"\xff\xff" + STABLE[2:])) is None
-    assert run_to_completion(records.decode(b"")) is None
+    assert run_at_once(records.decode(written(4, WRITTEN[1][1]))) == WRITTEN[1][1]
+    assert run_at_once(records.decode(b"\0\5" + written(4, WRITTEN[1][1])[2:])) is None
+    assert run_at_once(records.decode(b"\xff\xff" + STABLE[2:])) is None
+    assert run_at_once(records.decode(b"")) is None
 
 
 @given(group_id=TEXTS)
@@ -145,7 +145,7 @@ def test_keys(group_id: str) -> None:
     assert key == struct.pack(">hh", 2, len(group_id.encode())) + group_id.encode()
     assert records.decode_key(key) == group_id
     assert records.tombstone(group_id) == Record(key, None)
-    assert run_to_completion(records.group_record(group_id, WRITTEN[0][1])) == Record(key, NEW)
+    assert run_at_once(records.group_record(group_id, WRITTEN[0][1])) == Record(key, NEW)
 
 
 @pytest.mark.parametrize(
@@ -158,4 +158,4 @@ def test_other_keys(key: bytes) -> None:
 
 def test_a_text_that_is_too_long() -> None:
     with pytest.raises(ValueError, match="32768 bytes"):
-        run_to_completion(records.encode(WRITTEN[1][1]._replace(leader="x" * 32_768)))
+        run_at_once(records.encode(WRITTEN[1][1]._replace(leader="x" * 32_768)))
