@@ -1,9 +1,14 @@
-"""The target assignment of a group with one member changed."""
+"""The target assignment of a group of which one member has changed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from uuid import UUID
+
+import pytest
+
 from kavka.groupcoord.consumer.group import ConsumerGroup
-from kavka.groupcoord.consumer.member import Member
+from kavka.groupcoord.consumer.member import Member, Target
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.consumer.target import Subscribed, compute
 from kavka.wire.steps import run_to_completion
@@ -20,62 +25,49 @@ def group_of(*members: Member) -> ConsumerGroup:
     return group
 
 
-def test_a_new_member_is_counted_and_an_old_one_changed() -> None:
+def assigned(
+    group: ConsumerGroup, new: Member, assignor: str = "uniform", *, alike: bool = True
+) -> Mapping[str, Target]:
+    return run_to_completion(compute(group, TOPICS, new, assignor, is_homogeneous=alike))
+
+
+def test_new_and_changed_members() -> None:
     group = group_of(Member("a", topic_names=("t",)))
     group.targets["a"] = {T: (0, 1, 2, 3)}
     new = Member("b", topic_names=("t",))
-    found = run_to_completion(compute(group, TOPICS, new, "uniform", is_homogeneous=True))
-    assert found == {"a": {T: (0, 1)}, "b": {T: (2, 3)}}
-    changed = Member("a", topic_names=("u",))
-    assert run_to_completion(compute(group, TOPICS, changed, "uniform", is_homogeneous=True)) == {
-        "a": {U: (0, 1)}
-    }
+    assert assigned(group, new) == {"a": {T: (0, 1)}, "b": {T: (2, 3)}}
+    assert assigned(group, Member("a", topic_names=("u",))) == {"a": {U: (0, 1)}}
 
 
-def test_a_static_member_inherits() -> None:
+def test_a_static_member_takes_over_the_target_of_its_predecessor() -> None:
     group = group_of(
-        Member("a", topic_names=("t",), instance_id="i"), Member("b", topic_names=("t",))
+        Member("a", topic_names=("t",), instance_id="i"),
+        Member("b", topic_names=("t",)),
+        Member("d", topic_names=("t",)),
     )
-    group.put_member(Member("d", topic_names=("t",)))
     group.targets = {"a": {T: (1, 3)}, "b": {T: (0, 2)}}
-    new = Member("c", topic_names=("t",), instance_id="i")
-    found = run_to_completion(compute(group, TOPICS, new, "uniform", is_homogeneous=True))
+    found = assigned(group, Member("c", topic_names=("t",), instance_id="i"))
     assert found == {"b": {T: (0, 2)}, "d": {T: (3,)}, "c": {T: (1,)}}
 
 
-def test_topics_that_do_not_exist_are_left_out() -> None:
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_unknown_topics_are_left_out(assignor: str) -> None:
+    new = Member("a", topic_names=("unknown", "u"))
+    assert assigned(group_of(), new, assignor) == {"a": {U: (0, 1)}}
+    assert assigned(group_of(), Member("a"), assignor) == {"a": {}}
+
+
+def test_topics_by_name_and_by_regex() -> None:
     group = group_of()
-    new = Member("a", topic_names=("nothing", "u"))
-    for assignor in ("uniform", "range"):
-        found = run_to_completion(compute(group, TOPICS, new, assignor, is_homogeneous=True))
-        assert found == {"a": {U: (0, 1)}}
-    assert run_to_completion(compute(group, TOPICS, Member("a"), "range", is_homogeneous=True)) == {
-        "a": {}
-    }
-
-
-def test_what_expressions_stand_for_counts() -> None:
-    group = group_of()
-    group.put_resolved("x", Resolved(("t", "u"), 1, 1))
-    new = Member("a", topic_names=("u",), topic_regex="x")
-    subscribed = Subscribed(group, TOPICS, new)
-    assert T in subscribed and U in subscribed
-    found = run_to_completion(compute(group, TOPICS, new, "range", is_homogeneous=False))
-    assert found == {"a": {U: (0, 1), T: (0, 1, 2, 3)}}
-
-
-def test_which_topics_a_member_reads() -> None:
-    topics = FakeTopics(a=1, b=1, c=1)
-    ids = dict(topics.ids)
-    group = group_of()
-    group.put_resolved("x", Resolved(("a", "nothing"), 1, 1))
-    for member, names in (
-        (Member("m", topic_names=("b", "nothing")), "b"),
-        (Member("m", topic_regex="x"), "a"),
-        (Member("m", topic_names=("c",), topic_regex="x"), "ac"),
-        (Member("m", topic_regex="not known yet"), ""),
+    group.put_resolved("x", Resolved(("t", "unknown"), 1, 1))
+    both = Member("a", topic_names=("u",), topic_regex="x")
+    assert assigned(group, both, "range", alike=False) == {"a": {U: (0, 1), T: (0, 1, 2, 3)}}
+    for member, expected in (
+        (both, {T, U}),
+        (Member("m", topic_names=("u", "unknown")), {U}),
+        (Member("m", topic_regex="x"), {T}),
+        (Member("m", topic_regex="not resolved yet"), set()),
     ):
-        subscribed = Subscribed(group, topics, member)
-        assert "".join(name for name, one in ids.items() if one in subscribed) == names
-    topics.delete("b")
-    assert ids["b"] not in Subscribed(group, topics, Member("m", topic_names=("b",)))
+        subscribed = Subscribed(group, TOPICS, member)
+        assert {one for one in (T, U) if one in subscribed} == expected
+    assert UUID(int=99) not in Subscribed(group, TOPICS, both), "a deleted topic"
