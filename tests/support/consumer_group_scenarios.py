@@ -48,7 +48,7 @@ class ConsumerGroups(GroupScenarios):
 
     @shown
     def do_join(self, command: Command) -> Iterator[str]:
-        """ConsumerGroupHeartbeats with epoch 0."""
+        """ConsumerGroupHeartbeats with epoch 0; `without_id` the coordinator generates the id."""
         for name in names_of(command):
             yield from self._join(name, command)
 
@@ -76,8 +76,9 @@ class ConsumerGroups(GroupScenarios):
 
     @shown
     def do_heartbeat(self, command: Command) -> Iterator[str]:
-        """A heartbeat reports the owned partitions; not with `minimal`. The client does not revoke
-        what is given as `owned`."""
+        """Heartbeats that report the owned partitions, or those given as `owned`, or none if
+        `minimal`; `full` ones have all fields. Of classic members, and others if `classic`, it is
+        a Heartbeat of the classic protocol."""
         for name in names_of(command):
             if name in self.classic or "classic" in command.words:
                 yield from self._classic_heartbeat(name, command)
@@ -109,6 +110,7 @@ class ConsumerGroups(GroupScenarios):
 
     @shown
     def do_leave(self, command: Command) -> Iterator[str]:
+        """Heartbeats with epoch -1; of static members that leave `temporarily` with -2."""
         for name in names_of(command):
             client = self.clients.setdefault(name, Client(self, name))
             client.owned = {}

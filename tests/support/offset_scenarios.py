@@ -71,9 +71,8 @@ class CommittedOffsets(ConsumerGroups):
                 command.get(key)
                 offset, _, metadata = text.partition("/")
                 topic_id = self._topic_id(command, found[1] if "member" in command else "")
-                place = found[1], int(found[2]), int(offset)
-                leader_epoch = command.number("leader_epoch", -1)
-                offsets.append(OffsetToCommit(*place, leader_epoch, metadata or None, topic_id))
+                what = found[1], int(found[2]), int(offset), command.number("leader_epoch", -1)
+                offsets.append(OffsetToCommit(*what, metadata or None, topic_id))
         member_id, instance_id, generation = self._member(command)
         producer_id = command.get("producer")
         values: dict[str, Any] = {
@@ -137,14 +136,11 @@ class CommittedOffsets(ConsumerGroups):
 
     @shown
     def do_delete_offsets(self, command: Command) -> Iterator[str]:
-        """OffsetDelete."""
+        """OffsetDelete of the group "g"."""
         found = [_PARTITION.fullmatch(one) for one in command.words]
-        places = [(one[1], int(one[2])) for one in found if one is not None]
-        group_id = command.text("group", "g")
-        offsets = [OffsetToCommit(*one, 0) for one in places]
-        yield from self._try(
-            "delete", lambda: _codes(offsets, self.delete_offsets(places, group_id))
-        )
+        partitions = [(one[1], int(one[2])) for one in found if one is not None]
+        offsets = [OffsetToCommit(*one, 0) for one in partitions]
+        yield from self._try("delete", lambda: _codes(offsets, self.delete_offsets(partitions)))
 
     @shown
     def do_delete_group(self, command: Command) -> Iterator[str]:

@@ -77,7 +77,8 @@ def test_offsets_of_deleted_topics_are_deleted_in_steps(
         ]
         kit.commit_offsets(committed, group_id)
     kit.commit_offsets({("t", 5): 1, ("w", 0): 2}, producer_id=7)
-    kit.shard.topics_deleted([("t", ID), ("v", ID), ("without offsets", ID)], kit.now_ms)
+    deleted = ["t", "v", *(f"without offsets {number}" for number in range(3))]
+    kit.shard.topics_deleted([(topic, ID) for topic in deleted], kit.now_ms)
     kit.advance(0)
     for group_id in ("g", "h"):
         assert list(kit.offsets(group_id)) == [("t", 1), ("u", 0)]

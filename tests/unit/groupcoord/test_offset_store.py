@@ -1,4 +1,4 @@
-"""The committed offsets by group, topic and partition."""
+"""The committed offsets by group, topic and partition; see `test_offsets_model` for more."""
 
 from __future__ import annotations
 
@@ -29,28 +29,6 @@ def filled() -> OffsetStore:
     for group_id, topic, partition in (("g", "t", 0), ("g", "t", 1), ("g", "u", 0), ("h", "t", 0)):
         store.put(store.of(group_id, topic), partition, value(partition))
     return store
-
-
-def test_offsets_are_stored_and_replaced() -> None:
-    store = filled()
-    assert store.count == 4
-    assert list(store.groups()) == ["g", "h"]
-    assert {topic: list(of.values) for topic, of in store.topics("g").items()} == {
-        "t": [0, 1],
-        "u": [0],
-    }
-    assert store.get("g", "t", 1) == value(1)
-    store.put(store.of("g", "t"), 1, value(9))
-    assert store.get("g", "t", 1) == value(9)
-    assert store.count == 4
-
-
-@pytest.mark.parametrize("partition", [("g", "t", 2), ("g", "v", 0), ("i", "t", 0)])
-def test_missing_offsets(partition: tuple[str, str, int]) -> None:
-    store = filled()
-    assert store.get(*partition) is None
-    store.remove(store.of(*partition[:2]), partition[2])
-    assert store.count == 4
 
 
 def test_a_group_is_removed_with_its_last_offset() -> None:

@@ -31,14 +31,6 @@ def assigned(
     return run_to_completion(compute(group, TOPICS, new, assignor, is_homogeneous=alike))
 
 
-def test_new_and_changed_members() -> None:
-    group = group_of(Member("a", topic_names=("t",)))
-    group.targets["a"] = {T: (0, 1, 2, 3)}
-    new = Member("b", topic_names=("t",))
-    assert assigned(group, new) == {"a": {T: (0, 1)}, "b": {T: (2, 3)}}
-    assert assigned(group, Member("a", topic_names=("u",))) == {"a": {U: (0, 1)}}
-
-
 def test_a_static_member_takes_over_the_target_of_its_predecessor() -> None:
     group = group_of(
         Member("a", topic_names=("t",), instance_id="i"),
