@@ -37,16 +37,6 @@ def test_subscriptions_if_a_member_changed() -> None:
     assert group.last_of({"x.*": 2}) == ["x.*"]
 
 
-def test_the_most_requested_assignor() -> None:
-    group = group_of(
-        Member("a", server_assignor="range"), Member("b", server_assignor="uniform"), Member("c")
-    )
-    assert group.preferred_assignor() == "range"
-    new = Member("c", server_assignor="uniform")
-    assert group.preferred_assignor(Member("c"), new) == "uniform"
-    assert ConsumerGroup("g").preferred_assignor() is None
-
-
 @pytest.mark.parametrize(
     ("regexes", "subscriptions", "members", "expected"),
     [
