@@ -5,13 +5,18 @@ group epoch, the target assignment, and the member's reconciliation.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Final
 
 from kavka.groupcoord.consumer import records, regexes
 from kavka.groupcoord.consumer.assignors import ASSIGNORS
-from kavka.groupcoord.consumer.group import ConsumerGroup, add_subscription, is_homogeneous
+from kavka.groupcoord.consumer.group import (
+    ConsumerGroup,
+    SubscriptionCount,
+    add_subscription,
+    is_homogeneous,
+)
 from kavka.groupcoord.consumer.group_index import REBALANCE, REGEX, GroupIndex
 from kavka.groupcoord.consumer.member import Member, MemberState, Target
 from kavka.groupcoord.consumer.reconcile import ReconcileGoal, Reported, reconcile_member
@@ -120,17 +125,12 @@ class MemberUpdate:
         group = self.group
         expired = group.refresh_topics or group.group_epoch < group.refreshed_epoch
         if not bump and not expired:
-            members = len(group.members)
-            # expensive, and needed only for a new assignment
-            alike = group.assignment_epoch < group.group_epoch and is_homogeneous(
-                group.regexes, group.subscriptions, members
-            )
-            return group.group_epoch, alike
+            if group.assignment_epoch >= group.group_epoch:
+                return group.group_epoch, False  # needed only for a new assignment
+            subscriptions = yield from group.subscriptions_with(self.old, new)
+            return group.group_epoch, self._are_alike(new, subscriptions)
         subscriptions = yield from group.subscriptions_with(self.old, new)
         metadata_hash = yield from self.index.hashes.of_group(subscriptions)
-        members = len(group.members)
-        if new.member_id not in group.members and new.instance_id not in group.static_members:
-            members += 1
         epoch = group.group_epoch
         if bump or metadata_hash != group.metadata_hash:
             epoch += 1
@@ -139,8 +139,15 @@ class MemberUpdate:
         group.refresh_topics, group.refreshed_epoch = False, epoch
         if group.has_topics_record:
             self.records.append(records.tombstone(records.TOPICS, group.group_id))
-        alike = is_homogeneous(group.regexes_with(self.old, new), subscriptions, members)
-        return epoch, alike
+        return epoch, self._are_alike(new, subscriptions)
+
+    def _are_alike(self, new: Member, subscriptions: Mapping[str, SubscriptionCount]) -> bool:
+        """Whether all members subscribe to the same topics, with `new` among them."""
+        group = self.group
+        members = len(group.members)
+        if new.member_id not in group.members and new.instance_id not in group.static_members:
+            members += 1
+        return is_homogeneous(group.regexes_with(self.old, new), subscriptions, members)
 
     # -- target assignment -----------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What all assignors owe: each partition goes to one member that reads its topic."""
+"""All assignors: each partition is assigned to one member that subscribes to its topic."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from support.assignments import check, tasks
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(task=tasks())
-def test_all_is_assigned_once_to_readers(name: str, task: Task) -> None:
+def test_each_partition_is_assigned_once(name: str, task: Task) -> None:
     check(task, run_at_once(ASSIGNORS[name](task)))
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(task=tasks())
-def test_what_was_assigned_stays_when_nothing_changes(name: str, task: Task) -> None:
+def test_an_assignment_is_kept_when_nothing_changes(name: str, task: Task) -> None:
     first = run_at_once(ASSIGNORS[name](task))
     again = task._replace(
         members=[
