@@ -42,17 +42,19 @@ class FastHeartbeat(FastRequest):
         self._image = broker.metadata.image
         self._runner = runner
 
+    def carry_out(self, frame: memoryview) -> bytearray | None:
+        broker, runner = self.broker, self._runner
+        if len(frame) != self.end or broker.metadata.image is not self._image:
+            return None
+        if not broker.authorizer.allows(self.context, _READ, _GROUP, self._group_id):
+            return None
+        if not runner.is_settled() or not self._membership.heartbeat(runner.now_ms()):
+            return None
+        return self.response[:]
+
     def is_current(self) -> bool:
         """Not when the group's coordinator may have changed."""
         return self.broker.metadata.image is self._image
-
-    def carry_out(self, frame: memoryview) -> bytearray | None:
-        runner = self._runner
-        if len(frame) != self.end or not runner.is_settled():
-            return None
-        if not self.broker.authorizer.allows(self.context, _READ, _GROUP, self._group_id):
-            return None
-        return self.response[:] if self._membership.heartbeat(runner.now_ms()) else None
 
 
 def remember(
