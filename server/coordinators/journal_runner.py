@@ -330,8 +330,7 @@ class JournalRunner(Generic[M]):
             journal is not None
             and self.is_active
             and not self._queue.work
-            # `journal.is_fully_committed` inlined, which saves two calls
-            and self.replica.partition.high_watermark >= journal.applied_end
+            and journal.is_fully_committed
         )
 
     def _admit(self) -> Journal:
