@@ -1,6 +1,6 @@
 """Fast path for the Heartbeat that a member of a classic group sends over and over.
 
-Between two rebalances a member's Heartbeats differ only in their correlation ids. One takes 2.2 us
+Between two rebalances a member's Heartbeats differ only in their correlation ids. One takes 2.5 us
 instead of 11 (`bench.micro`: "Heartbeat").
 """
 
