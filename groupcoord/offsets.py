@@ -31,9 +31,9 @@ from kavka.groupcoord.offset_records import (
 from kavka.groupcoord.offset_store import OffsetStore, TopicOffsets
 from kavka.groupcoord.pending_txn_offsets import PendingOffsets
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, DecisionOrSteps, Producer, Record, Reply, Ticket
+from kavka.log.journal import Decision, Producer, Record, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import PauseCounter, Steps, each, run_at_once
+from kavka.wire.steps import PauseCounter, Steps, each
 
 logger = logging.getLogger(__name__)
 
@@ -104,13 +104,9 @@ class Offsets:
 
     # Committing.
 
-    def commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+    def commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> Steps[Decision]:
         """OffsetCommit; replies with a list of error codes, in the order of `commit.offsets`. The
         offsets without an error are written atomically, as one batch."""
-        made = self._commit(commit, ticket, now_ms)
-        return made if len(commit.offsets) > OFFSETS_A_STEP else run_at_once(made)
-
-    def _commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> Steps[Decision]:
         group, check = self._checked(commit, is_transactional=False)
         expires_at_ms = NO_TIME
         if commit.retention_ms != NO_TIME:
@@ -122,14 +118,8 @@ class Offsets:
 
     def commit_transactional(
         self, commit: Commit, producer: Producer, ticket: Ticket, now_ms: int
-    ) -> DecisionOrSteps:
-        """TxnOffsetCommit, likewise; the offsets become visible when the transaction commits."""
-        made = self._commit_transactional(commit, producer, ticket, now_ms)
-        return made if len(commit.offsets) > OFFSETS_A_STEP else run_at_once(made)
-
-    def _commit_transactional(
-        self, commit: Commit, producer: Producer, ticket: Ticket, now_ms: int
     ) -> Steps[Decision]:
+        """TxnOffsetCommit, likewise; the offsets become visible when the transaction commits."""
         try:
             _, check = self._checked(commit, is_transactional=True)
             decision = yield from self._decide(commit, check, ticket, now_ms, NO_TIME)

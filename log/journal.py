@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from kavka.log.timers import Timers
 from kavka.log.txn_guards import Guard
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, Steps
+from kavka.wire.steps import ITEMS_A_STEP, Steps, run_at_once
 
 WAITING_MAX: Final = 100_000
 """Decisions whose replies wait for the high watermark; further ones are rejected with
@@ -119,7 +119,8 @@ class Decision:
 
 
 DecisionOrSteps: TypeAlias = Decision | Steps[Decision]
-"""A decision; or a generator that computes one in steps, yielding to the event loop in between.
+"""A decision; or a generator that computes one in steps, yielding to the event loop in between. A
+rule that always decides at once is a plain function, for it would have nothing to yield.
 
 Until the decision is carried out no other request reaches the machine. Only transaction markers
 may change it between two steps; they are in the log before the records of the decision. The result
@@ -227,7 +228,7 @@ class Journal:
                 yield from self._refuse(decision, failure.code, now_ms)
                 return
         if self._is_committed(decision, now_ms):
-            yield from self._complete_replies_in_steps(decision)
+            yield from self._complete_replies(decision)
 
     def _append(self, decision: Decision, now_ms: int) -> Steps[None]:
         if len(self._waiting) >= WAITING_MAX:
@@ -310,7 +311,7 @@ class Journal:
                 del decision.replies[:room]
                 return True
             room -= max(1, len(decision.replies))
-            self._complete_replies(waiting.popleft().decision)
+            run_at_once(self._complete_replies(waiting.popleft().decision))
         return False
 
     @property
@@ -318,14 +319,7 @@ class Journal:
         """Whether there are replies that wait only for another call of `release_replies`."""
         return bool(self._waiting) and self._waiting[0].end <= self._port.high_watermark
 
-    def _complete_replies(self, decision: Decision) -> None:
-        for ticket, answer in decision.replies:
-            ticket.settle(answer)
-        if decision.commands:
-            self.commands.extend(decision.commands)
-
-    def _complete_replies_in_steps(self, decision: Decision) -> Steps[None]:
-        """`_complete_replies` in steps."""
+    def _complete_replies(self, decision: Decision) -> Steps[None]:
         for number, (ticket, answer) in enumerate(decision.replies, 1):
             ticket.settle(answer)
             if number % ITEMS_A_STEP == 0:
@@ -378,7 +372,7 @@ class Journal:
         if instead.records:
             yield from self.carry_out_in_steps(instead, now_ms)
         else:  # it does not depend on uncommitted state
-            yield from self._complete_replies_in_steps(instead)
+            yield from self._complete_replies(instead)
 
     def resign(self, code: ErrorCode) -> None:
         """This broker is no longer the leader: all pending replies fail with `code`."""

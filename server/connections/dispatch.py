@@ -74,7 +74,7 @@ from kavka.wire.apis import (
     write_txn_markers,
 )
 from kavka.wire.codec.frames import encode_response
-from kavka.wire.codec.long_messages import decode_in_slices
+from kavka.wire.codec.long_messages import decode_in_steps
 from kavka.wire.errors import ApiError, ErrorCode, clear_tracebacks
 
 logger = logging.getLogger(__name__)
@@ -237,7 +237,7 @@ class Dispatcher:
             if version >= api.first_flexible:
                 position = header.skip_tags(frame, position)
             if len(frame) > BIG_BYTES and api is not produce.API:  # its records are not decoded
-                decoding = decode_in_slices(api, version, frame, position)
+                decoding = decode_in_steps(api, version, frame, position)
                 decoded = cooperative.run(self._broker.tasks, decoding)
                 if not isinstance(decoded, tuple):
                     context = RequestContext(peer, version, correlation_id, client_id)

@@ -50,30 +50,15 @@ class FastRequest:
         self.used = True
         """Whether it was used since the last search for one to evict."""
 
-    def is_current(self) -> bool:
-        """Whether the fast path may still serve this request; if not, it is forgotten."""
-        raise NotImplementedError
-
     def carry_out(self, frame: memoryview) -> bytearray | None:
-        """Check the request's rights, carry it out, and fill in a copy of the response; None:
-        nothing was done, and the request must take the general path."""
+        """Repeat the checks whose outcome may have changed, carry the request out, and fill in a
+        copy of the response but for the correlation id; None: nothing was done. `frame` has the
+        remembered bytes, if it is not too short."""
         raise NotImplementedError
 
-    def answer(self, frame: memoryview, correlation_id: bytes) -> bytearray | None:
-        """The response to a request that begins like this one; None as `carry_out`."""
-        broker, tally = self.broker, self.tally
-        started_s = 0.0 if tally.left else broker.requests.now_s()
-        if not broker.quotas.unlimited:
-            return None  # the response may need a throttle time
-        answer = self.carry_out(frame)
-        if answer is None:
-            return None
-        answer[4:8] = correlation_id
-        if tally.left:
-            tally.left -= 1
-        else:
-            broker.requests.count_fast_path(tally, self.context, started_s, frame, answer)
-        return answer
+    def is_current(self) -> bool:
+        """Whether the fast path may still serve such requests; if not, this one is forgotten."""
+        raise NotImplementedError
 
 
 class FastPath:
@@ -92,13 +77,26 @@ class FastPath:
         request must take the general path."""
         for one in self.requests:
             begin = frame[: one.end].tobytes()  # comparing views takes twice as long
-            if len(begin) == one.end and begin.endswith(one.middle) and begin.startswith(one.head):
-                if one.is_current():
-                    one.used = True
-                    return one.answer(frame, begin[4:8])
-                self.requests.remove(one)
+            if begin.endswith(one.middle) and begin.startswith(one.head):
                 break
-        return None
+        else:
+            return None
+        broker, tally = self.broker, one.tally
+        started_s = 0.0 if tally.left else broker.requests.now_s()
+        if not broker.quotas.unlimited:
+            return None  # the response may need a throttle time
+        answer = one.carry_out(frame)
+        if answer is None:
+            if not one.is_current():
+                self.requests.remove(one)
+            return None
+        one.used = True
+        answer[4:8] = begin[4:8]  # the correlation id
+        if tally.left:
+            tally.left -= 1
+        else:
+            broker.requests.count_fast_path(tally, one.context, started_s, frame, answer)
+        return answer
 
     def remember(
         self, api: Api, context: RequestContext, request: Any, response: Any, frame: memoryview

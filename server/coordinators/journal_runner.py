@@ -317,14 +317,9 @@ class JournalRunner(Generic[M]):
         return result
 
     def try_read(self, query: Callable[[M, int], T]) -> T | None:
-        """The same; None, without running it, if it would have to wait or would fail."""
-        if not self.is_settled():
-            return None
-        machine = self.machine
-        found = query(machine, self.now_ms())
-        at_ms = machine.timers.wake_at()  # a query can change nothing else
-        if at_ms is not None and (self._timer is None or at_ms < self._armed_ms):
-            self._arm(at_ms)
+        """The same; None, without running it, if it would have to wait."""
+        found = self.read(query) if self.is_settled() else None
+        assert not isinstance(found, Awaitable), "all that was applied is committed"
         return found
 
     def is_settled(self) -> bool:
@@ -335,8 +330,7 @@ class JournalRunner(Generic[M]):
             journal is not None
             and self.is_active
             and not self._queue.work
-            # `journal.is_fully_committed` inlined, which saves two calls
-            and self.replica.partition.high_watermark >= journal.applied_end
+            and journal.is_fully_committed
         )
 
     def _admit(self) -> Journal:

@@ -45,7 +45,7 @@ from kavka.wire.apis.fetch import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.frame import ARENA_BYTES
-from kavka.wire.steps import Steps, run_at_once
+from kavka.wire.steps import Steps
 
 _REQUEST_LIMIT_SINCE: Final = 3
 _STORAGE_ERROR_SINCE: Final = 6
@@ -73,23 +73,8 @@ IDLE_A_STEP: Final = 2000
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    work = _begin(broker, context, request)
-    try:
-        next(work)
-    except StopIteration as end:
-        return end.value
-    context.applied = broker.tasks.future()
-    return _run_rest(broker, work, context.applied)
-
-
-async def _run_rest(
-    broker: Broker, work: Steps[Any], applied: asyncio.Future[None]
-) -> FetchResponse:
-    try:
-        answer = await cooperative.run_rest(broker.tasks, work)
-    finally:
-        applied.set_result(None)
-    return await _await_response(answer)
+    answer = cooperative.run(broker.tasks, _begin(broker, context, request), context)
+    return answer if isinstance(answer, FetchResponse) else _await_response(answer)
 
 
 async def _await_response(answer: Any) -> FetchResponse:
@@ -179,12 +164,8 @@ class _Fetch:
         enough = min(self._request.min_bytes, self._bytes_max)  # never more than the limit
         return size >= enough or missing >= self._enough_missing or not self._files_left
 
-    def _is_complete(self) -> bool | Steps[bool]:
+    def _is_complete(self) -> Steps[bool]:
         """`plan` for a waiting fetch, which holds no files in between."""
-        work = self._plan_again()
-        return work if self.is_big else run_at_once(work)
-
-    def _plan_again(self) -> Steps[bool]:
         is_ready = yield from self.plan()
         if not is_ready:
             self._release_files()

@@ -52,8 +52,8 @@ async def encode_in_slices(
 
     def steps() -> Steps[EncodedResponse]:
         version, correlation_id = context.version, context.correlation_id
-        frame = yield from long_messages.encode_in_slices(api, version, correlation_id, response)
-        errors = yield from long_messages.count_errors_in_slices(api, response)
+        frame = yield from long_messages.encode_in_steps(api, version, correlation_id, response)
+        errors = yield from long_messages.count_errors_in_steps(api, response)
         return EncodedResponse(response, frame, errors)
 
     try:

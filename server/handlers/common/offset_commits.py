@@ -146,7 +146,7 @@ class ValidatedOffsets:
         """The response if no offset was valid."""
         return self._shape.whole(list(self._refused.values()))
 
-    def response_in_slices(self, codes: Sequence[int]) -> Steps[Response]:
+    def response_in_steps(self, codes: Sequence[int]) -> Steps[Response]:
         """The same for many offsets."""
         position = 0
         topics: list[Any] = []
@@ -221,7 +221,7 @@ def commit(
         codes = [refusal.code] * len(validated.offsets)
     if not isinstance(codes, list):
         return _await_answer(broker, context, api, codes, validated)
-    return respond(broker.tasks, api, context, validated.response_in_slices(codes))
+    return respond(broker.tasks, api, context, validated.response_in_steps(codes))
 
 
 async def _await_answer(
@@ -235,5 +235,5 @@ async def _await_answer(
         codes = await waiting
     except ApiError as refusal:
         codes = [refusal.code] * len(validated.offsets)
-    made = respond(broker.tasks, api, context, validated.response_in_slices(codes))
+    made = respond(broker.tasks, api, context, validated.response_in_steps(codes))
     return await made if isinstance(made, Awaitable) else made

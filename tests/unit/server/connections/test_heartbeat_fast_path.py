@@ -41,15 +41,15 @@ UNTIL_LOADED_TURNS = 60
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     """The answers that have gone the fast path."""
     taken: list[bytes] = []
-    original = FastHeartbeat.answer
+    original = FastHeartbeat.carry_out
 
-    def noting(self: FastHeartbeat, frame: memoryview, correlation_id: bytes) -> bytearray | None:
-        answer = original(self, frame, correlation_id)
+    def noting(self: FastHeartbeat, frame: memoryview) -> bytearray | None:
+        answer = original(self, frame)
         if answer is not None:
             taken.append(bytes(answer))
         return answer
 
-    monkeypatch.setattr(FastHeartbeat, "answer", noting)
+    monkeypatch.setattr(FastHeartbeat, "carry_out", noting)
     yield taken
 
 

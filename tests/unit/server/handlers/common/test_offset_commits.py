@@ -65,7 +65,7 @@ async def test_answers_are_in_the_order_of_the_request(broker: MemoryBroker) -> 
         ("a", 0),
         ("b", 0),
     ]
-    assert run_at_once(found.response_in_slices([1, 2, 3, 4])) == [
+    assert run_at_once(found.response_in_steps([1, 2, 3, 4])) == [
         ("b", [(0, 1)]),
         ("a", [(1, 2), (0, 3)]),
         ("b", [(0, 4)]),
@@ -75,7 +75,7 @@ async def test_answers_are_in_the_order_of_the_request(broker: MemoryBroker) -> 
 @scenario(topics=TOPICS)
 async def test_what_is_refused_comes_first_and_each_topic_once(broker: MemoryBroker) -> None:
     found = validated(broker, [topic("a", 0, 7), topic("gone", 0), topic("b", 0), topic("a", 1)])
-    assert run_at_once(found.response_in_slices([1, 2, 3])) == [
+    assert run_at_once(found.response_in_steps([1, 2, 3])) == [
         ("a", [(7, UNKNOWN), (0, 1), (1, 3)]),
         ("gone", [(0, UNKNOWN)]),
         ("b", [(0, 2)]),
@@ -97,7 +97,7 @@ async def test_by_id(broker: MemoryBroker) -> None:
     found = validated(broker, asked, by_id=True)
     (only,) = found.offsets
     assert (only.topic, only.topic_id) == ("a", known)
-    assert run_at_once(found.response_in_slices([0])) == [
+    assert run_at_once(found.response_in_steps([0])) == [
         (other, [(0, Code.UNKNOWN_TOPIC_ID)]),
         (known, [(1, 0)]),
     ]
@@ -126,8 +126,8 @@ async def test_many_are_sorted_out_in_steps(broker: MemoryBroker) -> None:
     gone = [topic("gone", 0)] * 2 * CHECKS_A_STEP
     assert stops_of(found.validate(gone))[0] == 2, "questions"
     codes = [0] * len(found.offsets)
-    assert stops_of(found.response_in_slices(codes))[0] == 0
+    assert stops_of(found.response_in_steps(codes))[0] == 0
     for _ in range(4):
         run_at_once(found.validate([topic("a", *range(2 * ITEMS_A_STEP))]))
     codes = [0] * len(found.offsets)
-    assert stops_of(found.response_in_slices(codes))[0] == len(codes) // OFFSETS_A_STEP > 0
+    assert stops_of(found.response_in_steps(codes))[0] == len(codes) // OFFSETS_A_STEP > 0
