@@ -30,10 +30,10 @@ DELETED_TOPICS: Final = ("offsets", "of deleted topics")
 
 _MS_A_MINUTE: Final = 60_000
 
-_Steps: TypeAlias = Iterator[list[Record]]
+_TombstoneBatches: TypeAlias = Iterator[list[Record]]
 
 
-class _Step:
+class _TombstoneBatch:
     """The tombstones of one step, and how much it has scanned."""
 
     def __init__(self) -> None:
@@ -63,11 +63,11 @@ class Expiry:
     def __init__(self, state: GroupsState, offsets: Offsets) -> None:
         self._state: Final = state
         self._offsets: Final = offsets
-        self._sweep: _Steps | None = None
-        self._deleted: Final[deque[_Steps]] = deque()
+        self._sweep: _TombstoneBatches | None = None
+        self._deleted: Final[deque[_TombstoneBatches]] = deque()
 
     def loaded(self, now_ms: int) -> None:
-        """This broker leads the partition now; the first scan starts after the interval."""
+        """Schedule the first scan, when this broker has become the leader."""
         self._wait(now_ms)
 
     def _wait(self, now_ms: int) -> None:
@@ -88,26 +88,28 @@ class Expiry:
             return Decision()
         return Decision(records)
 
-    def _sweep_groups(self, now_ms: int) -> _Steps:
-        step = _Step()
+    def _sweep_groups(self, now_ms: int) -> _TombstoneBatches:
+        batch = _TombstoneBatch()
         for group_id in list(self._state.groups):
-            step.scanned += 1
+            batch.scanned += 1
             try:
-                yield from self._expire_group(group_id, step, now_ms)
+                yield from self._expire_group(group_id, batch, now_ms)
             except Exception:  # go on with the other groups
                 logger.exception("[GroupId %s] Expiring offsets failed.", group_id)
-            if step.is_full:
-                yield step.take()
-        if step.records:
-            yield step.take()
+            if batch.is_full:
+                yield batch.take()
+        if batch.records:
+            yield batch.take()
 
-    def _expire_group(self, group_id: str, step: _Step, now_ms: int) -> _Steps:
+    def _expire_group(
+        self, group_id: str, batch: _TombstoneBatch, now_ms: int
+    ) -> _TombstoneBatches:
         """Expire one group's offsets. Between two steps the state may change, but not `now_ms`."""
-        kept, begin = False, len(step.records)
+        kept, begin = False, len(batch.records)
         for topic, found in list(self._offsets.store.topics(group_id).items()):
             since = self._unused_since(group_id, topic)
             for partition in list(found.values):
-                step.scanned += 1
+                batch.scanned += 1
                 value = found.values.get(partition)
                 if since is None:
                     kept = True
@@ -117,15 +119,15 @@ class Expiry:
                     and self._is_expired(value, since, now_ms)
                     and not self._offsets.pending.has(group_id, topic, partition)
                 ):
-                    step.add(tombstone(group_id, topic, partition))
+                    batch.add(tombstone(group_id, topic, partition))
                     self._state.counts.offsets_expired += 1
                 else:
                     kept = True
-                if step.is_full:
-                    yield step.take()
+                if batch.is_full:
+                    yield batch.take()
                     begin, since = 0, self._unused_since(group_id, topic)
         if not kept:
-            self._delete_if_unused(group_id, step, len(step.records) - begin)
+            self._delete_if_unused(group_id, batch, len(batch.records) - begin)
 
     def _unused_since(self, group_id: str, topic: str) -> int | None:
         """As `Group.expires_since`; None for subscribed topics too."""
@@ -143,7 +145,7 @@ class Expiry:
         retention_ms = self._state.settings().offsets_retention_minutes * _MS_A_MINUTE
         return now_ms - (since or committed.committed_at_ms) >= retention_ms
 
-    def _delete_if_unused(self, group_id: str, step: _Step, expiring: int) -> None:
+    def _delete_if_unused(self, group_id: str, batch: _TombstoneBatch, expiring: int) -> None:
         """Delete a group without members and without offsets except the `expiring` ones."""
         group = self._state.groups.get(group_id)
         if group is None or self._offsets.pending.has_any(group_id):
@@ -151,7 +153,7 @@ class Expiry:
         left = sum(len(found.values) for found in self._offsets.store.topics(group_id).values())
         if left == expiring and _is_empty(group):
             for record in group.tombstones():
-                step.add(record)
+                batch.add(record)
 
     # Deleted topics.
 
@@ -170,31 +172,31 @@ class Expiry:
         self._state.timers.cancel(DELETED_TOPICS)
         return Decision()
 
-    def _delete_offsets_of(self, topics: Sequence[tuple[str, UUID]]) -> _Steps:
-        step = _Step()
+    def _delete_offsets_of(self, topics: Sequence[tuple[str, UUID]]) -> _TombstoneBatches:
+        batch = _TombstoneBatch()
         for group_id in list(self._offsets.store.groups()):
             try:
-                yield from self._delete_group_offsets_of(group_id, topics, step)
+                yield from self._delete_group_offsets_of(group_id, topics, batch)
             except Exception:  # as in `_sweep_groups`
                 logger.exception("[GroupId %s] Deleting offsets of topics failed.", group_id)
-        yield from self._delete_pending_of(dict(topics), step)
-        if step.records:
-            yield step.take()
+        yield from self._delete_pending_of(dict(topics), batch)
+        if batch.records:
+            yield batch.take()
 
     def _delete_group_offsets_of(
-        self, group_id: str, topics: Sequence[tuple[str, UUID]], step: _Step
-    ) -> _Steps:
+        self, group_id: str, topics: Sequence[tuple[str, UUID]], batch: _TombstoneBatch
+    ) -> _TombstoneBatches:
         for topic, topic_id in topics:
-            step.scanned += 1
+            batch.scanned += 1
             of_topic = self._offsets.store.topics(group_id).get(topic)
             for partition in list(of_topic.values) if of_topic else ():
-                step.scanned += 1
+                batch.scanned += 1
                 if self._all_belong_to(topic_id, group_id, topic, partition):
-                    step.add(tombstone(group_id, topic, partition))
-                if step.is_full:
-                    yield step.take()
-            if step.is_full:
-                yield step.take()
+                    batch.add(tombstone(group_id, topic, partition))
+                if batch.is_full:
+                    yield batch.take()
+            if batch.is_full:
+                yield batch.take()
 
     def _all_belong_to(self, topic_id: UUID, group_id: str, topic: str, partition: int) -> bool:
         """Whether the offsets of a partition, pending ones included, all may belong to the topic
@@ -207,14 +209,16 @@ class Expiry:
         found = map(offset_records.decode, values)
         return bool(values) and all(one is None or one.topic_id in known for one in found)
 
-    def _delete_pending_of(self, topics: Mapping[str, UUID], step: _Step) -> _Steps:
+    def _delete_pending_of(
+        self, topics: Mapping[str, UUID], batch: _TombstoneBatch
+    ) -> _TombstoneBatches:
         for group_id, topic, partition in self._offsets.pending.all_partitions():
-            step.scanned += 1
+            batch.scanned += 1
             topic_id = topics.get(topic)
             if topic_id is not None and self._all_belong_to(topic_id, group_id, topic, partition):
-                step.add(tombstone(group_id, topic, partition))
-            if step.is_full:
-                yield step.take()
+                batch.add(tombstone(group_id, topic, partition))
+            if batch.is_full:
+                yield batch.take()
 
 
 def _is_empty(group: Group) -> bool:

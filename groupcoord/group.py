@@ -47,7 +47,7 @@ class Group(Protocol):
         ...
 
     def committed_by(self, member_id: str, now_ms: int) -> None:
-        """A member has committed; in classic groups that counts as a heartbeat."""
+        """Handle a commit of a member, which in classic groups counts as a heartbeat."""
         ...
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:

@@ -316,7 +316,7 @@ class Offsets:
         return self.store.put_known(keys, values, begin, self._state.groups)
 
     def apply_marker(self, producer_id: int, committed: bool) -> Steps[None]:
-        """A transaction has ended."""
+        """Make a transaction's pending offsets visible, or discard them, when it has ended."""
         while True:
             for group_id, topic, partition, value in self.pending.complete(producer_id, committed):
                 # Apache Kafka writes a tombstone for a group that has only pending offsets

@@ -68,7 +68,7 @@ class PendingOffsets:
     def put(
         self, producer_id: int, group_id: str, topic: str, partition: int, value: bytes
     ) -> None:
-        """An open transaction writes an offset."""
+        """Store an offset that an open transaction commits."""
         topic_partition = (topic, partition)
         values = self._groups.setdefault(group_id, {}).setdefault(topic_partition, {})
         values.pop(producer_id, None)  # keep log order
@@ -76,13 +76,14 @@ class PendingOffsets:
         self._producers.setdefault(producer_id, {})[group_id, topic_partition] = None
 
     def supersede(self, group_id: str, topic: str, partition: int) -> None:
-        """An offset has been committed outside a transaction."""
+        """Mark a partition's pending offsets as superseded by an offset that was committed outside
+        a transaction: they do not take effect when their transactions are committed."""
         values = self._groups.get(group_id, {}).get((topic, partition), {})
         for producer_id in values:
             values[producer_id] = None
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """A tombstone deletes the partition's pending offsets."""
+        """Delete the partition's pending offsets, as a tombstone does."""
         topic_partition = (topic, partition)
         values = self._groups.get(group_id, {}).get(topic_partition)
         if values is None:

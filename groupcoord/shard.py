@@ -44,7 +44,7 @@ class Part(Protocol):
         ...
 
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
-        """A timer has expired; `key` is a tuple."""
+        """Handle an expired timer; `key` is a tuple."""
         ...
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
@@ -128,7 +128,7 @@ class GroupShard:
         self.expiry.loaded(now_ms)
 
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
-        """A timer has expired."""
+        """Pass an expired timer to the part of the state machine that has set it."""
         assert isinstance(key, tuple)
         part = self._parts.get(key[0])
         return self.expiry.expire(key, now_ms) if part is None else part.expire(key, now_ms)

@@ -73,12 +73,13 @@ class UnsyncedPaths:
         return bool(self._directories)
 
     def add(self, path: str) -> None:
-        """The small file at `path` was written."""
+        """Have the next plan sync the small file at `path`, which was written."""
         self._paths[path] = None
         self.add_name(path)
 
     def add_name(self, path: str) -> None:
-        """The file or directory at `path` was created, renamed or removed."""
+        """Have the next plan sync the directory that contains `path`, a file or directory that was
+        created, renamed or removed."""
         self.add_directory(path.rpartition("/")[0])
 
     def clear(self) -> None:
@@ -87,7 +88,8 @@ class UnsyncedPaths:
         self._directories.clear()
 
     def add_directory(self, path: str) -> None:
-        """A name in the directory at `path` was created, renamed or removed."""
+        """Have the next plan sync the directory at `path`, in which a name was created, renamed or
+        removed."""
         self._directories[path] = None
 
     def make_plan(

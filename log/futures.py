@@ -118,7 +118,7 @@ class FutureLogs:
         return self._preferred.get(key)
 
     def log_created(self, key: TopicPartition) -> None:
-        """A log has been created: its preferred directory is no longer needed."""
+        """Forget the preferred directory of a log that has been created."""
         self._preferred.pop(key, None)
 
     # --- future logs

@@ -158,7 +158,7 @@ class Machine(Protocol):
         ...
 
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
-        """The deadline `key` has expired."""
+        """Decide what to do when the deadline `key` has expired."""
         ...
 
     def resign(self) -> Sequence[Ticket]:
@@ -273,8 +273,8 @@ class Journal:
     def marker_appended(
         self, producer_id: int, producer_epoch: int, committed: bool, end: int
     ) -> Steps[None]:
-        """The marker of a transaction has been appended to the partition; the end offset is `end`.
-        The returned steps have to run before the next request reaches the machine."""
+        """Steps that apply a marker, which has been appended to the partition; the end offset is
+        `end`. They have to run before the next request reaches the machine."""
         self._markers.append((producer_id, producer_epoch, committed, end))
         return self._apply_markers()
 

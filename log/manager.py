@@ -249,7 +249,8 @@ class LogManager:
         return self.checkpoint(None) if self._has_lost_flushed_records else None
 
     def recovery_checkpoint_written(self, plan: CheckpointPlan) -> None:
-        """A `recovery_checkpoint` has been run."""
+        """Take offline the directories in which the `recovery_checkpoint`, which was run,
+        failed."""
         self._has_lost_flushed_records = False
         for path, failure in plan.failures.items():
             self._fail_at_start(path, failure)

@@ -217,7 +217,8 @@ class ProducerStates:
             )
 
     def update(self, header: BatchHeader, last_offset: int) -> None:
-        """A batch was appended with its last record at `last_offset`. For markers see `end`."""
+        """Update the producer's entry for a batch that was appended with its last record at
+        `last_offset`. For markers see `end`."""
         producer_id = header.producer_id
         special = header.attributes & _SPECIAL
         if producer_id == NO_PRODUCER_ID or special & CONTROL:
@@ -260,7 +261,7 @@ class ProducerStates:
         return AbortedTxn(producer_id, first, offset, stable)
 
     def end(self, header: BatchHeader, marker: Marker, offset: int) -> None:
-        """A marker was appended at `offset`."""
+        """End the producer's transaction: its marker was appended at `offset`."""
         producer_id = header.producer_id
         entry = self.get(producer_id) or self._add_entry(producer_id)
         entry.enter_epoch(header.producer_epoch)

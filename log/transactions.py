@@ -31,7 +31,7 @@ class Transactions:
         return len(self._ongoing)
 
     def begin(self, producer_id: int, first_offset: int) -> None:
-        """A transaction of a producer starts at `first_offset`, after all others."""
+        """Add a producer's transaction, which starts at `first_offset`, after all others."""
         self._ongoing[first_offset] = producer_id
         self.settled = False
 
@@ -43,7 +43,7 @@ class Transactions:
         return next(ongoing, marker_offset + 1) if first == first_offset else first
 
     def end(self, first_offset: int, marker_offset: int) -> None:
-        """The transaction that started at `first_offset` has got its marker."""
+        """End the transaction that started at `first_offset`: its marker is at `marker_offset`."""
         self._ongoing.pop(first_offset, None)
         ended = self._ended
         first = first_offset

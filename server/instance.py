@@ -309,7 +309,8 @@ class Instance:
         )
 
     def _session_event(self, event: SessionEvent) -> None:
-        """Stop the broker when its session expires: without one nothing can be stored."""
+        """Stop the broker when its session with the coordination service has expired: it can write
+        no metadata any more."""
         if event is SessionEvent.EXPIRED:
             self._fail("the metadata can no longer be written")
 

@@ -1,4 +1,4 @@
-"""How transactions end: by EndTxn, or because the producer is fenced or timed out. Pure.
+"""The end of transactions: by EndTxn, or because the producer is fenced or timed out. Pure.
 
 A prepared transaction stays so until all its markers are written, however long that takes.
 """
@@ -47,7 +47,8 @@ _NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_EPOCH)
 
 
 class Ending:
-    """Ends the transactions of one partition of `__transaction_state`."""
+    """Handles EndTxn for one partition of `__transaction_state`. Aborts the transactions of
+    producers that are fenced or timed out, and completes transactions whose markers are written."""
 
     def __init__(self, state: TransactionsState) -> None:
         self._state: Final = state
@@ -181,7 +182,8 @@ class Ending:
     def _not_prepared(
         self, markers: WriteMarkers, replies: list[Reply], code: ErrorCode, now_ms: int
     ) -> Decision:
-        """The record could not be appended, or was not committed in time."""
+        """Reply with `code`, since the record that prepares the end could not be appended, or was
+        not committed in time. If it was applied, retry to write the markers."""
         transactional_id = markers.transactional_id
         one = self._state.transactions.get(transactional_id)
         if one is not None and one.state in PREPARED:
@@ -214,8 +216,8 @@ class Ending:
     def markers_written(
         self, markers: WriteMarkers, ticket: Ticket, now_ms: int
     ) -> DecisionOrSteps:
-        """All of these are written, or their partitions were deleted. Replies with None.
-        Duplicates, and markers of another transaction, are ignored."""
+        """Complete a transaction whose markers are all written, or their partitions deleted.
+        Replies with None. Duplicates, and markers of another transaction, are ignored."""
         replies = [Reply(ticket, None)]
         if self._pending_markers.get(markers.transactional_id) is not markers:
             return Decision(replies=replies)
@@ -238,7 +240,7 @@ class Ending:
         return Decision([record], replies, on_failure=refused)
 
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
-        """A timer has expired."""
+        """Handle an expired timer of a transaction: its timeout, or a retry."""
         assert isinstance(key, tuple)
         what, transactional_id = key
         if what == "timeout":

@@ -1,4 +1,5 @@
-"""How transactions begin: their producer's id and epoch, and their partitions. Pure."""
+"""InitProducerId and AddPartitionsToTxn: the id and epoch of a transactional producer, and the
+partitions of its transaction. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from kavka.wire.steps import Steps
 
 
 class Producing:
-    """Begins transactions and adds partitions, for one partition of `__transaction_state`."""
+    """Handles InitProducerId and AddPartitionsToTxn for one partition of `__transaction_state`."""
 
     def __init__(self, state: TransactionsState, ending: Ending) -> None:
         self._state: Final = state

@@ -84,7 +84,7 @@ class TransactionShard:
             self.apply(Record(key, value), None)
 
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Steps[None]:
-        """This partition has no transactional records."""
+        """Do nothing: this partition has no transactional records."""
         yield from ()
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
@@ -111,7 +111,7 @@ class TransactionShard:
         self._undecoded.clear()
 
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
-        """A timer has expired."""
+        """Pass an expired timer to what has set it."""
         return self._expiry.expire(now_ms) if key == SWEEP else self._ending.expire(key, now_ms)
 
     def resign(self) -> Sequence[Ticket]:

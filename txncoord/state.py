@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def pausing(work: Steps[T]) -> Generator[Decision, None, T]:
-    """`work` for a generator of decisions: each pause becomes an empty decision."""
+    """Run `work` within a generator of decisions: at each of its pauses yield an empty decision."""
     while True:
         try:
             next(work)

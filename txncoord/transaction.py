@@ -188,7 +188,7 @@ def initialised(
 def with_partitions(
     one: Transaction, partitions: Iterable[tuple[str, int]], version: int, now_ms: int
 ) -> Transaction:
-    """A transaction begins, or gets more partitions."""
+    """The state after partitions are added, which begins a transaction if none is ongoing."""
     return one.transition(
         State.ONGOING,
         partitions=one.partitions.union(partitions),
@@ -201,8 +201,9 @@ def with_partitions(
 def prepared(
     one: Transaction, *, committed: bool, version: int, next_producer_id: int, now_ms: int
 ) -> Transaction:
-    """The result is decided. From `EPOCH_BUMPED_SINCE` on the epoch is bumped, so that late writes
-    of this transaction are fenced; an abort is then legal without a transaction."""
+    """The state when the result is decided. From `EPOCH_BUMPED_SINCE` on the epoch is bumped, so
+    that late writes of this transaction are fenced; an abort is then legal without a
+    transaction."""
     epoch, last_epoch = one.producer_epoch, one.last_epoch
     if version >= EPOCH_BUMPED_SINCE:
         last_epoch = epoch
@@ -224,7 +225,7 @@ def fenced(one: Transaction) -> Transaction:
 
 
 def completed(one: Transaction, now_ms: int) -> Transaction:
-    """All markers are written."""
+    """The state when all markers are written."""
     is_commit = one.state is State.PREPARE_COMMIT
     producer = producer_after(one)
     return one.transition(

@@ -228,7 +228,8 @@ class ClassicGroup:
         self._timers.cancel(member_timer(self.group_id, member_id))
 
     def replace(self, old: Member, new: Member) -> None:
-        """A static member has a new member id. Both must have the same protocols."""
+        """Replace a static member by the same one with a new member id. Both must have the same
+        protocols."""
         del self.members[old.member_id]
         self.set_join_ticket(old, None)
         self._timers.cancel(old.timer)

@@ -184,7 +184,7 @@ class ClassicProtocol:
     # What happens without requests.
 
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
-        """A timer of a classic group has expired."""
+        """Handle an expired timer of a classic group."""
         assert isinstance(key, tuple)
         _, what, group_id, member_id = key
         group = self._group(group_id)
@@ -283,8 +283,8 @@ class ClassicProtocol:
     def adopt(
         self, group: ClassicGroup, out: Decision, reason: str | None, now_ms: int
     ) -> Steps[None]:
-        """A consumer group is replaced by this classic one when `out` is in the log; if there is
-        a `reason` it rebalances."""
+        """Replace a consumer group by this classic one when `out` is in the log; if there is a
+        `reason`, start a rebalance."""
         yield from each(group.members.values(), lambda member: group.touch(member, now_ms))
         record = yield from group.record()
         if reason is not None:
@@ -302,8 +302,9 @@ class ClassicProtocol:
     def fail_waiting_requests(
         self, group: ClassicGroup, code: ErrorCode, now_ms: int
     ) -> list[Reply]:
-        """Fail all waiting requests, since the group is about to be converted; returns the replies.
-        The members' sessions are reset, in case that the conversion fails."""
+        """Fail the waiting JoinGroup and SyncGroup requests with `code`, since the group is about
+        to be converted to a consumer group; the replies. Restart the session timeouts of their
+        members, which stay in the group if the conversion fails."""
         out = Decision()
         for member in group.members.values():
             if member.join is not None or member.sync is not None:

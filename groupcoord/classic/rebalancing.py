@@ -172,7 +172,7 @@ class Rebalancing:
     def expire_member(
         self, group: ClassicGroup, member_id: str, now_ms: int, out: Decision
     ) -> Steps[None]:
-        """A session has expired, or a pending member has not rejoined."""
+        """Remove a member whose session has expired, or a pending member that has not rejoined."""
         if member_id in group.pending:
             logger.info(
                 "Pending member %s in group %s has been removed after session timeout expiration.",

@@ -263,7 +263,8 @@ def _joined(member: Member) -> JoinGroupResponse:
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinRequest, member_id: str) -> None:
-    """One of the member's protocols must be supported by all classic members."""
+    """ApiError INCONSISTENT_GROUP_PROTOCOL unless all classic members support one of the member's
+    protocols."""
     if request.protocol_type == CONSUMER and any(
         group.classic_protocols.get(name, 0) == group.classic_members
         for name, _ in request.protocols

@@ -156,7 +156,7 @@ class ConsumerGroup:
         return _commit_check(member, generation)
 
     def committed_by(self, member_id: str, now_ms: int) -> None:
-        """A commit does not count as a heartbeat here."""
+        """Do nothing: a commit does not count as a heartbeat here."""
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is None and member_epoch < 0:

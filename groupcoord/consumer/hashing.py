@@ -43,7 +43,7 @@ class TopicHashes:
         self._kept: dict[str, bytes] = {}
 
     def invalidate(self, topic: str) -> None:
-        """The topic has changed, or no group subscribes to it any more."""
+        """Forget the hash of a topic that has changed, or that no group subscribes to any more."""
         self._kept.pop(topic, None)
 
     def prepare(self, topic: str) -> None:

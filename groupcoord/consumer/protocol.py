@@ -38,7 +38,7 @@ _FENCED_BECAUSE: Final = {
 
 
 def _must_revoke(member: Member) -> bool:
-    """A static member that left temporarily has nothing to revoke."""
+    """Whether a member must revoke partitions; not a static member that left temporarily."""
     return member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= 0
 
 
@@ -119,7 +119,7 @@ class ConsumerProtocol:
             yield Decision()
 
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
-        """A timer of a consumer group has expired."""
+        """Handle an expired timer of a consumer group: fence a member, or resolve regexes."""
         assert isinstance(key, tuple)
         _, what, group_id, member_id = key
         if what == REGEX:

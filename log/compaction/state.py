@@ -61,11 +61,11 @@ class LogCompaction:
         self._when_ended: list[Callable[[], object]] = []
 
     def started(self) -> None:
-        """A compaction process has started."""
+        """Mark the log as being compacted by a process."""
         self.running = True
 
     def ended(self) -> None:
-        """The compaction process has ended."""
+        """Mark the end of the compaction process, and call the `when_ended` callbacks."""
         self.running = False
         callbacks, self._when_ended = self._when_ended, []
         for callback in callbacks:
@@ -85,7 +85,8 @@ class LogCompaction:
         return True
 
     def truncated(self, offset: int) -> None:
-        """The log was truncated to `offset`."""
+        """Lower `clean_upto` to `offset`, to which the log was truncated, and reject the segments
+        of a compaction that is under way."""
         self.serial += 1
         if self.clean_upto is not None:
             self.clean_upto = min(self.clean_upto, offset)

@@ -1,4 +1,5 @@
-"""Applies the dynamic broker settings: those in the tree at start-up, and each change since.
+"""`DynamicSettings`: applies the dynamic broker settings, those in the tree at start-up and each
+change since.
 
 An invalid setting, which can be in the tree only if another program wrote it, is logged and
 ignored; the others are applied.

@@ -205,7 +205,8 @@ class EntityConfigs:
                 self._waits.append((notification, outcome))
 
     async def _process(self, path: str) -> None:
-        """Read the entity again that a notification names."""
+        """Process the change notification at `path`: read the configs of the entity that it names,
+        and call the listeners."""
         try:
             kind, name = paths.decode_config_change((await self._coordination.get(path)).data)
         except NoNode:

@@ -1,7 +1,7 @@
 """The broker's current settings: static configs with dynamic configs on top.
 
 A part of the broker with dynamic settings gets this object, and reads `live.now.x` when it needs x.
-Actions at the moment of a change are done by a watcher.
+Actions at the moment of a change are done by a listener.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from kavka.server.config import BrokerSettings
 
-    Watcher: TypeAlias = Callable[[BrokerSettings, BrokerSettings], object]
+    Listener: TypeAlias = Callable[[BrokerSettings, BrokerSettings], object]
     """Called with the settings before and after a change."""
 
 
@@ -26,19 +26,19 @@ class LiveSettings:
     def __init__(self, settings: BrokerSettings) -> None:
         self.now = settings
         """Never changed in place: for consistent values of several settings read it once."""
-        self._watchers: list[Watcher] = []
+        self._listeners: list[Listener] = []
 
-    def on_change(self, watcher: Watcher) -> None:
-        """Call `watcher` after each change; watchers are called in order of registration."""
-        self._watchers.append(watcher)
+    def on_change(self, listener: Listener) -> None:
+        """Call `listener` after each change; listeners are called in order of registration."""
+        self._listeners.append(listener)
 
     def change(self, settings: BrokerSettings) -> None:
         """Put `settings` in force. Settings equal to those in force are no change."""
         old, self.now = self.now, settings
         if settings == old:
             return
-        for watcher in self._watchers:
+        for listener in self._listeners:
             try:
-                watcher(old, settings)
-            except Exception:  # the settings are in force: the other watchers must still run
-                logger.exception("a changed setting could not be applied by %r", watcher)
+                listener(old, settings)
+            except Exception:  # the settings are in force: the other listeners must still run
+                logger.exception("a changed setting could not be applied by %r", listener)

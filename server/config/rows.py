@@ -62,7 +62,8 @@ class Status(Enum):
 
 
 class Config(NamedTuple):
-    """One setting."""
+    """The definition of one setting: a row of the config table. Its value is in BrokerSettings or
+    LogSettings."""
 
     name: str
     type: Type

@@ -167,7 +167,7 @@ class ConnectionLimits:
         return None
 
     def left(self, listener: str, address: str) -> None:
-        """An admitted connection has closed."""
+        """Count an admitted connection as closed."""
         self.open -= 1
         self._listeners[listener].open -= 1
         count = self._by_address[address] - 1

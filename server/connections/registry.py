@@ -250,7 +250,8 @@ class Connections:
                 self._adjust(acceptor)
 
     def add_orphan(self, request: asyncio.Future[Any]) -> None:
-        """A connection has closed while this request of it is in flight."""
+        """Count a request of a closed connection until it is done; at ORPHANED_REQUESTS_MAX adjust
+        what all listeners accept."""
         self.orphaned_requests += 1
         request.add_done_callback(self._orphan_done)
         if self.orphaned_requests == ORPHANED_REQUESTS_MAX:

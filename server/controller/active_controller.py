@@ -278,7 +278,7 @@ class ActiveController:
                 await self._tasks.sleep(0)
 
     def _topic_changed(self, event: WatchEvent) -> None:
-        """A topic's node changed: partitions were added or are being reassigned."""
+        """Read the changed node of a topic: partitions were added or are being reassigned."""
         if event.kind is WatchKind.DATA_CHANGED:  # a deletion fires the watch on all topics
             name = event.path.rpartition("/")[2]
             self.put(partial(self._load_changes, name))

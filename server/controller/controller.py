@@ -185,7 +185,7 @@ class Controller:
         )
 
     def _controller_moved(self) -> None:
-        """A write was fenced: another broker has become the controller."""
+        """Resign, because a write was fenced: another broker has become the controller."""
         if self._active_controller is not None:
             logger.warning(
                 "controller epoch %d ended: another broker became controller", self.epoch

@@ -68,7 +68,7 @@ class _Pending(Protocol):
         ...
 
     def fail(self, reason: str) -> None:
-        """The write has failed: whether they are on disk is unknown."""
+        """Handle a failed write, after which it is unknown whether they are on disk."""
         ...
 
 

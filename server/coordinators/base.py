@@ -234,7 +234,8 @@ class Coordinator(ABC, Generic[M]):
     # -- leading --------------------------------------------------------------------------
 
     def _role_changed(self, replica: Replica) -> None:
-        """This broker became, or is no longer, the leader of a partition of the topic."""
+        """Start or close the runner of a partition of the topic, when this broker became its leader
+        or is its leader no longer."""
         index = replica.log.partition
         runner = self._runners.get(index)
         if runner is not None:

@@ -133,7 +133,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
     def marker_appended(
         self, partition: int, producer_id: int, producer_epoch: int, committed: bool
     ) -> None:
-        """A transaction marker was appended to a partition of the topic."""
+        """Apply a transaction marker that was appended to a partition of the topic."""
         runner = self._runners.get(partition)
         if runner is not None:
             runner.marker_appended(producer_id, producer_epoch, committed)

@@ -107,7 +107,12 @@ async def load(
             except OSError as failure:
                 if not is_fd_exhaustion(failure):
                     raise
-                logger.error("%s-%d can't be replayed now: %s", *replica.key, failure)
+                logger.error(
+                    "can't load %s-%d for lack of file descriptors; retrying in %g s: %s",
+                    *replica.key,
+                    SHORTAGE_RETRY_S,
+                    failure,
+                )
                 await tasks.sleep(SHORTAGE_RETRY_S)
     took_ms = clock.now_ms() - began_ms
     return LoadSummary(end, replay.records, replay.size_bytes, began_ms, took_ms, queued_ms)
@@ -282,7 +287,8 @@ class _Replay:
             values.clear()
 
     def _apply_one_by_one(self, producer: Producer | None) -> None:
-        """The same one by one; in a transaction, if `producer` is given."""
+        """Apply the collected records one by one, skipping those that fail; as records of a
+        transaction, if `producer` is given."""
         if producer is not None:
             self.records += len(self._keys)
         for key, value in zip(self._keys, self._values, strict=True):

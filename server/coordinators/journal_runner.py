@@ -354,7 +354,7 @@ class JournalRunner(Generic[M]):
         return ticket.answer
 
     def marker_appended(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """A transaction marker was appended to the partition."""
+        """Apply a transaction marker that was appended to the partition, before any queued work."""
         if self._journal is not None:  # else the load replays it
             end = self.replica.log.end_offset
             work = self._journal.marker_appended(producer_id, producer_epoch, committed, end)

@@ -178,7 +178,8 @@ class _Addition:
         self._all(client_code(code, self._context, FENCED_SINCE))
 
     def _all(self, code: ErrorCode) -> None:
-        """The same code for all: in the form of the request, except when only verifying."""
+        """Set the same result for all partitions: in the form of the request, except when only
+        verifying."""
         if self._asked.verify_only:
             self.results = _each_once((one, code) for one in self._partitions)
         else:

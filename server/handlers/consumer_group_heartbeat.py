@@ -92,7 +92,7 @@ def _check_text(text: str | None, reason: str) -> None:
 
 
 def _check_first(version: int, request: Any) -> None:
-    """The first request of a joining member must have all fields."""
+    """ApiError INVALID_REQUEST unless the first request of a joining member has all fields."""
     if request.rebalance_timeout_ms == UNSET:
         raise _invalid("RebalanceTimeoutMs must be provided in first request.")
     if request.topic_partitions is None or request.topic_partitions:

@@ -124,7 +124,8 @@ def _permitted(broker: Broker, context: RequestContext, asked: _Asked) -> dict[s
 
 
 def _may(broker: Broker, context: RequestContext, operation: Operation, name: str) -> bool:
-    """A client with DELETE on the cluster may delete and describe any topic here."""
+    """Whether the client has the permission; with DELETE on the cluster it may delete and describe
+    any topic here."""
     allows = broker.authorizer.allows
     return allows(context, Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME) or allows(
         context, operation, ResourceType.TOPIC, name

@@ -153,10 +153,10 @@ class _Fetch:
         self._parts = parts = yield from self._plan()
         size = missing = 0
         for part in parts:
-            if part.slice is not None:
-                if part.slice.more_follows:
+            if part.file_range is not None:
+                if part.file_range.more_follows:
                     return True
-                size += part.slice.length
+                size += part.file_range.length
             elif part.answer.error_code in _MISSING:
                 missing += 1
             elif part.answer.error_code or part.answer.diverging_epoch is not None:
@@ -173,7 +173,7 @@ class _Fetch:
 
     def _release_files(self) -> None:
         for part in self._parts:
-            part.slice = None
+            part.file_range = None
 
     def _plan(self) -> Steps[list[Part]]:
         """Plan all partitions; missing ones come last, as in Apache Kafka."""
@@ -210,8 +210,8 @@ class _Fetch:
                 if refusal.code in _MISSING:
                     missing.append(part)
                     continue
-            if part.slice is not None:
-                bytes_left = max(bytes_left - part.slice.length, 0)
+            if part.file_range is not None:
+                bytes_left = max(bytes_left - part.file_range.length, 0)
                 at_least_one = of_each and bytes_left > 0
                 files_left -= 1
                 if not files_left:
@@ -343,7 +343,7 @@ class _Fetch:
         ends_s = broker.clock.monotonic_s() + request.max_wait_ms / 1000
         while True:
             self._release_files()
-            async with broker.replicas.opener.room:
+            async with broker.replicas.opener.slots:
                 # plan again: less memory may be free now, or a topic deleted
                 await self._is_ready()
                 skipped = await down_conversion.read_converted(broker, context, self._parts)

@@ -38,14 +38,15 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 def _check_producer(request: Any) -> None:
-    """A producer that keeps its id sends both id and epoch (KIP-360)."""
+    """ApiError INVALID_REQUEST unless the request has both producer id and epoch, or neither
+    (KIP-360)."""
     if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
         raise ApiError(ErrorCode.INVALID_REQUEST)
 
 
 async def _fresh(broker: Broker) -> InitProducerIdResponse:
-    """Without a transactional id no state of the producer is kept, so a repeated request (KIP-360)
-    gets a new id rather than a new epoch, as in Apache Kafka."""
+    """Give a producer without a transactional id a new producer id. No state of it is kept, so a
+    repeated request (KIP-360) gets a new id rather than a new epoch, as in Apache Kafka."""
     return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
 
 

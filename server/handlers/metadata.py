@@ -117,7 +117,7 @@ def _cluster_operations(broker: Broker, context: RequestContext, request: Any) -
 
 
 def _all(builder: _ResponseBuilder) -> Steps[None]:
-    """Every topic that the client may describe."""
+    """Add every topic that the client may describe."""
     for name, topic in builder.image.topics.items():
         if builder.may_describe(name):
             yield from builder.add(topic)
@@ -144,7 +144,7 @@ def _by_id(builder: _ResponseBuilder, ids: Iterable[UUID]) -> Steps[None]:
 def _by_name(
     builder: _ResponseBuilder, names: Iterable[str], refused: Container[str]
 ) -> Steps[None]:
-    """The requested topics; those in `refused` the client may not create."""
+    """Add the requested topics; those in `refused` the client may not create."""
     for name in names:
         known = builder.image.topics.get(name)
         if not builder.may_describe(name):

@@ -88,7 +88,7 @@ class _Deletion:
         self.calls.call(self._group_id, ask, self._deleted, self._failed)
 
     def _deleted(self, codes: Sequence[int]) -> None:
-        """A code for each accepted topic."""
+        """Store the result: a code for each accepted topic."""
         self._codes = codes
 
     def _failed(self, code: ErrorCode) -> None:

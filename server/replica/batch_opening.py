@@ -25,10 +25,10 @@ class BatchOpener:
     def __init__(self, tasks: Tasks, jobs: Jobs) -> None:
         self.tasks = tasks
         self.jobs = jobs
-        self.room = asyncio.Semaphore(OPENED_AT_ONCE_MAX)
-        """To be held while a batch is open."""
+        self.slots = asyncio.Semaphore(OPENED_AT_ONCE_MAX)
+        """One is held while a batch is open."""
 
     async def finish(self, steps: Steps[T], wanted: Wait) -> T:
         """Run the rest of `steps`, which have yielded `wanted`."""
-        async with self.room:
+        async with self.slots:
             return await run_rest(self.tasks, steps, wanted, jobs=self.jobs)

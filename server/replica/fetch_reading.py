@@ -43,13 +43,13 @@ READS_A_STEP: Final = 100
 class Part:
     """One partition of a fetch: its answer so far, and the position of its records."""
 
-    __slots__ = ("answer", "bytes_max", "replica", "slice", "wanted")
+    __slots__ = ("answer", "bytes_max", "file_range", "replica", "wanted")
 
     def __init__(self, wanted: FetchPartition, answer: PartitionResponse) -> None:
         self.wanted = wanted
         self.answer = answer
         self.replica: Replica | None = None
-        self.slice: FileRange | None = None
+        self.file_range: FileRange | None = None
         self.bytes_max = 0
         """How many bytes of records the reader wants here, within the limit of its request."""
 
@@ -113,12 +113,14 @@ def plan_part(
     part.bytes_max = allowed = min(wanted.max_bytes, bytes_max)
     try:
         at_least_one = at_least_one or allowed < 0
-        part.slice = log.read(wanted.offset, max(allowed, 0), upto=upto, at_least_one=at_least_one)
-        if committed_only and part.slice is not None:
-            _add_aborted(part, part.slice, log, upto, at_least_one)
+        part.file_range = log.read(
+            wanted.offset, max(allowed, 0), upto=upto, at_least_one=at_least_one
+        )
+        if committed_only and part.file_range is not None:
+            _add_aborted(part, part.file_range, log, upto, at_least_one)
     except (OSError, StorageError) as failure:
         fail(part, failure)
-    if allowed < 0 and part.slice is not None:  # as in Apache Kafka, which checks it only then
+    if allowed < 0 and part.file_range is not None:  # as in Apache Kafka, which checks it only then
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"room for {allowed} bytes")
     return part
 
@@ -132,7 +134,7 @@ def _add_aborted(
     aborted, upto = log.aborted_transactions(offset, found)
     if upto is not None and upto < last_stable:
         bytes_max = max(part.bytes_max, 0)
-        part.slice = log.read(offset, bytes_max, upto=upto, at_least_one=at_least_one)
+        part.file_range = log.read(offset, bytes_max, upto=upto, at_least_one=at_least_one)
     if aborted:
         part.answer.aborted_transactions = [
             AbortedTransaction(one.producer_id, one.first_offset) for one in aborted
@@ -146,7 +148,7 @@ def fail(part: Part, failure: Exception) -> None:
     assert part.replica is not None, "only hosted partitions are read"
     logger.error("can't read %s-%d: %s", *part.replica.key, failure)
     part.replica.read_failed(failure)
-    part.slice = None
+    part.file_range = None
     answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
 
@@ -190,11 +192,11 @@ def _fresh(size: int) -> memoryview:
 class Cold:
     """A part whose bytes are not all in the page cache."""
 
-    __slots__ = ("part", "slice", "view")
+    __slots__ = ("file_range", "part", "view")
 
     def __init__(self, part: Part, found: FileRange, view: memoryview) -> None:
         self.part = part
-        self.slice = found
+        self.file_range = found
         self.view = view
 
 
@@ -206,12 +208,12 @@ def room_for(size: int, arenas: ArenaPool, context: RequestContext) -> Callable[
 def read_cached(parts: list[Part], arenas: ArenaPool, context: RequestContext) -> Steps[list[Cold]]:
     """Read, in steps, what the page cache holds; the parts that it does not hold are returned, for
     `read_cold`."""
-    size = sum([part.slice.length for part in parts if part.slice is not None])
+    size = sum([part.file_range.length for part in parts if part.file_range is not None])
     take = room_for(size, arenas, context)
     cold: list[Cold] = []
     done = 0
     for part in parts:
-        found = part.slice
+        found = part.file_range
         if found is None:
             continue
         done += 1
@@ -235,7 +237,7 @@ async def read_cold(cold: list[Cold], jobs: Jobs) -> None:
     for miss in cold:
         try:
             size = await jobs.run(
-                Pool.READ, miss.slice.file.read_into, miss.view, miss.slice.position
+                Pool.READ, miss.file_range.file.read_into, miss.view, miss.file_range.position
             )
         except OSError as failure:
             fail(miss.part, failure)

@@ -35,13 +35,13 @@ class LogFailures:
         """Called when a log directory has failed, or a log."""
 
     def storage_failed(self, replica: Replica, failure: OSError) -> None:
-        """A log that can't be written takes its whole directory offline."""
+        """Take the whole directory offline of a log that can't be written."""
         if not replica.offline:
             logger.error("can't write to %s-%d: %s", *replica.key, failure)
-            self.directory_of_failed(replica.log, failure)
+            self.fail_directory_of(replica.log, failure)
 
-    def directory_of_failed(self, log: PartitionLog, failure: OSError) -> None:
-        """Take offline the directory that a log is in."""
+    def fail_directory_of(self, log: PartitionLog, failure: OSError) -> None:
+        """Take the directory of a log offline."""
         self.directory_failed(self._logs.directory_of(log), failure)
 
     def directory_failed(self, directory: str, failure: OSError) -> None:
@@ -66,7 +66,7 @@ class LogFailures:
     def log_damaged(self, replica: Replica, damage: Exception) -> None:
         """Take a partition offline whose log can't be flushed because its files are damaged: what
         is written from now on would be lost. A restart recovers the log. The other partitions of
-        its directory are served on, unlike in Apache Kafka, where any such error takes the whole
+        its directory stay online, unlike in Apache Kafka, where any such error takes the whole
         directory offline."""
         logger.error("can't flush %s-%d: %s", *replica.key, damage)
         self._logs.leave_unclean(replica.log)

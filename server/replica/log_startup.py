@@ -41,7 +41,7 @@ class LogStartup:
         self._tasks = tasks
         self._jobs = jobs
         self._began_s = clock.monotonic_s()
-        self._steps: list[asyncio.Task[Exception | None]] = []
+        self._running: list[asyncio.Task[Exception | None]] = []
         self._given_up = False
         self.loaded = False
         """Whether `load` has succeeded."""
@@ -79,8 +79,8 @@ class LogStartup:
     async def ended(self) -> None:
         """Give up, and wait until no thread works any more, even if `load` was cancelled."""
         self.give_up()
-        if self._steps:
-            await asyncio.wait(self._steps)
+        if self._running:
+            await asyncio.wait(self._running)
 
     async def _in_threads(self, steps: Sequence[Callable[[], None]]) -> None:
         """Run steps in parallel; when one fails, the others are cancelled and waited for."""
@@ -88,11 +88,11 @@ class LogStartup:
             raise LoadingStopped
         if not steps:
             return
-        self._steps = [
+        self._running = [
             self._tasks.spawn(self._guarded(step), name="loading of logs") for step in steps
         ]
-        await asyncio.wait(self._steps)  # which leaves them running where it is cancelled
-        for task in self._steps:
+        await asyncio.wait(self._running)  # which leaves them running where it is cancelled
+        for task in self._running:
             if (failure := task.result()) is not None:
                 raise failure
         if self._given_up:

@@ -64,7 +64,7 @@ class ReplicaManager:
             purgatory=purgatory,
             flush_soon=self.flusher.flush_soon,
             storage_failed=self.failures.storage_failed,
-            directory_failed=self.failures.directory_of_failed,
+            fail_directory_of=self.failures.fail_directory_of,
             refusals=self.refusals,
             role_listeners=self.role_listeners,
         )

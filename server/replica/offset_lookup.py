@@ -105,7 +105,7 @@ def find_old(replica: Replica, timestamp: int, limit: int, *, by_replica: bool) 
 async def _find_newest(
     replica: Replica, batch: FileRange, fetchable: int, opener: BatchOpener
 ) -> FoundOffset:
-    async with opener.room:
+    async with opener.slots:
         opened = await _open(batch, opener)
         timestamp = opened.header.max_timestamp
         # as in Apache Kafka, even below the log start offset, in a segment that is still there
@@ -119,7 +119,7 @@ async def _find_by_time(
     offset (DeleteRecords): then the search goes on after it."""
     batch: FileRange | None = first
     while batch is not None:
-        async with opener.room:
+        async with opener.slots:
             opened = await _open(batch, opener)
             start = replica.log.start_offset
             found = await _search(opened, timestamp, start, fetchable, opener.tasks)

@@ -105,7 +105,7 @@ class PartitionState:
         self.story.append(f"follow {decision.leader} epoch {decision.leader_epoch}")
 
     def stop(self) -> None:
-        """This broker no longer has the replica."""
+        """Stop leading or following: this broker no longer has the replica."""
         self.is_leader = False
         self.leader = NO_LEADER
         self.story.append("stop")
@@ -155,8 +155,9 @@ class PartitionState:
         return offset < self.flushed_end or not self.awaits_flush
 
     def _advance(self) -> bool:
-        """Move the high watermark to the lowest log end offset of the in-sync replicas, this one
-        included. Whether it moved."""
+        """Advance the high watermark to the lowest log end offset of the in-sync replicas, this one
+        included; but not past the flushed end where records wait for an fsync (`flush_after`).
+        Whether it moved."""
         least = self.log_end
         if least - self.flushed_end >= self.flush_after:
             least = self.flushed_end

@@ -47,7 +47,7 @@ class ReplicaServices:
     storage_failed: Callable[[Replica, OSError], None]
     """Takes the log directory offline that a replica could not write to."""
 
-    directory_failed: Callable[[PartitionLog, OSError], None]
+    fail_directory_of: Callable[[PartitionLog, OSError], None]
     """Takes the directory of a log offline."""
 
     refusals: LogLimit
@@ -217,7 +217,7 @@ class Replica:
         if not isinstance(failure, OSError) or isinstance(failure, FileNotFoundError):
             return
         if not is_fd_exhaustion(failure):
-            self._services.directory_failed(self.log, failure)
+            self._services.fail_directory_of(self.log, failure)
 
     def role_changed(self) -> None:
         """It leads now, or does not any more, or is no longer served: wake those who wait for it,

@@ -65,7 +65,7 @@ class TopicTraffic:
         self.replicas = 0
 
     def refuse(self, code: int, batch_bytes: int) -> None:
-        """A batch was refused."""
+        """Count a batch that was rejected with `code`."""
         self.refused += 1
         if code == ErrorCode.MESSAGE_TOO_LARGE:
             self.bytes_rejected += batch_bytes
@@ -108,7 +108,7 @@ class Traffic:
         return found
 
     def remove_replica(self, topic: str) -> None:
-        """One replica less is hosted."""
+        """Count one hosted replica less; without replicas the topic's counters go too."""
         left = self._topics[topic]
         left.replicas -= 1
         if not left.replicas:

@@ -1,4 +1,9 @@
-"""Client quotas: the only place where requests are throttled."""
+"""Client quotas: where a request's throttle time will be computed.
+
+Quotas are not implemented yet: a broker always uses `Unlimited`. The throttle time is applied by
+`Dispatcher.throttle_ms`, which puts it into the response, and `Connection._mute`, which stops
+reading from the connection for that time.
+"""
 
 from __future__ import annotations
 

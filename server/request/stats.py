@@ -225,7 +225,7 @@ class RequestStats:
         return found
 
     def follow_log(self) -> None:
-        """The request log was turned on or off."""
+        """Switch to the other state of the request log, which was turned on or off."""
         self.logs = not self.logs
         if self.logs:
             for stats in self._apis.values():

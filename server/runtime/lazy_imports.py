@@ -26,7 +26,7 @@ async def import_one_by_one(tasks: Tasks, names: Iterable[str]) -> None:
 
 
 class BackgroundImports:
-    """BackgroundImports modules in the background."""
+    """Imports modules in the background, one at a time."""
 
     def __init__(self, tasks: Tasks, names: Iterable[str]) -> None:
         self._tasks = tasks

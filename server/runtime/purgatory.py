@@ -72,7 +72,7 @@ class Purgatory:
         return noted
 
     def end_notes(self, noted: dict[Hashable, None]) -> None:
-        """Collect no more changes in `noted`."""
+        """Stop adding changed keys to `noted`, a dict from `note_changes`."""
         self._noted = [one for one in self._noted if one is not noted]
 
     def wait(

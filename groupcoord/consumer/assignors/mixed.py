@@ -48,7 +48,7 @@ class _Balance:
         self._order = sorted(self._subscribers, key=self._place)
 
     def keep(self, alike: Sequence[tuple[Sequence[UUID], list[int]]]) -> Steps[None]:
-        """Members keep their current targets."""
+        """Have members keep their current targets, as far as they are still subscribed."""
         subscribed = {id(topics): frozenset(topics) for topics, _ in alike}
         for number, member in enumerate(self._members):
             topics = subscribed[id(member.topics)]
@@ -185,7 +185,8 @@ def _subscribers(
 
 
 def _drop_or_correct(most: list[tuple[int, int]], size: int, number: int, gives: bool) -> None:
-    """The first of `most` has a stale size, or no partition of the topic left to give."""
+    """Correct the stale size of the first of `most`, or drop it if it has no partition of the topic
+    left to give."""
     if gives:
         heapreplace(most, (-size, -number))
     else:

@@ -64,7 +64,7 @@ async def read_converted(
     made: list[tuple[Part, Converted]] = []
     magic = magic_for(context.version)
     for part in parts:
-        if part.slice is None:
+        if part.file_range is None:
             continue
         assert part.replica is not None, "only hosted partitions are read"
         await broker.tasks.sleep(0)  # each may take a millisecond, and there may be many
@@ -86,8 +86,8 @@ async def read_converted(
 
 
 async def _convert(broker: Broker, part: Part, magic: int) -> Converted:
-    assert part.slice is not None, "there is something to read"
-    batches = await _read(part.slice, broker.jobs)
+    assert part.file_range is not None, "there is something to read"
+    batches = await _read(part.file_range, broker.jobs)
     steps = down_convert(batches, magic, part.wanted.offset, part.bytes_max)
     return await cooperative.run_rest(broker.tasks, steps, jobs=broker.jobs)
 

@@ -303,7 +303,7 @@ async def test_a_log_that_cannot_be_read_seems_to_be_elsewhere(
 async def test_who_waits_for_a_turn_gets_what_there_is_room_for_then(broker: MemoryBroker) -> None:
     for _ in range(5):
         await broker.produce(build([Written(None, bytes(ARENA_BYTES // 2))]))
-    opening, arenas = broker.parts.replicas.opener.room, broker.parts.arenas
+    opening, arenas = broker.parts.replicas.opener.slots, broker.parts.arenas
     for _ in range(OPENED_AT_ONCE_MAX):
         await opening.acquire()
     fetching_one = broker.client.send("Fetch", 3, **fetching({("t", 0): 0}))

@@ -81,7 +81,7 @@ def test_a_plan_says_where_the_records_are() -> None:
         replica = await reader.replica()
         part = reader.plan(replica)
         assert part.answer.error_code == Code.NONE
-        assert part.slice is not None and part.slice.length == len(BATCH) * 3
+        assert part.file_range is not None and part.file_range.length == len(BATCH) * 3
         assert (part.answer.high_watermark, part.answer.last_stable_offset) == (9, 9)
         assert part.answer.log_start_offset == 0
         assert part.answer.records == b""
@@ -106,7 +106,7 @@ def test_limits(max_bytes: int, bytes_max: int, at_least_one: bool, length: int 
     async def story(reader: Reader) -> None:
         limits = {"max_bytes": max_bytes, "bytes_max": bytes_max, "at_least_one": at_least_one}
         part = reader.plan(await reader.replica(), **limits)
-        assert (part.slice.length if part.slice else None) == length
+        assert (part.file_range.length if part.file_range else None) == length
 
     run(story)
 
@@ -119,9 +119,9 @@ def test_consumers_read_what_is_committed() -> None:
         replica.append(view, read_header(view))
         for committed_only, aborted in ((False, None), (True, ())):
             part = reader.plan(replica, committed_only=committed_only)
-            assert part.slice is not None and part.slice.length == len(BATCH) * 3
+            assert part.file_range is not None and part.file_range.length == len(BATCH) * 3
             assert part.answer.aborted_transactions == aborted
-            assert reader.plan(replica, 9, committed_only=committed_only).slice is None
+            assert reader.plan(replica, 9, committed_only=committed_only).file_range is None
         replica.partition.isr = replica.partition.replicas = (1,)
 
     run(story)
@@ -148,7 +148,7 @@ def test_a_reader_whose_log_has_parted_gets_no_records() -> None:
         await reader.replica()
         replica = await reader.hosting.lead(epoch=4)
         part = reader.plan(replica, 12, last_fetched_epoch=2)
-        assert part.slice is None
+        assert part.file_range is None
         diverging = part.answer.diverging_epoch
         assert diverging is not None and (diverging.epoch, diverging.end_offset) == (0, 9)
 
