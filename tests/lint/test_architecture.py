@@ -17,7 +17,7 @@ MODULES = {
     path.relative_to(ROOT).with_suffix("").as_posix(): path
     for package in PACKAGES
     for path in (ROOT / package).rglob("*.py")
-}
+} | {"src/kavka/seams": ROOT / "src/kavka/seams.py"}
 
 
 def named() -> list[str]:
@@ -44,14 +44,28 @@ DEFINED = {module: set(definitions(path)) for module, path in MODULES.items()}
 
 
 def exists(name: str) -> bool:
-    """A path from the root or from `server/`; a module and what it defines; a class's method."""
-    if (ROOT / name).exists() or (ROOT / "server" / name).exists():
+    """A path from the root; a module and what it defines; a class's method."""
+    if (ROOT / name).exists():
         return True
     module, _, rest = name.partition(".")
-    found = [at for at in MODULES if at == module or at.endswith(f"/{module}")]
-    if found:
-        return not rest or any(rest in DEFINED[at] for at in found)
+    if module in MODULES:
+        return not rest or rest in DEFINED[module]
     return any(name in names for names in DEFINED.values())
+
+
+def named_with_file() -> list[tuple[str, str]]:
+    """(module, name) of each name in the table that follows a file: `a/b.py`: `C.d`, `e`."""
+    found = re.findall(r"`([\w/]+)\.py`: (`[\w.]+`(?:, `[\w.]+`)*)", PAGE.read_text())
+    return [(module, name) for module, names in found for name in re.findall(r"[\w.]+", names)]
+
+
+@pytest.mark.parametrize(("module", "name"), named_with_file())
+def test_a_name_after_a_file_is_defined_in_it(module: str, name: str) -> None:
+    assert name in DEFINED[module], f"docs/architecture.md names `{name}` in {module}.py"
+
+
+def test_the_table_has_names_after_files() -> None:
+    assert named_with_file()
 
 
 @pytest.mark.parametrize("name", named())
