@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import random
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from random import Random as SeededRandom
 from typing import Any
 from uuid import UUID
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.classic.members import Member, OfferedProtocol, member_timer
 from kavka.groupcoord.classic.membership import Membership, membership_of
+from kavka.groupcoord.classic.records import decode
 from kavka.groupcoord.classic.requests import (
     HeartbeatRequest,
     JoinRequest,
@@ -23,6 +24,7 @@ from kavka.groupcoord.classic.requests import (
 from kavka.groupcoord.shard import GroupShard
 from kavka.groupcoord.state import GroupsState, Topics
 from kavka.log.journal import Ticket
+from kavka.seams import Random
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_to_completion
 from support.group_settings import ConsumerGroupSettings
@@ -79,14 +81,20 @@ class NoTopics:
 class ClassicKit(JournalKit[GroupShard]):
     """The groups of one partition."""
 
-    def __init__(self, *, seed: int = 1, topics: Topics | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        random: Random | None = None,
+        topics: Topics | None = None,
+        **settings: Any,
+    ) -> None:
         self.settings = Settings(**settings)
         self.topics = NoTopics() if topics is None else topics
-        self.random = random.Random(seed)
+        self.random = SeededRandom(1) if random is None else random
         self.memberships: dict[tuple[GroupShard, HeartbeatRequest], Membership] = {}
-        """Of each Heartbeat that was answered without an error."""
-        self.told = 0
-        """Heartbeats that it needed no more than that for."""
+        """The fast path of each Heartbeat that was answered without an error."""
+        self.fast_heartbeats = 0
+        """How many were answered by these."""
         super().__init__()
 
     def new_shard(self) -> GroupShard:
@@ -159,16 +167,16 @@ class ClassicKit(JournalKit[GroupShard]):
     def beat(
         self, member_id: str, generation: int, instance_id: str | None = None, group_id: str = "g"
     ) -> ErrorCode:
-        """One Heartbeat, which who remembers the one before must answer alike."""
+        """One Heartbeat, to which the fast path of the one before must give the same response."""
         request = HeartbeatRequest(group_id, generation, member_id, instance_id)
         shard, timer = self.shard, member_timer(group_id, member_id)
         remembered = self.memberships.get((shard, request))
-        told = remembered is not None and remembered.heartbeat(self.now_ms)
+        is_fast = remembered is not None and remembered.heartbeat(self.now_ms)
         before = shard.timers.at(timer)
         code = shard.classic_requests_for(group_id, self.now_ms).heartbeat(request, self.now_ms)
-        if told:
+        if is_fast:
             assert (code, before) == (ErrorCode.NONE, shard.timers.at(timer))
-            self.told += 1
+            self.fast_heartbeats += 1
         elif code is ErrorCode.NONE:
             membership = membership_of(shard.state, request)
             if membership is not None:
@@ -257,3 +265,22 @@ def assert_sound(group: ClassicGroup, kit: ClassicKit) -> None:
         assert members[group.leader or ""].sync is None, "the leader's is what all wait for"
     if members:
         assert run_to_completion(group.choose_protocol()) is not None
+
+
+def assert_replayed(group: ClassicGroup, kit: ClassicKit) -> None:
+    """A stable group, and an empty one that is stored, are as they are read from the log."""
+    stored = kit.replayed().state.groups[group.group_id]
+    assert isinstance(stored, ClassicGroup)
+    if group.current is GroupState.STABLE:
+        assert stored.generation == group.generation
+    elif group.current is not GroupState.EMPTY or stored.generation != group.generation:
+        return
+    assert stored.current is group.current
+    if group.current is GroupState.EMPTY:
+        assert stored.since_ms == group.since_ms
+    assert _record_of(stored) == _record_of(group)
+
+
+def _record_of(group: ClassicGroup) -> Any:
+    found = run_to_completion(decode(run_to_completion(group.record()).value or b""))
+    return None if found is None else found._replace(since_ms=0)
