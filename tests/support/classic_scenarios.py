@@ -38,13 +38,9 @@ waiting in the group, and a stable group as it is read from the log.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from random import Random
 from typing import Any, Final
-from uuid import UUID
 
 import pytest
 
@@ -52,16 +48,14 @@ from kavka.groupcoord.classic.group import ClassicGroup
 from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.records import KEY_VERSION, decode, encode_key
 from kavka.groupcoord.classic.requests import Leaver
-from kavka.log.journal import Ticket
-from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_to_completion
-from support.classic_groups import assert_replayed, assert_sound, code_of, reading
-from support.offset_groups import OffsetKit
+from support.classic_clients import FAST_HEARTBEAT, ClassicClients, Client, Request
+from support.classic_groups import code_of, reading
 from support.scenarios import Command, duration_ms
 
 LINE_MAX: Final = 100
 HEARTBEAT_MS: Final = 1_000
-FAST_HEARTBEAT: Final = "Heartbeat by the fast path"
 DEADLINES_MAX: Final = 100
 """That may expire between two heartbeats."""
 
@@ -73,63 +67,22 @@ JOIN_OPTIONS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
 }
 """What they are called by `ClassicKit.join`."""
 
-_MEMBER_ID: Final = re.compile(r"\w+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 
-
-class MemberIds(Random):
-    """Member ids that reveal whose they are."""
-
-    def __init__(self) -> None:
-        self.asking = ""
-        """The client whose request may lead to the next one."""
-        self.clients: dict[str, str] = {}
-        """By UUID."""
-
-    def getrandbits(self, bits: int, /) -> int:
-        number = len(self.clients)
-        self.clients[str(UUID(int=number, version=4))] = self.asking
-        return number
-
-    def named(self, text: str) -> str:
-        """A text with clients in place of member ids."""
-        return _MEMBER_ID.sub(lambda found: self.clients[found[1]], text)
-
-
-@dataclass
-class Client:
-    """What a client knows, and the values of its JoinGroup requests."""
-
-    name: str
-    instance_id: str | None = None
-    member_id: str = ""
-    generation: int = -1
-    protocol: str = "range"
-    members: Sequence[str] = ()
-    """All member ids, if it leads."""
-    heartbeat: ErrorCode = ErrorCode.NONE
-    """The last response."""
-    values: dict[str, Any] = field(default_factory=dict)
-
-
-class ClassicScenario:
+class ClassicScenario(ClassicClients):
     """The machine of these scenarios."""
 
     is_inline = True
 
-    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
-        self.log = caplog
+    def __init__(self, log: pytest.LogCaptureFixture) -> None:
+        super().__init__()
+        self.log = log
         self.log.set_level("INFO")
         self.levels = {"WARNING", "ERROR"}
-        self.ids = MemberIds()
-        self.kit = OffsetKit(random=self.ids)
-        self.kit.begin()
         self.clients: dict[str, Client] = {}
         self.subscriptions: dict[tuple[str, bytes], str] = {}
         """How metadata is shown, by protocol and metadata."""
-        self.requests: list[tuple[Client, str, Ticket]] = []
-        """Those of this command."""
-        self.waiting: list[tuple[Client, str, Ticket]] = []
-        """Those of earlier commands that have no response yet."""
+        self.earlier: list[Request] = []
+        """What waited before this command."""
         self.records_shown = 0
         self.group_shown: dict[str, str] = {}
 
@@ -137,21 +90,20 @@ class ClassicScenario:
 
     def do_new(self, command: Command) -> Iterator[str]:
         for client in self._clients(command):
-            self._join(client, "")
+            self.join(client, "")
         return self._outcome()
 
     def do_join(self, command: Command) -> Iterator[str]:
         for client in self._clients(command):
-            ticket = self._join(client, self._member_id(client, command))
+            ticket = self.join(client, self._values(client, command)["member_id"])
             if ticket.settled and code_of(ticket) is ErrorCode.MEMBER_ID_REQUIRED:
-                self.requests.pop()
+                self.waiting.pop()
                 client.member_id = ticket.answer.member_id
-                self._join(client, client.member_id)
+                self.join(client, client.member_id)
         return self._outcome()
 
     def do_joined(self, command: Command) -> Iterator[str]:
         self.do_join(command)
-        self._outcome()
         while self.waiting:
             self.kit.advance(self.kit.settings.group_initial_rebalance_delay_ms)
             self._outcome()
@@ -161,44 +113,35 @@ class ClassicScenario:
         self.do_joined(command)
         for client in self.clients.values():
             if client.member_id in self.kit.group.members:
-                self._sync(client, client.member_id, client.generation)
+                self.sync(client)
         self._outcome()
         assert self.group_shown["state"] == "Stable"
         return self._outcome()
 
     def do_sync(self, command: Command) -> Iterator[str]:
         for client in self._clients(command):
-            values: dict[str, Any] = {}
-            if "assign" in command:
-                pairs = (one.partition(":") for one in command.list("assign"))
-                values["assignments"] = {self._id(one): part.encode() for one, _, part in pairs}
+            values = self._values(client, command)
             for option, name in (("type", "kind"), ("protocol", "protocol")):
                 if option in command:
                     values[name] = command.text(option) or None
-            generation = command.number("generation", client.generation)
-            self._sync(client, self._member_id(client, command), generation, **values)
+            if "assign" in command:
+                pairs = (one.partition(":") for one in command.list("assign"))
+                values["assignments"] = {self._id(one): part.encode() for one, _, part in pairs}
+            self.sync(client, **values)
         return self._outcome()
 
     def do_heartbeat(self, command: Command) -> Iterator[str]:
         for client in self._clients(command):
-            generation = command.number("generation", client.generation)
-            member_id = self._member_id(client, command)
-            self._ask(client, "Heartbeat", self.kit.beat, member_id, generation, client.instance_id)
+            self.heartbeat(client, **self._values(client, command))
         return self._outcome()
 
     def do_commit(self, command: Command) -> Iterator[str]:
-        producer = command.get("producer")
+        producer = command.number("producer") if "producer" in command else None
         for client in self._clients(command):
-            commit = partial(
-                self.kit.commit_offsets,
-                {("t", 0): 1},
-                member_id=self._member_id(client, command),
-                generation=command.number("generation", client.generation),
-                instance_id=client.instance_id,
-                producer_id=None if producer is None else int(producer),
-            )
-            api = "OffsetCommit" if producer is None else "TxnOffsetCommit"
-            self._ask(client, api, lambda: commit()[0])  # noqa: B023
+            values = self._values(client, command)
+            values |= {"instance_id": client.instance_id, "producer_id": producer}
+            commit = partial(self.kit.commit_offsets, {("t", 0): 1}, **values)
+            self.ask(client, "OffsetCommit", lambda: commit()[0])  # noqa: B023
         return self._outcome()
 
     def do_leave(self, command: Command) -> Iterator[str]:
@@ -207,17 +150,17 @@ class ClassicScenario:
             name, _, instance_id = word.partition("@")
             leavers.append(Leaver(self._id(name), instance_id or None, command.get("reason")))
         client = Client(" ".join(command.words) or "-")
-        self.requests.append((client, "LeaveGroup", self.kit.leave(*leavers)))
+        self.waiting.append(Request(client, "LeaveGroup", self.kit.leave(*leavers)))
         return self._outcome()
 
     def do_delete_group(self, command: Command) -> Iterator[str]:
-        self._ask(Client("g"), "DeleteGroups", lambda: not self.kit.delete_group())
+        self.ask(Client("g"), "DeleteGroups", lambda: not self.kit.delete_group())
         return self._outcome()
 
     def do_offset_rules(self, command: Command) -> Iterator[str]:
         for topic in command.words:
             delete = partial(self.kit.delete_offsets, [(topic, 0)])
-            code = self._ask(Client(topic), "OffsetDelete", lambda: delete()[0])  # noqa: B023
+            code = self.ask(Client(topic), "OffsetDelete", lambda: delete()[0])  # noqa: B023
             is_subscribed = code is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             assert self.kit.group.is_subscribed_to(topic) == is_subscribed
         yield from self._outcome()
@@ -275,10 +218,10 @@ class ClassicScenario:
                 yield from self._outcome(kit.now_ms - begin_ms)
             kit.now_ms = next_ms
             for client in clients:
-                asked = (client.member_id, client.generation, client.instance_id)
-                before = client.heartbeat
-                if self._ask(client, "Heartbeat", kit.beat, *asked) is before:
-                    self.requests.pop()
+                before = client.last_heartbeat
+                client.last_heartbeat = self.heartbeat(client)
+                if client.last_heartbeat is before:
+                    self.waiting.pop()
             yield from self._outcome(next_ms - begin_ms)
             if next_ms == end_ms:
                 return
@@ -315,34 +258,12 @@ class ClassicScenario:
         """The member id of a client, or what the text says."""
         return self.clients[text].member_id if text in self.clients else text
 
-    def _member_id(self, client: Client, command: Command) -> str:
-        return self._id(command.text("id", client.name))
-
-    def _join(self, client: Client, member_id: str) -> Ticket:
-        self.ids.asking = client.name
-        ticket = self.kit.join(
-            member_id, client_id=client.name, instance_id=client.instance_id, **client.values
-        )
-        self.requests.append((client, "JoinGroup", ticket))
-        return ticket
-
-    def _sync(self, client: Client, member_id: str, generation: int, **values: Any) -> None:
-        assignments = {one: self.ids.named(one).encode() for one in client.members}
-        values = {"protocol": client.protocol, "assignments": assignments} | values
-        ticket = self.kit.sync(member_id, generation, instance_id=client.instance_id, **values)
-        self.requests.append((client, "SyncGroup", ticket))
-
-    def _ask(self, client: Client, api: str, ask: Callable[..., Any], *values: Any) -> ErrorCode:
-        """A request that is answered at once, by an error code."""
-        ticket, before = Ticket(), self.kit.fast_heartbeats
-        try:
-            ticket.settle(ask(*values))
-        except ApiError as refusal:
-            ticket.settle(refusal)
-        api = FAST_HEARTBEAT if self.kit.fast_heartbeats > before else api
-        self.requests.append((client, api, ticket))
-        client.heartbeat = code_of(ticket)
-        return client.heartbeat
+    def _values(self, client: Client, command: Command) -> dict[str, Any]:
+        """What a request says, unless it is what the client knows."""
+        return {
+            "member_id": self._id(command.text("id", client.name)),
+            "generation": command.number("generation", client.generation),
+        }
 
     # -- what comes out
 
@@ -356,7 +277,7 @@ class ClassicScenario:
         changed = self._group_changes()
         if changed:
             lines[-1:] = [f"{lines[-1]} => {changed}" if lines else changed]
-        self._check()
+        self.check()
         self.log.clear()
         time = f"+{_duration(after_ms)} " if after_ms else ""
         return (self.ids.named(f"{time}{line}") for line in lines)
@@ -379,47 +300,36 @@ class ClassicScenario:
         lines: dict[str, list[str]] = {}
         members: dict[str, str] = {}
         """What the leader gets, by line."""
-        requests = [(f"{api} ", client, api, ticket) for client, api, ticket in self.waiting]
-        requests += [("", client, api, ticket) for client, api, ticket in self.requests]
-        self.waiting = [one[1:] for one in requests if not one[3].settled]
-        self.requests = []
-        for head, client, api, ticket in requests:
-            for name, text in self._response(client, api, ticket) if ticket.settled else ():
-                line = head + text if code_of(ticket) else text
-                lines.setdefault(line, []).append(name)
-                if text.startswith("generation") and ticket.answer.members:
-                    members[line] = f", members {self._members(ticket.answer)}"
+        for request in self.receive():
+            for name, text in self._response(request):
+                lines.setdefault(text, []).append(name)
+                if text.startswith("generation") and request.ticket.answer.members:
+                    members[text] = f", members {self._members(request.ticket.answer)}"
+        self.earlier = list(self.waiting)
         for text, names in lines.items():
             yield f"{' '.join(names)}: {text}{members.get(text, '')}"
 
-    def _response(self, client: Client, api: str, ticket: Ticket) -> Iterator[tuple[str, str]]:
+    def _response(self, request: Request) -> Iterator[tuple[str, str]]:
         """Clients and what they get."""
+        client, api, ticket = request
         code, answer = code_of(ticket), ticket.answer
         if api == "LeaveGroup" and not code and answer.members:
             for one in answer.members:
                 instance = "" if one.group_instance_id is None else f"@{one.group_instance_id}"
                 yield f"{one.member_id}{instance}" or "-", ErrorCode(one.error_code).name
         elif code or api not in ("JoinGroup", "SyncGroup"):
-            text = code.name + (" by the fast path" if api == FAST_HEARTBEAT else "")
-            if api == "JoinGroup" and answer is not None and answer.member_id:
+            text = f"{api} {code.name}" if request in self.earlier else code.name
+            if api == FAST_HEARTBEAT:
+                text += " by the fast path"
+            elif api == "JoinGroup" and answer is not None and answer.member_id:
                 text += f", member id {answer.member_id}"
-                if code in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.FENCED_INSTANCE_ID):
-                    client.member_id = answer.member_id
-            elif api == "SyncGroup" and answer is not None:
-                assert (answer.protocol_type, answer.assignment) == (None, b"")
             yield client.name, text
         elif api == "SyncGroup":
-            assert (answer.protocol_type, answer.protocol_name) == ("consumer", client.protocol)
             yield f"{client.name}={answer.assignment.decode() or '-'}", "synced"
         else:
-            assert answer.protocol_type == client.values.get("kind", "consumer")
-            assert bool(answer.members) == (answer.leader == answer.member_id)
-            client.member_id, client.generation = answer.member_id, answer.generation_id
-            client.protocol = answer.protocol_name
-            client.members = [one.member_id for one in answer.members]
+            skips = ", skip assignment" if answer.skip_assignment else ""
             text = f"generation {answer.generation_id} {answer.protocol_name}"
-            text += f", leader {answer.leader}"
-            yield client.name, text + (", skip assignment" if answer.skip_assignment else "")
+            yield client.name, f"{text}, leader {answer.leader}{skips}"
 
     def _members(self, answer: Any) -> str:
         """The members in a leader's response, with what they subscribe to."""
@@ -438,19 +348,6 @@ class ClassicScenario:
         self.group_shown = now
         changed = (one for one in now.items() if before.get(one[0]) != one[1])
         return ", ".join(text if name == "state" else f"{name} {text}" for name, text in changed)
-
-    def _check(self) -> None:
-        kit = self.kit
-        if not kit.journal.is_fully_committed:
-            return
-        waiting = {id(ticket) for ticket in kit.shard.resign()}
-        assert {id(ticket) for _, _, ticket in self.waiting} == waiting
-        group = kit.shard.state.groups.get("g")
-        if isinstance(group, ClassicGroup):
-            assert_sound(group, kit)
-            assert_replayed(group, kit)
-        else:
-            assert len(kit.shard.timers) == 1, "that for the expiry of offsets"
 
 
 def _stored(value: bytes) -> str:

@@ -8,7 +8,7 @@ answered once; and another coordinator knows what was stored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import settings
@@ -20,16 +20,8 @@ from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.requests import Leaver
 from kavka.log.journal import Ticket
 from kavka.wire.errors import ErrorCode
-from support.classic_groups import (
-    BOTH,
-    RANGE,
-    REBALANCE_MS,
-    SESSION_MS,
-    ClassicKit,
-    assert_replayed,
-    assert_sound,
-    code_of,
-)
+from support.classic_clients import ClassicClients, Client, Request
+from support.classic_groups import BOTH, RANGE, REBALANCE_MS, SESSION_MS
 
 HEARTBEAT_MS = 3_000
 CLIENTS = 4
@@ -40,133 +32,87 @@ CODES = st.sampled_from(
 )
 
 
-@dataclass
-class Client:
+@dataclass(eq=False)
+class Consumer(Client):
     """One consumer, as stock ones behave."""
 
-    number: int
-    instance_id: str | None = None
-    protocols: tuple[OfferedProtocol, ...] = RANGE
-    version: int = 9
-    member_id: str = ""
-    generation: int = -1
-    protocol: str | None = None
-    ticket: Ticket | None = None
-    is_syncing: bool = False
-    is_stable: bool = False
     runs: bool = False
     heartbeat_ms: int = 0
     """Time of the last one."""
-    assigned: dict[int, bytes] = field(default_factory=dict)
-    """Assignments by generation."""
 
-    def failed(self, code: ErrorCode) -> None:
-        """A request has failed: most errors mean to join again."""
-        self.is_stable = False
-        if code in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED):
-            self.runs, self.generation = False, -1
-        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
-            self.member_id, self.generation = "", -1
+    @property
+    def is_stable(self) -> bool:
+        api, code = self.last
+        return api not in ("", "JoinGroup") and code is ErrorCode.NONE
 
 
 class Groups(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.kit = ClassicKit()
-        self.clients = [Client(number) for number in range(CLIENTS)]
-        self.tickets: list[Ticket] = []
-        self.assignments: dict[tuple[int, int], dict[str, bytes]] = {}
-        """Of the leaders, by coordinator and generation."""
-        self.coordinator = 0
+        self.coordinator = ClassicClients()
+        self.kit = self.coordinator.kit
+        self.consumers = [Consumer(f"c{number}") for number in range(CLIENTS)]
+        self.started = CLIENTS
 
-    # -- clients
+    # -- consumers
 
-    def step(self, client: Client) -> None:
+    def step(self, consumer: Consumer) -> None:
         """Do the next thing, if there is one."""
-        if not client.runs:
+        self.receive()
+        if not consumer.runs or any(one.client is consumer for one in self.coordinator.waiting):
             return
-        if client.ticket is not None:
-            if client.ticket.settled:
-                self.answered(client, client.ticket)
-        elif not client.is_stable:
-            self.join(client)
-        elif self.kit.now_ms - client.heartbeat_ms >= HEARTBEAT_MS:
-            self.heartbeat(client)
-
-    def join(self, client: Client) -> None:
-        client.is_syncing = False
-        client.ticket = self.kit.join(
-            client.member_id,
-            instance_id=client.instance_id,
-            client_id=f"c{client.number}",
-            protocols=client.protocols,
-            version=client.version,
-        )
-        self.tickets.append(client.ticket)
-
-    def answered(self, client: Client, ticket: Ticket) -> None:
-        client.ticket = None
-        code = code_of(ticket)
-        if code is ErrorCode.MEMBER_ID_REQUIRED:
-            client.member_id = ticket.answer.member_id
-        elif code is not ErrorCode.NONE:
-            client.failed(code)
-        elif client.is_syncing:
-            self.synced(client, ticket.answer)
+        api, code = consumer.last
+        if consumer.is_stable:
+            self.heartbeat(consumer)
+        elif (api, code) == ("JoinGroup", ErrorCode.NONE):
+            members, generation = consumer.members, consumer.generation
+            assignments = {one: f"{one} in {generation}".encode() for one in members}
+            self.coordinator.sync(consumer, assignments)
         else:
-            self.joined(client, ticket.answer)
+            self.coordinator.join(consumer, consumer.member_id)
 
-    def joined(self, client: Client, answer: Any) -> None:
-        client.member_id, client.generation = answer.member_id, answer.generation_id
-        client.protocol = answer.protocol_name
-        assignment: dict[str, bytes] = {}
-        if answer.leader == answer.member_id and answer.members and not answer.skip_assignment:
-            ids = [one.member_id for one in answer.members]
-            assert client.member_id in ids
-            assert len(ids) == len(set(ids))
-            key = (self.coordinator, answer.generation_id)
-            assignment = self.assignments[key] = {one: f"{one} in {key}".encode() for one in ids}
-        client.is_syncing = True
-        client.ticket = self.kit.sync(
-            client.member_id,
-            client.generation,
-            assignment,
-            instance_id=client.instance_id,
-            protocol=client.protocol,
-        )
-        self.tickets.append(client.ticket)
+    def heartbeat(self, consumer: Consumer) -> None:
+        now_ms = self.kit.now_ms
+        if now_ms - consumer.heartbeat_ms >= HEARTBEAT_MS and self.kit.journal.is_fully_committed:
+            consumer.heartbeat_ms = now_ms
+            code = self.coordinator.heartbeat(consumer)
+            self.receive()
+            assert code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS) or (
+                consumer.generation < 0
+            )
 
-    def synced(self, client: Client, answer: Any) -> None:
-        client.is_stable, client.heartbeat_ms = True, self.kit.now_ms
-        client.assigned[client.generation] = answer.assignment
-        assert answer.protocol_name == client.protocol
-        others = [
-            one.assigned.get(client.generation)
-            for one in self.clients
-            if one is not client
-            and one.runs
-            and one.generation == client.generation
-            # an older one of the same instance does not know yet that it is fenced
-            and (one.instance_id is None or one.instance_id != client.instance_id)
-        ]
-        assert not answer.assignment or answer.assignment not in others, "two have the same part"
+    def receive(self) -> None:
+        for client, api, _ in self.coordinator.receive():
+            if isinstance(client, Consumer):
+                self.received(client, api, client.last[1])
 
-    def heartbeat(self, client: Client) -> None:
-        if self.kit.journal.is_fully_committed:
-            code = self.kit.beat(client.member_id, client.generation, client.instance_id)
-            client.heartbeat_ms = self.kit.now_ms
-            if code is not ErrorCode.NONE:
-                client.failed(code)
-                assert code is ErrorCode.REBALANCE_IN_PROGRESS or client.generation < 0
+    def received(self, consumer: Consumer, api: str, code: ErrorCode) -> None:
+        if api == "SyncGroup" and code is ErrorCode.NONE:
+            consumer.heartbeat_ms = self.kit.now_ms
+            others = [
+                one.assignment
+                for one in self.consumers
+                if one is not consumer
+                and one.runs
+                and one.is_stable
+                and one.generation == consumer.generation
+                # an older one of the same instance does not know yet that it is fenced
+                and (one.instance_id is None or one.instance_id != consumer.instance_id)
+            ]
+            assert not consumer.assignment or consumer.assignment not in others
+        elif code in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED):
+            consumer.runs, consumer.generation = False, -1
+        elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            consumer.member_id, consumer.generation = "", -1
 
     def pass_time(self, ms: int, *, step_ms: int = 500) -> None:
-        """The clients that run go on meanwhile."""
+        """The consumers that run go on meanwhile."""
         for _ in range(0, ms, step_ms):
-            for client in self.clients:
-                self.step(client)
+            for consumer in self.consumers:
+                self.step(consumer)
             self.kit.advance(step_ms)
-        for client in self.clients:
-            self.step(client)
+        for consumer in self.consumers:
+            self.step(consumer)
 
     # -- events
 
@@ -177,44 +123,53 @@ class Groups(RuleBasedStateMachine):
         version=VERSIONS,
     )
     def start(self, number: int, protocols: Any, instance: str | None, version: int) -> None:
-        if not self.clients[number].runs:
-            instance = instance if version >= 5 else None
-            self.clients[number] = Client(number, instance, protocols, version, runs=True)
-            self.step(self.clients[number])
+        if not self.consumers[number].runs:
+            self.started += 1
+            self.consumers[number] = Consumer(
+                f"c{self.started}",
+                instance if version >= 5 else None,
+                values={"protocols": protocols, "version": version},
+                runs=True,
+            )
+            self.step(self.consumers[number])
 
     @rule(number=NUMBERS)
     def stall(self, number: int) -> None:
-        self.clients[number].runs = False
+        self.consumers[number].runs = False
 
     @rule(number=NUMBERS)
     def go_on_after_a_stall(self, number: int) -> None:
-        client = self.clients[number]
-        client.runs = client.runs or client.generation >= 0
+        consumer = self.consumers[number]
+        consumer.runs = consumer.runs or consumer.generation >= 0
 
     @rule(number=NUMBERS)
     def change_subscription(self, number: int) -> None:
-        client = self.clients[number]
-        if client.runs and client.is_stable:
-            name, metadata = client.protocols[0]
+        consumer = self.consumers[number]
+        if consumer.runs and consumer.is_stable:
+            (name, metadata), *others = consumer.values["protocols"]
             changed = OfferedProtocol(name, metadata + b"+")  # behind what the broker decodes
-            client.protocols = (changed, *client.protocols[1:])
-            client.is_stable = False
+            consumer.values["protocols"] = (changed, *others)
+            consumer.last = ("", ErrorCode.NONE)
 
     @rule(number=NUMBERS, by_instance=st.booleans())
     def leave(self, number: int, by_instance: bool) -> None:
-        client = self.clients[number]
-        if client.member_id:
-            by_instance = by_instance and client.instance_id is not None
-            member_id = "" if by_instance else client.member_id
-            self.tickets.append(self.kit.leave(Leaver(member_id, client.instance_id)))
-            client.runs = False
+        consumer = self.consumers[number]
+        if consumer.member_id:
+            by_instance = by_instance and consumer.instance_id is not None
+            member_id = "" if by_instance else consumer.member_id
+            consumer.runs = False
+            self.other_request(self.kit.leave(Leaver(member_id, consumer.instance_id)))
+
+    def other_request(self, ticket: Ticket) -> None:
+        """One to whose response no consumer reacts."""
+        self.coordinator.waiting.append(Request(Client("other"), "LeaveGroup", ticket))
 
     @rule(ms=st.sampled_from([0, 1_000, 3_000, SESSION_MS, REBALANCE_MS]))
     def wait(self, ms: int) -> None:
         self.pass_time(ms)
 
     @rule(ms=st.sampled_from([1_000, SESSION_MS, REBALANCE_MS, 300_000]))
-    def all_clients_stall(self, ms: int) -> None:
+    def all_stall(self, ms: int) -> None:
         self.kit.advance(ms)
 
     @rule(holds=st.booleans())
@@ -234,7 +189,6 @@ class Groups(RuleBasedStateMachine):
     @rule()
     def move_the_coordinator(self) -> None:
         self.kit.move()
-        self.coordinator += 1
 
     @rule(
         member=st.sampled_from(["", "unknown"]),
@@ -244,12 +198,12 @@ class Groups(RuleBasedStateMachine):
     )
     def wrong_requests(self, member: str, generation: int, instance: str | None, kind: str) -> None:
         kit = self.kit
-        self.tickets.append(kit.sync(member, generation, instance_id=instance, kind=kind))
-        self.tickets.append(kit.leave(Leaver(member, "k")))
+        self.other_request(kit.sync(member, generation, instance_id=instance, kind=kind))
+        self.other_request(kit.leave(Leaver(member, "k")))
         if member:
             join = kit.join(member, instance_id=instance, kind=kind)
             assert join.settled or not kit.journal.is_fully_committed
-            self.tickets.append(join)
+            self.other_request(join)
 
     # -- what always holds
 
@@ -258,52 +212,38 @@ class Groups(RuleBasedStateMachine):
         return self.kit.group if "g" in self.kit.shard.state.groups else None
 
     @invariant()
-    def the_group_is_sound_and_stored(self) -> None:
-        if self.group is not None:
-            assert_sound(self.group, self.kit)
-            assert_replayed(self.group, self.kit)
-
-    @invariant()
-    def no_request_is_lost(self) -> None:
-        self.tickets = [one for one in self.tickets if not one.settled]
-        unanswered = {id(ticket) for ticket in self.tickets}
-        waiting = {id(ticket) for ticket in self.kit.shard.resign()}
-        assert waiting <= unanswered
-        assert waiting == unanswered or not self.kit.journal.is_fully_committed
+    def the_coordinator_is_sound(self) -> None:
+        self.coordinator.check()
 
     @invariant()
     def each_member_has_its_own_part(self) -> None:
-        if self.group is None or self.group.current is not GroupState.STABLE:
-            return
-        assignment = self.assignments.get((self.coordinator, self.group.generation))
-        if assignment is not None:
-            parts = [one.assignment for one in self.group.members.values()]
-            assert set(parts) <= {*assignment.values(), b""}
-            assert len(parts) == len(set(parts)) or b"" in parts
+        if self.group is not None and self.group.current is GroupState.STABLE:
+            parts = [one.assignment for one in self.group.members.values() if one.assignment]
+            assert len(parts) == len(set(parts))
+            assert all(one.endswith(b" in %d" % self.group.generation) for one in parts)
 
     def teardown(self) -> None:
-        """Undisturbed, the clients that run are the members of a stable group."""
+        """Undisturbed, the consumers that run are the members of a stable group."""
         self.kit.port.failures = []
         self.hold_commits(False)
         self.limit_the_size(100)
         self.pass_time(2 * REBALANCE_MS + 3 * SESSION_MS + 300_000, step_ms=1_000)
-        running = [one for one in self.clients if one.runs]
+        self.the_coordinator_is_sound()
+        running = {one.member_id: one for one in self.consumers if one.runs}
         if self.group is None:
             assert not running
             return
-        self.the_group_is_sound_and_stored()
-        assert {one.member_id for one in running} == set(self.group.members)
-        for client in running:
-            assert client.is_stable
-            assert client.generation == self.group.generation
-            member = self.group.members[client.member_id]
-            assert client.assigned[client.generation] == member.assignment
-        if running:
-            assert self.group.current is GroupState.STABLE
+        assert running.keys() == self.group.members.keys()
+        assert self.group.current is (GroupState.STABLE if running else GroupState.EMPTY)
         generation = self.group.generation
+        for member in self.group.members.values():
+            consumer = running[member.member_id]
+            assert (consumer.is_stable, consumer.generation) == (True, generation)
+            assert consumer.assignment == member.assignment
         self.pass_time(2 * SESSION_MS, step_ms=1_000)
-        assert self.group.generation == generation, "it rebalances without a reason"
-        assert all(ticket.settled for ticket in self.tickets)
+        if running:
+            assert self.group.generation == generation, "it rebalances without a reason"
+        assert not self.coordinator.waiting
 
 
 Groups.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
