@@ -6,15 +6,14 @@ from __future__ import annotations
 import pytest
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_group_record
-from kavka.groupcoord.classic.members import Member
 from kavka.groupcoord.classic.records import encode_key, tombstone
 from kavka.log.journal import Decision, Record
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import ITEMS_A_STEP, run_to_completion
-from support.classic_groups import RANGE, REBALANCE_MS, SESSION_MS, ClassicKit, big_group
+from support.classic_groups import RANGE, SESSION_MS, ClassicKit, big_group
 from support.steps import run_at_once, stops_of
 
-UNREADABLE = "Skipped the record of group g: it can't be read"
+UNREADABLE = "Skipped the record of group g: it can't be read."
 
 
 def test_a_tombstone_removes_a_group_and_its_timers() -> None:
@@ -33,7 +32,7 @@ def test_unreadable_records_are_skipped(caplog: pytest.LogCaptureFixture) -> Non
     kit.shard.apply(Record(encode_key("g"), b"\0\x09what?"), None)
     kit.shard.apply(Record(b"\0\2\0\x09g", b""), None)
     assert not kit.shard.state.groups
-    assert UNREADABLE in caplog.text
+    assert caplog.messages == [UNREADABLE]
 
 
 def test_a_group_whose_record_is_truncated_only_stores_offsets(
@@ -45,7 +44,7 @@ def test_a_group_whose_record_is_truncated_only_stores_offsets(
     kit.shard.apply(Record(key, (value or b"")[:-1]), None)
     assert not list(kit.shard.loaded(kit.now_ms))
     assert (kit.group.current, kit.group.protocol_type) == (GroupState.EMPTY, "")
-    assert UNREADABLE in caplog.text
+    assert UNREADABLE in caplog.messages
 
 
 def test_a_big_group_is_loaded_with_pauses() -> None:
@@ -102,27 +101,26 @@ def test_waiting_requests_fail_and_sessions_are_reset_before_a_conversion() -> N
     assert kit.group.current is GroupState.EMPTY
 
 
-def test_a_converted_group_replaces_the_other_once_it_is_stored() -> None:
-    kit = ClassicKit()
-    group = ClassicGroup("g", kit.shard.timers, kit.now_ms)
-    group.current, group.protocol = GroupState.STABLE, "range"
-    group.add(Member("g", "m", None, "c", "/h", REBALANCE_MS, SESSION_MS, RANGE), "consumer", None)
+def adopt(kit: ClassicKit, group: ClassicGroup, reason: str | None) -> None:
     out = Decision()
-    run_to_completion(kit.shard.classic.adopt(group, out, "because", kit.now_ms))
-    assert not kit.shard.state.groups
+    run_to_completion(kit.shard.classic.adopt(group, out, reason, kit.now_ms))
+    assert not kit.shard.state.groups, "it is not stored yet"
     kit.carry_out(out)
     assert kit.group is group
-    assert kit.beat("m", 0) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_converted_group_with_members_is_rebalanced() -> None:
+    kit = ClassicKit()
+    group = big_group(kit, 1)
+    adopt(kit, group, "because")
+    assert kit.beat("m0", 0) is ErrorCode.REBALANCE_IN_PROGRESS
     stored = kit.replayed().state.groups["g"]
     assert (stored.state(0), stored.protocol_type) == ("Stable", "consumer")
     kit.advance(SESSION_MS)
-    assert kit.group.current is GroupState.EMPTY
+    assert group.current is GroupState.EMPTY
 
 
 def test_a_converted_group_is_not_rebalanced_without_a_reason() -> None:
     kit = ClassicKit()
-    out = Decision()
-    group = ClassicGroup("g", kit.shard.timers, kit.now_ms)
-    run_to_completion(kit.shard.classic.adopt(group, out, None, kit.now_ms))
-    kit.carry_out(out)
+    adopt(kit, ClassicGroup("g", kit.shard.timers, kit.now_ms), None)
     assert kit.group.current is GroupState.EMPTY
