@@ -131,10 +131,11 @@ class ClassicClients:
         return self.ask(client, api, lambda: code)
 
     def ask(self, client: Client, api: str, ask: Callable[[], Any]) -> ErrorCode:
-        """A request that is answered at once, by an error code. It may raise ApiError."""
+        """A request that is answered at once, by an error code, a list of one, or an ApiError."""
         ticket = Ticket()
         try:
-            ticket.settle(ask())
+            answer = ask()
+            ticket.settle(answer[0] if isinstance(answer, list) else answer)
         except ApiError as refusal:
             ticket.settle(refusal)
         self.waiting.append(Request(client, api, ticket))

@@ -141,7 +141,7 @@ class ClassicScenario(ClassicClients):
             values = self._values(client, command)
             values |= {"instance_id": client.instance_id, "producer_id": producer}
             commit = partial(self.kit.commit_offsets, {("t", 0): 1}, **values)
-            self.ask(client, "OffsetCommit", lambda: commit()[0])  # noqa: B023
+            self.ask(client, "OffsetCommit", commit)
         return self._outcome()
 
     def do_leave(self, command: Command) -> Iterator[str]:
@@ -160,7 +160,7 @@ class ClassicScenario(ClassicClients):
     def do_offset_rules(self, command: Command) -> Iterator[str]:
         for topic in command.words:
             delete = partial(self.kit.delete_offsets, [(topic, 0)])
-            code = self.ask(Client(topic), "OffsetDelete", lambda: delete()[0])  # noqa: B023
+            code = self.ask(Client(topic), "OffsetDelete", delete)
             is_subscribed = code is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             assert self.kit.group.is_subscribed_to(topic) == is_subscribed
         yield from self._outcome()
@@ -333,10 +333,11 @@ class ClassicScenario(ClassicClients):
 
     def _members(self, answer: Any) -> str:
         """The members in a leader's response, with what they subscribe to."""
-        protocol = answer.protocol_name
-        subscriptions = (self.subscriptions[protocol, one.metadata] for one in answer.members)
-        members = zip(answer.members, subscriptions, strict=True)
-        return " ".join(f"{one.member_id}{subscription}" for one, subscription in members)
+        protocol, subscriptions = answer.protocol_name, self.subscriptions
+        members = (
+            f"{one.member_id}{subscriptions[protocol, one.metadata]}" for one in answer.members
+        )
+        return " ".join(members)
 
     def _group_changes(self) -> str:
         found = self.kit.shard.state.groups.get("g")
