@@ -26,9 +26,8 @@ lines, indented below it:
     join a -> a: generation 1
     leave a
 
-With
-`pytest --rewrite-scenarios` the files get the outputs of the code as it is: read the diff, each
-changed line is a change of behaviour.
+With `pytest --rewrite-scenarios` the files get the outputs of the code as it is: read the diff,
+each changed line is a change of behaviour.
 """
 
 from __future__ import annotations
