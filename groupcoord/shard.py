@@ -19,7 +19,7 @@ from kavka.groupcoord.offsets import Offsets
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, DecisionOrSteps, Producer, Record, Ticket
 from kavka.log.timers import Timers
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class GroupShard:
             self._unknown[version] = None
             logger.warning("Skipping records with key version %d.", version)
 
-    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Slices[None]:
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Steps[None]:
         """A transaction has ended: apply its marker to its pending offsets."""
         return self.offsets.apply_marker(producer_id, committed)
 

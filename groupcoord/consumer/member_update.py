@@ -19,7 +19,7 @@ from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.consumer.regexes import Resolution
 from kavka.groupcoord.consumer.target import Subscribed, compute
 from kavka.log.journal import Record
-from kavka.wire.steps import PauseCounter, Slices, each
+from kavka.wire.steps import PauseCounter, Steps, each
 
 logger: Final = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class MemberUpdate:
         self.now_ms: Final = now_ms
         self._pauses: Final = PauseCounter()
 
-    def update_member(self, new: Member) -> Slices[bool]:
+    def update_member(self, new: Member) -> Steps[bool]:
         """Add the member's record if it has changed; whether its topic names have changed."""
         if new == self.old:
             return False
@@ -114,7 +114,7 @@ class MemberUpdate:
 
     # -- the group's epoch -----------------------------------------------------------------------
 
-    def update_epoch(self, new: Member, *, bump: bool) -> Slices[tuple[int, bool]]:
+    def update_epoch(self, new: Member, *, bump: bool) -> Steps[tuple[int, bool]]:
         """(group epoch, whether all members subscribe to the same topics): the epoch is bumped if
         `bump`, or if topics have changed since the last one."""
         group = self.group
@@ -144,7 +144,7 @@ class MemberUpdate:
 
     # -- target assignment -----------------------------------------------------------------------
 
-    def update_target(self, new: Member, epoch: int, *, alike: bool) -> Slices[tuple[int, Target]]:
+    def update_target(self, new: Member, epoch: int, *, alike: bool) -> Steps[tuple[int, Target]]:
         """(assignment epoch, the member's target): computes a new assignment if the group epoch is
         newer and the assignment interval has passed."""
         group = self.group
@@ -157,7 +157,7 @@ class MemberUpdate:
         found = yield from compute(group, topics, new, name, is_homogeneous=alike)
         for member_id, target in found.items():
             if self._pauses.is_due(1 + 5 * len(target)):
-                yield
+                yield None
             if group.targets.get(member_id) != target:
                 made = records.target_member_in_steps(group.group_id, member_id, target)
                 self.records.append((yield from made))
@@ -185,7 +185,7 @@ class MemberUpdate:
         reported: Reported | None,
         *,
         subscription_changed: bool,
-    ) -> Slices[Member]:
+    ) -> Steps[Member]:
         """Reconcile the member with its target. ApiError FENCED_MEMBER_EPOCH."""
         epoch, partitions = target
         if not subscription_changed and member.is_reconciled_to(epoch):
@@ -225,7 +225,7 @@ def new_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int) -> Record:
 
 def resolution_records(
     index: GroupIndex, group: ConsumerGroup, found: dict[str, Resolved]
-) -> Slices[list[Record]]:
+) -> Steps[list[Record]]:
     """The records of newly resolved regexes; if their topics have changed, the group epoch is
     bumped."""
     subscriptions, bump = dict(group.subscriptions), False
@@ -242,7 +242,7 @@ def resolution_records(
             yield from each(new.topics, lambda topic: add_subscription(subscriptions, topic, 0, 1))
         out.append(records.regex(group.group_id, expression, new))
         if pauses.is_due(5 * len(new.topics)):
-            yield
+            yield None
     for expression in group.last_of({}):
         gone = group.resolved[expression].topics
         yield from each(gone, lambda topic: add_subscription(subscriptions, topic, 0, -1))

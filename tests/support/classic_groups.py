@@ -26,7 +26,7 @@ from kavka.groupcoord.state import GroupsState, Topics
 from kavka.log.journal import Ticket
 from kavka.seams import Random
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.group_settings import ConsumerGroupSettings
 from support.journal_kit import CountedTicket, JournalKit
 
@@ -97,7 +97,7 @@ class ClassicKit(JournalKit[GroupShard]):
 
     def replayed(self) -> GroupShard:
         shard = super().replayed()
-        run_to_completion(shard.classic.decode_replayed())
+        run_at_once(shard.classic.decode_replayed())
         return shard
 
     # -- requests
@@ -247,7 +247,7 @@ def assert_sound(group: ClassicGroup, kit: ClassicKit) -> None:
     else:
         assert members[group.leader or ""].sync is None, "all wait for the leader's"
     if members:
-        assert run_to_completion(group.choose_protocol()) is not None
+        assert run_at_once(group.choose_protocol()) is not None
 
 
 def assert_replayed(group: ClassicGroup, kit: ClassicKit) -> None:
@@ -262,6 +262,6 @@ def assert_replayed(group: ClassicGroup, kit: ClassicKit) -> None:
 
 def _stored(group: ClassicGroup) -> StoredGroup:
     """What a group's record says, without when it became stable: that is after the record."""
-    found = run_to_completion(decode(run_to_completion(group.record()).value or b""))
+    found = run_at_once(decode(run_at_once(group.record()).value or b""))
     assert found is not None
     return found._replace(since_ms=0) if group.members else found

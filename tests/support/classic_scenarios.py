@@ -49,7 +49,7 @@ from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.records import KEY_VERSION, decode, encode_key
 from kavka.groupcoord.classic.requests import Leaver
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.classic_clients import FAST_HEARTBEAT, ClassicClients, Client, Request
 from support.classic_groups import code_of, reading
 from support.scenarios import Command, duration_ms
@@ -213,7 +213,7 @@ class ClassicScenario(ClassicClients):
                 expired += 1
                 assert expired < DEADLINES_MAX, "deadlines expire without an end"
                 kit.now_ms = max(kit.now_ms, at_ms)
-                kit.journal.tick(kit.now_ms)
+                run_at_once(kit.journal.tick_in_steps(kit.now_ms))
                 kit.commit_unless_held()
                 yield from self._outcome(kit.now_ms - begin_ms)
             kit.now_ms = next_ms
@@ -352,7 +352,7 @@ class ClassicScenario(ClassicClients):
 
 
 def _stored(value: bytes) -> str:
-    group = run_to_completion(decode(value))
+    group = run_at_once(decode(value))
     assert group is not None
     text = f"+ generation {group.generation} {group.protocol_type}".rstrip()
     if not group.members:

@@ -11,6 +11,7 @@ from uuid import UUID
 from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.heartbeats import Heartbeat, HeartbeatResult
 from kavka.groupcoord.consumer.member import Member
+from kavka.wire.steps import run_at_once
 from support.classic_groups import ClassicKit
 from support.journal_kit import CountedTicket
 
@@ -176,7 +177,7 @@ class ConsumerKit(ClassicKit):
     def change_topics(self, *names: str) -> None:
         """Tell the machine that topics have come, gone, or changed."""
         for decision in self.shard.metadata_changed(names, self.now_ms):
-            self.journal.carry_out(decision, self.now_ms)
+            run_at_once(self.journal.carry_out_in_steps(decision, self.now_ms))
         self.commit_unless_held()
 
     def change_topic(self, name: str, most: int) -> None:

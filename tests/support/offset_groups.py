@@ -12,7 +12,7 @@ from kavka.groupcoord.offset_records import NO_TOPIC_ID
 from kavka.groupcoord.offsets import Commit, FetchedOffset, OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Producer
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.classic_groups import ClassicKit
 
 
@@ -51,7 +51,7 @@ class OffsetKit(ClassicKit):
         """A transaction's marker."""
         self.port.batches.append(((), Marker(producer_id, committed)))  # type: ignore[arg-type]
         self.port.end += 1
-        run_to_completion(self.shard.apply_marker(producer_id, 0, committed))
+        run_at_once(self.shard.apply_marker(producer_id, 0, committed))
         self.commit_unless_held()
 
     def delete_offsets(self, places: Sequence[tuple[str, int]], group_id: str = "g") -> Any:
@@ -91,7 +91,7 @@ class OffsetKit(ClassicKit):
     def replay(self, shard: GroupShard) -> None:
         for records, producer in self.port.batches:
             if isinstance(producer, Marker):
-                run_to_completion(shard.apply_marker(producer.producer_id, 0, producer.committed))
+                run_at_once(shard.apply_marker(producer.producer_id, 0, producer.committed))
             elif producer is None:
                 shard.replay([one.key for one in records], [one.value for one in records])
             else:

@@ -16,7 +16,7 @@ from kavka.wire.api import Api
 from kavka.wire.codec import private_copy
 from kavka.wire.codec.frames import SpliceBuffer, drain_parts
 from kavka.wire.error_counts import Counts, counter_source
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 ITEMS_A_SLICE: Final = 500
 """Items of all arrays together: partitions, topics, names."""
@@ -26,10 +26,10 @@ BYTES_AN_ITEM: Final = 512
 
 SLICE_BYTES: Final = ITEMS_A_SLICE * BYTES_AN_ITEM
 
-SlicedDecoder: TypeAlias = Callable[[memoryview, int], Slices[tuple[Any, int]]]
+SlicedDecoder: TypeAlias = Callable[[memoryview, int], Steps[tuple[Any, int]]]
 """A `kavka.wire.api.Decoder` that yields between items; the frame must not change meanwhile."""
 
-SlicedEncoder: TypeAlias = Callable[[Any, Any], Slices[None]]
+SlicedEncoder: TypeAlias = Callable[[Any, Any], Steps[None]]
 """A `kavka.wire.api.Encoder` that yields between items and resumes at the buffer's position."""
 
 _INDENT: Final = "    "
@@ -46,7 +46,7 @@ _encoders: Final[dict[tuple[int, int], SlicedEncoder]] = {}
 
 def decode_in_slices(
     api: Api, version: int, frame: memoryview, position: int
-) -> Slices[tuple[Any, int]]:
+) -> Steps[tuple[Any, int]]:
     """As `Api.decoder`, with the same exceptions, for requests without records. `frame` must not
     change meanwhile."""
     key = (api.key, version)
@@ -71,7 +71,7 @@ def _make_decoder(api: Api, version: int) -> SlicedDecoder:
 
 def encode_in_slices(
     api: Api, version: int, correlation_id: int, response: Any
-) -> Slices[list[Any]]:
+) -> Steps[list[Any]]:
     """As `frames.encode_response`, with one buffer per slice. `response` must not change
     meanwhile."""
     out = SpliceBuffer()
@@ -81,13 +81,13 @@ def encode_in_slices(
     parts: list[Any] = []
     for _ in _encoder(api, version)(response, out):
         parts += drain_parts(out)  # else the growing buffer would be copied again and again
-        yield
+        yield None
     parts += drain_parts(out)
     _pack_frame_head(parts[0], 0, sum(map(len, parts)) - 4, correlation_id)
     return parts
 
 
-def count_errors_in_slices(api: Api, response: Any) -> Slices[Counts]:
+def count_errors_in_slices(api: Api, response: Any) -> Steps[Counts]:
     """How often each error code occurs, as `kavka.wire.error_counts.error_counter` counts."""
     names: dict[str, Any] = {
         "counts": defaultdict(int),

@@ -12,6 +12,7 @@ from kavka.groupcoord import expiry
 from kavka.groupcoord.offsets import OffsetToCommit
 from kavka.log.journal import Record
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import run_at_once
 from support.offset_groups import OffsetKit
 
 MINUTE_MS = 60_000
@@ -181,7 +182,7 @@ def test_what_happens_between_two_steps_counts(
     monkeypatch.setattr(expiry, "SCANNED_A_STEP", 4)
     kit.commit_offsets({("t", index): 1 for index in range(10)})
     kit.now_ms += RETENTION_MS
-    assert kit.journal.tick(kit.now_ms)
+    assert run_at_once(kit.journal.tick_in_steps(kit.now_ms))
     kit.commit()
     assert len(kit.offsets()) == 7  # the group was looked at as well
     kit.commit_offsets({("t", 8): 2, ("t", 0): 2})
@@ -276,6 +277,6 @@ def test_after_a_look_that_fails_there_is_another(
         patched.setattr(expiry.Expiry, fail, None)
         patched.setattr(expiry.logger, "exception", None)
         with pytest.raises(TypeError):
-            kit.journal.tick(kit.now_ms)
+            run_at_once(kit.journal.tick_in_steps(kit.now_ms))
     kit.advance(2 * MINUTE_MS)
     assert kit.offsets() == ({("t", 0): 1} if of_deleted else {})

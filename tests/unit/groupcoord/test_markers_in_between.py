@@ -15,7 +15,7 @@ from kavka.groupcoord.offset_records import NO_TOPIC_ID
 from kavka.groupcoord.offsets import Commit, OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import DecisionOrSteps, Producer, Ticket
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.offset_groups import OffsetKit
 
 COUNT = 9
@@ -80,7 +80,7 @@ def test_live_and_replayed_alike(
                 # as `SerialQueue.do_next`: applied before the decision goes on
                 kit.end(PRODUCER_ID, committed=committed)
         else:
-            run_to_completion(work)
+            run_at_once(work)
             kit.commit()
             assert all_of(kit.shard) == all_of(kit.replayed())
             pause += 1

@@ -14,6 +14,7 @@ from kavka.log.memfs import Fault, MemFs
 from kavka.log.partition_log import PartitionLog
 from kavka.log.txn_index import AbortedTxn
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import run_at_once
 from support import dump_log, logs
 from support.logs import Broker, Producer
 
@@ -67,7 +68,7 @@ class Story:
     def cut(self) -> None:
         """Truncate to somewhere in the later half, as a follower does."""
         place = self.chance.randrange(len(self.written) // 2, len(self.written))
-        self.broker.logs.truncate(self.log, self.written[place].first)
+        run_at_once(self.broker.logs.truncate_in_steps(self.log, self.written[place].first))
         del self.written[place:]
 
     # --- what must be true
@@ -221,7 +222,7 @@ def test_truncated_records_do_not_come_back_after_a_power_failure(crash: int) ->
     story.write(1, transactional=True)
     story.end(1, commit=False)
     flush_active(story)
-    story.broker.logs.truncate(story.log, story.written.pop().first)
+    run_at_once(story.broker.logs.truncate_in_steps(story.log, story.written.pop().first))
     story.end(1, commit=True)
     flush_active(story)
     story.log.roll(logs.TIMESTAMP)

@@ -16,6 +16,7 @@ from kavka.log.memfs import Fault, MemFs
 from kavka.log.partition_log import Appended, PartitionLog
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import read_header
+from kavka.wire.steps import run_at_once
 from support import logs
 from support.logs import Broker, Producer, Read
 
@@ -428,7 +429,7 @@ def test_truncation_takes_everything_back(fs: MemFs) -> None:
     logs.truncate(log, 25)
     assert log.end_offset == 20
     for offset in (17, 11, 11, 3):
-        broker.logs.truncate(log, offset)
+        run_at_once(broker.logs.truncate_in_steps(log, offset))
         assert (log.start_offset, log.end_offset, log.recovery_point) == (0, offset, 0)
         assert [read.offset for read in logs.read_from(log)] == list(range(offset))
         assert logs.epoch_entries(log)[-1][0] == (offset - 1) // 5

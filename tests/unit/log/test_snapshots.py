@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import TypeVar
 
 import pytest
@@ -12,6 +11,7 @@ from kavka.log.memfs import MemFs
 from kavka.log.producer_state import ProducerStates
 from kavka.log.snapshots import Snapshots
 from kavka.wire.records import read_header
+from kavka.wire.steps import run_at_once
 from support import logs
 from support.logs import Producer
 
@@ -31,16 +31,6 @@ def states(sequence: int) -> ProducerStates:
     return found
 
 
-def finish(steps: Generator[None, None, T]) -> T:
-    """What comes of it in the end."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
 def last_sequence(found: ProducerStates) -> int:
     entry = found.get(1)
     return -1 if entry is None else entry.last_sequence
@@ -54,9 +44,9 @@ def test_the_newest_that_is_not_too_new(fs: MemFs) -> None:
     assert snapshots.save(20, states(21)) == "/d/00000000000000000020.snapshot"
     assert snapshots.offsets == [10, 20, 30]
     found = ProducerStates()
-    assert finish(snapshots.load(29, found)) == 20
+    assert run_at_once(snapshots.load(29, found)) == 20
     assert last_sequence(found) == 21
-    assert finish(snapshots.load(9, found)) == -1
+    assert run_at_once(snapshots.load(9, found)) == -1
     assert last_sequence(found) == -1
 
 
@@ -66,7 +56,7 @@ def test_a_broken_one_is_passed_over_and_removed(fs: MemFs) -> None:
         snapshots.save(offset, states(offset))
     fs.open("/d/00000000000000000020.snapshot").truncate(11)
     found = ProducerStates()
-    assert finish(snapshots.load(99, found)) == 10
+    assert run_at_once(snapshots.load(99, found)) == 10
     assert last_sequence(found) == 10
     assert fs.list_dir("/d") == ["00000000000000000010.snapshot"]
 

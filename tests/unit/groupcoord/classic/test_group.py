@@ -8,7 +8,7 @@ from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.classic.members import Member
 from kavka.groupcoord.classic.records import NO_TIME, StoredGroup, StoredMember
 from kavka.log.timers import Timers
-from kavka.wire.steps import ITEMS_A_STEP, run_to_completion
+from kavka.wire.steps import ITEMS_A_STEP, run_at_once
 from support.classic_groups import STICKY, ClassicKit, big_group
 from support.steps import run_and_look
 
@@ -21,7 +21,7 @@ def test_a_group_that_only_stores_offsets() -> None:
     group = ClassicKit().shard.classic.simple_group("g")
     assert (group.kind, group.state(0), group.protocol_type) == ("classic", "Empty", "")
     group.check_fetch("a member of another group", 3)
-    assert run_to_completion(group.choose_protocol()) is None
+    assert run_at_once(group.choose_protocol()) is None
 
 
 def test_the_vote_for_a_protocol_pauses_in_a_big_group() -> None:
@@ -47,7 +47,7 @@ def test_a_stored_group_with_a_duplicate_member_and_an_unknown_leader() -> None:
     member = StoredMember("m", None, "c", "/h", 1, 1, b"", b"")
     stored = StoredGroup("", 3, None, "unknown", NO_TIME, [member, member])
     group, empty = new_group(), new_group()
-    run_to_completion(group.restore(stored))
+    run_at_once(group.restore(stored))
     assert (list(group.members), group.leader) == (["m"], "m")
-    run_to_completion(empty.restore(stored._replace(members=[])))
+    run_at_once(empty.restore(stored._replace(members=[])))
     assert empty.leader is None

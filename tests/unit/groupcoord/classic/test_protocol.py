@@ -9,9 +9,9 @@ from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_group
 from kavka.groupcoord.classic.records import encode_key, tombstone
 from kavka.log.journal import Decision, Record
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, run_to_completion
+from kavka.wire.steps import ITEMS_A_STEP, run_at_once
 from support.classic_groups import RANGE, SESSION_MS, ClassicKit, big_group
-from support.steps import run_at_once, stops_of
+from support.steps import stops_of
 
 UNREADABLE = "Skipped the record of group g: it can't be read."
 
@@ -82,7 +82,7 @@ def test_a_record_replaces_the_group() -> None:
     kit = ClassicKit()
     kit.form()
     kit.shard.apply(empty_group_record(ClassicGroup("g", kit.shard.timers, 5)), None)
-    run_to_completion(kit.shard.classic.decode_replayed())
+    run_at_once(kit.shard.classic.decode_replayed())
     group = kit.group
     assert (group.current, group.since_ms, group.generation) == (GroupState.EMPTY, 5, 0)
 
@@ -103,7 +103,7 @@ def test_waiting_requests_fail_and_sessions_are_reset_before_a_conversion() -> N
 
 def adopt(kit: ClassicKit, group: ClassicGroup, reason: str | None) -> None:
     out = Decision()
-    run_to_completion(kit.shard.classic.adopt(group, out, reason, kit.now_ms))
+    run_at_once(kit.shard.classic.adopt(group, out, reason, kit.now_ms))
     assert not kit.shard.state.groups, "it is not stored yet"
     kit.carry_out(out)
     assert kit.group is group

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kavka.groupcoord.classic import records
 from kavka.groupcoord.classic.records import NO_TIME, StoredGroup, StoredMember
 from kavka.log.journal import Record
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.batches import uvarint
 
 ID = "i-3a9f5ff5-121d-4c7b-88ac-3d4278d25178"
@@ -37,8 +37,8 @@ VALUES = [
 
 @pytest.mark.parametrize(("value", "group"), VALUES)
 def test_values_equal_apache_kafkas(value: bytes, group: StoredGroup) -> None:
-    assert run_to_completion(records.encode(group)) == value
-    assert run_to_completion(records.decode(value)) == group
+    assert run_at_once(records.encode(group)) == value
+    assert run_at_once(records.decode(value)) == group
 
 
 def expected_value(version: int, group: StoredGroup) -> bytes:
@@ -97,7 +97,7 @@ GROUPS = st.builds(
 
 
 def decode(value: bytes) -> StoredGroup | None:
-    return run_to_completion(records.decode(value))
+    return run_at_once(records.decode(value))
 
 
 @given(group=GROUPS, version=st.integers(0, 4), share=st.floats(0, 1, exclude_max=True))
@@ -111,7 +111,7 @@ def test_all_versions_are_decoded_unless_truncated(
 
 @given(group=GROUPS)
 def test_version_3_is_encoded(group: StoredGroup) -> None:
-    assert run_to_completion(records.encode(group)) == expected_value(3, group)
+    assert run_at_once(records.encode(group)) == expected_value(3, group)
 
 
 @given(version=st.integers(0, 5), value=st.binary(max_size=80))
@@ -135,7 +135,7 @@ def test_keys(group_id: str) -> None:
     assert key == struct.pack(">hh", 2, len(group_id.encode())) + group_id.encode()
     assert records.decode_key(key) == group_id
     assert records.tombstone(group_id) == Record(key, None)
-    assert run_to_completion(records.group_record(group_id, VALUES[0][1])) == Record(key, NEW)
+    assert run_at_once(records.group_record(group_id, VALUES[0][1])) == Record(key, NEW)
 
 
 @pytest.mark.parametrize(
@@ -148,4 +148,4 @@ def test_keys_that_are_not_of_a_group(key: bytes) -> None:
 
 def test_a_string_that_is_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match="32768 bytes"):
-        run_to_completion(records.encode(VALUES[1][1]._replace(leader="x" * 32_768)))
+        run_at_once(records.encode(VALUES[1][1]._replace(leader="x" * 32_768)))

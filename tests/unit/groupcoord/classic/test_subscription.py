@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from kavka.groupcoord.classic.subscription import topics_of_all
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, run_to_completion
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, run_at_once
 from support.classic_groups import reading
 from support.steps import run_and_look
 
@@ -16,7 +16,7 @@ TOPICS = st.lists(st.text(min_size=1, max_size=30), max_size=5)
 
 
 def topics_of(*metadata: bytes) -> frozenset[str] | None:
-    return run_to_completion(topics_of_all(metadata))
+    return run_at_once(topics_of_all(metadata))
 
 
 @pytest.mark.parametrize("version", range(4))

@@ -10,7 +10,7 @@ from kavka.groupcoord.consumer.group import ConsumerGroup, SubscriptionCount, is
 from kavka.groupcoord.consumer.member import ClassicProtocols, Member, MemberState
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.refusals import refusal
 
 T, U = UUID(int=1), UUID(int=2)
@@ -74,14 +74,14 @@ def test_what_would_be_if_a_member_changed() -> None:
     regex = Member("a", topic_regex="x.*")
     group = group_of(regex, Member("b", topic_names=("t",)))
     group.put_resolved("x.*", Resolved(("x",), 1, 1))
-    assert run_to_completion(group.subscriptions_with(regex, Member("a", topic_names=("t",)))) == {
+    assert run_at_once(group.subscriptions_with(regex, Member("a", topic_names=("t",)))) == {
         "t": SubscriptionCount(2, 0)
     }
-    assert run_to_completion(group.subscriptions_with(regex, regex)) == group.subscriptions
-    assert run_to_completion(group.subscriptions_without([regex])) == {"t": SubscriptionCount(1, 0)}
+    assert run_at_once(group.subscriptions_with(regex, regex)) == group.subscriptions
+    assert run_at_once(group.subscriptions_without([regex])) == {"t": SubscriptionCount(1, 0)}
     assert group.regexes_with(regex, Member("a", topic_regex="y")) == {"y": 1}
     group.put_member(Member("c", topic_regex="x.*"))
-    assert run_to_completion(group.subscriptions_without([regex])) == group.subscriptions
+    assert run_at_once(group.subscriptions_without([regex])) == group.subscriptions
     assert group.last_of({"x.*": 1}) == []
     assert group.last_of({"x.*": 2}) == ["x.*"]
 

@@ -7,7 +7,7 @@ from kavka.groupcoord.consumer.group_index import JOIN, SESSION, SYNC, GroupInde
 from kavka.groupcoord.consumer.member import ClassicProtocols, Member
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.consumer_groups import SESSION_MS, ConsumerKit, FakeTopics
 from support.refusals import refusal
 
@@ -99,9 +99,7 @@ def test_deadlines() -> None:
     assert timers.at(("consumer", JOIN, "a", "m")) == 10
     index.cancel_timer(JOIN, "a", "m")
     assert ("consumer", JOIN, "a", "m") not in timers
-    assert run_to_completion(index.cancel_member_timers("a", ["x", "m"])) == [
-        (SESSION, "a", "m", 30)
-    ]
+    assert run_at_once(index.cancel_member_timers("a", ["x", "m"])) == [(SESSION, "a", "m", 30)]
     assert len(timers) == 0
 
 
@@ -110,7 +108,7 @@ def test_deadlines_are_put_back_where_the_member_is_still_there() -> None:
     index.set_timer(SESSION, "a", "m", 30)
     index.set_timer(SYNC, "a", "m", 40)
     index.set_timer(SESSION, "a", "gone", 30)
-    taken = run_to_completion(index.cancel_member_timers("a", ["m", "gone"]))
+    taken = run_at_once(index.cancel_member_timers("a", ["m", "gone"]))
     index.set_timer(SESSION, "a", "m", 50)
     index.restore_timers(taken)
     timers = index.state.timers

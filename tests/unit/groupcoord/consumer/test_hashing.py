@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from kavka.groupcoord.consumer.hashing import TopicHashes
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.consumer_groups import FakeTopics
 
 
@@ -21,10 +21,10 @@ def cluster() -> FakeTopics:
 
 def test_as_apache_kafka_hashes() -> None:
     hashes = TopicHashes(cluster())
-    assert run_to_completion(hashes.of_group(["foo"])) == 6074067321162867702
-    assert run_to_completion(hashes.of_group(["b\U0001f600r"])) == 3180885058309833467
-    assert run_to_completion(hashes.of_group(["foo", "b\U0001f600r"])) == -265142429079800308
-    assert run_to_completion(hashes.of_group(["b\U0001f600r", "foo"])) == -265142429079800308
+    assert run_at_once(hashes.of_group(["foo"])) == 6074067321162867702
+    assert run_at_once(hashes.of_group(["b\U0001f600r"])) == 3180885058309833467
+    assert run_at_once(hashes.of_group(["foo", "b\U0001f600r"])) == -265142429079800308
+    assert run_at_once(hashes.of_group(["b\U0001f600r", "foo"])) == -265142429079800308
 
 
 def test_as_a_broker_of_apache_kafka_recorded() -> None:
@@ -33,23 +33,21 @@ def test_as_a_broker_of_apache_kafka_recorded() -> None:
         "alpha": UUID("182a9a66-e341-4b6f-a263-e4048219ef14"),
         "beta": UUID("c48176f9-e382-4da9-bf4a-dfa89540d9ab"),
     }
-    assert run_to_completion(TopicHashes(topics).of_group(["alpha", "beta"])) == 0x0E99D88BAA55A2BF
+    assert run_at_once(TopicHashes(topics).of_group(["alpha", "beta"])) == 0x0E99D88BAA55A2BF
 
 
 def test_topics_that_are_not_there_do_not_count() -> None:
     hashes = TopicHashes(cluster())
-    assert run_to_completion(hashes.of_group(["foo", "nothing"])) == run_to_completion(
-        hashes.of_group(["foo"])
-    )
-    assert run_to_completion(hashes.of_group(["nothing"])) == 0
-    assert run_to_completion(hashes.of_group([])) == 0
+    assert run_at_once(hashes.of_group(["foo", "nothing"])) == run_at_once(hashes.of_group(["foo"]))
+    assert run_at_once(hashes.of_group(["nothing"])) == 0
+    assert run_at_once(hashes.of_group([])) == 0
 
 
 def test_a_change_is_seen_when_it_was_told() -> None:
     topics = cluster()
     hashes = TopicHashes(topics)
-    before = run_to_completion(hashes.of_group(["foo"]))
+    before = run_at_once(hashes.of_group(["foo"]))
     topics.counts["foo"] = 3
-    assert run_to_completion(hashes.of_group(["foo"])) == before
+    assert run_at_once(hashes.of_group(["foo"])) == before
     hashes.invalidate("foo")
-    assert run_to_completion(hashes.of_group(["foo"])) != before
+    assert run_at_once(hashes.of_group(["foo"])) != before

@@ -11,6 +11,7 @@ from kavka.groupcoord.consumer.heartbeats import random_id
 from kavka.groupcoord.consumer.member import MemberState
 from kavka.log.journal import Decision
 from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import run_at_once
 from support.consumer_groups import INTERVAL_MS, REBALANCE_MS, ConsumerKit, assert_sound
 from support.refusals import refusal
 
@@ -377,7 +378,8 @@ def test_an_assignor_that_only_another_broker_has_is_as_none() -> None:
     kit = ConsumerKit()
     (first,) = kit.joined("a")
     theirs = replace(kit.member("a"), server_assignor="com.example.Own")
-    kit.journal.carry_out(Decision([records.member("g", theirs)]), kit.now_ms)
+    decision = Decision([run_at_once(records.member_in_steps("g", theirs))])
+    run_at_once(kit.journal.carry_out_in_steps(decision, kit.now_ms))
     second = kit.client("b")
     second.join()
     kit.settle(first, second)

@@ -13,8 +13,8 @@ from kavka.groupcoord.consumer.member import (
     partitions_of,
     with_epoch,
 )
-from kavka.wire.steps import QUICK_ITEMS_A_STEP
-from support.steps import run_and_look, run_at_once
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, run_at_once
+from support.steps import run_and_look
 
 T = UUID(int=1)
 

@@ -19,7 +19,7 @@ from kavka.groupcoord.consumer.member_update import (
 )
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.log.journal import Record
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.consumer_groups import INTERVAL_MS, ConsumerKit, FakeTopics, assert_sound
 
 NOW_MS = 1_000_000
@@ -85,14 +85,14 @@ def test_expressions_are_resolved_together_and_not_too_often() -> None:
 def test_what_was_found_is_another_epoch_only_if_it_is_new() -> None:
     bench = Bench(Member("a", topic_regex="t"))
     found = {"t": Resolved(("t",), 1, NOW_MS), "gone": Resolved(("t",), 1, NOW_MS)}
-    out = run_to_completion(resolution_records(bench.index, bench.group, found))
+    out = run_at_once(resolution_records(bench.index, bench.group, found))
     assert [records.read_key(one.key).kind for one in out] == [records.REGEX, records.GROUP]
     value = out[1].value
     assert value is not None
     epoch, bench.group.metadata_hash = records.read_group(value)
     assert epoch == 2
     bench.group.put_resolved("t", found["t"])
-    again = run_to_completion(
+    again = run_at_once(
         resolution_records(bench.index, bench.group, {"t": Resolved(("t",), 2, NOW_MS)})
     )
     assert [records.read_key(one.key).kind for one in again] == [records.REGEX]
@@ -103,30 +103,30 @@ def test_what_was_found_is_another_epoch_only_if_it_is_new() -> None:
 
 def test_topics_are_looked_at_when_they_may_have_changed() -> None:
     bench = Bench(Member("a", topic_names=("t",)))
-    assert run_to_completion(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
+    assert run_at_once(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
     assert bench.kinds == [records.GROUP]
     bench.group.group_epoch, bench.group.metadata_hash = (
         2,
-        run_to_completion(bench.index.hashes.of_group(["t"])),
+        run_at_once(bench.index.hashes.of_group(["t"])),
     )
-    assert run_to_completion(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
+    assert run_at_once(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
     bench.group.refresh_topics = True
-    assert run_to_completion(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
+    assert run_at_once(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
     assert bench.kinds == [records.GROUP]
-    assert run_to_completion(bench.change().update_epoch(bench.old, bump=True)) == (3, True)
+    assert run_at_once(bench.change().update_epoch(bench.old, bump=True)) == (3, True)
 
 
 def test_an_epoch_that_did_not_come_into_the_log_is_made_again() -> None:
     bench = Bench(Member("a", topic_names=("t",)))
-    run_to_completion(bench.change().update_epoch(bench.old, bump=False))
-    assert run_to_completion(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
+    run_at_once(bench.change().update_epoch(bench.old, bump=False))
+    assert run_at_once(bench.change().update_epoch(bench.old, bump=False)) == (2, True)
     assert bench.kinds == [records.GROUP] * 2
 
 
 def test_what_a_group_kept_of_its_topics_before_4_1_goes() -> None:
     bench = Bench(Member("a", topic_names=("t",)))
     bench.group.has_topics_record = True
-    run_to_completion(bench.change().update_epoch(bench.old, bump=False))
+    run_at_once(bench.change().update_epoch(bench.old, bump=False))
     assert bench.kinds == [records.GROUP, records.TOPICS]
     assert bench.records[1].value is None
 
@@ -135,12 +135,14 @@ def test_whether_all_read_the_same_counts_the_new_member() -> None:
     bench = Bench(Member("a", topic_names=("t",)))
     bench.old = Member("b")
     change = bench.change()
-    assert run_to_completion(
-        change.update_epoch(replace(bench.old, topic_names=("t",)), bump=True)
-    ) == (2, True)
-    assert run_to_completion(
-        change.update_epoch(replace(bench.old, topic_names=("u",)), bump=True)
-    ) == (2, False)
+    assert run_at_once(change.update_epoch(replace(bench.old, topic_names=("t",)), bump=True)) == (
+        2,
+        True,
+    )
+    assert run_at_once(change.update_epoch(replace(bench.old, topic_names=("u",)), bump=True)) == (
+        2,
+        False,
+    )
 
 
 # -- members -----------------------------------------------------------------------------------
@@ -148,9 +150,9 @@ def test_whether_all_read_the_same_counts_the_new_member() -> None:
 
 def test_only_a_change_is_recorded() -> None:
     bench = Bench(Member("a", topic_names=("t",)))
-    assert not run_to_completion(bench.change().update_member(bench.old))
-    assert not run_to_completion(bench.change().update_member(replace(bench.old, rack_id="r")))
-    assert run_to_completion(bench.change().update_member(replace(bench.old, topic_names=("u",))))
+    assert not run_at_once(bench.change().update_member(bench.old))
+    assert not run_at_once(bench.change().update_member(replace(bench.old, rack_id="r")))
+    assert run_at_once(bench.change().update_member(replace(bench.old, topic_names=("u",))))
     assert bench.kinds == [records.MEMBER] * 2
 
 
@@ -179,7 +181,7 @@ def test_an_expression_that_nobody_subscribes_to_any_more_goes(regex: str | None
     group = kit.consumer_group()
     assert list(group.resolved) == ([] if regex is None else [regex])
     assert list(group.subscriptions) == ["t"]
-    assert group.metadata_hash == run_to_completion(TopicHashes(kit.known).of_group(["t"]))
+    assert group.metadata_hash == run_at_once(TopicHashes(kit.known).of_group(["t"]))
     assert_sound(kit, group)
 
 

@@ -11,7 +11,7 @@ import pytest
 from kavka.groupcoord.consumer.member import Member, MemberState
 from kavka.groupcoord.consumer.reconcile import ReconcileGoal, reconcile_member
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.refusals import refusal
 
 T, U = UUID(int=1), UUID(int=2)
@@ -39,7 +39,7 @@ def step(
     def has_owner(topic: UUID, partition: int) -> bool:
         return (topic, partition) in taken or (topic, partition) in own
 
-    return run_to_completion(
+    return run_at_once(
         reconcile_member(
             member, ReconcileGoal(epoch, target, subscribed, has_owner, reported, changed)
         )

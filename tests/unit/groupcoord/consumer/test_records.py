@@ -13,6 +13,7 @@ from kavka.groupcoord.consumer.member import ClassicProtocols, Member, MemberSta
 from kavka.groupcoord.consumer.records import TOPICS_A_STEP, Key, Resolved
 from kavka.log.journal import Record
 from kavka.wire.fields import Malformed
+from kavka.wire.steps import run_at_once
 from support.steps import run_and_look
 
 ALPHA = UUID("182a9a66-e341-4b6f-a263-e4048219ef14")
@@ -72,13 +73,13 @@ WRITTEN = {
         "00000000000300",
     ),
     "member": (
-        records.member(GROUP, FIRST),
+        run_at_once(records.member_in_steps(GROUP, FIRST)),
         "000500087265636f7264656400026d31",
         "0000036931037231077465737465720b2f3132372e302e302e310306616c7068610562657461010000ea60"
         "0672616e676501000100",
     ),
     "member with an expression": (
-        records.member(GROUP, SECOND),
+        run_at_once(records.member_in_steps(GROUP, SECOND)),
         "000500087265636f7264656400026d32",
         "00000000077465737465720b2f3132372e302e302e310105616c2e2a000075300001000100",
     ),
@@ -93,20 +94,20 @@ WRITTEN = {
         "00000000000100",
     ),
     "target of a member": (
-        records.target_member(GROUP, "m1", {ALPHA: (0, 1, 2), BETA: (0,)}),
+        run_at_once(records.target_member_in_steps(GROUP, "m1", {ALPHA: (0, 1, 2), BETA: (0,)})),
         "000700087265636f7264656400026d31",
         "000003182a9a66e3414b6fa263e4048219ef1404000000000000000100000002"
         "00c48176f9e3824da9bf4adfa89540d9ab02000000000000",
     ),
     "current": (
-        records.current_member(GROUP, FIRST),
+        run_at_once(records.current_member_in_steps(GROUP, FIRST)),
         "000800087265636f7264656400026d31",
         "000000000002000000000003182a9a66e3414b6fa263e4048219ef1404000000000000000100000002"
         "01000d04000000020000000200000002c48176f9e3824da9bf4adfa89540d9ab0200000000010005020000"
         "00020100",
     ),
     "current, giving up": (
-        records.current_member(GROUP, GIVING_UP),
+        run_at_once(records.current_member_in_steps(GROUP, GIVING_UP)),
         "000800087265636f7264656400026d31",
         "000000000002000000020103182a9a66e3414b6fa263e4048219ef14030000000000000001010009030000"
         "000200000002c48176f9e3824da9bf4adfa89540d9ab0200000000010005020000000202182a9a66e3414b"
@@ -132,7 +133,7 @@ def test_a_member_of_the_classic_protocol_is_written_as_apache_kafka_writes() ->
         "00000000077465737465720b2f3132372e302e302e310208612d746f706963010000ea600001002201"
         "0000ea60020672616e6765140000000000010007612d746f706963000000000000"
     )
-    value = records.member(GROUP, CLASSIC).value
+    value = run_at_once(records.member_in_steps(GROUP, CLASSIC)).value
     assert value is not None
     assert value.hex() == recorded
     assert records.read_member("m", bytes.fromhex(recorded)) == CLASSIC
@@ -239,14 +240,14 @@ PARTS = st.dictionaries(
     )
 )
 def test_what_a_record_made_here_says_is_what_its_value_says(member: Member) -> None:
-    one = records.member(GROUP, member)
+    one = run_at_once(records.member_in_steps(GROUP, member))
     assert one.value is not None
     assert one.decoded == records.read_member(member.member_id, one.value)
-    current = records.current_member(GROUP, member)
+    current = run_at_once(records.current_member_in_steps(GROUP, member))
     assert current.value is not None
     assert current.decoded == records.read_current_member(current.value)
     target = {topic: tuple(partitions) for topic, partitions in member.assigned.items()}
-    shall = records.target_member(GROUP, member.member_id, target)
+    shall = run_at_once(records.target_member_in_steps(GROUP, member.member_id, target))
     assert shall.value is not None
     assert shall.decoded == records.read_target_member(shall.value)
     resolved = Resolved(member.topic_names, 3, 4)
@@ -262,12 +263,16 @@ def test_members_of_many_topics_are_written_in_steps() -> None:
         "m", topic_names=in_order([str(one) for one in topics]), assigned=owned, revoking=owned
     )
     for work, pauses, written in (
-        (records.member_in_steps(GROUP, big), 2, records.member(GROUP, big)),
-        (records.current_member_in_steps(GROUP, big), 4, records.current_member(GROUP, big)),
+        (records.member_in_steps(GROUP, big), 2, run_at_once(records.member_in_steps(GROUP, big))),
+        (
+            records.current_member_in_steps(GROUP, big),
+            4,
+            run_at_once(records.current_member_in_steps(GROUP, big)),
+        ),
         (
             records.target_member_in_steps(GROUP, "m", dict.fromkeys(topics, (0,))),
             2,
-            records.target_member(GROUP, "m", dict.fromkeys(topics, (0,))),
+            run_at_once(records.target_member_in_steps(GROUP, "m", dict.fromkeys(topics, (0,)))),
         ),
     ):
         assert run_and_look(work) == (written, pauses, [])

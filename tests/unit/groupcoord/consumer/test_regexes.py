@@ -8,7 +8,7 @@ import pytest
 from kavka.groupcoord.consumer import regexes
 from kavka.groupcoord.consumer.regexes import EXPRESSION_BYTES_MAX, NAMES_A_SLICE, Resolution
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.consumer_groups import FakeTopics
 
 BAD = {
@@ -79,7 +79,7 @@ def resolve(expressions: list[str], topics: FakeTopics, hidden: str = "") -> dic
     resolution = Resolution(expressions, topics, lambda name: name != hidden, version=7, now_ms=5)
     while not resolution.advance():
         pass
-    found = run_to_completion(resolution.result())
+    found = run_at_once(resolution.result())
     assert all((one.version, one.timestamp_ms) == (7, 5) for one in found.values())
     return {expression: list(one.topics) for expression, one in found.items()}
 
@@ -104,7 +104,7 @@ def test_many_topics_are_gone_through_in_slices() -> None:
     while not resolution.advance():
         steps += 1
     assert steps == 6
-    assert len(run_to_completion(resolution.result())[".*"].topics) == 2 * NAMES_A_SLICE + 1
+    assert len(run_at_once(resolution.result())[".*"].topics) == 2 * NAMES_A_SLICE + 1
 
 
 def test_topics_that_come_meanwhile_are_for_the_next_time() -> None:
@@ -112,5 +112,5 @@ def test_topics_that_come_meanwhile_are_for_the_next_time() -> None:
     resolution = Resolution([".*"], topics, lambda name: True, version=1, now_ms=1)
     topics.make("b", 1)
     assert resolution.advance()
-    assert run_to_completion(resolution.result())[".*"].topics == ("a",)
+    assert run_at_once(resolution.result())[".*"].topics == ("a",)
     assert regexes.compiled("(") is None

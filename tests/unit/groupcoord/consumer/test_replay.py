@@ -14,17 +14,18 @@ from kavka.groupcoord.consumer.group_index import GroupIndex
 from kavka.groupcoord.consumer.member import Member
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.log.journal import Record
+from kavka.wire.steps import run_at_once
 from support.consumer_groups import ConsumerKit, contents
 
 T = UUID(int=1)
 MEMBER = Member("m", topic_names=("t",))
 OWNING = replace(MEMBER, member_epoch=2, previous_member_epoch=1, assigned={T: {0: 2}})
 ALL = (
-    records.member("g", MEMBER),
+    run_at_once(records.member_in_steps("g", MEMBER)),
     records.group("g", 2, 7),
-    records.target_member("g", "m", {T: (0,)}),
+    run_at_once(records.target_member_in_steps("g", "m", {T: (0,)})),
     records.target("g", 2, 9),
-    records.current_member("g", OWNING),
+    run_at_once(records.current_member_in_steps("g", OWNING)),
     records.regex("g", "x", Resolved(("u",), 1, 2)),
     Record(records.tombstone(records.TOPICS, "g").key, b"\0\0\1\0"),
 )

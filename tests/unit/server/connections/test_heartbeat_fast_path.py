@@ -15,8 +15,8 @@ import pytest
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC
+from kavka.server.connections.fast_path import FastPath
 from kavka.server.connections.heartbeat_fast_path import FastHeartbeat
-from kavka.server.connections.produce_fast_path import FastPath
 from kavka.server.coordinators import journal_runner
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime.java_hash import java_hash
@@ -43,8 +43,8 @@ def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     taken: list[bytes] = []
     original = FastHeartbeat.answer
 
-    def noting(self: FastHeartbeat, frame: memoryview) -> bytes | None:
-        answer = original(self, frame)
+    def noting(self: FastHeartbeat, frame: memoryview, correlation_id: bytes) -> bytearray | None:
+        answer = original(self, frame, correlation_id)
         if answer is not None:
             taken.append(bytes(answer))
         return answer
@@ -107,7 +107,7 @@ def test_both_ways_answer_and_count_the_same(
         taken += len(short)
         assert len(set(quick[0])) == len(quick[0]), "each has its correlation id"
         with monkeypatch.context() as patch:
-            patch.setattr(FastPath, "remember_heartbeat", lambda *_: None)
+            patch.setattr(FastPath, "remember", lambda *_: None)
             short.clear()
             slow = asyncio.run(answers(version, seed))
         assert not short

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Generator
 from random import Random
 from types import ModuleType
 from typing import Any
@@ -30,7 +29,9 @@ from kavka.wire.codec.frames import encode_response
 from kavka.wire.codec.long_messages import BYTES_AN_ITEM, ITEMS_A_SLICE, SLICE_BYTES
 from kavka.wire.error_counts import error_counter
 from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import Steps
 from support import messages, stock_codec
+from support.steps import run_and_look
 from support.wire_client import plain
 
 COUNTS = st.lists(st.integers(0, 12), max_size=4)
@@ -43,15 +44,10 @@ FEW = settings(max_examples=8)
 REFUSALS = (ValueError, IndexError, struct.error)
 
 
-def run(work: Generator[None, None, Any]) -> tuple[Any, int]:
-    """What is made, and how often others had a turn."""
-    turns = 0
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return end.value, turns
-        turns += 1
+def run(work: Steps[Any]) -> tuple[Any, int]:
+    """The result, and the number of pauses."""
+    result, pauses, _ = run_and_look(work)
+    return result, pauses
 
 
 @pytest.fixture
