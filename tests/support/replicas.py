@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kavka.log.manager import LogManager
@@ -117,19 +116,6 @@ class Hosting:
         replica = self.manager.find(topic, (partitions or (0,))[0])
         assert replica is not None
         return replica
-
-
-def run(story: Callable[[Hosting], Awaitable[None]], directories: Sequence[str] = (DATA,)) -> None:
-    """Tell a story of a broker; its replicas are checked at the end."""
-
-    async def main() -> None:
-        hosting = Hosting(directories=directories)
-        await story(hosting)
-        for replica in hosting.manager:
-            replica.partition.check_invariants()
-        assert not hosting.tasks.failures
-
-    asyncio.run(main())
 
 
 def append(replica: Replica, producer: tuple[int, int, int] = (-1, -1, -1)) -> int:
