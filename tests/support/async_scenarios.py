@@ -20,6 +20,9 @@ from typing import Any
 from support.scenarios import Command, Scenario
 from support.virtual import settle
 
+LINE_MAX = 120
+"""Characters of a logged line that are shown."""
+
 TURNS = 60
 """Of the loop, after each command; enough for whatever needs no time to pass."""
 
@@ -72,7 +75,8 @@ class _Lines(logging.Handler):
         self._out = out
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._out.append(f"log: {record.getMessage()}")
+        line = f"log: {record.getMessage()}"
+        self._out.append(line if len(line) <= LINE_MAX else f"{line[: LINE_MAX - 3]}...")
 
 
 class _OnLoop:

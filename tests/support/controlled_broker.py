@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -19,6 +19,7 @@ from kavka.server.cluster.control_messages import (
 )
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.controller.controller import Controller, ControllerSettings
+from kavka.server.controller.events import Request
 from kavka.server.controller.topic_validation import NewTopic, TopicResult, ValidateConfigs
 from kavka.server.coordination.broker_registration import prepare_tree, register_broker
 from kavka.server.coordination.embedded import EmbeddedCoordination
@@ -45,10 +46,12 @@ class ControlledBroker:
         """Raised once by the next request."""
         self.gate = asyncio.Event()
         self.gate.set()
+        self.on_request: Callable[[Request], object] = lambda request: None
 
     async def _take(self, request: LeaderAndIsr | UpdateMetadata | StopReplica) -> None:
         await self.gate.wait()
         self.requests.append(request)
+        self.on_request(request)
         failure, self.failure = self.failure, None
         if failure is not None:
             raise failure

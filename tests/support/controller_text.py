@@ -42,11 +42,12 @@ def sent(requests: Iterable[tuple[int, Request]]) -> Iterator[str]:
 
 def request_text(request: Request) -> str:
     """The request's name and its partitions; of UpdateMetadata without any, the live brokers."""
-    parts = [
-        f"{topic.topic_name}-{state.partition_index} {_state(state)}"
-        for topic in request.topic_states
-        for state in topic.partition_states
-    ]
+    names: dict[str, str] = {}  # of partitions, by their state
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            text = _state(state)
+            names[text] = f"{names.get(text, '')} {topic.topic_name}-{state.partition_index}"
+    parts = [f"{those[1:]} {text}" for text, those in names.items()]
     if not parts and isinstance(request, UpdateMetadata):
         parts = [f"live brokers {ids(broker.id for broker in request.live_brokers)}"]
     return f"{type(request).__name__} {'; '.join(parts)}"

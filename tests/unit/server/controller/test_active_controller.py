@@ -38,27 +38,6 @@ async def next_term(cluster: ControlledCluster) -> ActiveController:
     )
 
 
-async def test_a_topic_that_cannot_be_read_is_logged(
-    cluster: ControlledCluster, caplog: pytest.LogCaptureFixture
-) -> None:
-    await cluster.start()
-    await cluster.session.create("/brokers/topics/broken", b"not json")
-    await cluster.idle()
-    assert cluster.controller.is_active
-    (record,) = caplog.records
-    assert "controller failed; its last events: " in record.getMessage()
-    assert record.exc_info is not None
-
-
-async def test_waiting_requests_fail_when_the_controller_fails(cluster: ControlledCluster) -> None:
-    await cluster.start()
-    creating = await cluster.begin_to_create("t")
-    await cluster.session.create("/brokers/topics/broken", b"not json")
-    assert (await creating)["t"].code is ErrorCode.UNKNOWN_SERVER_ERROR
-    cluster.broker.gate.set()
-    await settle()
-
-
 async def test_a_state_that_was_changed_in_the_tree_is_read_again(
     cluster: ControlledCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -115,15 +94,6 @@ async def test_a_term_that_has_ended_handles_nothing(cluster: ControlledCluster)
     await settle()
 
 
-async def test_requests_of_a_closed_controller_are_refused(cluster: ControlledCluster) -> None:
-    await cluster.start()
-    creating = await cluster.begin_to_create("t")
-    cluster.controller.close()
-    assert (await creating)["t"].code is ErrorCode.NOT_CONTROLLER
-    cluster.broker.gate.set()
-    await settle()
-
-
 async def test_partitions_that_others_add_are_created(
     cluster: ControlledCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -146,20 +116,3 @@ async def test_partitions_that_others_add_are_created(
         }
         assert indexes == set(range(2 if count == 3 else 3, count)), "only the new ones"
     assert caplog.records == []
-
-
-async def test_a_topic_that_others_remove_has_no_partitions(cluster: ControlledCluster) -> None:
-    await cluster.start(NewTopic("t"))
-    await cluster.remove_nodes("t")
-    everything = await cluster.controller.elect_leaders(None, unclean=False, timeout_ms=1000)
-    assert everything == {}
-
-
-async def test_requests_that_wait_for_a_deleted_topic_complete(cluster: ControlledCluster) -> None:
-    await cluster.start()
-    creating = await cluster.begin_to_create("t")
-    deleting = asyncio.ensure_future(cluster.controller.delete_topics(["t"], 60_000))
-    await settle()
-    cluster.broker.gate.set()
-    assert await deleting == {"t": ErrorCode.NONE}
-    assert (await creating)["t"].code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

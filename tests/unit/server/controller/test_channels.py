@@ -1,4 +1,4 @@
-"""The way to a broker: in order, one at a time, and a failure is an answer too."""
+"""Channels to brokers: requests in order, one in flight; a failure is a response too."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def opened() -> tuple[Channels, ControlledBroker, list[Event]]:
     return made, broker, events
 
 
-async def test_requests_are_done_one_by_one_in_order() -> None:
+async def test_requests_are_sent_one_at_a_time_in_order() -> None:
     made, broker, events = opened()
     broker.gate.clear()
     for request in REQUESTS:
@@ -73,14 +73,14 @@ async def test_a_failure_of_the_broker_is_a_response(
     assert record.exc_info is not None
 
 
-async def test_a_broker_without_a_channel_is_told_nothing() -> None:
+async def test_a_broker_without_a_channel_gets_no_request() -> None:
     made, broker, events = opened()
     made.send(Send(7, REQUESTS[0]))
     await settle()
     assert broker.requests == [] and events == [] and made.idle
 
 
-async def test_close_forgets_what_waits_and_lets_the_broker_finish() -> None:
+async def test_close_drops_the_queue_and_ignores_the_response_in_flight() -> None:
     made, broker, events = opened()
     broker.gate.clear()
     made.send(Send(0, REQUESTS[0]))
@@ -94,7 +94,7 @@ async def test_close_forgets_what_waits_and_lets_the_broker_finish() -> None:
     assert events == []
 
 
-async def test_unanswered_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pending_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channels, "QUEUED_REQUESTS_MAX", 2)
     made, broker, events = opened()
     made.send(Send(0, REQUESTS[0]))

@@ -1,4 +1,4 @@
-"""What a request does about several topics: together, within its time, and without a trace."""
+"""A request for several topics: one timeout, and no waiter or timer is left."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def setup() -> Iterator[Setup]:
 async def written() -> None: ...
 
 
-async def test_all_come_true(setup: Setup) -> None:
+async def test_all_conditions_hold(setup: Setup) -> None:
     outcomes, waiters, tasks = setup
     outcomes.add("t", never, written())
     outcomes.add("u", never)
@@ -42,7 +42,7 @@ async def test_all_come_true(setup: Setup) -> None:
     assert await waiting == {}
 
 
-async def test_time_is_for_all_together(setup: Setup) -> None:
+async def test_the_timeout_is_one_for_all(setup: Setup) -> None:
     outcomes, waiters, tasks = setup
     outcomes.add("t", never)
     outcomes.add("u", never)
@@ -67,7 +67,7 @@ async def test_time_is_for_all_together(setup: Setup) -> None:
         (ConnectionLost(), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-async def test_a_write_that_fails_is_not_waited_for(
+async def test_a_failed_write_completes_its_request(
     setup: Setup, failure: Exception, code: ErrorCode
 ) -> None:
     async def fail() -> None:
@@ -80,7 +80,7 @@ async def test_a_write_that_fails_is_not_waited_for(
     assert {name: error.code for name, error in failed.items()} == {"t": code}
 
 
-async def test_who_is_cancelled_waits_no_longer(setup: Setup) -> None:
+async def test_a_cancelled_request_leaves_no_waiter(setup: Setup) -> None:
     outcomes, waiters, tasks = setup
     outcomes.add("t", never)
     waiting = asyncio.ensure_future(outcomes.wait(1000))
@@ -90,7 +90,7 @@ async def test_who_is_cancelled_waits_no_longer(setup: Setup) -> None:
         await waiting
 
 
-async def test_the_end_of_the_term_is_told(setup: Setup) -> None:
+async def test_requests_fail_when_the_term_ends(setup: Setup) -> None:
     outcomes, waiters, tasks = setup
     outcomes.add("t", never)
     waiters.fail(not_controller())

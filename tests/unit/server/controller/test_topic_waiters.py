@@ -1,4 +1,4 @@
-"""Who waits for a topic is told once, and leaves nothing behind."""
+"""Waiters for topics complete once, and are removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def never() -> bool:
     return False
 
 
-async def test_a_change_tells_those_for_whom_it_has_come_true(waiters: TopicWaiters) -> None:
+async def test_check_completes_waiters_whose_condition_holds(waiters: TopicWaiters) -> None:
     true: set[str] = set()
     first = waiters.add("t", lambda: "first" in true)
     second = waiters.add("t", lambda: "second" in true)
@@ -36,12 +36,12 @@ async def test_a_change_tells_those_for_whom_it_has_come_true(waiters: TopicWait
     assert "t" not in waiters and "u" in waiters
 
 
-async def test_what_is_so_already_is_not_waited_for(waiters: TopicWaiters) -> None:
+async def test_a_condition_that_holds_already_completes_at_once(waiters: TopicWaiters) -> None:
     assert waiters.add("t", lambda: True).result() is None
     assert "t" not in waiters
 
 
-async def test_the_end_tells_all_who_wait_for_the_topic(waiters: TopicWaiters) -> None:
+async def test_complete_all_completes_the_waiters_of_the_topic(waiters: TopicWaiters) -> None:
     first, second, other = (waiters.add(name, never) for name in ("t", "t", "u"))
     waiters.complete_all("t", None)
     assert first.result() is second.result() is None
@@ -53,7 +53,7 @@ async def test_the_end_tells_all_who_wait_for_the_topic(waiters: TopicWaiters) -
     assert other.result() is gone
 
 
-async def test_fail_tells_everybody_why(waiters: TopicWaiters) -> None:
+async def test_fail_completes_all_waiters_with_the_error(waiters: TopicWaiters) -> None:
     outcomes = [waiters.add("t", never), waiters.add("u", never)]
     error = ApiError(ErrorCode.NOT_CONTROLLER)
     waiters.fail(error)
@@ -61,7 +61,7 @@ async def test_fail_tells_everybody_why(waiters: TopicWaiters) -> None:
     assert "t" not in waiters and "u" not in waiters
 
 
-async def test_giving_up_is_a_timeout_for_one_alone(waiters: TopicWaiters) -> None:
+async def test_a_timeout_completes_one_waiter(waiters: TopicWaiters) -> None:
     first, second = waiters.add("t", never), waiters.add("t", never)
     waiters.time_out("t", first)
     waiters.time_out("t", first)
@@ -73,7 +73,7 @@ async def test_giving_up_is_a_timeout_for_one_alone(waiters: TopicWaiters) -> No
     assert second.result() is None
 
 
-async def test_one_that_was_cancelled_is_forgotten(waiters: TopicWaiters) -> None:
+async def test_a_cancelled_waiter_is_removed(waiters: TopicWaiters) -> None:
     outcome = waiters.add("t", never)
     outcome.cancel()
     waiters.time_out("t", outcome)

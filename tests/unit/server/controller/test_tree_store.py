@@ -1,4 +1,4 @@
-"""The controller's writes: together when all is well, one by one when somebody was there before."""
+"""The controller's writes to the tree: in one transaction, or one by one after a conflict."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def state_of(session: EmbeddedCoordination, tp: TopicPartition) -> Partiti
     return paths.decode_partition_state((await session.get(paths.partition_state(*tp))).data)
 
 
-async def test_first_states_are_made_with_all_nodes_above_them() -> None:
+async def test_first_states_are_created_with_their_parents() -> None:
     session, store = await prepared()
     writes = [StateWrite(T0, FIRST, NOT_STORED), StateWrite(T1, FIRST, NOT_STORED)]
     written, failed = await store.write_states(writes)
@@ -68,7 +68,7 @@ async def test_first_states_are_made_with_all_nodes_above_them() -> None:
     assert await state_of(session, T1) == FIRST
 
 
-async def test_later_states_replace_the_version_they_know() -> None:
+async def test_later_states_replace_the_expected_version() -> None:
     session, store = await prepared()
     await store.write_states([StateWrite(T0, FIRST, NOT_STORED)])
     written, failed = await store.write_states(
@@ -79,7 +79,7 @@ async def test_later_states_replace_the_version_they_know() -> None:
     assert await state_of(session, T0) == SECOND
 
 
-async def test_one_that_others_have_changed_stands_in_nobodys_way() -> None:
+async def test_a_state_that_was_changed_fails_alone() -> None:
     session, store = await prepared()
     await store.write_states([StateWrite(T0, FIRST, NOT_STORED)])
     theirs = PartitionState(0, 0, (0, 1), 1)
@@ -94,7 +94,7 @@ async def test_one_that_others_have_changed_stands_in_nobodys_way() -> None:
 
 
 @pytest.mark.parametrize("there", ["partitions", "partitions/0", "partitions/0/state"])
-async def test_nodes_that_others_have_made_already(there: str) -> None:
+async def test_nodes_that_exist_already(there: str) -> None:
     session, store = await prepared()
     await ensure_paths(session, {f"/brokers/topics/t/{there}": None})
     writes = [StateWrite(T0, FIRST, NOT_STORED), StateWrite(T1, FIRST, NOT_STORED)]
@@ -103,7 +103,7 @@ async def test_nodes_that_others_have_made_already(there: str) -> None:
     assert T1 in written.stored
 
 
-async def test_a_topic_that_is_gone_fails_alone() -> None:
+async def test_a_deleted_topic_fails_alone() -> None:
     session, store = await prepared()
     gone = TopicPartition("gone", 0)
     written, failed = await store.write_states(
@@ -112,7 +112,7 @@ async def test_a_topic_that_is_gone_fails_alone() -> None:
     assert (failed, list(written.stored)) == ([gone], [T0])
 
 
-async def test_partitions_come_with_what_is_stored() -> None:
+async def test_partitions_are_read_with_their_states() -> None:
     session, store = await prepared()
     written, _ = await store.write_states([StateWrite(T1, SECOND, NOT_STORED)])
     seen: list[WatchEvent] = []
@@ -127,8 +127,8 @@ async def test_partitions_come_with_what_is_stored() -> None:
     )
 
 
-async def test_a_store_that_begins_in_the_middle_adds_partitions() -> None:
-    """As after an election: what the tree has already is not made again."""
+async def test_a_new_store_adds_partitions() -> None:
+    """As after an election: existing nodes are not created again."""
     session, store = await prepared()
     await store.write_states([StateWrite(T0, FIRST, NOT_STORED)])
     later = TreeStore(session, Term(1, 1), lambda: None)
@@ -138,7 +138,7 @@ async def test_a_store_that_begins_in_the_middle_adds_partitions() -> None:
     assert failed == [] and list(written.stored) == [T1]
 
 
-async def test_an_assignment_is_replaced_only_where_nobody_was_quicker() -> None:
+async def test_an_assignment_is_replaced_only_at_the_expected_version() -> None:
     session, store = await prepared()
     before, version = await store.assignment("t")
     assert before.replicas == {0: (0,), 1: (0, 1)}
@@ -153,7 +153,7 @@ async def test_an_assignment_is_replaced_only_where_nobody_was_quicker() -> None
         await store.assignment("gone")
 
 
-async def test_removing_a_topic_takes_everything_of_it() -> None:
+async def test_remove_topic_deletes_all_its_nodes() -> None:
     session, store = await prepared()
     before = sorted((await all_nodes(session)).keys() - {"/brokers/topics/t"})
     writes = [StateWrite(tp, FIRST, NOT_STORED) for tp in (T0, T1)]
@@ -174,7 +174,7 @@ async def test_a_big_topic_is_removed_in_several_transactions() -> None:
     before = session.last_zxid
     await store.remove_topic("t")
     assert await session.exists("/brokers/topics/t") is None
-    assert session.last_zxid - before == 7, "250 of them at once, what they hang on, and it"
+    assert session.last_zxid - before == 7, "250 at once, then their parents and the topic"
 
 
 async def test_a_big_topic_is_not_read_at_once() -> None:
@@ -207,7 +207,7 @@ async def test_a_big_topic_is_not_read_at_once() -> None:
     assert max(asked_before) <= 1 + DELETES_PER_TRANSACTION_MAX
 
 
-async def test_creating_a_topic_that_is_there() -> None:
+async def test_creating_a_topic_that_exists() -> None:
     session, store = await prepared()
     topic_id = uuid.UUID(int=5)
     with pytest.raises(NodeExists) as refusal:
@@ -216,7 +216,7 @@ async def test_creating_a_topic_that_is_there() -> None:
     assert await session.exists("/config/topics/t") is None, "all or nothing"
 
 
-async def test_nothing_is_written_when_the_term_is_over() -> None:
+async def test_nothing_is_written_after_the_term() -> None:
     session, _ = await prepared()
     moved: list[str] = []
     store = TreeStore(session, Term(1, 1), lambda: moved.append("moved"))
@@ -242,7 +242,7 @@ async def test_election() -> None:
     assert await elect(session, 4, clock=clock) == Term(1, 1)
     found = await current_controller(session, lambda _: None)
     assert found == ControllerRegistration(4, session.session_id)
-    assert await elect(session, 5, clock=clock) is None, "there is one"
+    assert await elect(session, 5, clock=clock) is None, "there is a controller"
     await session.delete(paths.CONTROLLER)
     assert await elect(session, 5, clock=clock) == Term(2, 2)
     data, stat = await session.get(paths.CONTROLLER_EPOCH)
