@@ -121,7 +121,9 @@ async def test_a_watermark_is_not_before_the_start_of_its_log(hosting: Hosting) 
 async def test_following_stops_leading(hosting: Hosting) -> None:
     replica = await hosting.lead()
     waiting = hosting.purgatory.wait([replica.key], lambda: True, 60)
-    answer = await hosting.port.leader_and_isr(leading(leader=2, epoch=1, isr=(2,), replicas=(1, 2)))
+    answer = await hosting.port.leader_and_isr(
+        leading(leader=2, epoch=1, isr=(2,), replicas=(1, 2))
+    )
     assert (answer.error_code, answer.partition_errors) == (Code.NONE, {})
     assert not replica.partition.is_leader and replica.partition.leader == 2
     await settle()

@@ -12,8 +12,9 @@ from kavka.log.compaction.run import compact
 from kavka.log.errors import CorruptLogError
 from kavka.log.memfs import Fault
 from kavka.seams import ProcessLost
+from kavka.server.config.live import LiveSettings
 from kavka.server.replica import log_cleaner
-from kavka.server.replica.log_cleaner import examine
+from kavka.server.replica.log_cleaner import LogCleaner, examine
 from kavka.server.replica.replica import Replica
 from support import logs
 from support.batches import Written, build
@@ -274,27 +275,37 @@ async def test_a_log_that_can_t_be_looked_at_does_not_keep_others(
     assert "marked t-0 uncleanable until restart" in caplog.text and "odd" in caplog.text
 
 
-@scenario(BACKOFF, "log.cleaner.threads=1")
-async def test_a_runner_that_fails_is_counted_until_it_begins_again(broker: MemoryBroker) -> None:
-    await under_way(broker)
-    found = broker.instance._cleaner
-    assert found is not None
+@scenario("log.cleaner.enable=false")
+async def test_a_failed_thread_is_counted_until_it_is_restarted(broker: MemoryBroker) -> None:
+    """Both threads of a cleaner whose checkpoints fail."""
+    for name in ("t", "u"):
+        await broker.create(name, configs=COMPACT)
+        await fill(broker, name)
+    settings = replace(broker.instance.live.now, log_cleaner_enable=True, log_cleaner_threads=2)
+    live, parts = LiveSettings(settings), broker.parts
 
-    async def fail(number: int) -> bool:
+    async def fail() -> None:
         raise ValueError("odd")
 
-    found.clean_dirtiest = fail  # type: ignore[assignment, method-assign]
-    dead = broker.parts.replicas.cleaning.dead
-    settings = broker.instance.live.now
-    broker.instance.live.change(replace(settings, log_cleaner_threads=2))
-    await settle()
-    assert sorted(dead) == [0, 1], "a change has all begin anew"
-    del found.clean_dirtiest
-    broker.instance.live.change(replace(settings, log_cleaner_threads=3))
+    cleaner = LogCleaner(
+        live,
+        fs=broker.fs,
+        replicas=parts.replicas,
+        clock=broker.clock,
+        tasks=broker.tasks,
+        jobs=broker.jobs,
+        checkpoint=fail,
+    )
+    cleaner.start()
+    await settle(200)
+    dead = parts.replicas.cleaning.dead
+    assert sorted(dead) == [0, 1]
+    live.change(replace(settings, log_cleaner_threads=3))
     await settle()
     assert not dead
     assert [type(failure) for failure in broker.tasks.failures] == [ValueError] * 2
     broker.tasks.failures.clear()
+    await cleaner.stop()
 
 
 @scenario(BACKOFF)

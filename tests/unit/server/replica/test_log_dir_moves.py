@@ -351,8 +351,7 @@ async def test_the_target_fails(broker: MemoryBroker, error: int) -> None:
     broker.fs.faults = [Fault("pwrite", "-future/00000000000000000000.log", error=error)]
     assert await alter(broker, TWO) == Code.NONE
     await broker.advance(3000)
-    assert broker.instance._logs is not None
-    assert list(broker.instance._logs.failed_directories) == [TWO]
+    assert list(broker.parts.replicas.logs.failed_directories) == [TWO]
     assert not broker.replica().log.compaction.paused
     assert await numbers(broker) == [0, 1, 2]
     await fill(broker, 1, start=3)
@@ -368,8 +367,7 @@ async def test_the_source_fails(broker: MemoryBroker) -> None:
     broker.fs.faults = [Fault("pread", "/t-0/00000000000000000000.log", times=9)]
     assert await alter(broker, TWO) == Code.NONE
     await broker.advance(3000)
-    assert broker.instance._logs is not None
-    assert list(broker.instance._logs.failed_directories) == [ONE]
+    assert list(broker.parts.replicas.logs.failed_directories) == [ONE]
     assert broker.replica().offline
     await broker.kill()
     await broker.advance(100)
@@ -384,8 +382,7 @@ async def test_no_descriptor_is_left(broker: MemoryBroker, skip: int) -> None:
     broker.fs.faults = [fault]
     assert await alter(broker, TWO) == Code.NONE
     await broker.advance(3000)
-    assert broker.instance._logs is not None
-    assert broker.instance._logs.failed_directories == {}
+    assert broker.parts.replicas.logs.failed_directories == {}
     assert (names(broker, ONE), names(broker, TWO)) == ([], ["t-0"])
     assert await numbers(broker) == [0, 1, 2]
 

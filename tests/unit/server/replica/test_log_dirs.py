@@ -290,9 +290,7 @@ async def test_logs_without_metadata_are_not_taken(broker: MemoryBroker) -> None
 async def test_without_a_record_the_partitions_tell(broker: MemoryBroker, whole: bool) -> None:
     """As at the first start after `kavka storage import`, with a directory not mounted."""
     await write(broker)
-    coordination = broker.instance._coordination
-    assert coordination is not None
-    await coordination.delete(paths.log_directories(1))
+    await broker.parts.coordination.delete(paths.log_directories(1))
     await broker.stop()
     if whole:
         await broker.revive("log.dirs=/data,/more,/new")

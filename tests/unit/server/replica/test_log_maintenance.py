@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from typing import Any
 
 import pytest
 
 from kavka.log.memfs import Fault
 from kavka.log.partition_log import PartitionLog
 from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
-from kavka.server.replica.log_maintenance import DELETE_CHECK_INTERVAL_MS
+from kavka.server.replica.log_maintenance import DELETE_CHECK_INTERVAL_MS, LogMaintenance
 from support import logs
 from support.batches import Written, build
 from support.logs import Producer
@@ -50,7 +49,16 @@ async def test_checkpoints_are_saved_at_the_shortest_interval(broker: MemoryBrok
 @scenario(topics={"t": 1, "u": 1})
 async def test_one_checkpoint_at_a_time(broker: MemoryBroker) -> None:
     """The cleaner asks for one, too. Of two at once the older could have the last word."""
-    maintenance: Any = broker.instance._maintenance
+    parts = broker.parts
+    maintenance = LogMaintenance(
+        parts.live,
+        fs=broker.fs,
+        logs=parts.replicas.logs,
+        replicas=parts.replicas,
+        clock=broker.clock,
+        tasks=broker.tasks,
+        jobs=broker.jobs,
+    )
     await broker.produce(build())
     broker.jobs.hold("CheckpointPlan.run")
     first = asyncio.ensure_future(maintenance.checkpoint())

@@ -37,7 +37,6 @@ async def test_a_removed_replica_leads_no_more_and_wakes_who_waits(hosting: Host
     assert hosting.manager.remove("t", 0) is replica
     assert hosting.manager.remove("t", 0) is None
     assert hosting.manager.of_topic("t") == []
-    assert not hosting.manager._of_topics
     assert not replica.partition.is_leader
     await settle()
     assert waiting.done()
