@@ -36,6 +36,9 @@ class AsyncMachine:
     async def start(self) -> None:
         """Before the first command."""
 
+    async def after(self) -> None:
+        """After each command."""
+
     async def finish(self) -> None:
         """After the last command: what must hold at the end of each scenario."""
 
@@ -90,7 +93,7 @@ class _OnLoop:
         method = getattr(self._machine, name)
 
         def run(command: Command) -> list[str]:
-            self._runner.run(_do(method, command))
+            self._runner.run(_do(self._machine, method, command))
             out = self._machine.out[:]
             self._machine.out.clear()
             return out
@@ -98,9 +101,12 @@ class _OnLoop:
         return run
 
 
-async def _do(method: Callable[[Command], Awaitable[None]], command: Command) -> None:
+async def _do(
+    machine: AsyncMachine, method: Callable[[Command], Awaitable[None]], command: Command
+) -> None:
     await method(command)
     await settle(TURNS)
+    await machine.after()
 
 
 def scenario_on_loop(scenario: Scenario, rewrite: bool, make: Callable[[], AsyncMachine]) -> None:

@@ -1,4 +1,4 @@
-"""A replica manager on logs in memory, told what to do by requests that a test makes."""
+"""A replica manager on logs in memory, and the controller's requests to it."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def stopping(
     return StopReplica(US, controller_epoch, 1, (StopReplicaTopicState(topic, states),))
 
 
-def telling(
+def metadata_of(
     topic: str = "t", *partitions: int, leader: int = US, controller_epoch: int = 1
 ) -> UpdateMetadata:
     """UpdateMetadata about partitions of one topic, by default the first."""

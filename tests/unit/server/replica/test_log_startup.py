@@ -80,7 +80,7 @@ async def test_after_a_crash_and_after_a_stop(fs: MemFs, monkeypatch: pytest.Mon
     assert again.ends() == WHOLE
     assert "DirectoryLoading.load_rest" not in again.jobs.done
     await settle()
-    assert not again.tasks.names, "nothing goes on telling"
+    assert not again.tasks.names, "nothing goes on metadata_of"
 
 
 async def test_it_tells_how_far_it_is(fs: MemFs, caplog: pytest.LogCaptureFixture) -> None:

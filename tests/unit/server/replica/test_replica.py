@@ -12,53 +12,8 @@ from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
 from support.batches import build
 from support.refusals import refusal
-from support.replicas import Hosting, append
+from support.replicas import Hosting
 from support.virtual import settle
-
-
-async def test_epochs_of_clients(hosting: Hosting) -> None:
-    replica = await hosting.lead(epoch=5)
-    replica.check_epoch(-1)
-    replica.check_epoch(5)
-    assert refusal(lambda: replica.check_epoch(4)) == Code.FENCED_LEADER_EPOCH
-    assert refusal(lambda: replica.check_epoch(6)) == Code.UNKNOWN_LEADER_EPOCH
-
-
-async def test_an_append_moves_the_watermark_and_wakes_who_waits(hosting: Hosting) -> None:
-    replica = await hosting.lead(epoch=5)
-    waiting = hosting.purgatory.wait([replica.key], lambda: True, 60)
-    assert append(replica) == 0
-    assert (replica.high_watermark, replica.last_stable_offset) == (3, 3)
-    await settle()
-    assert waiting.result() is True
-    assert replica.log.epoch_of(0) == 5
-
-
-async def test_with_others_in_sync_it_wakes_nobody(hosting: Hosting) -> None:
-    replica = await hosting.lead(isr=(1, 2), replicas=(1, 2))
-    waiting = hosting.purgatory.wait([replica.key], lambda: True, 60)
-    append(replica)
-    await settle()
-    assert not waiting.done()
-    assert (replica.log.end_offset, replica.high_watermark) == (3, 0)
-
-
-async def test_a_copy_changes_nothing(hosting: Hosting) -> None:
-    replica = await hosting.lead()
-    assert append(replica, (7, 0, 0)) == 0
-    waiting = hosting.purgatory.wait([replica.key], lambda: True, 60)
-    assert append(replica, (7, 0, 0)) == 0
-    await settle()
-    assert not waiting.done()
-    assert replica.log.end_offset == 3
-
-
-async def test_a_refusal_of_the_log_is_passed_on(hosting: Hosting) -> None:
-    replica = await hosting.lead()
-    append(replica, (7, 3, 0))
-    assert refusal(lambda: append(replica, (7, 3, 9))) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert refusal(lambda: append(replica, (7, 2, 0))) == Code.INVALID_PRODUCER_EPOCH
-    assert not replica.offline and replica.high_watermark == 3
 
 
 def begun(replica: Replica) -> int:
