@@ -32,7 +32,8 @@ class ReplicaMachine(AsyncMachine):
 
     def _host(self, hosting: Hosting) -> None:
         def failed() -> None:
-            self.out.append(f"online directories: {' '.join(hosting.logs.online_directories)}")
+            online = hosting.logs.online_directories
+            self.out.append(f"online directories: {' '.join(online) or 'none'}")
 
         self._hosting = hosting
         hosting.manager.failures.on_failure = failed

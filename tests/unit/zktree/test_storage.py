@@ -1,4 +1,4 @@
-"""Loading what a directory has: torn ends are cut, damage is refused with the files' names."""
+"""Loading a directory: torn ends are truncated, other damage stops the start."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def names_on(fs: MemFs) -> list[str]:
     return names
 
 
-async def test_a_log_cut_anywhere_gives_what_was_before() -> None:
+async def test_a_log_truncated_anywhere_has_the_transactions_before() -> None:
     fs, sizes = await disk_with_transactions()
     log = fs.read_bytes(LOG)[: sizes[-1]]
     for cut in range(sizes[0], len(log)):
@@ -58,14 +58,14 @@ async def test_a_log_cut_anywhere_gives_what_was_before() -> None:
         assert await names_on(cut_fs) == [*map(str, range(whole)), "after"]
 
 
-async def test_garbage_after_the_last_frame_is_cut() -> None:
+async def test_garbage_after_the_last_frame_is_truncated() -> None:
     fs, sizes = await disk_with_transactions()
     log = fs.read_bytes(LOG)[: sizes[-1]]
     for tail in (bytes(5000), b"\xff" * 100, LOG_HEADER, log[sizes[0] : sizes[1]][1:]):
         assert await names_on(disk_with(log + tail)) == ["0", "1", "2", "3", "4"]
 
 
-def test_a_program_without_a_loop_reads_the_same_and_changes_nothing() -> None:
+def test_read_tree_changes_nothing() -> None:
     fs, sizes = asyncio.run(disk_with_transactions())
     torn = fs.read_bytes(LOG)[: sizes[-1] - 1]
     for log, names in ((fs.read_bytes(LOG), "01234"), (torn, "0123")):
@@ -87,7 +87,7 @@ async def test_damage_in_the_middle_stops_the_start() -> None:
         await open_on(disk_with(bytes(log)))
 
 
-async def test_no_damage_takes_away_what_comes_behind_it() -> None:
+async def test_any_damage_before_other_frames_stops_the_start() -> None:
     """Whichever bits of a frame it is: were its length taken at its word, or a lost page for the
     end, all later frames would be cut off as a torn write."""
     fs, sizes = await disk_with_transactions()
@@ -108,7 +108,7 @@ async def test_no_damage_takes_away_what_comes_behind_it() -> None:
 
 
 @pytest.mark.parametrize("log", [b"", LOG_HEADER[:5], b"something else entirely, and longer"])
-def test_another_kind_of_file_stops_the_start(log: bytes) -> None:
+def test_a_file_that_is_no_log_stops_the_start(log: bytes) -> None:
     with pytest.raises(Corrupt, match="not a log"):
         asyncio.run(open_on(disk_with(log)))
 
@@ -125,8 +125,8 @@ def test_a_damaged_snapshot_stops_the_start() -> None:
         asyncio.run(open_on(disk_with(LOG_HEADER, b"kavka coordination snapshot 1\nbroken")))
 
 
-async def test_a_snapshot_with_the_log_from_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Power went off after the snapshot was there and before the log was begun anew."""
+async def test_a_snapshot_with_the_log_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut after the snapshot was written and before the log was replaced."""
     monkeypatch.setattr(storage, "LOG_BYTES_MAX", 0)
     fs, _ = await disk_with_transactions()
     snapshot = fs.read_bytes(SNAPSHOT)
@@ -150,11 +150,11 @@ async def test_a_snapshot_without_its_log_stops_the_start(monkeypatch: pytest.Mo
             await open_on(alone)
 
 
-def test_none_of_its_files_is_for_the_logs_to_remove() -> None:
+def test_its_files_are_not_removed_by_the_log_manager() -> None:
     assert all(name.startswith(NOT_OURS) for name in (storage.LOG_NAME, storage.SNAPSHOT_NAME))
 
 
-async def test_the_files_are_those_that_apache_kafka_leaves_alone() -> None:
+async def test_apache_kafka_accepts_its_files() -> None:
     """It refuses a log directory with sub-directories that are no partitions."""
     fs, _ = await disk_with_transactions()
     names = fs.list_dir(DIRECTORY)

@@ -25,7 +25,7 @@ from support.virtual import VirtualClock
 INFO = BrokerInfo((Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 23183),), rack="r1")
 
 
-async def test_ensure_paths_makes_what_is_missing_in_one_transaction() -> None:
+async def test_ensure_paths_creates_missing_nodes_in_one_transaction() -> None:
     session = await open_on(new_fs())
     await session.create("/a", b"kept")
     made = await ensure_paths(session, {"/a": b"not", "/b/c/d": b"new", "/b/e": None})
@@ -95,7 +95,7 @@ async def test_registration_as_by_apache_kafka() -> None:
     assert await register_broker(session, 0, INFO, clock=clock) == epoch, "again is no error"
 
 
-async def test_an_id_that_another_session_has_is_refused() -> None:
+async def test_a_broker_id_of_another_session_is_refused() -> None:
     session = await open_on(new_fs())
     await prepare_tree(session)
     await session.create("/brokers/ids/0", b"{}")

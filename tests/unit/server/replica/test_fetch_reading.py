@@ -72,7 +72,7 @@ def offsets(part: Part) -> list[int]:
 # -- plans ----------------------------------------------------------------------------------
 
 
-async def test_a_plan_says_where_the_records_are(reader: Reader) -> None:
+async def test_a_plan_has_the_slice_of_the_records(reader: Reader) -> None:
     replica = await reader.replica()
     part = reader.plan(replica)
     assert part.answer.error_code == Code.NONE
@@ -95,7 +95,7 @@ async def test_a_plan_says_where_the_records_are(reader: Reader) -> None:
         (PLENTY, 0, False, None),
     ],
 )
-async def test_limits(
+async def test_byte_limits(
     reader: Reader, max_bytes: int, bytes_max: int, at_least_one: bool, length: int | None
 ) -> None:
     limits = {"max_bytes": max_bytes, "bytes_max": bytes_max, "at_least_one": at_least_one}
@@ -103,7 +103,7 @@ async def test_limits(
     assert (part.slice.length if part.slice else None) == length
 
 
-async def test_consumers_read_what_is_committed(reader: Reader) -> None:
+async def test_consumers_read_up_to_the_high_watermark(reader: Reader) -> None:
     replica = await reader.replica()
     replica.partition.isr = replica.partition.replicas = (1, 2)
     view = memoryview(bytearray(BATCH))
@@ -116,7 +116,7 @@ async def test_consumers_read_what_is_committed(reader: Reader) -> None:
     replica.partition.isr = replica.partition.replicas = (1,)
 
 
-async def test_what_may_not_be_read(reader: Reader) -> None:
+async def test_errors_of_a_fetch(reader: Reader) -> None:
     replica = await reader.replica()
     for values, code in (
         ({"offset": 10}, Code.OFFSET_OUT_OF_RANGE),
@@ -129,7 +129,7 @@ async def test_what_may_not_be_read(reader: Reader) -> None:
         assert caught.value.code == code
 
 
-async def test_a_reader_whose_log_has_parted_gets_no_records(reader: Reader) -> None:
+async def test_a_diverging_epoch_is_reported_without_records(reader: Reader) -> None:
     await reader.replica()
     replica = await reader.hosting.lead(epoch=4)
     part = reader.plan(replica, 12, last_fetched_epoch=2)
@@ -141,7 +141,7 @@ async def test_a_reader_whose_log_has_parted_gets_no_records(reader: Reader) -> 
 # -- bytes ----------------------------------------------------------------------------------
 
 
-async def test_cached_bytes_come_at_once_packed_into_few_buffers(reader: Reader) -> None:
+async def test_cached_records_are_read_at_once_into_few_buffers(reader: Reader) -> None:
     replicas = [await reader.replica(n, sizes=(10_000, 10_000)) for n in range(3)]
     parts = [reader.plan(replica) for replica in replicas]
     assert await reader.read(*parts) == 0
@@ -150,7 +150,7 @@ async def test_cached_bytes_come_at_once_packed_into_few_buffers(reader: Reader)
     assert lent is not None and [arena.size for arena in lent] == [ARENA_BYTES]
 
 
-async def test_few_bytes_are_not_worth_a_lent_buffer(reader: Reader) -> None:
+async def test_few_bytes_are_copied(reader: Reader) -> None:
     replicas = [await reader.replica(index) for index in range(3)]
     parts = [reader.plan(replica) for replica in replicas]
     assert await reader.read(*parts) == 0
@@ -161,7 +161,7 @@ async def test_few_bytes_are_not_worth_a_lent_buffer(reader: Reader) -> None:
         assert len(records.obj) == len(records)
 
 
-async def test_big_parts_get_buffers_of_their_own(reader: Reader) -> None:
+async def test_big_parts_have_their_own_buffers(reader: Reader) -> None:
     sizes = (200_000, 200_000, 900_000)
     replicas = [await reader.replica(n, sizes=(size,)) for n, size in enumerate(sizes)]
     parts = [reader.plan(replica) for replica in replicas]
@@ -174,13 +174,13 @@ async def test_big_parts_get_buffers_of_their_own(reader: Reader) -> None:
     ]
 
 
-async def test_nothing_to_read_lends_nothing(reader: Reader) -> None:
+async def test_an_empty_read_lends_no_buffer(reader: Reader) -> None:
     part = reader.plan(await reader.replica(), 9)
     assert await reader.read(part) == 0
     assert reader.context.lent is None
 
 
-async def test_what_is_not_cached_is_a_job(reader: Reader) -> None:
+async def test_uncached_records_are_read_by_a_job(reader: Reader) -> None:
     part = reader.plan(await reader.replica())
     reader.hosting.fs.cached = False
     assert await reader.read(part) == 1
@@ -188,7 +188,7 @@ async def test_what_is_not_cached_is_a_job(reader: Reader) -> None:
     assert offsets(part) == list(range(9))
 
 
-async def test_a_log_that_is_deleted_while_it_is_read(reader: Reader) -> None:
+async def test_a_read_completes_after_the_log_was_deleted(reader: Reader) -> None:
     part = reader.plan(await reader.replica())
     reader.hosting.fs.cached = False
     reader.hosting.manager.remove("t", 0)
@@ -198,7 +198,7 @@ async def test_a_log_that_is_deleted_while_it_is_read(reader: Reader) -> None:
 
 
 @pytest.mark.parametrize("cached", [True, False])
-async def test_a_failed_read_is_its_partition_s_error(
+async def test_a_failed_read_is_an_error_of_its_partition(
     caplog: pytest.LogCaptureFixture, cached: bool
 ) -> None:
     reader = Reader(Hosting(directories=(DATA, "/more")))

@@ -1,4 +1,4 @@
-"""Bringing logs to the disk: when, how many at once, and what of a log that is removed."""
+"""Flushes of logs: when, how many at once, and those of a removed log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.replicas import DATA, Hosting, append, stopping
 from support.virtual import settle
 
 
-async def test_flushes_of_a_partition_come_one_after_the_other(hosting: Hosting) -> None:
+async def test_a_partition_has_one_flush_at_a_time(hosting: Hosting) -> None:
     hosting.overrides.in_tree["t"] = {"flush.messages": "1"}
     replica = await hosting.lead()
     hosting.jobs.hold()
@@ -28,7 +28,7 @@ async def test_flushes_of_a_partition_come_one_after_the_other(hosting: Hosting)
     assert not replica.flushing
 
 
-async def test_only_so_many_hold_their_files_for_it(hosting: Hosting) -> None:
+async def test_concurrent_flushes_are_bounded(hosting: Hosting) -> None:
     hosting.overrides.in_tree["t"] = {"flush.messages": "1"}
     hosting.jobs.hold()
     replicas = [await hosting.lead("t", index) for index in range(FLUSHES_AT_ONCE_MAX + 3)]
@@ -41,7 +41,7 @@ async def test_only_so_many_hold_their_files_for_it(hosting: Hosting) -> None:
     assert {replica.partition.flushed_end for replica in replicas} == {3}
 
 
-async def test_without_flush_messages_nothing_is_flushed_but_what_was_rolled(
+async def test_without_flush_messages_only_rolled_segments_are_flushed(
     hosting: Hosting,
 ) -> None:
     hosting.overrides.in_tree["t"] = {"segment.bytes": str(1 << 20)}
@@ -64,7 +64,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_steps")
-async def test_very_many_producers_are_saved_in_pieces_before_their_segment_is_flushed(
+async def test_many_producers_are_saved_in_steps_before_the_flush(
     hosting: Hosting,
 ) -> None:
     replica = await hosting.lead()
@@ -87,10 +87,10 @@ async def test_very_many_producers_are_saved_in_pieces_before_their_segment_is_f
 
 
 @pytest.mark.usefixtures("small_steps")
-async def test_what_is_known_of_very_many_is_saved_too_when_nothing_is_left_of_them(
+async def test_many_producers_are_saved_before_their_last_segment_is_deleted(
     hosting: Hosting,
 ) -> None:
-    """All segments go, all had been flushed, and nobody writes: nothing else asks for a flush."""
+    """All segments are deleted after they were flushed: nothing else causes a flush."""
     hosting.overrides.in_tree["t"] = {"flush.messages": "1", "retention.bytes": "0"}
     replica = await hosting.lead()
     for producer_id in range(9):
@@ -106,7 +106,7 @@ async def test_what_is_known_of_very_many_is_saved_too_when_nothing_is_left_of_t
 
 
 @pytest.mark.usefixtures("small_steps")
-async def test_a_replica_that_is_removed_has_no_more_of_them_saved(hosting: Hosting) -> None:
+async def test_producers_of_a_removed_replica_are_not_saved(hosting: Hosting) -> None:
     """The name of its directory may by then be another log's."""
     replica = await hosting.lead()
     for producer_id in range(9):
@@ -120,7 +120,7 @@ async def test_a_replica_that_is_removed_has_no_more_of_them_saved(hosting: Host
 
 
 @pytest.mark.parametrize("held", [True, False])
-async def test_a_partition_that_was_deleted_is_flushed_no_more(
+async def test_a_deleted_partition_is_not_flushed(
     hosting: Hosting, held: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its files have other names then, and the old names may be those of a new partition."""

@@ -25,7 +25,7 @@ from support.virtual import InlineWorker, settle
 
 
 @scenario(BACKOFF)
-async def test_a_dirty_log_is_compacted_and_left_alone_then(broker: MemoryBroker) -> None:
+async def test_a_dirty_log_is_compacted_once(broker: MemoryBroker) -> None:
     await broker.create("t", configs=COMPACT)
     await broker.create("kept", configs={"internal.segment.bytes": "1000"})
     await fill(broker)
@@ -48,7 +48,7 @@ async def test_a_dirty_log_is_compacted_and_left_alone_then(broker: MemoryBroker
 
 
 @scenario(BACKOFF)
-async def test_it_waits_until_enough_is_dirty(broker: MemoryBroker) -> None:
+async def test_a_log_is_compacted_from_min_cleanable_dirty_ratio_on(broker: MemoryBroker) -> None:
     await broker.create("t", configs=COMPACT | {"min.cleanable.dirty.ratio": "0.4"})
     await fill(broker, keys=60)
     await broker.advance(1000)
@@ -65,7 +65,7 @@ async def test_it_waits_until_enough_is_dirty(broker: MemoryBroker) -> None:
 
 
 @scenario(BACKOFF)
-async def test_the_dirtiest_comes_first(broker: MemoryBroker) -> None:
+async def test_the_dirtiest_log_is_compacted_first(broker: MemoryBroker) -> None:
     processes = HeldProcesses(broker)
     for name in ("a", "b", "c"):
         await broker.create(name, configs=COMPACT | {"min.cleanable.dirty.ratio": "0.1"})
@@ -83,7 +83,7 @@ async def test_the_dirtiest_comes_first(broker: MemoryBroker) -> None:
 
 
 @scenario(BACKOFF, "log.cleaner.threads=2")
-async def test_as_many_at_a_time_as_there_are_threads(broker: MemoryBroker) -> None:
+async def test_log_cleaner_threads_bounds_the_compactions(broker: MemoryBroker) -> None:
     processes = HeldProcesses(broker)
     for name in ("a", "b", "c"):
         await broker.create(name, configs=COMPACT)
@@ -99,7 +99,7 @@ async def test_as_many_at_a_time_as_there_are_threads(broker: MemoryBroker) -> N
 
 
 @scenario(BACKOFF, "log.cleaner.threads=0")
-async def test_more_threads_begin_at_once_and_fewer_end(broker: MemoryBroker) -> None:
+async def test_log_cleaner_threads_can_be_changed(broker: MemoryBroker) -> None:
     await broker.create("t", configs=COMPACT)
     await fill(broker)
     await broker.advance(5000)
@@ -115,18 +115,20 @@ async def test_more_threads_begin_at_once_and_fewer_end(broker: MemoryBroker) ->
 
 
 @scenario(BACKOFF, "log.cleaner.enable=false")
-async def test_there_need_not_be_a_cleaner(broker: MemoryBroker) -> None:
+async def test_log_cleaner_enable_false(broker: MemoryBroker) -> None:
     await broker.create("t", configs=COMPACT)
     await fill(broker)
     await broker.advance(5000)
     assert clean_upto(broker) is None
 
 
-# --- what comes between
+# --- changes meanwhile
 
 
 @scenario(BACKOFF)
-async def test_a_topic_that_is_deleted_meanwhile_is_not_touched(broker: MemoryBroker) -> None:
+async def test_a_topic_deleted_and_created_during_a_compaction_is_unchanged(
+    broker: MemoryBroker,
+) -> None:
     processes = await under_way(broker)
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
     await broker.create("t", configs=COMPACT)
@@ -144,7 +146,7 @@ async def test_a_topic_that_is_deleted_meanwhile_is_not_touched(broker: MemoryBr
 
 
 @scenario(BACKOFF)
-async def test_nothing_is_swapped_into_a_log_that_was_cut(broker: MemoryBroker) -> None:
+async def test_nothing_is_swapped_into_a_truncated_log(broker: MemoryBroker) -> None:
     processes = await under_way(broker)
     log = broker.replica().log
     broker.parts.replicas.logs.truncate(log, 10)
@@ -157,7 +159,7 @@ async def test_nothing_is_swapped_into_a_log_that_was_cut(broker: MemoryBroker) 
 
 
 @scenario(BACKOFF)
-async def test_it_ends_when_the_topic_is_to_be_compacted_no_more(broker: MemoryBroker) -> None:
+async def test_a_compaction_ends_when_the_cleanup_policy_changes(broker: MemoryBroker) -> None:
     processes = await under_way(broker)
     log = broker.replica().log
     before = read_all(log)
@@ -170,7 +172,7 @@ async def test_it_ends_when_the_topic_is_to_be_compacted_no_more(broker: MemoryB
 
 
 @scenario(BACKOFF, "log.initial.task.delay.ms=0", "log.retention.check.interval.ms=100")
-async def test_retention_waits_for_it(broker: MemoryBroker) -> None:
+async def test_retention_waits_for_the_compaction(broker: MemoryBroker) -> None:
     processes = HeldProcesses(broker)
     both = COMPACT | {"cleanup.policy": "compact,delete", "retention.bytes": "1000"}
     await broker.create("t", configs=both)
@@ -190,7 +192,7 @@ async def test_retention_waits_for_it(broker: MemoryBroker) -> None:
 
 
 @scenario(BACKOFF)
-async def test_what_is_not_flushed_stays_as_it_is(broker: MemoryBroker) -> None:
+async def test_unflushed_records_are_not_compacted(broker: MemoryBroker) -> None:
     """It might be gone after a power cut, and with it all of a key that had been on the disk."""
     await broker.create("t", configs=COMPACT)
     broker.replica().flushing = True  # and stays so: nothing gets to the disk
@@ -204,7 +206,7 @@ async def test_what_is_not_flushed_stays_as_it_is(broker: MemoryBroker) -> None:
 
 
 @scenario(BACKOFF)
-async def test_the_end_of_the_broker_ends_it(broker: MemoryBroker) -> None:
+async def test_a_stop_ends_the_compaction(broker: MemoryBroker) -> None:
     processes = await under_way(broker)
     await broker.restart()
     assert processes.results[0].cancelled()
@@ -220,7 +222,7 @@ def left(broker: MemoryBroker) -> list[str]:
     "failure", [CorruptLogError("0.log", 0, "why"), ProcessLost("killed"), RuntimeError(), None]
 )
 @scenario(BACKOFF)
-async def test_what_came_to_nothing_is_removed(
+async def test_files_of_a_failed_compaction_are_removed(
     broker: MemoryBroker, failure: Exception | None
 ) -> None:
     processes = await under_way(broker)
@@ -237,7 +239,7 @@ async def test_what_came_to_nothing_is_removed(
 
 
 @scenario(BACKOFF)
-async def test_what_can_t_be_removed_is_told(
+async def test_files_that_cannot_be_removed_are_logged(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     processes = await under_way(broker)
@@ -256,7 +258,7 @@ async def test_what_can_t_be_removed_is_told(
 
 
 @scenario(BACKOFF)
-async def test_a_log_that_can_t_be_looked_at_does_not_keep_others(
+async def test_a_log_that_cannot_be_examined_does_not_delay_others(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("t", "u"):
@@ -309,7 +311,7 @@ async def test_a_failed_thread_is_counted_until_it_is_restarted(broker: MemoryBr
 
 
 @scenario(BACKOFF)
-async def test_a_damaged_log_is_tried_once(
+async def test_a_corrupt_log_is_marked_uncleanable(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     processes = await under_way(broker)
@@ -326,7 +328,7 @@ async def test_a_damaged_log_is_tried_once(
 
 
 @scenario(BACKOFF)
-async def test_a_log_that_nobody_can_make_sense_of_does_not_keep_others(
+async def test_a_log_with_an_unexpected_failure_does_not_delay_others(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     processes = await under_way(broker)
@@ -341,7 +343,7 @@ async def test_a_log_that_nobody_can_make_sense_of_does_not_keep_others(
 
 
 @scenario(BACKOFF)
-async def test_a_process_that_is_lost_is_begun_again_after_a_while(
+async def test_a_lost_process_is_restarted_after_the_backoff(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     processes = await under_way(broker)
@@ -356,7 +358,7 @@ async def test_a_process_that_is_lost_is_begun_again_after_a_while(
 
 
 @scenario(BACKOFF)
-async def test_a_disk_that_fails_takes_the_partition_offline(broker: MemoryBroker) -> None:
+async def test_a_failing_disk_takes_the_partition_offline(broker: MemoryBroker) -> None:
     await broker.create("t", configs=COMPACT)
     await fill(broker)
     replica = broker.replica()
@@ -367,7 +369,9 @@ async def test_a_disk_that_fails_takes_the_partition_offline(broker: MemoryBroke
 
 
 @scenario(BACKOFF)
-async def test_a_process_whose_disk_fails_does_too(broker: MemoryBroker) -> None:
+async def test_a_failing_disk_of_the_process_takes_the_partition_offline(
+    broker: MemoryBroker,
+) -> None:
     await broker.create("t", configs=COMPACT)
     await fill(broker)
     replica = broker.replica()
@@ -376,11 +380,11 @@ async def test_a_process_whose_disk_fails_does_too(broker: MemoryBroker) -> None
     assert replica.offline
 
 
-# --- what it tells
+# --- logging
 
 
 @scenario(BACKOFF)
-async def test_what_was_done_is_told(
+async def test_a_compaction_is_logged(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -398,9 +402,7 @@ async def test_what_was_done_is_told(
 
 
 @scenario(BACKOFF)
-async def test_progress_is_told_now_and_then(
-    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_progress_is_logged(broker: MemoryBroker, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     processes = await under_way(broker)
     for second in range(1, 31):
@@ -413,7 +415,7 @@ async def test_progress_is_told_now_and_then(
 
 
 @scenario(BACKOFF)
-async def test_what_counts_as_clean_survives_a_power_cut(broker: MemoryBroker) -> None:
+async def test_the_cleaner_checkpoint_survives_a_power_cut(broker: MemoryBroker) -> None:
     """Else what a tombstone has deleted is back, and once the tombstone goes it stays."""
     await broker.create("t", configs=COMPACT)
     await fill(broker)

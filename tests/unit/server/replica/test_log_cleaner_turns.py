@@ -20,7 +20,9 @@ from support.virtual import settle
 
 
 @scenario(BACKOFF, "log.cleaner.threads=2")
-async def test_nobody_begins_where_something_is_removed(broker: MemoryBroker) -> None:
+async def test_no_compaction_begins_in_a_directory_where_files_are_removed(
+    broker: MemoryBroker,
+) -> None:
     """It would lose what it writes. That the log is another one by then makes no difference."""
     processes = await under_way(broker)
     held: list[asyncio.Future[None]] = []
@@ -48,7 +50,7 @@ async def test_nobody_begins_where_something_is_removed(broker: MemoryBroker) ->
 
 
 @scenario(BACKOFF, "log.cleaner.threads=2")
-async def test_nobody_begins_where_an_earlier_log_of_the_name_is_still_compacted(
+async def test_no_compaction_begins_while_a_deleted_log_of_the_name_is_compacted(
     broker: MemoryBroker,
 ) -> None:
     """Its process writes files by the very names that another one would use."""
@@ -68,7 +70,7 @@ async def test_nobody_begins_where_an_earlier_log_of_the_name_is_still_compacted
 
 @pytest.mark.parametrize("what", ["cut", "deleted"])
 @scenario(BACKOFF)
-async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were_told_of(
+async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were_collected(
     broker: MemoryBroker, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(producer_state, "ENTRIES_PER_PART", 1)
@@ -96,7 +98,7 @@ async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were
 
 @pytest.mark.parametrize("fails", [False, True])
 @scenario(BACKOFF, "log.retention.check.interval.ms=300000", "log.initial.task.delay.ms=1")
-async def test_a_log_that_is_always_compacted_loses_what_is_too_old_all_the_same(
+async def test_retention_applies_to_a_log_that_is_always_being_compacted(
     broker: MemoryBroker, fails: bool
 ) -> None:
     """As in Apache Kafka: its cleaner deletes after each log, and the task of retention leaves
@@ -120,7 +122,7 @@ async def test_a_log_that_is_always_compacted_loses_what_is_too_old_all_the_same
 
 
 @scenario("log.cleaner.backoff.ms=86400000")
-async def test_a_runner_that_rests_sees_a_shorter_rest_at_once(broker: MemoryBroker) -> None:
+async def test_a_shorter_backoff_takes_effect_at_once(broker: MemoryBroker) -> None:
     await broker.create("t", configs=COMPACT)
     await fill(broker)
     await broker.advance(10_000)
@@ -132,7 +134,7 @@ async def test_a_runner_that_rests_sees_a_shorter_rest_at_once(broker: MemoryBro
 
 
 @scenario(BACKOFF)
-async def test_work_under_an_old_limit_is_begun_anew(broker: MemoryBroker) -> None:
+async def test_a_changed_io_limit_restarts_the_compaction(broker: MemoryBroker) -> None:
     """At 1 byte a second it would never end."""
     processes = await under_way(broker)
     directory = broker.replica().log.directory
@@ -148,7 +150,7 @@ async def test_work_under_an_old_limit_is_begun_anew(broker: MemoryBroker) -> No
 
 
 @scenario(BACKOFF)
-async def test_other_settings_do_not_disturb_it(broker: MemoryBroker) -> None:
+async def test_other_configs_do_not_restart_the_compaction(broker: MemoryBroker) -> None:
     processes = await under_way(broker)
     settings = broker.instance.live.now
     broker.instance.live.change(replace(settings, producer_id_expiration_ms=5))

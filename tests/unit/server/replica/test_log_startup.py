@@ -66,7 +66,9 @@ def fs() -> MemFs:
     return fs
 
 
-async def test_after_a_crash_and_after_a_stop(fs: MemFs, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_recovery_after_a_crash_and_not_after_a_stop(
+    fs: MemFs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(log_loading, "QUICK_BYTES_MAX", 300)
     start = Start(fs)
     await start.load(threads=2)
@@ -83,7 +85,7 @@ async def test_after_a_crash_and_after_a_stop(fs: MemFs, monkeypatch: pytest.Mon
     assert not again.tasks.names, "nothing goes on metadata_of"
 
 
-async def test_it_tells_how_far_it_is(fs: MemFs, caplog: pytest.LogCaptureFixture) -> None:
+async def test_progress_of_loading_is_logged(fs: MemFs, caplog: pytest.LogCaptureFixture) -> None:
     start = Start(fs)
     start.jobs.hold("DirectoryLoading.load_most")
     begun = start.tasks.spawn(start.load(), name="load")
@@ -93,14 +95,14 @@ async def test_it_tells_how_far_it_is(fs: MemFs, caplog: pytest.LogCaptureFixtur
         await settle()
         start.jobs.release()
         await begun
-    told = [line for line in caplog.messages if "logs in /a" in line]
-    assert told == [
+    lines = [line for line in caplog.messages if "logs in /a" in line]
+    assert lines == [
         "loaded 0 of 3 logs in /a, recovering, after 5.0 s",
         "loaded 3 of 3 logs in /a, recovering, after 5.0 s",
     ]
 
 
-async def test_what_can_not_be_served_ends_the_start(fs: MemFs) -> None:
+async def test_a_partition_in_two_directories_stops_the_start(fs: MemFs) -> None:
     fs.make_dir("/b/t-0")
     start = Start(fs)
     with pytest.raises(StorageError, match="t-0 is in /a and in /b"):
@@ -109,7 +111,7 @@ async def test_what_can_not_be_served_ends_the_start(fs: MemFs) -> None:
     assert not start.tasks.names
 
 
-async def test_a_directory_that_fails_is_left_out(fs: MemFs) -> None:
+async def test_a_failing_directory_is_left_out(fs: MemFs) -> None:
     start = Start(fs)
     fs.faults = [Fault("pread", "/b/t-3/00000000000000000000.log")]
     await start.load()
@@ -127,7 +129,7 @@ def _killed(fs: MemFs) -> MemFs:
 
 
 @pytest.mark.parametrize("held", ["prepare", "load_most", "load_rest"])
-async def test_given_up_it_ends_when_the_threads_have_ended(
+async def test_an_aborted_start_waits_for_its_threads(
     fs: MemFs, monkeypatch: pytest.MonkeyPatch, held: str
 ) -> None:
     monkeypatch.setattr(log_loading, "QUICK_BYTES_MAX", 0)
@@ -151,7 +153,7 @@ async def test_given_up_it_ends_when_the_threads_have_ended(
     assert not start.tasks.names
 
 
-async def test_given_up_before_it_begins_it_touches_nothing(fs: MemFs) -> None:
+async def test_a_start_aborted_before_it_begins_runs_no_job(fs: MemFs) -> None:
     start = Start(fs)
     loader = start.loader()
     loader.give_up()
@@ -160,7 +162,7 @@ async def test_given_up_before_it_begins_it_touches_nothing(fs: MemFs) -> None:
     assert not start.jobs.done
 
 
-async def test_cancelled_it_is_at_work_until_the_threads_have_ended(fs: MemFs) -> None:
+async def test_a_cancelled_start_ends_with_its_threads(fs: MemFs) -> None:
     start = Start(fs)
     start.jobs.hold("DirectoryLoading.load_most")
     loader = start.loader()

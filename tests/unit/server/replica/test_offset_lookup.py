@@ -57,7 +57,7 @@ def search(hosting: Hosting) -> Search:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_it_finds_what_a_search_through_everything_finds(search: Search, seed: int) -> None:
+async def test_offsets_are_those_of_a_linear_search(search: Search, seed: int) -> None:
     chance = random.Random(seed)
     times: list[int] = []
     for number in range(60):
@@ -76,7 +76,7 @@ async def test_it_finds_what_a_search_through_everything_finds(search: Search, s
     assert newest.offset == times.index(max(times))
 
 
-async def test_epochs_are_those_in_which_the_records_were_written(search: Search) -> None:
+async def test_leader_epochs_of_found_offsets(search: Search) -> None:
     search.write_times([0])
     search.replica = await search.hosting.lead(epoch=4)
     search.write_times([10])
@@ -87,7 +87,7 @@ async def test_epochs_are_those_in_which_the_records_were_written(search: Search
     assert await search.find(-2) == FoundOffset(-1, 0, 0)
 
 
-async def test_batches_with_the_time_of_their_append(search: Search) -> None:
+async def test_batches_with_log_append_time(search: Search) -> None:
     """All records of such a batch have its greatest time, and the first one is it."""
     batch = build([Written(time_ms=5), Written(time_ms=6)])
     newest = BASE_TIMESTAMP_MS + 500
@@ -96,7 +96,7 @@ async def test_batches_with_the_time_of_their_append(search: Search) -> None:
     assert await search.by_time(501) is None
 
 
-async def test_records_without_a_time_are_found_by_none(search: Search) -> None:
+async def test_records_without_a_timestamp(search: Search) -> None:
     assert await search.find(MAX_TIMESTAMP) == NOT_FOUND
     for _ in range(2):
         search.write(patch(build([Written()]), base_timestamp=-1, max_timestamp=-1))
@@ -106,7 +106,7 @@ async def test_records_without_a_time_are_found_by_none(search: Search) -> None:
     assert newest == FoundOffset(-1, 0, 0), "the first one, as in Apache Kafka 4.3.1"
 
 
-async def test_a_header_that_promises_too_much_does_not_end_the_search(search: Search) -> None:
+async def test_a_wrong_max_timestamp_does_not_end_the_search(search: Search) -> None:
     """Its greatest time belongs to no record: the search goes on behind it."""
     search.write(patch(build([Written(time_ms=1)]), max_timestamp=BASE_TIMESTAMP_MS + 900))
     search.write_times([700])
@@ -114,7 +114,7 @@ async def test_a_header_that_promises_too_much_does_not_end_the_search(search: S
     assert await search.by_time(800) is None
 
 
-async def test_the_search_ends_where_the_partition_is_deleted_meanwhile(search: Search) -> None:
+async def test_a_deletion_during_the_search_ends_it(search: Search) -> None:
     """The files of the new one of that name are not for it."""
     value = random.Random(1).randbytes(inflating.JOB_BYTES_MIN).hex().encode()
     batch = build([Written(value=value, time_ms=1)], codec="gzip")
@@ -131,7 +131,7 @@ async def test_the_search_ends_where_the_partition_is_deleted_meanwhile(search: 
     assert caught.value.code == Code.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_what_is_not_committed_is_not_there(search: Search) -> None:
+async def test_uncommitted_records_are_not_found(search: Search) -> None:
     search.write_times([0])
     await search.hosting.lead(isr=(1, 2), replicas=(1, 2))
     search.write_times([10])
@@ -141,7 +141,7 @@ async def test_what_is_not_committed_is_not_there(search: Search) -> None:
         assert await search.find(-1, committed_only=committed_only) == FoundOffset(-1, 1, 0)
 
 
-async def test_many_records_are_looked_at_in_slices(search: Search) -> None:
+async def test_many_records_are_searched_in_slices(search: Search) -> None:
     count = RECORDS_PER_TURN * 6
     search.write_times(range(count))
     finding = asyncio.ensure_future(search.by_time(count - 1))
@@ -150,10 +150,10 @@ async def test_many_records_are_looked_at_in_slices(search: Search) -> None:
         await asyncio.sleep(0)
         turns += 1
     assert finding.result() == (count - 1, count - 1)
-    assert turns >= 6, "others had the loop in between"
+    assert turns >= 6, "other tasks could run in between"
 
 
-async def test_big_compressed_batches_are_inflated_by_a_job(search: Search) -> None:
+async def test_big_compressed_batches_are_decompressed_by_a_job(search: Search) -> None:
     chance = random.Random(1)
     for size, jobs in ((1000, 0), (inflating.JOB_BYTES_MIN, 1)):
         search.hosting.jobs.done.clear()
@@ -166,7 +166,7 @@ async def test_big_compressed_batches_are_inflated_by_a_job(search: Search) -> N
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-async def test_a_little_that_becomes_much_is_inflated_by_a_job(search: Search, codec: str) -> None:
+async def test_batches_that_grow_much_are_decompressed_by_a_job(search: Search, codec: str) -> None:
     grows = build([Written(value=bytes(700_000))], codec=codec)
     assert len(grows) < inflating.JOB_BYTES_MIN
     search.write(grows)
@@ -175,7 +175,7 @@ async def test_a_little_that_becomes_much_is_inflated_by_a_job(search: Search, c
     assert search.hosting.jobs.done.count("decompress") == 1
 
 
-async def test_only_so_many_batches_are_open_at_once(search: Search) -> None:
+async def test_the_batches_being_decompressed_are_bounded(search: Search) -> None:
     search.write(build([Written(value=bytes(700_000))], codec="zstd"))
     search.hosting.jobs.hold("decompress")
     finding = [asyncio.ensure_future(search.by_time(0)) for _ in range(OPENED_AT_ONCE_MAX + 3)]
@@ -186,14 +186,16 @@ async def test_only_so_many_batches_are_open_at_once(search: Search) -> None:
     assert await asyncio.gather(*finding) == [(0, 0)] * len(finding)
 
 
-async def test_a_batch_that_cannot_be_opened(search: Search) -> None:
+async def test_a_batch_that_cannot_be_decompressed(search: Search) -> None:
     search.write(around(b"no gzip at all", count=3, attributes=1))
     with pytest.raises(ApiError) as caught:
         await search.find(0)
     assert caught.value.code == Code.CORRUPT_MESSAGE
 
 
-async def test_a_batch_that_grows_too_much(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_batch_that_exceeds_the_decompressed_size(
+    search: Search, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(inflating, "INFLATED_BYTES_MAX", 10_000)
     monkeypatch.setattr(inflating, "JOB_BYTES_MIN", 1_000)
     search.write(build([Written(value=bytes(9000))], codec="zstd"))
@@ -204,7 +206,7 @@ async def test_a_batch_that_grows_too_much(search: Search, monkeypatch: pytest.M
     assert caught.value.code == Code.CORRUPT_MESSAGE
 
 
-async def test_what_may_lie_above_the_high_watermark_of_a_new_leader_is_not_told(
+async def test_a_new_leader_does_not_answer_above_its_high_watermark(
     search: Search,
 ) -> None:
     """It was acknowledged, perhaps, before this leader epoch: KIP-207."""

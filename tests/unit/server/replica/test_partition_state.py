@@ -23,7 +23,7 @@ def test_the_first_leadership_assigns_its_epoch_at_the_log_end() -> None:
     assert partition.high_watermark == 7, "an ISR of one commits what it has"
 
 
-def test_a_new_leader_catches_up_with_what_the_log_held_when_it_began() -> None:
+def test_a_new_leader_is_catching_up_until_its_log_is_flushed() -> None:
     """With `kavka.durability=fsync`, after a crash, that takes an fsync."""
     partition = PartitionState(1, high_watermark=5, log_end=7)
     partition.flush_after = 1
@@ -38,13 +38,13 @@ def test_a_new_leader_catches_up_with_what_the_log_held_when_it_began() -> None:
     assert not partition.is_catching_up, "the same leader epoch goes on"
 
 
-def test_the_same_epoch_again_assigns_nothing() -> None:
+def test_the_same_leader_epoch_assigns_no_epoch() -> None:
     partition = PartitionState(1, high_watermark=0, log_end=0)
     partition.lead(leadership(epoch=3))
     assert partition.lead(leadership(epoch=3)) == ()
 
 
-def test_a_stale_decision_changes_nothing() -> None:
+def test_an_older_leader_epoch_changes_nothing() -> None:
     partition = PartitionState(1, high_watermark=0, log_end=0)
     partition.lead(leadership(epoch=3))
     assert partition.lead(leadership(epoch=2, isr=(1, 2), replicas=(1, 2))) == ()
@@ -54,7 +54,7 @@ def test_a_stale_decision_changes_nothing() -> None:
     assert partition.isr == (1,)
 
 
-def test_an_older_isr_of_the_same_leader_epoch_changes_nothing() -> None:
+def test_an_older_partition_epoch_changes_nothing() -> None:
     """As in Apache Kafka: a LeaderAndIsr that is late does not bring a replica back into the ISR
     that AlterPartition has removed."""
     partition = PartitionState(1, high_watermark=0, log_end=10)
@@ -67,7 +67,7 @@ def test_an_older_isr_of_the_same_leader_epoch_changes_nothing() -> None:
     assert partition.isr == (1, 2)
 
 
-def test_an_append_moves_the_high_watermark_with_an_isr_of_one() -> None:
+def test_an_append_advances_the_high_watermark_with_an_isr_of_one() -> None:
     partition = PartitionState(1, high_watermark=0, log_end=0)
     partition.lead(leadership())
     assert partition.appended(10)
@@ -82,7 +82,7 @@ def test_with_another_replica_in_sync_an_append_alone_commits_nothing() -> None:
     assert partition.high_watermark == 0
 
 
-def test_the_checkpointed_high_watermark_never_passes_the_log() -> None:
+def test_a_checkpointed_high_watermark_is_bounded_by_the_log_end() -> None:
     assert PartitionState(1, high_watermark=9, log_end=4).high_watermark == 4
 
 
@@ -94,7 +94,7 @@ def test_following_keeps_the_high_watermark() -> None:
     assert partition.high_watermark == 5
 
 
-def test_unflushed_records_count_up_to_a_number() -> None:
+def test_unflushed_records_are_committed_up_to_flush_messages() -> None:
     """`flush.messages`; 1 is `kavka.durability=fsync`."""
     partition = PartitionState(1, high_watermark=0, log_end=0)
     partition.lead(leadership())
@@ -110,7 +110,7 @@ def test_unflushed_records_count_up_to_a_number() -> None:
     assert partition.high_watermark == 4, "the rest are too few to wait by themselves"
 
 
-def test_flushing_moves_the_high_watermark() -> None:
+def test_a_flush_advances_the_high_watermark() -> None:
     partition = PartitionState(1, high_watermark=0, log_end=0)
     partition.lead(leadership())
     partition.configure(1)
@@ -122,7 +122,7 @@ def test_flushing_moves_the_high_watermark() -> None:
     assert partition.high_watermark == 4
 
 
-def test_a_follower_s_flush_moves_nothing() -> None:
+def test_a_flush_does_not_advance_a_follower_s_high_watermark() -> None:
     partition = PartitionState(1, high_watermark=0, log_end=5)
     partition.follow(leadership(leader=2, isr=(2,), replicas=(1, 2)))
     assert not partition.flushed(5)
@@ -141,7 +141,9 @@ events = st.lists(
 
 
 @given(events)
-def test_invariants_hold_and_nothing_committed_is_taken_back(steps: list[tuple[str, int]]) -> None:
+def test_invariants_hold_and_the_high_watermark_never_decreases(
+    steps: list[tuple[str, int]],
+) -> None:
     partition = PartitionState(1, high_watermark=0, log_end=0)
     end = watermark = 0
     epoch = -1

@@ -28,7 +28,7 @@ def end(replica: Replica, *, commit: bool, epoch: int = 0, version: int = 0) -> 
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_a_marker_is_an_append_as_any(hosting: Hosting, commit: bool) -> None:
+async def test_a_marker_is_appended_as_any_batch(hosting: Hosting, commit: bool) -> None:
     replica = await hosting.lead(epoch=5)
     begun(replica)
     assert (replica.high_watermark, replica.last_stable_offset) == (3, 0)
@@ -43,7 +43,7 @@ async def test_a_marker_is_an_append_as_any(hosting: Hosting, commit: bool) -> N
     assert waiting.result() is True
 
 
-async def test_a_marker_that_is_refused(hosting: Hosting) -> None:
+async def test_a_fenced_marker_is_refused(hosting: Hosting) -> None:
     replica = await hosting.lead()
     begun(replica)
     refused = Code.INVALID_PRODUCER_EPOCH
@@ -54,7 +54,9 @@ async def test_a_marker_that_is_refused(hosting: Hosting) -> None:
 
 
 @pytest.mark.parametrize("name", ["00000000000000000000.log", "00000000000000000000.txnindex"])
-async def test_a_marker_that_can_t_be_written_or_noted(two_dirs: Hosting, name: str) -> None:
+async def test_a_failed_write_of_a_marker_takes_the_partition_offline(
+    two_dirs: Hosting, name: str
+) -> None:
     """Its log is not to be used any more: readers would take what is aborted for committed."""
     hosting = two_dirs
     replica = await hosting.lead()
