@@ -1,4 +1,4 @@
-"""What an append to a replica sets going, the ends of transactions, and epochs of clients."""
+"""Transactions' markers on a replica. Appends and epochs: scenarios/replica/leader_and_isr.txt."""
 
 from __future__ import annotations
 
@@ -58,10 +58,9 @@ async def test_a_failed_write_of_a_marker_takes_the_partition_offline(
     two_dirs: Hosting, name: str
 ) -> None:
     """Its log is not to be used any more: readers would take what is aborted for committed."""
-    hosting = two_dirs
-    replica = await hosting.lead()
+    replica = await two_dirs.lead()
     begun(replica)
-    hosting.fs.faults.append(Fault("pwrite", f"t-0/{name}"))
+    two_dirs.fs.faults.append(Fault("pwrite", f"t-0/{name}"))
     assert refusal(lambda: end(replica, commit=False)) == Code.KAFKA_STORAGE_ERROR
     assert replica.offline
     assert replica.last_stable_offset == 0
