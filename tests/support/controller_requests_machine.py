@@ -124,14 +124,24 @@ class ControllerRequestsMachine(AsyncMachine):
         name = f"elect {' '.join(command.words)}".strip()
         await self.request(name, answer, _codes)
 
+    async def do_reassign(self, command: Command) -> None:
+        """AlterPartitionReassignments: t-0:0,9 with the new replicas; t-0 cancels."""
+
+        async def results() -> Mapping[str, ApiError | None]:
+            pairs = [word.partition(":")[::2] for word in command.words]
+            wanted = [
+                (partition(name), [int(one) for one in replicas.split(",")] if replicas else None)
+                for name, replicas in pairs
+            ]
+            return dict(zip(command.words, self._cluster.controller.reassign(wanted), strict=True))
+
+        await self.request("reassign", results(), _codes)
+
     async def do_reassignments(self, command: Command) -> None:
-        """What is refused where the broker is not the controller."""
+        async def results() -> object:
+            return self._cluster.controller.reassignments(None)
 
-        async def both() -> str:
-            controller = self._cluster.controller
-            return f"{controller.reassign([])} {controller.reassignments(None)}"
-
-        await self.request("reassignments", both())
+        await self.request("reassignments", results())
 
     async def do_producer_ids(self, command: Command) -> None:
         await self.request("producer ids", self._cluster.controller.allocate_producer_ids())

@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.server.controller.replica_assignment import Existing, assign_replicas
@@ -42,6 +42,7 @@ def test_the_documented_example_with_racks() -> None:
     }
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_replicas_are_distinct_and_leaders_even(data: st.DataObject) -> None:
     brokers = sorted(data.draw(st.sets(st.integers(0, 50), min_size=1, max_size=8)))
@@ -94,6 +95,7 @@ def test_the_round_begins_at_the_first_replica_of_partition_0(
     assert [assigned[index] for index in (3, 4, 5)] == [(leader,) for leader in leaders]
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_replicas_of_added_partitions_are_distinct_and_not_random(data: st.DataObject) -> None:
     brokers = sorted(data.draw(st.sets(st.integers(0, 50), min_size=1, max_size=8)))
