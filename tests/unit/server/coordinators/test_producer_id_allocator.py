@@ -1,4 +1,4 @@
-"""Producer ids out of blocks, against an allocator that the test plays."""
+"""Producer ids from blocks; the test is the controller that reserves them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.virtual import VirtualClock, VirtualTasks, settle
 
 
 class Blocks:
-    """Gives out blocks of three, each when the test says so."""
+    """Reserves blocks of three, each when the test says so."""
 
     def __init__(self) -> None:
         self.asked: list[asyncio.Future[tuple[int, int]]] = []
@@ -28,16 +28,16 @@ class Blocks:
         self.asked[-1].set_result((first, count))
 
 
-def run(story: Callable[[ProducerIdAllocator, Blocks], Awaitable[None]]) -> None:
+def run(test: Callable[[ProducerIdAllocator, Blocks], Awaitable[None]]) -> None:
     async def main() -> None:
         blocks = Blocks()
-        await story(ProducerIdAllocator(VirtualTasks(VirtualClock()), blocks.allocate), blocks)
+        await test(ProducerIdAllocator(VirtualTasks(VirtualClock()), blocks.allocate), blocks)
 
     asyncio.run(main())
 
 
-def test_ids_of_a_block_come_in_order_and_another_block_when_it_is_used_up() -> None:
-    async def story(ids: ProducerIdAllocator, blocks: Blocks) -> None:
+def test_another_block_is_reserved_when_one_is_used_up() -> None:
+    async def test(ids: ProducerIdAllocator, blocks: Blocks) -> None:
         taken = [asyncio.ensure_future(ids.next()) for _ in range(5)]
         await settle()
         assert len(blocks.asked) == 1, "all wait for one block"
@@ -51,13 +51,13 @@ def test_ids_of_a_block_come_in_order_and_another_block_when_it_is_used_up() -> 
         assert await ids.next() == 7002
         assert len(blocks.asked) == 2
 
-    run(story)
+    run(test)
 
 
-def test_what_is_at_hand_can_be_taken_at_once() -> None:
-    async def story(ids: ProducerIdAllocator, blocks: Blocks) -> None:
+def test_ids_of_a_reserved_block_can_be_taken_at_once() -> None:
+    async def test(ids: ProducerIdAllocator, blocks: Blocks) -> None:
         assert ids.try_next() is None
-        assert not blocks.asked, "who takes waits for nothing"
+        assert not blocks.asked, "this reserves none"
         reserving = [asyncio.ensure_future(ids.reserve()) for _ in range(2)]
         await settle()
         blocks.give(1000)
@@ -66,11 +66,11 @@ def test_what_is_at_hand_can_be_taken_at_once() -> None:
         assert len(blocks.asked) == 1, "there are some left"
         assert [ids.try_next() for _ in range(4)] == [1000, 1001, 1002, None]
 
-    run(story)
+    run(test)
 
 
-def test_a_failure_is_everyone_s_who_waits_and_nobody_s_afterwards() -> None:
-    async def story(ids: ProducerIdAllocator, blocks: Blocks) -> None:
+def test_a_failure_concerns_all_that_wait_and_no_later_request() -> None:
+    async def test(ids: ProducerIdAllocator, blocks: Blocks) -> None:
         waiting = [asyncio.ensure_future(ids.next()) for _ in range(2)]
         await settle()
         blocks.asked[-1].set_exception(ApiError(ErrorCode.NOT_CONTROLLER))
@@ -83,11 +83,11 @@ def test_a_failure_is_everyone_s_who_waits_and_nobody_s_afterwards() -> None:
         blocks.give(2000)
         assert await later == 2000
 
-    run(story)
+    run(test)
 
 
-def test_one_who_gives_up_takes_nothing_from_the_others() -> None:
-    async def story(ids: ProducerIdAllocator, blocks: Blocks) -> None:
+def test_a_cancelled_request_does_not_cancel_the_others() -> None:
+    async def test(ids: ProducerIdAllocator, blocks: Blocks) -> None:
         first, second = (asyncio.ensure_future(ids.next()) for _ in range(2))
         await settle()
         first.cancel()
@@ -95,14 +95,14 @@ def test_one_who_gives_up_takes_nothing_from_the_others() -> None:
         blocks.give(1000)
         assert await second == 1000
 
-    run(story)
+    run(test)
 
 
 @pytest.mark.parametrize("why", [Overloaded("/id"), not_controller()])
-def test_where_no_block_is_to_be_had_clients_ask_again(why: Exception) -> None:
-    """They would give up for another error. Apache Kafka: COORDINATOR_LOAD_IN_PROGRESS."""
+def test_if_no_block_can_be_reserved_clients_retry(why: Exception) -> None:
+    """They would not after another error. Apache Kafka: COORDINATOR_LOAD_IN_PROGRESS."""
 
-    async def story(ids: ProducerIdAllocator, blocks: Blocks) -> None:
+    async def test(ids: ProducerIdAllocator, blocks: Blocks) -> None:
         first = asyncio.ensure_future(ids.next())
         await settle()
         blocks.asked[-1].set_exception(why)
@@ -114,4 +114,4 @@ def test_where_no_block_is_to_be_had_clients_ask_again(why: Exception) -> None:
         blocks.give(5)
         assert await second == 5
 
-    run(story)
+    run(test)
