@@ -68,16 +68,19 @@ class Transactions:
 
     do_init = do_add = do_verify = do_commit = do_abort = request
 
-    def do_begin(self, command: Command) -> Iterator[str]:
-        """InitProducerId and AddPartitionsToTxn; in between another broker has written `epoch=`."""
+    def do_begin(self, command: Command) -> Iterable[str]:
+        """InitProducerId and AddPartitionsToTxn, which succeed; in between another broker has
+        written `epoch=`. Not shown."""
         self._send("init", command)
         if "epoch" in command:
             self.producers["x"] = ProducerIdAndEpoch(FIRST_ID, command.number("epoch"))
             self.kit.put("x", self.kit.state()._replace(producer_epoch=self.producers["x"][1]))
-            self._look()
         if command.words:
             self._send("add", command)
-        return self._line()
+            assert self.kit.state().state.title == "Ongoing"
+        self._look()
+        self.events.clear()
+        return ()
 
     def do_complete(self, command: Command) -> Iterator[str]:
         """EndTxn, `commit` or `abort`, and the markers are written."""

@@ -127,8 +127,8 @@ async def test_a_partition_that_another_broker_leads_after_the_import_is_not_loa
 
 @KINDS
 @scenario()
-async def test_the_callback_is_called_after_each_slice_of_a_load(
-    broker: MemoryBroker, kind: Kind
+async def test_a_load_is_logged_and_counted_and_calls_back_after_each_slice(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture, kind: Kind
 ) -> None:
     await make(broker, kind)
     kind.write(broker)
@@ -139,42 +139,19 @@ async def test_the_callback_is_called_after_each_slice_of_a_load(
     loading.on_replayed = lambda: found.extend(
         kind.kept(runner.machine) for runner in loading.runners if not runner.is_active
     )
-    broker.jobs.release()
-    await broker.advance(0)
-    assert len(found) == 2, "what is replayed, and what is made of it"
-    assert found[-1] == 1
-    assert not loading.is_loading
-
-
-@KINDS
-@scenario()
-async def test_a_load_is_logged(
-    broker: MemoryBroker, caplog: pytest.LogCaptureFixture, kind: Kind
-) -> None:
-    await make(broker, kind)
-    kind.write(broker)
-    with caplog.at_level(logging.INFO, base.__name__):
-        await broker.restart()
-        await broker.advance(0)
-    (line,) = caplog.messages
-    index = kind.of(broker).partition_of("g")
-    assert line.startswith(f"{kind.topic}-{index}: loaded 1 records of {kind.name}")
-
-
-@KINDS
-@scenario()
-async def test_load_times_are_kept_for_the_window_of_the_metrics(
-    broker: MemoryBroker, kind: Kind
-) -> None:
-    await make(broker, kind)
-    kind.write(broker)
-    await broker.kill(holding=READS)
     await broker.advance(700)
-    broker.jobs.release()
-    await broker.advance(0)
+    with caplog.at_level(logging.INFO, base.__name__):
+        broker.jobs.release()
+        await broker.advance(0)
+    assert not loading.is_loading
+    assert len(found) == 2, "after the replay, and after the decisions that follow"
+    assert found[-1] == 1
+    (line,) = caplog.messages
+    index = loading.partition_of("g")
+    assert line.startswith(f"{kind.topic}-{index}: loaded 1 records of {kind.name}")
     now_s = broker.clock.monotonic_s()
-    assert sorted(kind.of(broker).load_ms(now_s)) == [0] * 49 + [700]
-    assert kind.of(broker).load_ms(now_s + base.LOAD_METRICS_WINDOW_S + 1) == []
+    assert sorted(loading.load_ms(now_s)) == [0] * 49 + [700]
+    assert loading.load_ms(now_s + base.LOAD_METRICS_WINDOW_S + 1) == []
 
 
 @KINDS

@@ -134,32 +134,18 @@ async def test_thousands_of_markers_are_processed_in_slices(
     await reaches_in_slices(broker, lambda: found.waiting, 0)
 
 
-@scenario(topics=TOPICS)
-async def test_many_transactions_that_end_at_once_take_a_slice_each(
-    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("transactions", "partitions"), [(1, 100), (10, 10), (100, 1)])
+@scenario(topics={"t": 1, "wide": 100})
+async def test_markers_are_appended_in_slices(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, transactions: int, partitions: int
 ) -> None:
     found = await writer_after(broker, PLACE)
     slow_clock(broker, monkeypatch)
-    log = broker.replica().log
-    end = log.end_offset + 5
-    for number in range(5):
-        found.send(WriteMarkers(f"tx-{number}", 77 + number, 0, True, [PLACE], 0), 3)
-    await reaches_in_slices(broker, lambda: log.end_offset, end)
-
-
-@scenario("num.partitions=1", topics={"wide": 100})
-async def test_the_markers_of_a_wide_transaction_are_written_in_slices(
-    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    places = [("wide", index) for index in range(100)]
-    one = await written(broker, *places)
-    slow_clock(broker, monkeypatch)
+    places = [("wide", index) for index in range(partitions)]
+    for number in range(transactions):
+        found.send(WriteMarkers(f"tx-{number}", 77 + number, 0, True, places, 0), 3)
     logs = [broker.replica(*place).log for place in places]
-    ending = asyncio.ensure_future(one.end(commit=True))
-    await reaches_in_slices(broker, lambda: sum(log.end_offset for log in logs), 200)
-    assert await ending == Code.NONE
-    await settle()
-    assert state(broker) == "CompleteCommit"
+    await reaches_in_slices(broker, lambda: sum(log.end_offset for log in logs), 100)
 
 
 # -- what is sent ---------------------------------------------------------------------------
