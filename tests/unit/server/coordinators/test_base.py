@@ -12,8 +12,8 @@ import pytest
 
 from kavka.log.memfs import Fault
 from kavka.server.coordinators import base, group_coordinator, transaction_coordinator
-from kavka.server.replica.partition_state import Leadership
 from kavka.wire.errors import ErrorCode
+from support.broker_machine import next_term
 from support.coordinated import DONE, Kind, OfGroups, OfTransactions, make
 from support.memory_broker import DATA, READS, MemoryBroker, scenario
 from support.refusals import refusal
@@ -111,11 +111,8 @@ async def test_a_partition_that_another_broker_leads_after_the_import_is_not_loa
 ) -> None:
     def lose(module: str) -> None:
         replica = broker.replica(kind.topic, kind.of(broker).partition_of("g"))
-        now = replica.partition
-        if now.is_leader:
-            now.follow(
-                Leadership(1, 2, now.leader_epoch + 1, (2,), now.partition_epoch + 1, (1, 2))
-            )
+        if replica.partition.is_leader:
+            replica.partition.follow(next_term(replica, leader=2))
 
     monkeypatch.setattr("kavka.server.runtime.lazy_imports.import_module", lose)
     asked = asyncio.ensure_future(make(broker, kind))
@@ -162,13 +159,11 @@ async def test_the_leader_of_the_partition_is_the_coordinator(
     await make(broker, kind)
     kind.write(broker)
     replica = broker.replica(kind.topic, kind.of(broker).partition_of("g"))
-    now = replica.partition
-    epoch, version = now.leader_epoch, now.partition_epoch
-    now.follow(Leadership(1, 2, epoch + 1, (2,), version + 1, (1, 2)))
+    replica.partition.follow(next_term(replica, leader=2))
     replica.role_changed()
     assert refusal(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
     assert len(kind.of(broker).runners) == 49
-    now.lead(Leadership(1, 1, epoch + 2, (1,), version + 2, (1, 2)))
+    replica.partition.lead(next_term(replica, leader=1))
     replica.role_changed()
     assert refusal(lambda: kind.write(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await broker.advance(0)

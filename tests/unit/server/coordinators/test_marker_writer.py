@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from kavka.server.coordinators.marker_writer import RETRY_S, MarkerWriter
-from kavka.server.replica.partition_state import Leadership
 from kavka.txncoord.requests import WriteMarkers
 from kavka.wire.errors import ErrorCode as Code
 from kavka.zktree import paths
 from kavka.zktree.api import NoNode, Overloaded
+from support.broker_machine import next_term
 from support.config_requests import change
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_transactions import (
@@ -211,8 +211,7 @@ async def test_a_topic_that_this_broker_does_not_know_yet_is_not_a_deleted_one(
     read.set_exception(NoNode("t"))
     await settle()
     assert tree.writer.waiting == 1 and replica.log.end_offset == 1
-    epoch, version = replica.partition.leader_epoch, replica.partition.partition_epoch
-    replica.partition.lead(Leadership(1, 1, epoch + 1, (1,), version + 1, (1,)))
+    replica.partition.lead(next_term(replica, leader=1))
     replica.role_changed()
     await settle()
     assert state(broker) == "CompleteCommit" and replica.log.end_offset == 2
