@@ -166,6 +166,21 @@ async def test_markers_sent_for_an_id_replace_those_before(broker: MemoryBroker)
 
 
 @scenario(topics=TOPICS)
+async def test_a_resignation_stops_markers_that_are_about_to_be_written(
+    broker: MemoryBroker,
+) -> None:
+    one, replica = await written(broker, PLACE), broker.replica()
+    replica.partition.follow(next_term(replica, leader=2))
+    assert await one.end(commit=True) == Code.NONE
+    await settle()
+    replica.partition.lead(next_term(replica, leader=1))
+    replica.role_changed()
+    writer(broker).resigned(broker.parts.transactions.partition_of("tx"))
+    await settle()
+    assert replica.log.end_offset == 1 and writer(broker).waiting == 0
+
+
+@scenario(topics=TOPICS)
 async def test_a_transaction_without_partitions_is_completed_at_once(broker: MemoryBroker) -> None:
     found = await writer_after(broker, PLACE)
     found.send(WriteMarkers("tx", 1, 1, True, [], 0), 0)
