@@ -45,6 +45,9 @@ ages = strategies.sampled_from((0, 0, 0, 0, 0, 1, 1, 2, 3))
 """By how many ids and epochs that of a request is not the newest one given."""
 
 
+Places = frozenset[tuple[str, int]]
+
+
 class Expected(NamedTuple):
     """A pending response."""
 
@@ -108,14 +111,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         )
 
     @rule(one=ids, age=ages, partitions=places, version=versions, refused=rarely)
-    def add(
-        self,
-        one: str,
-        age: int,
-        partitions: frozenset[tuple[str, int]],
-        version: int,
-        refused: bool,
-    ) -> None:
+    def add(self, one: str, age: int, partitions: Places, version: int, refused: bool) -> None:
         own, known = self._own(one, age), self.known.get(one)
         self._ask(
             one,
@@ -187,7 +183,10 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         fails: bool = True,
     ) -> None:
         """One request to both. `fails`: it gets an error if the append is refused."""
-        expected, new = self._expected(expect)
+        try:
+            expected, new = expect()
+        except NoProducerIds:
+            expected, new = NeedsProducerId, None
         self.kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS] if refused else []
         answer = outcome(call)
         assert not refused or bool(self.kit.port.failures) == (new is None)
@@ -209,14 +208,6 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         if isinstance(expected, tuple) and expected[0] != -1:
             self.given[one].append(expected)
         self._maybe_committed()
-
-    def _expected(
-        self, expect: Callable[[], tuple[object, Known | None]]
-    ) -> tuple[object, Known | None]:
-        try:
-            return expect()
-        except NoProducerIds:
-            return NeedsProducerId, None
 
     def _set(self, one: str, new: Known) -> None:
         self.known[one] = replace(new, plain=self.plain)
