@@ -179,7 +179,7 @@ def test_partitions_of_all_sessions_are_bounded(
     assert refusal(sessions, more) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert session_of(6), "a session that grew too big is gone"
     clock.elapsed_ms += EVICTION_MS_MIN
-    assert begin(10), "unused sessions are evicted"
+    assert session_of(10), "unused sessions are evicted"
     assert len(sessions) == 1
 
 
