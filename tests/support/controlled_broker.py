@@ -1,12 +1,11 @@
-"""A broker as its controller sees it, that only writes down what it is told."""
+"""A broker as its controller sees it, which only records the requests."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 from kavka.log.memfs import MemFs
 from kavka.server.cluster.control_messages import (
@@ -20,10 +19,13 @@ from kavka.server.cluster.control_messages import (
 )
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.controller.controller import Controller, ControllerSettings
+from kavka.server.controller.events import Request
 from kavka.server.controller.topic_validation import NewTopic, TopicResult, ValidateConfigs
 from kavka.server.coordination.broker_registration import prepare_tree, register_broker
 from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.wire.errors import ErrorCode
+from kavka.zktree import paths
+from kavka.zktree.api import Delete
 from kavka.zktree.paths import BrokerInfo, Endpoint
 from support.embedded_coordination import new_fs, open_on
 from support.virtual import VirtualClock, VirtualTasks, settle
@@ -33,7 +35,7 @@ INFO = BrokerInfo((Endpoint(LISTENER, "PLAINTEXT", "127.0.0.1", 23183),), rack="
 
 
 class ControlledBroker:
-    """A `BrokerPort`. `errors` are answered for partitions; `gate` holds requests back."""
+    """A `BrokerPort`. It responds with `errors` for partitions; `gate` holds requests back."""
 
     def __init__(self) -> None:
         self.metadata = MetadataCache("cluster")
@@ -44,10 +46,12 @@ class ControlledBroker:
         """Raised once by the next request."""
         self.gate = asyncio.Event()
         self.gate.set()
+        self.on_request: Callable[[Request], object] = lambda request: None
 
     async def _take(self, request: LeaderAndIsr | UpdateMetadata | StopReplica) -> None:
         await self.gate.wait()
         self.requests.append(request)
+        self.on_request(request)
         failure, self.failure = self.failure, None
         if failure is not None:
             raise failure
@@ -94,8 +98,8 @@ class ControlledCluster:
     num_partitions: int = 1
     validate_configs: ValidateConfigs = accept_any_configs
 
-    async def start(self) -> Controller:
-        """A broker process starts; after a crash or `stop` again."""
+    async def start(self, *topics: NewTopic) -> None:
+        """A broker process starts, after a crash or `stop` again; then topics are created."""
         self.clock = VirtualClock()
         self.tasks = VirtualTasks(self.clock)
         self.broker = ControlledBroker()
@@ -104,7 +108,8 @@ class ControlledCluster:
         await register_broker(self.session, self.broker_id, INFO, clock=self.clock)
         self.controller = self.make_controller(self.session)
         await self.controller.start()
-        return self.controller
+        results = await self.controller.create_topics(topics, timeout_ms=1000, validate_only=False)
+        assert all(result.code is ErrorCode.NONE for result in results.values())
 
     def make_controller(self, session: EmbeddedCoordination) -> Controller:
         return Controller(
@@ -126,27 +131,18 @@ class ControlledCluster:
         await settle()
         return creating
 
+    async def idle(self) -> None:
+        """Watches have fired, and the controller has handled what they led to."""
+        await settle()
+        await self.controller.settled()
+
+    async def remove_nodes(self, topic: str) -> None:
+        """Another process removes a topic's nodes."""
+        base = paths.topic(topic)
+        below = ("/partitions/0/state", "/partitions/0", "/partitions", "")
+        await self.session.multi([Delete(f"{base}{path}") for path in below])
+        await self.idle()
+
     async def stop(self) -> None:
         self.controller.close()
         await self.session.close()
-
-
-def on_a_cluster(
-    body: Callable[[ControlledCluster], Awaitable[None]], *topics: NewTopic, **settings: Any
-) -> None:
-    """Run `body` on a cluster with these topics, and see that all fits together then."""
-
-    async def run() -> None:
-        cluster = ControlledCluster(**settings)
-        await cluster.start()
-        results = await cluster.controller.create_topics(
-            topics, timeout_ms=1000, validate_only=False
-        )
-        assert all(result.code is ErrorCode.NONE for result in results.values())
-        await body(cluster)
-        cluster.session._tree.check_invariants()
-        assert cluster.tasks.pending_timers == 0
-        if cluster.controller._active_controller is not None:
-            cluster.controller._active_controller.cluster.check_invariants()
-
-    asyncio.run(run())

@@ -1,51 +1,15 @@
-"""An embedded coordination service in memory, with the disk's work done when a test says so."""
+"""An embedded coordination service on a disk in memory."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
-
 from kavka.log.fs import FileSystem
 from kavka.log.memfs import MemFs
-from kavka.seams import Jobs, Pool
+from kavka.seams import Jobs
 from kavka.server.coordination.embedded import EmbeddedCoordination, open_embedded
+from kavka.zktree.api import Coordination, Znode
 from support.virtual import DeferredJobs, VirtualClock, VirtualTasks
 
 DIRECTORY = "/data"
-
-
-class HeldJobs:
-    """Jobs that wait until they are let through, one by one."""
-
-    def __init__(self) -> None:
-        self.waiting: deque[tuple[asyncio.Future[Any], Callable[[], Any]]] = deque()
-        self.done = 0
-
-    def run(self, pool: Pool, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
-        future = asyncio.get_running_loop().create_future()
-        self.waiting.append((future, lambda: function(*args)))
-        return future
-
-    def run_process(
-        self,
-        function: Callable[..., Any],
-        *args: Any,
-        on_message: Callable[[Any], object],
-        keep: Sequence[int] = (),
-    ) -> asyncio.Future[Any]:
-        raise NotImplementedError  # nothing of the coordination needs a process
-
-    def let_one_through(self) -> None:
-        future, work = self.waiting.popleft()
-        self.done += 1
-        try:
-            result = work()
-        except OSError as error:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
 
 
 def new_fs() -> MemFs:
@@ -68,3 +32,11 @@ async def open_on(
     return await open_embedded(
         fs, directory, clock=clock, tasks=VirtualTasks(clock), jobs=jobs or DeferredJobs()
     )
+
+
+async def all_nodes(session: Coordination, path: str = "/") -> dict[str, Znode]:
+    """All nodes by path, parents before children and siblings by name."""
+    found = {path: await session.get(path)}
+    for name in await session.children(path):
+        found |= await all_nodes(session, f"{path.rstrip('/')}/{name}")
+    return found

@@ -18,7 +18,7 @@ M = TypeVar("M", bound=Machine)
 
 
 class CountedTicket(Ticket):
-    """Fails if it is settled twice."""
+    """Fails if it is completed twice."""
 
     def settle(self, answer: Any) -> None:
         assert not self.settled, f"answered with {self.answer or self.failure}, then {answer}"
@@ -26,8 +26,8 @@ class CountedTicket(Ticket):
 
 
 class JournalKit(ABC, Generic[M]):
-    """The machine of one partition; it has no deadlines before `begin` or `move`. What is
-    appended is committed at once, unless `holds`."""
+    """The machine of one partition; it has no timers before `begin` or `move`. Appended records
+    are committed at once, unless `holds`."""
 
     shard: M
     journal: Journal
@@ -40,26 +40,25 @@ class JournalKit(ABC, Generic[M]):
 
     @abstractmethod
     def new_shard(self) -> M:
-        """A machine that knows nothing yet."""
+        """A machine before it is loaded."""
 
     # -- the partition
 
     def begin(self) -> None:
-        """Become the coordinator: what is in the log is all that is known."""
+        """Become the coordinator, by loading the log."""
         self._take_over()
         for decision in self.shard.loaded(self.now_ms):
             run_at_once(self.journal.carry_out_in_steps(decision, self.now_ms))
 
     def _take_over(self) -> None:
-        """Without what a machine does when it is loaded."""
+        """Without the decisions after loading."""
         self.shard = self.replayed()
         self.journal = Journal(
             self.shard, self.port, applied_end=self.port.end, commit_timeout_ms=COMMIT_MS
         )
 
     def move(self, *, lost: bool = False) -> None:
-        """Another broker is the coordinator now; perhaps one that does not have what was not
-        committed."""
+        """Another broker becomes the coordinator; the uncommitted records may be `lost`."""
         self.journal.resign(ErrorCode.NOT_COORDINATOR)
         if lost:
             while self.port.end > self.port.high_watermark:
@@ -68,13 +67,13 @@ class JournalKit(ABC, Generic[M]):
         self.begin()
 
     def replayed(self) -> M:
-        """Another machine, to which the log has been given."""
+        """Another machine, which has replayed the log."""
         shard = self.new_shard()
         self.replay(shard)
         return shard
 
     def replay(self, shard: M) -> None:
-        """Give a machine the log."""
+        """Replay the log into a machine."""
         appended = self.appended
         shard.replay([one.key for one in appended], [one.value for one in appended])
 
@@ -92,21 +91,21 @@ class JournalKit(ABC, Generic[M]):
         return ticket
 
     def answer(self, decide: Callable[[Ticket, int], DecisionOrSteps]) -> Any:
-        """To any request; its ticket while there is none. ApiError."""
+        """The response to a request; its ticket while it is pending. ApiError."""
         ticket = self.ask(decide)
         if ticket.failure is not None:
             raise ticket.failure
         return ticket.answer if ticket.settled else ticket
 
     def carry_out(self, made: DecisionOrSteps) -> None:
-        """What a request, or something else, has led to."""
+        """Carry out a decision."""
         run_at_once(self.journal.carry_out_in_steps(made, self.now_ms))
         self.commit_unless_held()
 
     # -- time
 
     def advance(self, by_ms: int) -> None:
-        """Let time pass, from deadline to deadline."""
+        """Let time pass, from timer to timer."""
         end_ms = self.now_ms + by_ms
         while True:
             at_ms = self.journal.wake_at()
@@ -122,6 +121,6 @@ class JournalKit(ABC, Generic[M]):
             self.commit()
 
     def commit(self) -> None:
-        """All that was appended is committed."""
+        """The high watermark advances to the end."""
         self.port.high_watermark = self.port.end
         self.journal.release_replies()

@@ -16,7 +16,7 @@ KEY = ("t", 0)
 
 
 class LogThatMoves(LogLife):
-    """What has to do with moves: copied in pieces, gone on with in the copy, settled, given up."""
+    """Moves: copying in pieces, completing the move, and cancelling it."""
 
     @rule(steps=st.integers(1, 4), bytes_max=st.sampled_from([1, 300, 1 << 20]))
     def copy(self, steps: int, bytes_max: int) -> None:
@@ -33,7 +33,7 @@ class LogThatMoves(LogLife):
 
     @rule(commits=st.booleans())
     def move(self, commits: bool) -> None:
-        """All of the way; what is left behind is settled later."""
+        """All of the way; the source is deleted later."""
         if commits:
             self.watermark = self.history.end
 
@@ -76,11 +76,11 @@ class LogThatMoves(LogLife):
         return copy.mirror
 
     @rule()
-    def settle_a_move(self) -> None:
+    def delete_the_source(self) -> None:
         self.attempt(lambda: self.broker.logs.futures.delete_source_durably(KEY))
 
     @rule()
-    def give_a_move_up(self) -> None:
+    def cancel_a_move(self) -> None:
         self.attempt(lambda: self.broker.logs.futures.discard(KEY))
 
 

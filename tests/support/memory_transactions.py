@@ -1,4 +1,4 @@
-"""A transactional producer in memory, request by request, which may also do what is not right."""
+"""A transactional producer in memory, request by request; its requests need not be correct."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEWER = 12
 
 
 class Outcome(NamedTuple):
-    """What became of a batch."""
+    """The response to a batch."""
 
     code: Code
     offset: int = -1
@@ -47,7 +47,7 @@ class Transactor:
         return self.version >= NEWER
 
     async def init(self, timeout_ms: int = TIMEOUT_MS) -> Transactor:
-        """Begin, or begin anew."""
+        """InitProducerId of a new instance."""
         await self.client.ask("FindCoordinator", 2, key=self.name, key_type=1)
         answer = await self.client.ask(
             "InitProducerId",
@@ -117,7 +117,7 @@ class Transactor:
         return outcomes(await self.client.ask("Produce", self.version, **self.producing(records)))
 
     def begin(self, *places: tuple[str, int]) -> asyncio.Future[Any]:
-        """Ask to write the next batch of each, and go on."""
+        """Send the next batch of each, without waiting for the response."""
         records = {place: self.batch(place) for place in places or (PLACE,)}
         return self.client.send("Produce", self.version, **self.producing(records))
 
@@ -189,7 +189,7 @@ def values_of(answer: Any) -> list[bytes]:
 
 
 async def committed(broker: MemoryBroker, place: tuple[str, int] = PLACE) -> list[bytes]:
-    """What readers of committed records get."""
+    """The values that consumers read with read_committed."""
     topic, index = place
     offset, values = 0, list[bytes]()
     while True:  # an answer has records of one segment
@@ -219,7 +219,7 @@ async def write_markers(
     version: int = 1,
     protocol: int = 0,
 ) -> list[Code]:
-    """End a transaction past its coordinator; `version` of WriteTxnMarkers."""
+    """WriteTxnMarkers, without the coordinator of the transaction; `version` of that request."""
     marker = {
         "producer_id": producer.id,
         "producer_epoch": producer.epoch,
@@ -241,17 +241,17 @@ async def write_markers(
 
 
 def hold(broker: MemoryBroker, topic: str = "__transaction_state", index: int = 0) -> None:
-    """From now on nothing that is written to a partition is committed: a replica lags."""
+    """From now on no record of a partition is committed, as a replica lags."""
     broker.share((1, 2), topic, index)
 
 
 def release(broker: MemoryBroker, topic: str = "__transaction_state", index: int = 0) -> None:
-    """The replica is in sync no more, and nobody waits for it."""
+    """The replica leaves the ISR."""
     broker.share((1,), topic, index)
 
 
 def let_markers_fail(monkeypatch: pytest.MonkeyPatch, place: tuple[str, int] = PLACE) -> None:
-    """Writing one to `place` fails as nothing should."""
+    """Appending one to `place` fails with an unexpected exception."""
     append = Replica.append_marker
 
     def fails(replica: Replica, *args: Any) -> Any:

@@ -1,77 +1,199 @@
-"""The controller's machine with a topic `t`, and events for it in short."""
+"""The controller's state machine for scenario files: events in, commands out.
+
+The controller is broker 1 in epoch 3. A partition is named t-0; its states read `leader 2 isr 2,1
+epoch 4/6`, with leader epoch and partition epoch. Commands that the machine sends to itself
+(`enqueue`) are handled at once.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain, groupby
 
-from kavka.server.cluster.control_messages import TopicPartition
-from kavka.server.controller.events import (
-    BrokersChanged,
-    Command,
-    FoundPartition,
-    PartitionsFound,
-    Send,
-    StoredState,
-    TopicsFound,
+from kavka.server.cluster.control_messages import (
+    LeaderAndIsrResponse,
+    StopReplica,
+    StopReplicaResponse,
+    TopicPartition,
+    UpdateMetadata,
 )
+from kavka.server.controller import events
+from kavka.server.controller.events import Command as MachineCommand
+from kavka.server.controller.events import Event, FoundPartition, Send, StoredState
 from kavka.server.controller.partition_machine import PartitionMachine
 from kavka.server.controller.state import LiveBroker
+from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.paths import BrokerInfo, Endpoint, PartitionState
+from support.controller_text import ids, partition, sent
+from support.scenarios import Command
 
-TOPIC_ID = uuid.UUID(int=77)
 EPOCH = 3
 
 
-def info(broker_id: int) -> BrokerInfo:
-    """What a broker registers with."""
-    return BrokerInfo((Endpoint("IN", "PLAINTEXT", f"host{broker_id}", 9092),))
+class ControllerMachine:
+    """`PartitionMachine`, its last requests to brokers, and the writes that are pending."""
+
+    def __init__(self) -> None:
+        self._machine = PartitionMachine(1, EPOCH, listener="IN")
+        self._writes: deque[events.StateWrite] = deque()
+        self._requests: list[Send] = []
+
+    def _handle(self, event: Event) -> Iterator[str]:
+        commands = self._machine.handle(event)
+        self._machine.cluster.check_invariants()
+        self._requests += [command for command in commands if isinstance(command, Send)]
+        for is_request, group in groupby(commands, lambda command: isinstance(command, Send)):
+            if is_request:
+                yield from sent(group)  # type: ignore[arg-type]
+            else:
+                yield from chain.from_iterable(map(self._other, group))
+
+    def _other(self, command: MachineCommand) -> Iterator[str]:
+        match command:
+            case events.WriteStates():
+                self._writes.extend(command.writes)
+                for tp, state, version in command.writes:
+                    yield f"write {tp} {_written(state)} over version {version}"
+            case events.Enqueue():
+                yield f"enqueue {_event(command.event)}"
+                yield from self._handle(command.event)
+            case events.RemoveTopic():
+                yield f"remove topic {command.name}"
+            case events.DeleteMarks():
+                yield f"delete marks {' '.join(command.names)}"
+            case events.ElectionResults():
+                for tp, result in command.results.items():
+                    failed = isinstance(result, ApiError)
+                    yield f"{tp}: {result.code.name if failed else f'leader {result}'}"  # type: ignore[union-attr]
+            case events.Warn():
+                yield f"warn: {command.text}"
+
+    def do_brokers(self, command: Command) -> Iterator[str]:
+        """These are registered: 1, or 1@60 with another broker epoch than 10; moved=2: at another
+        address."""
+        moved = command.list("moved")
+        found = {}
+        for word in command.words:
+            broker_id, _, epoch = word.partition("@")
+            host = f"host{broker_id}" + "x" * (broker_id in moved)
+            info = BrokerInfo((Endpoint("IN", "PLAINTEXT", host, 9092),))
+            found[int(broker_id)] = LiveBroker(int(broker_id), int(epoch or 10), info)
+        return self._handle(events.BrokersChanged(found))
+
+    def do_cluster(self, command: Command) -> Iterator[str]:
+        """These brokers and an empty topic t, before the scenario begins: no output."""
+        list(self.do_brokers(command))
+        return self._handle(events.TopicsFound({"t": uuid.UUID(int=77)}))
+
+    def do_partition(self, command: Command) -> Iterator[str]:
+        """A partition in the tree, before the scenario begins: no output."""
+        list(self.do_found(command))
+        yield from ()
+
+    def do_topic(self, command: Command) -> Iterator[str]:
+        return self._handle(events.TopicsFound({command.words[0]: uuid.UUID(int=78)}))
+
+    def do_found(self, command: Command) -> Iterator[str]:
+        """A partition in the tree; with `leader`, it has a state there."""
+        stored = _stored(command) if "leader" in command else None
+        replicas = tuple(map(int, command.list("replicas")))
+        where = partition(command.words[0])
+        return self._handle(
+            events.PartitionsFound((FoundPartition(where, replicas, (), (), stored),))
+        )
+
+    def do_reevaluate(self, command: Command) -> Iterator[str]:
+        where = tuple(map(partition, command.words))
+        started = tuple(map(int, command.list("started")))
+        return self._handle(events.ReevaluatePartitions(where, started, ()))
+
+    def do_written(self, command: Command) -> Iterator[str]:
+        """The pending writes succeed; or another one, which is given."""
+        if "leader" in command:
+            return self._handle(
+                events.StatesWritten({partition(command.words[0]): _stored(command)})
+            )
+        zxid = command.number("zxid", 200)
+        done = {tp: StoredState(state, version + 1, zxid) for tp, state, version in self._writes}
+        self._writes.clear()
+        return self._handle(events.StatesWritten(done))
+
+    def do_elect(self, command: Command) -> Iterator[str]:
+        where = tuple(map(partition, command.words))
+        return self._handle(events.Elect(where, command.text("unclean") == "yes"))
+
+    def do_mark(self, command: Command) -> Iterator[str]:
+        return self._handle(events.TopicsMarked(tuple(command.words)))
+
+    def do_removed(self, command: Command) -> Iterator[str]:
+        return self._handle(events.TopicsRemoved(tuple(command.words)))
+
+    def do_delete_replicas(self, command: Command) -> Iterator[str]:
+        return self._handle(events.DeleteReplicas(tuple(map(partition, command.words))))
+
+    def do_log_dir_failed(self, command: Command) -> Iterator[str]:
+        return self._handle(events.LogDirsFailed(tuple(map(int, command.words))))
+
+    def do_respond(self, command: Command) -> Iterator[str]:
+        """A broker responds to its last request of a kind, or to the one `before` that; `error` is
+        the whole request's code, `errors` those of partitions."""
+        kind, broker = command.words
+        code = ErrorCode[command.text("error", "NONE")]
+        errors: dict[TopicPartition, ErrorCode] = {}
+        for item in command.list("errors"):
+            where, _, name = item.partition(":")
+            errors[partition(where)] = ErrorCode[name]
+        broker_id, before = int(broker), command.number("before")
+        if kind == "LeaderAndIsr":
+            response = LeaderAndIsrResponse(code, errors)
+            return self._handle(events.LeaderAndIsrResponseReceived(broker_id, response))
+        requests = [one.request for one in self._requests if one.broker_id == broker_id]
+        if kind == "UpdateMetadata":
+            request = [one for one in requests if isinstance(one, UpdateMetadata)][-1 - before]
+            return self._handle(events.UpdateMetadataResponseReceived(broker_id, request, code))
+        nothing = StopReplica(1, EPOCH, 10, ())
+        stop = [nothing, *(one for one in requests if isinstance(one, StopReplica))][-1 - before]
+        stopped = StopReplicaResponse(code, errors)
+        return self._handle(events.StopReplicaResponseReceived(broker_id, stop, stopped))
+
+    def do_ready(self, command: Command) -> Iterator[str]:
+        """Whether clients can use these topics."""
+        for name in command.words:
+            yield f"{name}: {'ready' if self._machine.cluster.is_ready(name) else 'not ready'}"
+
+    def do_topics(self, command: Command) -> Iterator[str]:
+        if not self._machine.cluster.topics:
+            yield "no topics"
+        for name, topic in self._machine.cluster.topics.items():
+            yield f"{name}: partitions {ids(topic.partitions)}" + " deleting" * topic.deleting
 
 
-def brokers(*ids: int, epochs: Mapping[int, int] | None = None) -> BrokersChanged:
-    """These brokers are there, with epoch 10 unless said otherwise."""
-    epochs = epochs or {}
-    return BrokersChanged({id_: LiveBroker(id_, epochs.get(id_, 10), info(id_)) for id_ in ids})
+def _stored(command: Command) -> StoredState:
+    """The state that a command gives."""
+    isr = tuple(map(int, command.list("isr")))
+    state = PartitionState(command.number("leader"), command.number("epoch"), isr, 1)
+    return StoredState(state, command.number("version"), command.number("zxid", 100))
 
 
-def machine(*live: int) -> PartitionMachine:
-    """The controller is broker 1."""
-    made = PartitionMachine(1, EPOCH, listener="IN")
-    made.handle(brokers(*live))
-    made.handle(TopicsFound({"t": TOPIC_ID}))
-    return made
+def _written(state: PartitionState) -> str:
+    more = " recovering" * state.leader_recovery_state
+    return (
+        f"leader {state.leader} isr {ids(state.isr)} epoch {state.leader_epoch}{more} "
+        f"by controller epoch {state.controller_epoch}"
+    )
 
 
-def tp(index: int = 0, topic: str = "t") -> TopicPartition:
-    """A partition, by default the first."""
-    return TopicPartition(topic, index)
-
-
-def found(
-    *replicas: int, index: int = 0, stored: StoredState | None = None, topic: str = "t"
-) -> FoundPartition:
-    """A partition in the tree."""
-    return FoundPartition(tp(index, topic), replicas, (), (), stored)
-
-
-def stored(
-    leader: int, *isr: int, leader_epoch: int = 0, version: int = 0, mzxid: int = 100
-) -> StoredState:
-    """A state in the tree."""
-    return StoredState(PartitionState(leader, leader_epoch, isr, 1), version, mzxid)
-
-
-def told(commands: list[Command]) -> list[tuple[str, int]]:
-    """Kinds and receivers of the requests among `commands`."""
-    return [
-        (type(command.request).__name__, command.broker_id)
-        for command in commands
-        if isinstance(command, Send)
-    ]
-
-
-def with_partition(
-    made: PartitionMachine, *replicas: int, state: StoredState, index: int = 0
-) -> None:
-    """Let the machine find a partition."""
-    made.handle(PartitionsFound((found(*replicas, index=index, stored=state),)))
+def _event(event: Event) -> str:
+    match event:
+        case events.ReevaluatePartitions():
+            return (
+                f"reevaluate {' '.join(map(str, event.partitions))} started {ids(event.started)} "
+                f"dead {ids(event.dead)} bounced {ids(event.bounced)}"
+            )
+        case events.ResendLeaderAndIsr():
+            return f"resend {' '.join(map(str, event.partitions))} to {ids(event.brokers)}"
+        case events.DeleteReplicas():
+            return f"delete replicas {' '.join(map(str, event.partitions))}"
+    raise AssertionError(event)

@@ -1,11 +1,10 @@
-"""A replica manager on logs in memory, told what to do by requests that a test makes."""
+"""A replica manager on logs in memory, and the controller's requests to it."""
 
 from __future__ import annotations
 
-import asyncio
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kavka.log.manager import LogManager
@@ -119,19 +118,6 @@ class Hosting:
         return replica
 
 
-def run(story: Callable[[Hosting], Awaitable[None]], directories: Sequence[str] = (DATA,)) -> None:
-    """Tell a story of a broker; its replicas are checked at the end."""
-
-    async def main() -> None:
-        hosting = Hosting(directories=directories)
-        await story(hosting)
-        for replica in hosting.manager:
-            replica.partition.check_invariants()
-        assert not hosting.tasks.failures
-
-    asyncio.run(main())
-
-
 def append(replica: Replica, producer: tuple[int, int, int] = (-1, -1, -1)) -> int:
     """Append three records; their base offset."""
     batch = memoryview(build(producer=producer))
@@ -172,7 +158,7 @@ def stopping(
     return StopReplica(US, controller_epoch, 1, (StopReplicaTopicState(topic, states),))
 
 
-def telling(
+def metadata_of(
     topic: str = "t", *partitions: int, leader: int = US, controller_epoch: int = 1
 ) -> UpdateMetadata:
     """UpdateMetadata about partitions of one topic, by default the first."""

@@ -12,7 +12,8 @@ title and commands; below each command, after `----`, stands all that it does, u
     a: generation 1, leader a, members a b
     b: generation 1, leader a
 
-A command is a name, words, and `key=value` options; commands one below the other give one output.
+A command is a name, words, and `key=value` options; commands one below the other, or on one line
+with " ; " in between, give one output.
 A test module names its files and its machine:
 
     @scenario_files("classic_groups")
@@ -152,7 +153,8 @@ def _replay(lines: list[str], machine: Any) -> Iterator[str]:
             output = []
             continue
         elif line and not line.startswith("#"):
-            output += _do(_parse(line), machine)
+            for one in line.split(" ; "):
+                output += _do(_parse(one), machine)
         elif output and not line:  # output that the file does not have yet
             yield _OUTPUT
             yield from output

@@ -1,6 +1,5 @@
-"""The simplest machine that a journal can drive: numbers by name, and requests that wait.
-
-Beside it a partition that does what a test tells it to.
+"""The simplest machine that a journal can drive: numbers by name, and requests that wait; and a
+partition whose appends may fail.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps, each
 
 BROKEN = b"broken"
-"""The key of a record that the machine can't take."""
+"""The key of a record that the machine can't apply."""
 
 
 class Toy:
@@ -25,11 +24,11 @@ class Toy:
         self.pending: dict[int, list[Record]] = {}
         self.parked: dict[Hashable, Ticket] = {}
         self.first: list[Decision] = []
-        """What there is to do after loading."""
+        """The decisions after loading."""
         self.replays = 0
         self.refusals: list[tuple[ErrorCode, int]] = []
 
-    # -- what requests lead to
+    # -- requests
 
     def put(
         self,
@@ -41,7 +40,7 @@ class Toy:
         command: Hashable | None = None,
         on_refusal: object | None = None,
     ) -> Decision:
-        """Set a number. With `on_refusal` that is the answer where it can't be."""
+        """Set a number. With `on_refusal` that is the response if the append fails."""
         decision = Decision([Record(key, value)], [Reply(ticket, value)], producer=producer)
         if command is not None:
             decision.commands.append(command)
@@ -62,7 +61,7 @@ class Toy:
         pauses: int,
         failure: Exception | None = None,
     ) -> Steps[Decision]:
-        """The same, but to find it out takes a while; with a `failure` it can't be."""
+        """The same in steps; with a `failure` that is raised in the end."""
         for _ in range(pauses):
             yield None
         if failure is not None:
@@ -76,21 +75,22 @@ class Toy:
         )
 
     def get(self, ticket: Ticket, key: bytes) -> Decision:
-        """Tell a number."""
+        """Read a number."""
         return Decision(replies=[Reply(ticket, self.numbers.get(key))])
 
     def park(self, ticket: Ticket, key: bytes, until_ms: int) -> Decision:
-        """Count at that time, and answer then; whoever is parked for `key` is answered now."""
+        """Increment a number at that time, and respond then. An earlier request for `key` gets its
+        response now."""
         before = self.parked.get(key)
         self.parked[key] = ticket
         self.timers.set(key, until_ms)
-        return Decision(replies=[Reply(before, "moved over")] if before is not None else [])
+        return Decision(replies=[Reply(before, "replaced")] if before is not None else [])
 
     # -- Machine
 
     def apply(self, record: Record, producer: Producer | None) -> None:
         if record.key == BROKEN:
-            raise ValueError("a record that nobody knows")
+            raise ValueError("an unknown record")
         if producer is not None:
             self.pending.setdefault(producer.id, []).append(record)
         elif record.value is None:
@@ -120,7 +120,7 @@ class Toy:
     def expire(self, key: Hashable, now_ms: int) -> Decision:
         assert isinstance(key, bytes)
         if key == BROKEN:
-            raise ValueError("a deadline that nobody knows")
+            raise ValueError("an unknown timer")
         ticket = self.parked.pop(key)
         value = b"%d" % (int(self.numbers.get(key, b"0")) + 1)
         return Decision([Record(key, value)], [Reply(ticket, value)])
@@ -130,14 +130,14 @@ class Toy:
 
 
 class ToyPort:
-    """A `kavka.log.journal.Port`: batches in a list, committed when the test says so."""
+    """A `kavka.log.journal.Port`: batches in a list; the test advances the high watermark."""
 
     def __init__(self) -> None:
         self.high_watermark = 0
         self.end = 0
         self.batches: list[tuple[tuple[Record, ...], Producer | None]] = []
         self.failures: list[ErrorCode] = []
-        """What the next appends fail with, first things first."""
+        """The errors of the next appends."""
 
     def append(
         self, records: Sequence[Record], producer: Producer | None, now_ms: int

@@ -40,10 +40,15 @@ class Kit:
                 lambda: None,
             ),
             on_loaded=self.loaded.append,
-            perform=self.commands.append,
+            perform=self._perform,
         )
         self.runner.begin()
         broker.parts.replicas.role_listeners["t"] = self._role_changed
+
+    def _perform(self, command: Hashable) -> None:
+        if command == "bad":
+            raise ValueError("planted")
+        self.commands.append(command)
 
     def _role_changed(self, _: object) -> None:
         if not self.runner.leads:

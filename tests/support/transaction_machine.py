@@ -37,19 +37,19 @@ class Settings:
 
 
 class TransactionKit(JournalKit[TransactionShard]):
-    """The transactional ids of one partition. Whoever asks gets the answer, or the ticket of one
-    that is still to come."""
+    """The transactional ids of one partition. Requests return the response, or the ticket of a
+    pending one."""
 
     def __init__(self, **settings: int) -> None:
         self.settings = Settings(**settings)
         self.is_dry = False
-        """Whether there are no fresh producer ids at hand."""
+        """Whether no producer ids are available."""
         self.fresh_id = FIRST_ID
         super().__init__()
         self.begin()
 
     def take_id(self) -> int | None:
-        """A fresh producer id."""
+        """A new producer id, if there is one."""
         if self.is_dry:
             return None
         self.fresh_id += 1
@@ -60,16 +60,16 @@ class TransactionKit(JournalKit[TransactionShard]):
 
     @property
     def commands(self) -> list[WriteMarkers]:
-        """The markers that are asked for and not written yet."""
+        """The markers that are requested and not reported as written."""
         return [one for one in self.journal.commands if isinstance(one, WriteMarkers)]
 
     @property
     def reservations(self) -> int:
-        """How often fresh producer ids have been asked for by the machine itself."""
+        """How often the machine has requested producer ids."""
         return sum(isinstance(one, ReserveProducerIds) for one in self.journal.commands)
 
     def put(self, transactional_id: str, one: Transaction) -> None:
-        """Become the coordinator of a log that says this last."""
+        """Become the coordinator again after another broker has written this."""
         feature = self.settings.kavka_transaction_version
         record = run_at_once(records.transaction_record(transactional_id, one, feature))
         self.port.batches.append(((record,), None))
@@ -77,7 +77,7 @@ class TransactionKit(JournalKit[TransactionShard]):
         self.move()
 
     def state(self, transactional_id: str = "x") -> Transaction:
-        """What is known of an id."""
+        """The state of an id."""
         return self.shard.state.transactions[transactional_id]
 
     # -- requests
@@ -89,7 +89,7 @@ class TransactionKit(JournalKit[TransactionShard]):
         *,
         timeout_ms: int = TIMEOUT_MS,
     ) -> Any:
-        """InitProducerId, perhaps of a producer that goes on."""
+        """InitProducerId, perhaps of a producer that continues (KIP-360)."""
         request = InitProducerId(transactional_id, timeout_ms, *(producer or ()))
         return self.answer(lambda *asked: self.shard.init_producer_id(request, *asked))
 
@@ -100,10 +100,8 @@ class TransactionKit(JournalKit[TransactionShard]):
         transactional_id: str = "x",
         version: int = 2,
     ) -> Any:
-        """Add partitions to a transaction; ("t", 0) if none is named."""
-        request = AddPartitions(
-            transactional_id, *producer, partitions or (("t", 0),), version=version
-        )
+        """AddPartitionsToTxn."""
+        request = AddPartitions(transactional_id, *producer, partitions, version=version)
         return self.answer(lambda *asked: self.shard.add_partitions(request, *asked))
 
     def verify(
@@ -112,7 +110,7 @@ class TransactionKit(JournalKit[TransactionShard]):
         *partitions: tuple[str, int],
         transactional_id: str = "x",
     ) -> list[ErrorCode]:
-        """Whether partitions are in the transaction; asked one by one it must be the same."""
+        """AddPartitionsToTxn that only verifies; `has_added` must give the same for each."""
         codes = self.shard.verify(AddPartitions(transactional_id, *producer, partitions))
         for partition, code in zip(partitions, codes, strict=True):
             added = self.shard.has_added(transactional_id, *producer, partition)
@@ -132,18 +130,9 @@ class TransactionKit(JournalKit[TransactionShard]):
         return self.answer(lambda *asked: self.shard.end(request, *asked))
 
     def mark(self, markers: WriteMarkers | None = None) -> Any:
-        """Markers are written: these, or the ones that were asked for first."""
+        """Markers are written: these, or the ones that were requested first."""
         written = self.commands[0] if markers is None else markers
         others = [one for one in self.journal.commands if one is not written]
         self.journal.commands.clear()
         self.journal.commands.extend(others)
         return self.answer(lambda *asked: self.shard.markers_written(written, *asked))
-
-    def transact(
-        self, producer: ProducerIdAndEpoch, *, committed: bool = True, version: int = 2
-    ) -> ProducerIdAndEpoch:
-        """A whole transaction of ("t", 0), and who the producer is afterwards."""
-        self.add(producer, version=version)
-        after: ProducerIdAndEpoch = self.end(producer, committed=committed, version=version)
-        self.mark()
-        return after if version >= 2 else producer

@@ -1,7 +1,6 @@
-"""What transactional ids are to do, as simply as it can be told: tables of Apache Kafka's rules.
+"""A model of the machine in `kavka.txncoord`: Apache Kafka's rules of transactional ids, in tables.
 
-A model for the machine in `kavka.txncoord`, which it shares nothing with. It knows nothing of
-records: a move that was refused, or is lost with its broker, has not been.
+It shares no code with the machine, and knows nothing of records.
 """
 
 from __future__ import annotations
@@ -19,46 +18,30 @@ WAIT: Final = ErrorCode.CONCURRENT_TRANSACTIONS
 DONE: Final = "done"
 PREPARE: Final = "prepare"
 
-END_OF_OLD_CLIENTS: Final = {
-    ("Empty", True): WRONG_STATE,
-    ("Empty", False): WRONG_STATE,
-    ("Ongoing", True): PREPARE,
-    ("Ongoing", False): PREPARE,
-    ("PrepareCommit", True): WAIT,
-    ("PrepareCommit", False): WAIT,
-    ("PrepareAbort", True): WAIT,
-    ("PrepareAbort", False): WAIT,
-    ("CompleteCommit", True): DONE,
-    ("CompleteCommit", False): WRONG_STATE,
-    ("CompleteAbort", True): WRONG_STATE,
-    ("CompleteAbort", False): DONE,
+END_V0: Final = {
+    "Empty": (WRONG_STATE, WRONG_STATE),
+    "Ongoing": (PREPARE, PREPARE),
+    "PrepareCommit": (WAIT, WAIT),
+    "PrepareAbort": (WAIT, WAIT),
+    "CompleteCommit": (DONE, WRONG_STATE),
+    "CompleteAbort": (WRONG_STATE, DONE),
 }
-"""EndTxn up to version 4, of the right producer: by state, and by what is asked for."""
+"""EndTxn up to version 4 from the current producer: for commit and for abort, by state."""
 
-END: Final = {
-    ("Empty", "current", True): WRONG_STATE,
-    ("Empty", "current", False): PREPARE,
-    ("Ongoing", "current", True): PREPARE,
-    ("Ongoing", "current", False): PREPARE,
-    ("CompleteCommit", "again", True): DONE,
-    ("CompleteCommit", "again", False): WRONG_STATE,
-    ("CompleteCommit", "again, with another id", True): DONE,
-    ("CompleteCommit", "again, with another id", False): WRONG_STATE,
-    ("CompleteCommit", "current", True): WRONG_STATE,
-    ("CompleteCommit", "current", False): PREPARE,
-    ("CompleteAbort", "again", True): WRONG_STATE,
-    ("CompleteAbort", "again", False): DONE,
-    ("CompleteAbort", "again, with another id", True): WRONG_STATE,
-    ("CompleteAbort", "again, with another id", False): DONE,
-    ("CompleteAbort", "current", True): WRONG_STATE,
-    ("CompleteAbort", "current", False): PREPARE,
+END_V2: Final = {
+    ("Empty", "current"): (WRONG_STATE, PREPARE),
+    ("Ongoing", "current"): (PREPARE, PREPARE),
+    ("CompleteCommit", "retry"): (DONE, WRONG_STATE),
+    ("CompleteCommit", "current"): (WRONG_STATE, PREPARE),
+    ("CompleteAbort", "retry"): (WRONG_STATE, DONE),
+    ("CompleteAbort", "current"): (WRONG_STATE, PREPARE),
 }
-"""EndTxn from version 5 on (KIP-890), by state, by whose epoch it is, and by what is asked for.
-What is not here is fenced; while a transaction is ending, all has to wait."""
+"""EndTxn from version 5 on (KIP-890), also by the producer's epoch. All else is fenced; while the
+markers are being written, all has to wait."""
 
 
-class NoFreshIds(Exception):
-    """There is no producer id to be had."""
+class NoProducerIds(Exception):
+    """No producer id is available."""
 
 
 @dataclass(frozen=True)
@@ -68,18 +51,18 @@ class Known:
     state: str
     id: int
     epoch: int
-    changed_ms: int
+    updated_ms: int
     timeout_ms: int
-    began_ms: int = -1
+    started_ms: int = -1
     partitions: frozenset[tuple[str, int]] = frozenset()
     version: int = 0
-    id_before: int = -1
-    id_next: int = -1
-    own_before: int = -1
-    """The producer's epoch that it may have asked for the present one with; forgotten in a move."""
+    previous_id: int = -1
+    next_id: int = -1
+    retry_epoch: int = -1
+    """The epoch with which the producer may retry; the log does not store it."""
 
     plain: bool = False
-    """Whether it was written in the old form, which does not have version and other ids."""
+    """Whether its record is of version 0, without transaction version and other producer ids."""
 
     @property
     def producer(self) -> tuple[int, int]:
@@ -91,49 +74,49 @@ class Known:
 
     @property
     def markers(self) -> tuple[object, ...]:
-        """What its markers say, where, and by which version it ends."""
+        """The markers to write."""
         partitions = tuple(sorted(self.partitions))
         return self.id, self.epoch, self.state == "PrepareCommit", partitions, self.version
 
     def to(self, state: str, now_ms: int, **changes: Any) -> Known:
-        return replace(self, state=state, changed_ms=now_ms, id_before=self.id, **changes)
+        return replace(self, state=state, updated_ms=now_ms, previous_id=self.id, **changes)
 
 
 class Rules:
-    """What requests lead to: an answer or a refusal, and the new state if it is one."""
+    """The response to each request, and the new state if it changes."""
 
-    def __init__(self, last_epoch: int, feature: int, fresh_id: Callable[[], int]) -> None:
-        """`last_epoch`: the last that a producer is given. `fresh_id` may raise NoFreshIds."""
+    def __init__(self, last_epoch: int, feature: int, new_id: Callable[[], int]) -> None:
+        """`last_epoch`: the last one given to a producer. `new_id` may raise NoProducerIds."""
         self._last_epoch = last_epoch
         self._feature = feature
-        self._fresh_id = fresh_id
+        self._new_id = new_id
 
     def init(
         self, known: Known | None, own: tuple[int, int] | None, timeout_ms: int, now_ms: int
     ) -> tuple[object, Known | None]:
-        """InitProducerId; `own`: what the producer has by now (KIP-360)."""
+        """InitProducerId; `own`: the id and epoch of a producer that continues (KIP-360)."""
         if known is None:
-            first = Known("Empty", self._fresh_id(), 0, now_ms, timeout_ms)
-            return first.producer, replace(first, id_before=first.id)
+            first = Known("Empty", self._new_id(), 0, now_ms, timeout_ms)
+            return first.producer, replace(first, previous_id=first.id)
         if known.is_ending:
             return WAIT, None
         if own is not None and own[0] != known.id:
-            if own[0] != known.id_before or own[1] < self._last_epoch:
+            if own[0] != known.previous_id or own[1] < self._last_epoch:
                 return FENCED, None
         if known.state == "Ongoing":
             return WAIT, self.aborted(known, now_ms)
-        if own is not None and own[1] not in (known.epoch, known.own_before):
+        if own is not None and own[1] not in (known.epoch, known.retry_epoch):
             return FENCED, None
-        fresh = {"timeout_ms": timeout_ms, "began_ms": -1, "partitions": frozenset()}
+        fresh = {"timeout_ms": timeout_ms, "started_ms": -1, "partitions": frozenset()}
         if own is not None and own[1] != known.epoch:
             new = known.to("Empty", now_ms, **fresh)
         else:
-            own_before = -1 if own is None else known.epoch
+            retry_epoch = -1 if own is None else known.epoch
             if known.epoch >= self._last_epoch:
-                given = {"id": self._fresh_id(), "epoch": 0}
+                given = {"id": self._new_id(), "epoch": 0}
             else:
                 given = {"epoch": known.epoch + 1}
-            new = known.to("Empty", now_ms, **fresh, **given, own_before=own_before)
+            new = known.to("Empty", now_ms, **fresh, **given, retry_epoch=retry_epoch)
         return new.producer, new
 
     def add(
@@ -151,7 +134,7 @@ class Rules:
             return code, None
         if known.state != "Ongoing":
             return None, known.to(
-                "Ongoing", now_ms, partitions=partitions, began_ms=now_ms, version=version
+                "Ongoing", now_ms, partitions=partitions, started_ms=now_ms, version=version
             )
         if partitions <= known.partitions:
             return None, None
@@ -159,7 +142,7 @@ class Rules:
         return None, known.to("Ongoing", now_ms, partitions=more, version=version)
 
     def may_write(self, known: Known | None, own: tuple[int, int]) -> ErrorCode | None:
-        """Whether a producer is the one that may have partitions in a transaction."""
+        """The error for partitions from this producer; None if it is the current one."""
         if known is None or known.id != own[0]:
             return WRONG_ID
         if known.epoch != own[1]:
@@ -169,69 +152,69 @@ class Rules:
     def end(
         self, known: Known | None, own: tuple[int, int], committed: bool, version: int, now_ms: int
     ) -> tuple[object, Known | None]:
-        """EndTxn; the answer tells a producer to newer clients only."""
+        """EndTxn; the response has a producer id and epoch from version 2 on."""
         if known is None:
             return WRONG_ID, None
         if version < 2:
-            return self._end_of_old_client(known, own, committed, now_ms)
+            return self._end_v0(known, own, committed, now_ms)
         if known.is_ending:
             return WAIT, None
         whose = self._whose(known, own)
-        if whose == "nobody's":
+        if whose == "unknown":
             return WRONG_ID, None
-        outcome = END.get((known.state, whose, committed), FENCED)
+        outcome = END_V2.get((known.state, whose), (FENCED, FENCED))[not committed]
         if outcome == PREPARE:
             new = self._prepared(known, committed, now_ms)
-            return self.after(new), new
+            return self.producer_after(new), new
         return known.producer if outcome == DONE else outcome, None
 
     def _whose(self, known: Known, own: tuple[int, int]) -> str:
         if own == known.producer:
             return "current"
         if own == (known.id, known.epoch - 1):
-            return "again"
-        if own == (known.id_before, self._last_epoch) and known.epoch == 0:
-            return "again, with another id"
-        return "an older one's" if own[0] == known.id else "nobody's"
+            return "retry"
+        if own == (known.previous_id, self._last_epoch) and known.epoch == 0:
+            return "retry"
+        return "stale" if own[0] == known.id else "unknown"
 
-    def _end_of_old_client(
+    def _end_v0(
         self, known: Known, own: tuple[int, int], committed: bool, now_ms: int
     ) -> tuple[object, Known | None]:
         if own != known.producer:
             return FENCED if own[0] == known.id else WRONG_ID, None
-        outcome = END_OF_OLD_CLIENTS[known.state, committed]
+        outcome = END_V0[known.state][not committed]
         if outcome == PREPARE:
             state = "PrepareCommit" if committed else "PrepareAbort"
-            return (-1, -1), known.to(state, now_ms, version=0, id_next=-1)
+            return (-1, -1), known.to(state, now_ms, version=0, next_id=-1)
         return (-1, -1) if outcome == DONE else outcome, None
 
     def _prepared(self, known: Known, committed: bool, now_ms: int) -> Known:
-        """With a new epoch, and a new id to follow if that is the last."""
+        """With the next epoch, and a new producer id afterwards if that is the last."""
         return known.to(
             "PrepareCommit" if committed else "PrepareAbort",
             now_ms,
-            id_next=self._fresh_id() if known.epoch >= self._last_epoch else -1,
+            next_id=self._new_id() if known.epoch >= self._last_epoch else -1,
             epoch=min(known.epoch + 1, self._last_epoch + 1),
-            own_before=known.epoch,
-            began_ms=known.began_ms if known.state == "Ongoing" else now_ms,
+            retry_epoch=known.epoch,
+            started_ms=known.started_ms if known.state == "Ongoing" else now_ms,
             version=2,
         )
 
     def aborted(self, known: Known, now_ms: int) -> Known:
-        """Without the producer's own doing, which is fenced by that."""
+        """Aborted by the coordinator, which fences the producer."""
         if self._feature >= 2:
             return self._prepared(known, False, now_ms)
         epoch = min(known.epoch + 1, self._last_epoch + 1)
-        return known.to("PrepareAbort", now_ms, epoch=epoch, own_before=-1, version=0, id_next=-1)
+        return known.to("PrepareAbort", now_ms, epoch=epoch, retry_epoch=-1, version=0, next_id=-1)
 
-    def after(self, known: Known) -> tuple[int, int]:
-        """Who the producer is when the transaction is complete."""
-        return (known.id_next, 0) if known.id_next != -1 else known.producer
+    def producer_after(self, known: Known) -> tuple[int, int]:
+        """The producer's id and epoch when the transaction is complete."""
+        return (known.next_id, 0) if known.next_id != -1 else known.producer
 
     def completed(self, known: Known, now_ms: int) -> Known:
         """All markers are written."""
-        producer_id, epoch = self.after(known)
+        producer_id, epoch = self.producer_after(known)
         state = known.state.replace("Prepare", "Complete")
         return known.to(
-            state, now_ms, id=producer_id, epoch=epoch, id_next=-1, partitions=frozenset()
+            state, now_ms, id=producer_id, epoch=epoch, next_id=-1, partitions=frozenset()
         )

@@ -1,111 +1,43 @@
-"""Transactional ids that nobody uses: when they go, and how many at a time."""
+"""How many transactional ids expire in one step; when they do: `tests/scenarios/transactions`."""
 
 from __future__ import annotations
 
-import pytest
-
-from kavka.txncoord import expiry
-from kavka.txncoord.requests import ProducerIdAndEpoch
-from kavka.wire.errors import ErrorCode
+from kavka.txncoord.expiry import IDS_A_STEP, TOMBSTONE_BYTES_A_STEP
 from kavka.wire.steps import run_at_once
-from support.transaction_machine import FIRST_ID, TransactionKit
+from support.transaction_machine import TransactionKit
 
-SWEEP_MS = 60_000
-UNUSED_MS = 600_000
-
-
-@pytest.fixture
-def kit() -> TransactionKit:
-    return TransactionKit(
-        transaction_remove_expired_transaction_cleanup_interval_ms=SWEEP_MS,
-        transactional_id_expiration_ms=UNUSED_MS,
-    )
+EXPIRATION_MS = 604_800_000
 
 
-def test_an_id_goes_when_it_was_not_used_for_long(kit: TransactionKit) -> None:
-    producer = kit.init()
-    kit.advance(UNUSED_MS - 1)
-    assert "x" in kit.shard.state.transactions
-    kit.advance(1)
-    assert "x" not in kit.shard.state.transactions
-    assert kit.appended[-1] == (b"\x00\x00\x00\x01x", None)
-    assert refusal_of_add(kit, producer) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert kit.init() == (FIRST_ID + 1, 0)
-
-
-def refusal_of_add(kit: TransactionKit, producer: ProducerIdAndEpoch) -> ErrorCode:
-    return kit.verify(producer, ("t", 0))[0]
-
-
-def test_an_id_that_is_used_stays(kit: TransactionKit) -> None:
-    producer = kit.init()
-    for _ in range(5):
-        kit.advance(UNUSED_MS // 2)
-        producer = kit.transact(producer)
-    assert kit.verify(producer, ("t", 0)) == [ErrorCode.TRANSACTION_ABORTABLE]
-
-
-def test_an_id_stays_while_its_transaction_is_not_complete(kit: TransactionKit) -> None:
-    producer = kit.init()
-    kit.add(producer)
-    kit.end(producer)
-    kit.advance(2 * UNUSED_MS)
-    kit.mark()
-    kit.advance(UNUSED_MS - 1)
-    assert "x" in kit.shard.state.transactions
-    kit.advance(SWEEP_MS)
-    assert "x" not in kit.shard.state.transactions
-
-
-def test_tombstones_that_are_refused_come_at_the_next_look(kit: TransactionKit) -> None:
-    kit.init()
-    kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS]
-    kit.advance(UNUSED_MS)
-    assert not kit.port.failures
-    assert "x" in kit.shard.state.transactions
-    kit.advance(SWEEP_MS)
-    assert "x" not in kit.shard.state.transactions
-
-
-def test_who_takes_over_looks_after_the_interval(kit: TransactionKit) -> None:
-    kit.init()
-    kit.now_ms += 2 * UNUSED_MS
-    kit.move()
-    kit.advance(SWEEP_MS - 1)
-    assert "x" in kit.shard.state.transactions
-    kit.advance(1)
-    assert "x" not in kit.shard.state.transactions
-
-
-def test_many_go_in_steps(kit: TransactionKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expiry, "IDS_A_STEP", 10)
-    for number in range(25):
-        kit.init(f"x{number}")
+def batches_of_expiry(kit: TransactionKit) -> list[int]:
+    """The sizes of the batches of tombstones."""
     written = len(kit.port.batches)
-    kit.advance(UNUSED_MS)
-    assert [len(records) for records, _ in kit.port.batches[written:]] == [10, 10, 5]
+    kit.advance(EXPIRATION_MS)
     assert not kit.shard.state.transactions
+    return [len(records) for records, _ in kit.port.batches[written:]]
 
 
-def test_a_batch_of_long_ids_is_not_too_big(
-    kit: TransactionKit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(expiry, "TOMBSTONE_BYTES_A_STEP", 1_000)
-    for number in range(4):
-        kit.init(f"{number}" * 600)
-    written = len(kit.port.batches)
-    kit.advance(UNUSED_MS)
-    assert [len(records) for records, _ in kit.port.batches[written:]] == [2, 2]
+def test_many_ids_expire_in_several_batches() -> None:
+    kit = TransactionKit()
+    for number in range(2 * IDS_A_STEP + 5):
+        kit.init(f"x{number}")
+    assert batches_of_expiry(kit) == [IDS_A_STEP, IDS_A_STEP, 5]
 
 
-def test_what_changes_between_two_steps_counts(
-    kit: TransactionKit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(expiry, "IDS_A_STEP", 1)
-    for one in ("x", "y"):
-        kit.init(one)
-    kit.now_ms += UNUSED_MS
+def test_a_batch_of_long_ids_is_limited_in_bytes() -> None:
+    kit = TransactionKit()
+    a_step = TOMBSTONE_BYTES_A_STEP // 25_000
+    for number in range(2 * a_step):
+        kit.init(f"{number:025000}")
+    assert batches_of_expiry(kit) == [a_step, a_step]
+
+
+def test_an_id_that_is_used_between_two_steps_does_not_expire() -> None:
+    kit = TransactionKit()
+    for number in range(IDS_A_STEP + 2):
+        kit.init(f"x{number}")
+    kit.now_ms += EXPIRATION_MS
     assert run_at_once(kit.journal.tick_in_steps(kit.now_ms))
-    kit.init("y")
+    kit.init(last := f"x{IDS_A_STEP + 1}")
     kit.advance(0)
-    assert list(kit.shard.state.transactions) == ["y"]
+    assert list(kit.shard.state.transactions) == [last]

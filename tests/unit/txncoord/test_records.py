@@ -56,23 +56,23 @@ def decode(value: bytes) -> Transaction | None:
 
 
 @pytest.mark.parametrize("value", WRITTEN)
-def test_what_apache_kafka_writes_is_read(value: str) -> None:
+def test_values_written_by_apache_kafka_are_decoded(value: str) -> None:
     assert decode(bytes.fromhex(value)) == WRITTEN[value]
 
 
 @pytest.mark.parametrize("value", WRITTEN)
-def test_what_is_written_is_what_apache_kafka_writes(value: str) -> None:
+def test_values_are_encoded_as_by_apache_kafka(value: str) -> None:
     data = bytes.fromhex(value)
     assert encode(WRITTEN[value], data[1]) == data
 
 
 @pytest.mark.parametrize("value", WRITTEN)
-def test_a_value_that_is_cut_can_not_be_read(value: str) -> None:
+def test_a_truncated_value_is_not_decoded(value: str) -> None:
     data = bytes.fromhex(value)
     assert [decode(data[:size]) for size in range(len(data))] == [None] * len(data)
 
 
-def test_the_feature_chooses_the_form() -> None:
+def test_the_level_of_the_feature_determines_the_version() -> None:
     forms = [
         run_at_once(records.transaction_record("a", COMMITTED, feature)) for feature in (0, 1, 2)
     ]
@@ -84,8 +84,8 @@ def test_the_feature_chooses_the_form() -> None:
     assert {one.key for one in forms} == {bytes.fromhex("0000000161")}
 
 
-def test_fields_to_come_are_skipped() -> None:
-    """Tag 3, the next producer's epoch, is in the schema, but nobody writes it."""
+def test_unknown_tagged_fields_are_skipped() -> None:
+    """Tag 3, the next producer's epoch, is in the schema, but never written."""
     data = encode(COMMITTED, 1)
     assert data.endswith(bytes.fromhex("02020002"))
     tags = len(data) - 15
@@ -95,12 +95,12 @@ def test_fields_to_come_are_skipped() -> None:
 
 
 @pytest.mark.parametrize("change", ["0002", "7fff", "ffff"])
-def test_versions_to_come_are_not_read(change: str) -> None:
+def test_later_versions_are_not_decoded(change: str) -> None:
     assert decode(bytes.fromhex(change) + encode(COMMITTED, 1)[2:]) is None
 
 
 @pytest.mark.parametrize("number", [6, 7, 8, -1])
-def test_states_that_are_never_written_are_not_read(number: int) -> None:
+def test_states_that_are_never_written_are_not_decoded(number: int) -> None:
     data = bytearray(encode(COMMITTED, 1))
     data[16] = number & 255
     assert decode(bytes(data)) is None
@@ -128,5 +128,5 @@ def test_keys() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "0000", "000000", "00010001" "61", "0000000261", "0000000162" "62", "00000001ff"])  # fmt: skip  # noqa: E501
-def test_what_is_not_a_key(key: str) -> None:
+def test_other_keys_are_not_decoded(key: str) -> None:
     assert decode_key(bytes.fromhex(key)) is None

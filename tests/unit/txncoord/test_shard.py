@@ -1,4 +1,4 @@
-"""The machine as the journal drives it: what is in the log, and what is not to be read."""
+"""The state machine as the journal drives it: loading in slices, and records that can't be read."""
 
 from __future__ import annotations
 
@@ -7,84 +7,49 @@ import logging
 import pytest
 
 from kavka.log.journal import Decision, Record
-from kavka.txncoord import ending, records, shard
-from kavka.txncoord.records import encode_key, tombstone
+from kavka.txncoord import ending, shard
+from kavka.txncoord.records import encode_key
 from kavka.txncoord.requests import ProducerIdAndEpoch
-from kavka.txncoord.transaction import Transaction
-from kavka.wire.steps import Steps, run_at_once
+from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import run_at_once
+from support.refusals import refusal
 from support.transaction_machine import FIRST_ID, TransactionKit
 
-
-def test_a_replay_comes_to_the_same() -> None:
-    kit = TransactionKit()
-    kit.transact(kit.init("x"))
-    kit.add(kit.init("y"), transactional_id="y")
-    live = {one: state._replace(last_epoch=-1) for one, state in transactions(kit).items()}
-    kit.move()
-    assert transactions(kit) == live
-    kit.replay(kit.shard)
-    assert transactions(kit) == live, "once more changes nothing"
+FIRST = ProducerIdAndEpoch(FIRST_ID, 0)
 
 
-def transactions(kit: TransactionKit) -> dict[str, Transaction]:
-    return dict(kit.shard.state.transactions)
-
-
-def test_many_ids_are_taken_over_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_ids_are_loaded_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ending, "LOADED_A_STEP", 10)
     kit = TransactionKit()
     for number in range(35):
         kit.init(f"x{number}")
-    again = kit.new_shard()
-    kit.replay(again)
-    decisions = list(again.loaded(kit.now_ms))
-    assert decisions == [Decision()] * 3
+    assert list(kit.replayed().loaded(kit.now_ms)) == [Decision()] * 3
 
 
-def test_of_what_is_replayed_only_the_last_of_an_id_is_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A transaction with many partitions is written whole with each that is added: to read all of
-    that would take long, in the middle of a chunk of the log."""
-    kit = TransactionKit()
-    producer = kit.init()
-    for index in range(50):
-        kit.add(producer, ("t", index))
-    read: list[bytes] = []
-    decode = records.decode
-
-    def counted(value: bytes) -> Steps[Transaction | None]:
-        read.append(value)
-        return decode(value)
-
-    monkeypatch.setattr(records, "decode", counted)
-    again = kit.new_shard()
-    kit.replay(again)
-    assert not read
-    list(again.loaded(kit.now_ms))
-    assert read == [kit.appended[-1].value]
-    assert again.state.transactions["x"].partitions == {("t", index) for index in range(50)}
-
-
-def test_what_is_much_is_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_bytes_are_loaded_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     kit = TransactionKit()
     for number in range(6):
-        kit.add(kit.init(f"x{number}"), transactional_id=f"x{number}")
+        kit.init(f"x{number}")
     monkeypatch.setattr(shard, "BYTES_A_STEP", 2 * len(kit.appended[-1].value or b""))
-    again = kit.new_shard()
-    kit.replay(again)
-    assert list(again.loaded(kit.now_ms)) == [Decision()] * 3
+    assert list(kit.replayed().loaded(kit.now_ms)) == [Decision()] * 3
 
 
-def test_a_tombstone_makes_an_id_go() -> None:
+def test_only_the_last_replayed_value_of_an_id_is_decoded(caplog: pytest.LogCaptureFixture) -> None:
+    """A transaction with many partitions is written whole with each one that is added."""
     kit = TransactionKit()
     kit.init()
-    kit.shard.apply(tombstone("x"), None)
-    kit.shard.apply(tombstone("x"), None)
-    assert not kit.shard.state.transactions
-    kit.port.batches.append(((tombstone("x"),), None))
-    kit.move()
-    assert not kit.shard.state.transactions
+    key, value = kit.appended[-1]
+    assert value is not None
+    kit.port.batches.insert(0, ((Record(key, value[:-1]),), None))
+    again = kit.replayed()
+    list(again.loaded(kit.now_ms))
+    assert again.state.transactions.keys() == {"x"}
+    assert not caplog.records, "the first can't be decoded"
+    kit.port.batches.reverse()
+    again = kit.replayed()
+    list(again.loaded(kit.now_ms))
+    assert not again.state.transactions
+    assert len(caplog.records) == 1
 
 
 @pytest.mark.parametrize(
@@ -99,19 +64,31 @@ def test_a_tombstone_makes_an_id_go() -> None:
         Record(encode_key("x"), b"\x00\x02" + bytes(40)),
     ],
 )
-def test_what_can_not_be_read_is_skipped(record: Record, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_that_can_not_be_read_is_skipped(
+    record: Record, caplog: pytest.LogCaptureFixture
+) -> None:
     kit = TransactionKit()
     kit.init()
-    before = transactions(kit)
+    before = dict(kit.shard.state.transactions)
     with caplog.at_level(logging.WARNING):
         kit.shard.apply_all([record], None)
-    assert transactions(kit) == before
+    assert kit.shard.state.transactions == before
     assert len(caplog.records) == 1
 
 
-def test_nobody_waits_in_the_machine() -> None:
+def test_an_id_is_no_longer_than_fits_into_a_key() -> None:
+    """Flexible requests have room for more, but Apache Kafka could not read such a record."""
+    kit = TransactionKit()
+    longest = "é" * (2**14 - 1)
+    kit.init(longest)
+    assert refusal(kit.init, longest + "xx") == ErrorCode.UNKNOWN_SERVER_ERROR
+    kit.move()
+    assert kit.shard.state.transactions.keys() == {longest}
+
+
+def test_no_request_waits_in_the_machine_and_markers_of_its_partition_mean_nothing() -> None:
     kit = TransactionKit()
     kit.init()
     assert kit.shard.resign() == ()
     run_at_once(kit.shard.apply_marker(FIRST_ID, 0, True))
-    kit.add(ProducerIdAndEpoch(FIRST_ID, 0))
+    kit.add(FIRST, ("t", 0))

@@ -1,65 +1,42 @@
-"""What the rules share."""
+"""What the log does not store is kept for the record decided last."""
 
 from __future__ import annotations
 
-import pytest
-
 from kavka.log.journal import Record
-from kavka.txncoord.records import decode, tombstone
-from kavka.txncoord.requests import NeedsProducerId
+from kavka.txncoord.records import tombstone
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import State, created, initialised
 from kavka.wire.steps import run_at_once
-from support.journal_kit import START_MS
 from support.transaction_machine import Settings
 
 ONE = initialised(
-    created(7, 1_000, START_MS),
+    created(7, 1_000, 2_000),
     producer_id=7,
     producer_epoch=4,
     last_epoch=3,
     timeout_ms=1_000,
-    now_ms=START_MS,
+    now_ms=2_000,
 )
+STORED = ONE._replace(last_epoch=-1)
 
 
-def state(*fresh: int, feature: int = 2) -> TransactionsState:
-    settings = Settings(kavka_transaction_version=feature)
-    left = list(fresh)
-    return TransactionsState(lambda: settings, lambda: left.pop(0) if left else None)
+def new_state() -> TransactionsState:
+    return TransactionsState(Settings, lambda: None)
 
 
-def test_producer_ids_are_taken_one_by_one() -> None:
-    shared = state(5, 6)
-    assert [shared.new_producer_id(), shared.new_producer_id()] == [5, 6]
-    with pytest.raises(NeedsProducerId):
-        shared.new_producer_id()
+def test_the_record_decided_last_is_decoded_with_all_fields_once() -> None:
+    state = new_state()
+    record = run_at_once(state.record("x", ONE))
+    assert state.decode_record(record) == ONE
+    assert state.decode_record(record) == STORED
 
 
-@pytest.mark.parametrize("feature", [0, 1, 2])
-def test_records_have_the_form_of_the_feature(feature: int) -> None:
-    record = run_at_once(state(feature=feature).record("x", ONE))
-    assert record.value is not None
-    assert record.value[:2] == bytes((0, min(feature, 1)))
-
-
-def test_of_what_was_decided_last_more_is_known_than_the_record_says() -> None:
-    shared = state()
-    record = run_at_once(shared.record("x", ONE))
-    assert shared.decode_record(record) == ONE
-    assert shared.decode_record(record) == ONE._replace(last_epoch=-1), "but once"
-
-
-def test_what_was_decided_and_refused_is_not_known() -> None:
-    """Nor of another record that looks the same."""
-    shared = state()
-    record = run_at_once(shared.record("x", ONE))
-    assert shared.decode_record(Record(*record)) == ONE._replace(last_epoch=-1)
-    run_at_once(shared.record("x", ONE))
-    later = run_at_once(shared.record("x", ONE._replace(state=State.EMPTY, producer_epoch=9)))
-    assert shared.decode_record(record) == run_at_once(decode(record.value or b""))
-    assert shared.decode_record(later) != ONE
-
-
-def test_a_tombstone_says_nothing() -> None:
-    assert state().decode_record(tombstone("x")) is None
+def test_other_records_are_decoded_as_they_are_stored() -> None:
+    state = new_state()
+    record = run_at_once(state.record("x", ONE))
+    assert state.decode_record(Record(*record)) == STORED, "an equal one"
+    run_at_once(state.record("x", ONE))
+    later = run_at_once(state.record("x", ONE._replace(state=State.EMPTY, producer_epoch=9)))
+    assert state.decode_record(record) == STORED, "an earlier one"
+    assert state.decode_record(later) == STORED._replace(producer_epoch=9)
+    assert state.decode_record(tombstone("x")) is None

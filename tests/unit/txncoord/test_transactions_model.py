@@ -1,8 +1,8 @@
-"""Transactional ids against a model: requests of old and new clients, right and wrong ones, appends
-refused, commits that are late, markers told in any order and twice, deadlines, and moves to
-brokers that lack what was not committed.
+"""Transactional ids against a model: requests of versions 0 and 2, current and stale ones, refused
+appends, late commits, markers reported in any order and twice, timers, and moves to brokers that
+lack uncommitted records.
 
-Epochs end early here, so that producer ids do.
+The last epoch is 2 here, so that producer ids change often.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kavka.txncoord.shard import TransactionShard
 from kavka.wire.errors import ApiError, ErrorCode
 from support.journal_kit import COMMIT_MS
 from support.transaction_machine import TransactionKit
-from support.transaction_model import Known, NoFreshIds, Rules
+from support.transaction_model import Known, NoProducerIds, Rules
 
 IDS: Final = ("x", "y")
 PLACES: Final = [("t", 0), ("t", 1), ("u", 0)]
@@ -40,13 +40,16 @@ LATE: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 ids = strategies.sampled_from(IDS)
 places = strategies.frozensets(strategies.sampled_from(PLACES), min_size=1)
 versions = strategies.sampled_from((0, 2, 2))
-seldom = strategies.integers(0, 7).map(lambda number: number == 7)
-who = strategies.sampled_from((0, 0, 0, 0, 0, 1, 1, 2, 3))
-"""Whose id and epoch a request has: by how many it is not the newest."""
+rarely = strategies.integers(0, 7).map(lambda number: number == 7)
+ages = strategies.sampled_from((0, 0, 0, 0, 0, 1, 1, 2, 3))
+"""By how many ids and epochs that of a request is not the newest one given."""
+
+
+Places = frozenset[tuple[str, int]]
 
 
 class Expected(NamedTuple):
-    """An answer that is still to come."""
+    """A pending response."""
 
     ticket: Ticket
     answer: object
@@ -74,14 +77,13 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         self.model = Rules(LAST_EPOCH, feature, self._fresh)
         self.plain = feature == 0
         self.known: dict[str, Known] = {}
-        self.safe: dict[str, Known] = {}
-        """What is committed of it."""
-        self.waiting: set[str] = set()
-        """Of which there is more than is committed."""
+        self.committed: dict[str, Known] = {}
+        self.uncommitted: set[str] = set()
+        """Ids with records that are not committed."""
         self.given: dict[str, list[tuple[int, int]]] = {one: [(1, 0)] for one in IDS}
         self.pending: list[Expected] = []
-        self.old: list[WriteMarkers] = []
-        self.told: set[str] = set()
+        self.past_markers: list[WriteMarkers] = []
+        self.reported: set[str] = set()
         self.timeouts: dict[str, int] = {}
         self.retries: dict[str, int] = {}
         self.sweep_ms = self.kit.now_ms + SWEEP_MS
@@ -91,16 +93,16 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
 
     def _fresh(self) -> int:
         if self.kit.is_dry:
-            raise NoFreshIds
+            raise NoProducerIds
         self.fresh_id += 1
         return self.fresh_id - 1
 
     # -- requests
 
-    @rule(one=ids, age=who, goes_on=strategies.booleans(), refused=seldom)
-    def init(self, one: str, age: int, goes_on: bool, refused: bool) -> None:
-        own = self._own(one, age) if goes_on else None
-        timeout_ms = 15_000 if goes_on else 25_000
+    @rule(one=ids, age=ages, continues=strategies.booleans(), refused=rarely)
+    def init(self, one: str, age: int, continues: bool, refused: bool) -> None:
+        own = self._own(one, age) if continues else None
+        timeout_ms = 15_000 if continues else 25_000
         self._ask(
             one,
             lambda: self.model.init(self.known.get(one), own, timeout_ms, self.kit.now_ms),
@@ -108,15 +110,8 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             refused,
         )
 
-    @rule(one=ids, age=who, partitions=places, version=versions, refused=seldom)
-    def add(
-        self,
-        one: str,
-        age: int,
-        partitions: frozenset[tuple[str, int]],
-        version: int,
-        refused: bool,
-    ) -> None:
+    @rule(one=ids, age=ages, partitions=places, version=versions, refused=rarely)
+    def add(self, one: str, age: int, partitions: Places, version: int, refused: bool) -> None:
         own, known = self._own(one, age), self.known.get(one)
         self._ask(
             one,
@@ -125,7 +120,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             refused,
         )
 
-    @rule(one=ids, age=who, committed=strategies.booleans(), version=versions, refused=seldom)
+    @rule(one=ids, age=ages, committed=strategies.booleans(), version=versions, refused=rarely)
     def end(self, one: str, age: int, committed: bool, version: int, refused: bool) -> None:
         own, known = self._own(one, age), self.known.get(one)
         self._ask(
@@ -143,7 +138,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         times=strategies.integers(1, 3),
     )
     def transact(self, one: str, version: int, committed: bool, steps: int, times: int) -> None:
-        """A producer does what it should; perhaps not to the end."""
+        """Whole transactions, or their first steps."""
         if one not in self.known:
             self.init(one, 0, False, False)
         for _ in range(times):
@@ -158,12 +153,12 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         return ProducerIdAndEpoch(*given[max(0, len(given) - 1 - age)])
 
     @precondition(lambda self: self.kit.commands)
-    @rule(which=strategies.integers(0, 2), refused=seldom)
+    @rule(which=strategies.integers(0, 2), refused=rarely)
     def write_markers(self, which: int, refused: bool) -> None:
         markers = self.kit.commands[which % len(self.kit.commands)]
         one = markers.transactional_id
-        self.told.add(one)
-        self.old.append(markers)
+        self.reported.add(one)
+        self.past_markers.append(markers)
         self._ask(
             one,
             lambda: (None, self.model.completed(self.known[one], self.kit.now_ms)),
@@ -172,10 +167,10 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             fails=False,
         )
 
-    @precondition(lambda self: self.old)
+    @precondition(lambda self: self.past_markers)
     @rule(which=strategies.integers(0, 9))
-    def tell_of_old_markers(self, which: int) -> None:
-        markers = self.old[which % len(self.old)]
+    def report_past_markers_again(self, which: int) -> None:
+        markers = self.past_markers[which % len(self.past_markers)]
         self._ask("", lambda: (None, None), lambda: self.kit.mark(markers), False)
 
     def _ask(
@@ -187,8 +182,11 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         *,
         fails: bool = True,
     ) -> None:
-        """One request, and what both make of it. `fails`: its answer tells if it was refused."""
-        expected, new = self._expected(expect)
+        """One request to both. `fails`: it gets an error if the append is refused."""
+        try:
+            expected, new = expect()
+        except NoProducerIds:
+            expected, new = NeedsProducerId, None
         self.kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS] if refused else []
         answer = outcome(call)
         assert not refused or bool(self.kit.port.failures) == (new is None)
@@ -211,26 +209,18 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             self.given[one].append(expected)
         self._maybe_committed()
 
-    def _expected(
-        self, expect: Callable[[], tuple[object, Known | None]]
-    ) -> tuple[object, Known | None]:
-        try:
-            return expect()
-        except NoFreshIds:
-            return NeedsProducerId, None
-
     def _set(self, one: str, new: Known) -> None:
         self.known[one] = replace(new, plain=self.plain)
-        self.waiting.add(one)
+        self.uncommitted.add(one)
         self.timeouts.pop(one, None)
         if new.is_ending:
-            self.told.discard(one)
+            self.reported.discard(one)
         elif new.state == "Ongoing":
             self._watch(one)
 
     def _watch(self, one: str, not_before_ms: int = 0) -> None:
         known = self.known[one]
-        at_ms = max(known.began_ms + known.timeout_ms, not_before_ms)
+        at_ms = max(known.started_ms + known.timeout_ms, not_before_ms)
         self.timeouts[one] = (at_ms // CHECK_MS + 1) * CHECK_MS
 
     # -- time, and the partition
@@ -239,34 +229,34 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         by_ms=strategies.sampled_from((1, 400, 4_000, 11_000, 30_000, 30_000)),
         refused=strategies.booleans(),
     )
-    def let_time_pass(self, by_ms: int, refused: bool) -> None:
+    def advance(self, by_ms: int, refused: bool) -> None:
         self._advance(by_ms, refused)
 
     @rule()
-    def let_much_time_pass(self) -> None:
+    def advance_to_expiry(self) -> None:
         self._advance(UNUSED_MS + SWEEP_MS, False)
 
     def _advance(self, by_ms: int, refused: bool) -> None:
-        appended, began_ms = len(self.kit.appended), self.kit.now_ms
+        appended, started_ms = len(self.kit.appended), self.kit.now_ms
         self.reservations = self.kit.reservations
         if refused:
             self.kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS] * 1_000
         self.kit.advance(by_ms)
         self.kit.port.failures.clear()
         order = [record.key[4:].decode() for record in self.kit.appended[appended:]]
-        self._let_deadlines_pass(began_ms, order, refused)
-        self._let_answers_be_late()
+        self._expire_timers(started_ms, order, refused)
+        self._time_out_responses()
         assert self.kit.fresh_id == self.fresh_id
-        if not self.kit.holds:  # else they are asked for once all is committed, or again
+        if not self.kit.holds:  # else they are requested when all is committed, or again
             assert self.kit.reservations == self.reservations
         self._maybe_committed()
 
-    def _let_deadlines_pass(self, began_ms: int, order: list[str], refused: bool) -> None:
-        """All up to now; of those at the same time, in the `order` of their records. One that was
-        past when a transaction got it, because an abort had been refused, is met at once."""
+    def _expire_timers(self, started_ms: int, order: list[str], refused: bool) -> None:
+        """All up to now; those at the same time in the `order` of their records. One that was in
+        the past when it was set, because an abort had been refused, expires at once."""
         while True:
             deadlines = {**self.timeouts, **self.retries}
-            coming = [(max(at, began_ms), one) for one, at in deadlines.items()]
+            coming = [(max(at, started_ms), one) for one, at in deadlines.items()]
             coming.append((self.sweep_ms, ""))
             at_ms = min(coming)[0]
             if at_ms > self.kit.now_ms:
@@ -278,14 +268,14 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             if one in self.timeouts:
                 self._time_out(one, at_ms, refused)
             elif one:
-                self._try_again(one, at_ms, refused)
+                self._retry_completion(one, at_ms, refused)
             else:
                 self._sweep(at_ms, order, refused)
 
     def _time_out(self, one: str, now_ms: int, refused: bool) -> None:
         try:
             new = self.model.aborted(self.known[one], now_ms)
-        except NoFreshIds:
+        except NoProducerIds:
             self.reservations += 1
             self._watch(one, now_ms)
             return
@@ -294,7 +284,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         else:
             self._set(one, new)
 
-    def _try_again(self, one: str, now_ms: int, refused: bool) -> None:
+    def _retry_completion(self, one: str, now_ms: int, refused: bool) -> None:
         del self.retries[one]
         if refused:
             self.retries[one] = now_ms + RETRY_MS
@@ -304,22 +294,22 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
     def _sweep(self, now_ms: int, order: list[str], refused: bool) -> None:
         self.sweep_ms = now_ms + SWEEP_MS
         for one, known in list(self.known.items()):
-            is_settled = known.state in ("Empty", "CompleteCommit", "CompleteAbort")
-            if is_settled and known.changed_ms <= now_ms - UNUSED_MS and not refused:
+            is_unused = known.state in ("Empty", "CompleteCommit", "CompleteAbort")
+            if is_unused and known.updated_ms <= now_ms - UNUSED_MS and not refused:
                 del self.known[one]
                 order.remove(one)
 
-    def _let_answers_be_late(self) -> None:
+    def _time_out_responses(self) -> None:
         if not self.kit.holds:
             return
         while self.pending and self.pending[0].deadline_ms <= self.kit.now_ms:
-            late = self.pending.pop(0)
-            assert said(late.ticket) == late.when_late
+            expected = self.pending.pop(0)
+            assert response_of(expected.ticket) == expected.when_late
 
     @precondition(lambda self: not self.kit.holds)
     @rule()
     def hold(self) -> None:
-        """What is appended from now on is not committed."""
+        """The high watermark does not advance any more."""
         self.kit.holds = True
 
     @precondition(lambda self: self.kit.holds)
@@ -332,24 +322,24 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
     def _maybe_committed(self) -> None:
         if self.kit.holds:
             return
-        self.safe = dict(self.known)
-        self.waiting.clear()
+        self.committed = dict(self.known)
+        self.uncommitted.clear()
         for one in self.pending:
-            assert said(one.ticket) == one.answer
+            assert response_of(one.ticket) == one.answer
         self.pending.clear()
 
     @rule(lost=strategies.booleans())
     def move(self, lost: bool) -> None:
-        """Another broker takes over."""
-        self.old += self.kit.commands
+        """Another broker becomes the coordinator; the uncommitted records may be `lost`."""
+        self.past_markers += self.kit.commands
         self.kit.holds = False
         self.kit.move(lost=lost)
         for expected in self.pending:
-            assert said(expected.ticket) == GONE
+            assert response_of(expected.ticket) == GONE
         self.pending.clear()
-        known = self.safe if lost else self.known
+        known = self.committed if lost else self.known
         self.known = {one: as_replayed(state) for one, state in known.items()}
-        self.told.clear()
+        self.reported.clear()
         self.retries.clear()
         self.timeouts.clear()
         for one, state in self.known.items():
@@ -359,13 +349,13 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         self._maybe_committed()
 
     @rule(is_dry=strategies.booleans())
-    def producer_ids_run_out_or_come(self, is_dry: bool) -> None:
+    def producer_ids_are_available_or_not(self, is_dry: bool) -> None:
         self.kit.is_dry = is_dry
 
-    # -- what must be true
+    # -- invariants
 
     @invariant()
-    def all_is_as_expected(self) -> None:
+    def the_state_is_the_models(self) -> None:
         assert as_known(self.kit.shard) == {
             one: replace(state, plain=False) for one, state in self.known.items()
         }
@@ -382,17 +372,17 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             ]
 
     @invariant()
-    def markers_are_asked_for_once_it_is_committed(self) -> None:
+    def markers_are_requested_once_their_transaction_is_committed(self) -> None:
         asked = {markers.transactional_id: tuple(markers[1:]) for markers in self.kit.commands}
         assert len(asked) == len(self.kit.commands)
         assert asked == {
             one: known.markers
             for one, known in self.known.items()
-            if known.is_ending and one not in self.told and one not in self.waiting
+            if known.is_ending and one not in self.reported and one not in self.uncommitted
         }
 
     @invariant()
-    def a_replay_comes_to_the_same(self) -> None:
+    def a_replay_gives_the_same_state(self) -> None:
         again = self.kit.new_shard()
         self.kit.replay(again)
         list(again.loaded(self.kit.now_ms))
@@ -402,7 +392,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """What comes of a request at once."""
+    """The response to a request, its ticket, or its error."""
     try:
         return call()
     except NeedsProducerId:
@@ -411,14 +401,14 @@ def outcome(call: Callable[[], Any]) -> Any:
         return failure.code
 
 
-def said(ticket: Ticket) -> object:
-    """What a request was answered with."""
-    assert ticket.settled, "no answer yet"
+def response_of(ticket: Ticket) -> object:
+    """The response to a pending request."""
+    assert ticket.settled, "no response yet"
     return ticket.failure.code if ticket.failure is not None else ticket.answer
 
 
 def as_known(shard: TransactionShard) -> dict[str, Known]:
-    """What the machine knows, in the model's words."""
+    """The state of the machine as the model's."""
     return {
         transactional_id: Known(
             one.state.title,
@@ -438,10 +428,10 @@ def as_known(shard: TransactionShard) -> dict[str, Known]:
 
 
 def as_replayed(known: Known) -> Known:
-    """What is left of it when it was read from the log."""
+    """It without what the log does not store."""
     if known.plain:
-        known = replace(known, version=0, id_before=-1, id_next=-1)
-    return replace(known, own_before=-1)
+        known = replace(known, version=0, previous_id=-1, next_id=-1)
+    return replace(known, retry_epoch=-1)
 
 
 TransactionsAgainstModel.TestCase.settings = settings(

@@ -1,40 +1,51 @@
-"""The semantics of the interface, over each implementation of it."""
+"""The semantics of `Coordination`, over its implementation."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-
 import pytest
 
-from kavka.log.memfs import MemFs
-from kavka.server.coordination.embedded import open_embedded
-from kavka.zktree.api import Coordination
-from support.coordination_scenarios import SCENARIOS, Scenario
-from support.virtual import DeferredJobs, VirtualClock, VirtualTasks
-
-Opener = Callable[[], AbstractAsyncContextManager[Coordination]]
+from kavka.zktree.api import BadArguments
+from support.async_scenarios import scenario_on_loop
+from support.coordination_machine import CoordinationMachine
+from support.embedded_coordination import new_fs, open_on
+from support.scenarios import Scenario, scenario_files
 
 
-@asynccontextmanager
-async def embedded() -> AsyncIterator[Coordination]:
-    clock = VirtualClock()
-    fs = MemFs()
-    fs.make_dir("/data")
-    session = await open_embedded(
-        fs, "/data", clock=clock, tasks=VirtualTasks(clock), jobs=DeferredJobs()
-    )
-    yield session
-    await session.close()
+@scenario_files("coordination/tree")
+def test_scenarios(scenario: Scenario, rewrite: bool) -> None:
+    scenario_on_loop(scenario, rewrite, CoordinationMachine)
 
 
-@pytest.mark.parametrize("opener", [embedded])
-@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
-def test_semantics(scenario: Scenario, opener: Opener) -> None:
-    async def run() -> None:
-        async with opener() as session:
-            await session.create("/t")
-            await scenario(session)
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("", "t", "/t/", "//t", "/t//a", "/t/.", "/t/..", "/./t"),
+        *("/t/\x00", "/t/\x1f", "/t/\x7f", "/t/a\x80", "/t/\ue000", "/t/\ufff1"),
+    ],
+)
+async def test_paths_that_zookeeper_does_not_accept(path: str) -> None:
+    session = await open_on(new_fs())
+    await session.create("/t")
+    with pytest.raises(BadArguments):
+        await session.create(path)
 
-    asyncio.run(run())
+
+@pytest.mark.parametrize(
+    "name", ["...", ".a", "a.", "-", "<default>", "a b", "\xe4", "a:b", "\ud7ff", "\uf900"]
+)
+async def test_unusual_paths_that_zookeeper_accepts(name: str) -> None:
+    session = await open_on(new_fs())
+    assert (await session.create(f"/{name}")).path == f"/{name}"
+    assert await session.exists(f"/{name}") is not None
+
+
+async def test_requests_take_effect_in_the_order_of_the_calls() -> None:
+    session = await open_on(new_fs())
+    session.create("/a", b"0")
+    session.set("/a", b"1")
+    first = session.get("/a")
+    session.delete("/a")
+    none = session.exists("/a")
+    session.create("/a", b"2")
+    second = session.get("/a")
+    assert ((await first).data, await none, (await second).data) == (b"1", None, b"2")

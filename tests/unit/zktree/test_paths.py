@@ -21,7 +21,7 @@ from kavka.zktree.paths import (
 from support.kafka39 import CREATED as TREE
 
 ORDERS_ID = uuid.UUID(bytes=bytes.fromhex("44ef7c569db44a66ace412a6c3463a2e"))
-"""As the client that made the topic was told."""
+"""As in the response to the client that created the topic."""
 
 
 def node(path: str) -> bytes:
@@ -105,7 +105,7 @@ def test_producer_id_block() -> None:
     assert paths.encode_producer_id_block(ProducerIdBlock(0, 0, 999)) == data
 
 
-def test_every_persistent_path_is_one_of_kafkas() -> None:
+def test_every_persistent_path_is_kafka_s() -> None:
     assert set(paths.PERSISTENT) <= set(TREE)
 
 
@@ -115,7 +115,7 @@ NAMES = st.sampled_from(
 
 
 @given(NAMES, st.integers(0, 2**31 - 1))
-def test_paths_are_read_as_they_are_written(name: str, index: int) -> None:
+def test_paths_round_trip(name: str, index: int) -> None:
     written = {
         paths.topic(name): (name, None, None),
         paths.partition_state(name, index): (None, (name, index), None),
@@ -133,7 +133,7 @@ def test_paths_are_read_as_they_are_written(name: str, index: int) -> None:
 
 
 @given(st.text(min_size=1))
-def test_configs_of_groups_are_read_as_they_are_written(group_id: str) -> None:
+def test_paths_of_group_configs_round_trip(group_id: str) -> None:
     path = paths.config(paths.GROUP_CONFIGS, group_id)
     assert paths.config_at(path) == (paths.GROUP_CONFIGS, group_id)
 
@@ -157,7 +157,7 @@ def test_a_topic_under_reassignment() -> None:
     assert paths.decode_topic(paths.encode_topic(assignment)) == assignment
 
 
-def test_a_topic_from_before_topic_ids() -> None:
+def test_a_topic_without_an_id() -> None:
     old = paths.decode_topic(b'{"version":1,"partitions":{"0":[1]}}')
     assert old == TopicAssignment(None, {0: (1,)}, {}, {})
     assert b"topic_id" not in paths.encode_topic(old)
@@ -192,7 +192,7 @@ def test_a_broker_of_version_2() -> None:
 
 
 @pytest.mark.parametrize("data", [None, b"", b"[]", b"nonsense", b"\xff"])
-def test_what_is_no_json_object_is_refused(data: bytes | None) -> None:
+def test_data_that_is_no_json_object_is_refused(data: bytes | None) -> None:
     with pytest.raises(ValueError):
         paths.decode_topic(data)
 
@@ -224,7 +224,7 @@ def test_groups_in_paths(group_id: str, node: str) -> None:
     assert paths.config_entity(paths.TOPIC_CONFIGS, "%2E") == "%2E"
 
 
-def test_ids_are_of_version_4_and_no_option_to_a_tool() -> None:
+def test_random_ids_are_version_4_and_do_not_begin_with_a_dash() -> None:
     class Unlucky(Random):
         def getrandbits(self, bits: int) -> int:
             drawn = super().getrandbits(bits)

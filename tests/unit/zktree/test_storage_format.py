@@ -1,4 +1,4 @@
-"""Bytes of transactions and nodes: what goes in comes out, and damage is told from a torn end."""
+"""Bytes of transactions and nodes: round trips, and damage as opposed to a torn end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def encode(frames: list[list[Transaction]]) -> bytes:
 
 
 @given(st.lists(st.lists(transactions, min_size=1, max_size=3), max_size=3))
-def test_transactions_come_back(frames: list[list[Transaction]]) -> None:
+def test_transactions_round_trip(frames: list[list[Transaction]]) -> None:
     log = encode(frames)
     position = 0
     for expected in frames:
@@ -53,7 +53,7 @@ def test_transactions_come_back(frames: list[list[Transaction]]) -> None:
 FRAME = encode([[Transaction(1, 2, 3, [Create("/a", b"x" * 20), Delete("/b", 4)])]])
 
 
-def test_a_frame_cut_anywhere_is_a_torn_end() -> None:
+def test_a_frame_truncated_anywhere_is_a_torn_end() -> None:
     for size in range(len(FRAME)):
         assert storage_format.read_frame(FRAME[:size], 0) is None
         storage_format.check_tail(FRAME[:size], 0)
@@ -66,7 +66,7 @@ def test_zeros_are_a_torn_end() -> None:
 
 
 @given(st.integers(0, 8 * len(FRAME) - 1))
-def test_a_flipped_bit_is_seen(bit: int) -> None:
+def test_a_flipped_bit_is_detected(bit: int) -> None:
     damaged = bytearray(FRAME)
     damaged[bit // 8] ^= 1 << bit % 8
     assert storage_format.read_frame(bytes(damaged), 0) is None
@@ -89,7 +89,7 @@ def snapshot(zxid: int, entries: dict[str, Node]) -> bytes:
 
 
 @given(numbers, st.dictionaries(paths, nodes, max_size=4))
-def test_snapshots_come_back(zxid: int, entries: dict[str, Node]) -> None:
+def test_snapshots_round_trip(zxid: int, entries: dict[str, Node]) -> None:
     found_zxid, found = storage_format.decode_snapshot(snapshot(zxid, entries))
     assert (found_zxid, dict(found)) == (zxid, entries)
 
@@ -105,7 +105,7 @@ def test_a_damaged_snapshot_is_refused(bit: int) -> None:
         storage_format.decode_snapshot(bytes(damaged))
 
 
-def test_a_cut_snapshot_is_refused() -> None:
+def test_a_truncated_snapshot_is_refused() -> None:
     for size in range(len(SNAPSHOT)):
         with pytest.raises(Corrupt):
             storage_format.decode_snapshot(SNAPSHOT[:size])

@@ -203,7 +203,7 @@ TestTreeMachine.settings = settings(max_examples=60, stateful_step_count=25, dea
 
 
 @given(paths)
-def test_paths_come_apart_and_together(path: str) -> None:
+def test_paths_split_and_join(path: str) -> None:
     parent, name = split_path(path)
     assert parent_of(path) == parent
     assert join_path(parent, name) == path
@@ -218,7 +218,7 @@ def one(tree: Tree, *ops: TreeOp, session: int = 7) -> list[WatchEvent]:
     return tree.execute(Transaction(tree.zxid + 1, 0, session, ops)).events
 
 
-def test_paths_have_a_limit() -> None:
+def test_the_length_of_paths_is_bounded() -> None:
     tree = Tree()
     longest = "/" + "a" * (PATH_CHARACTERS_MAX - 1)
     one(tree, Create(longest))
@@ -229,7 +229,7 @@ def test_paths_have_a_limit() -> None:
     assert len(tree) == 2
 
 
-def test_events_tell_what_happened_in_order() -> None:
+def test_events_in_order() -> None:
     tree = Tree()
     assert one(tree, Create("/a"), Create("/a/b"), SetData("/a", b"x")) == [
         (WatchKind.CREATED, "/a"),
@@ -257,7 +257,7 @@ def test_closing_a_session_deletes_what_it_owns_and_nothing_else() -> None:
     assert tree.ephemerals() == [8]
 
 
-def test_a_copy_of_the_nodes_stays_as_it_is() -> None:
+def test_a_copy_of_the_nodes_does_not_change() -> None:
     tree = Tree()
     one(tree, Create("/a", b"1"))
     before = tree.copy_nodes()
@@ -266,7 +266,7 @@ def test_a_copy_of_the_nodes_stays_as_it_is() -> None:
     assert before["/a"].data == b"1"
 
 
-def test_a_failed_transaction_says_which_operation() -> None:
+def test_a_failed_transaction_names_the_operation() -> None:
     tree = Tree()
     with pytest.raises(MultiFailed) as failure:
         one(tree, Create("/a"), Delete("/a"), Delete("/a"))

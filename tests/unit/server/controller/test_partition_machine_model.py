@@ -1,9 +1,8 @@
-"""The controller's machine in a world of chance: brokers come and go, topics too and become
-bigger, somebody asks for elections, writes race.
+"""The controller's state machine in random histories: brokers fail and restart, topics are created,
+extended and deleted, elections are requested, writes race.
 
-The world does what a runner and real brokers do, one step at a time, so that every order of
-events can come up. Invariants hold after each step; when the dust has settled, what brokers
-believe is what the tree says.
+The world does what a runner and real brokers do, one step at a time, in any order. Invariants hold
+after each step; when all is completed, the brokers' state is the tree's.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ INFO = BrokerInfo((Endpoint("IN", "PLAINTEXT", "h", 1),))
 
 @dataclass
 class World:
-    """The tree and the brokers, and what is on its way between them and the controller."""
+    """The tree, the brokers, and the events, writes and requests that are pending."""
 
     zxid: int = 1
     registered: dict[int, int] = field(default_factory=dict)
@@ -47,27 +46,26 @@ class World:
     topics: dict[str, tuple[uuid.UUID, dict[int, tuple[int, ...]]]] = field(default_factory=dict)
     states: dict[TopicPartition, StoredState] = field(default_factory=dict)
     marked: dict[str, None] = field(default_factory=dict)
-    coming: deque[Event] = field(default_factory=deque)
-    """What the controller has not handled yet."""
+    queued: deque[Event] = field(default_factory=deque)
+    """Events that the controller has not handled yet."""
     writing: deque[tuple[StateWrite, ...]] = field(default_factory=deque)
     sent: dict[int, deque[events.Request]] = field(default_factory=dict)
-    believed: dict[int, dict[TopicPartition, tuple[int, int, tuple[int, ...]]]] = field(
+    hosted: dict[int, dict[TopicPartition, tuple[int, int, tuple[int, ...]]]] = field(
         default_factory=dict
     )
-    """Of each broker: leader, leader epoch and ISR of its replicas."""
+    """Of each broker: leader, leader epoch and ISR of its replicas, as sent to it."""
     metadata: dict[int, MetadataCache] = field(default_factory=dict)
     led: dict[tuple[uuid.UUID, int, int], int] = field(default_factory=dict)
-    """Of a topic's partition and a broker: the epoch that it led in when it ended last."""
+    """Of a topic's partition and a broker: the leader epoch in which it last failed as leader."""
     epochs: dict[tuple[uuid.UUID, int], int] = field(default_factory=dict)
-    """Newest leader epoch written for each partition, ever."""
+    """The newest leader epoch written for each partition."""
+    unclean: dict[TopicPartition, int] = field(default_factory=dict)
+    """The newest leader epoch for which an unclean election was requested."""
 
     def brokers_changed(self) -> events.BrokersChanged:
         return events.BrokersChanged(
             {id_: LiveBroker(id_, epoch, INFO) for id_, epoch in sorted(self.registered.items())}
         )
-
-    unclean: dict[TopicPartition, int] = field(default_factory=dict)
-    """The newest epoch for which somebody asked for a leader at any cost."""
 
     def found(self, name: str) -> list[Event]:
         topic_id, partitions = self.topics[name]
@@ -93,26 +91,26 @@ class ControllerMachine(RuleBasedStateMachine):
         self.start_broker(CONTROLLER)
         self.made = 0
 
-    # What happens to the cluster
+    # Brokers, topics and requests
 
     @rule(broker=BROKERS)
     def start_broker(self, broker: int) -> None:
-        """Also of a broker that was there: it has bounced, quicker than anybody saw."""
+        """Also a registered one: it restarts before the controller notices that it was gone."""
         self.stop_broker(broker)
         self.world.zxid += 1
         self.world.registered[broker] = self.world.zxid
         self.world.sent[broker] = deque()
         self.world.metadata[broker] = MetadataCache("c")
-        self.world.believed.setdefault(broker, {})
-        self.world.coming.append(self.world.brokers_changed())
+        self.world.hosted.setdefault(broker, {})
+        self.world.queued.append(self.world.brokers_changed())
 
     @rule(broker=BROKERS.filter(lambda broker: broker != CONTROLLER))
-    def lose_broker(self, broker: int) -> None:
+    def fail_broker(self, broker: int) -> None:
         self.stop_broker(broker)
-        self.world.coming.append(self.world.brokers_changed())
+        self.world.queued.append(self.world.brokers_changed())
 
     def stop_broker(self, broker: int) -> None:
-        for tp, (leader, epoch, _) in self.world.believed.get(broker, {}).items():
+        for tp, (leader, epoch, _) in self.world.hosted.get(broker, {}).items():
             if leader == broker and tp.topic in self.world.topics:
                 key = self.world.topics[tp.topic][0], tp.partition, broker
                 self.world.led[key] = epoch
@@ -131,7 +129,7 @@ class ControllerMachine(RuleBasedStateMachine):
         self.made += 1
         assignment = {index: tuple(brokers) for index, brokers in enumerate(replicas)}
         self.world.topics[name] = uuid.UUID(int=self.made), assignment
-        self.world.coming.extend(self.world.found(name))
+        self.world.queued.extend(self.world.found(name))
 
     @rule(
         name=TOPICS,
@@ -141,14 +139,14 @@ class ControllerMachine(RuleBasedStateMachine):
         again=st.booleans(),
     )
     def add_partitions(self, name: str, replicas: list[list[int]], again: bool) -> None:
-        """The topic's node is written, whatever is going on, and the watch on it tells."""
+        """The topic's node is written at any time, and the watch on it fires."""
         if name not in self.world.topics:
             return
         _, partitions = self.world.topics[name]
         there = list(partitions)
         partitions.update(enumerate(map(tuple, replicas), start=len(there)))
         new = [index for index in partitions if again or index not in there]
-        self.world.coming.append(self.world.partitions_found(name, new))
+        self.world.queued.append(self.world.partitions_found(name, new))
 
     @rule(name=TOPICS, index=st.integers(0, 3), unclean=st.booleans())
     def elect(self, name: str, index: int, unclean: bool) -> None:
@@ -156,7 +154,7 @@ class ControllerMachine(RuleBasedStateMachine):
 
     @rule()
     def lose_the_isr_and_elect(self) -> None:
-        """All in-sync replicas of a partition go for good, and somebody wants it back."""
+        """All in-sync replicas of a partition fail, and an unclean election is requested."""
         for tp in list(self.machine.cluster.all_partitions()):
             stored = self.world.states.get(tp)
             if stored is None or tp.topic in self.world.marked:
@@ -165,8 +163,8 @@ class ControllerMachine(RuleBasedStateMachine):
             if CONTROLLER in stored.state.isr or set(replicas) <= set(stored.state.isr):
                 continue
             for broker in stored.state.isr:
-                self.lose_broker(broker)
-            self.settle()
+                self.fail_broker(broker)
+            self.complete_everything()
             self.elect_one(tp, unclean=True)
             return
 
@@ -191,11 +189,11 @@ class ControllerMachine(RuleBasedStateMachine):
     def mark_topic(self, name: str) -> None:
         if name in self.world.topics:
             self.world.marked[name] = None
-            self.world.coming.append(events.TopicsMarked((name,)))
+            self.world.queued.append(events.TopicsMarked((name,)))
 
     @rule(name=TOPICS, data=st.data())
     def shrink_isr(self, name: str, data: st.DataObject) -> None:
-        """A leader changes its ISR behind the controller's back: the next write is refused."""
+        """A leader changes its ISR in the tree: the controller's next write is refused."""
         tp = TopicPartition(name, 0)
         before = self.world.states.get(tp)
         if before is None or before.state.leader not in before.state.isr:
@@ -206,16 +204,16 @@ class ControllerMachine(RuleBasedStateMachine):
         state = before.state._replace(isr=(before.state.leader, *kept))
         self.world.states[tp] = StoredState(state, before.version + 1, self.world.zxid)
 
-    # What goes on by itself
+    # What the controller and the brokers do
 
     @rule()
     def handle_an_event(self) -> None:
-        if not self.world.coming:
+        if not self.world.queued:
             return
-        for command in self.machine.handle(self.world.coming.popleft()):
+        for command in self.machine.handle(self.world.queued.popleft()):
             match command:
                 case events.Enqueue():
-                    self.world.coming.append(command.event)
+                    self.world.queued.append(command.event)
                 case events.WriteStates():
                     self.world.writing.append(command.writes)
                 case events.Send():
@@ -230,7 +228,7 @@ class ControllerMachine(RuleBasedStateMachine):
         del self.world.topics[name], self.world.marked[name]
         for tp in [tp for tp in self.world.states if tp.topic == name]:
             del self.world.states[tp]
-        self.world.coming.append(events.TopicsRemoved((name,)))
+        self.world.queued.append(events.TopicsRemoved((name,)))
 
     @rule()
     def write(self) -> None:
@@ -256,59 +254,59 @@ class ControllerMachine(RuleBasedStateMachine):
                 assert state.leader_recovery_state or not lost, "the leader must recover"
             written[tp] = StoredState(state, version + 1, self.world.zxid)
         self.world.states |= written
-        self.world.coming.append(events.StatesWritten(written))
+        self.world.queued.append(events.StatesWritten(written))
         for name in changed:
-            self.world.coming.extend(self.world.found(name))
+            self.world.queued.extend(self.world.found(name))
 
     @rule(data=st.data())
-    def answer(self, data: st.DataObject) -> None:
+    def respond(self, data: st.DataObject) -> None:
         waiting = [broker for broker, requests in self.world.sent.items() if requests]
         if waiting:
-            self.answer_one(data.draw(st.sampled_from(waiting)))
+            self.respond_once(data.draw(st.sampled_from(waiting)))
 
-    def answer_one(self, broker: int) -> None:
+    def respond_once(self, broker: int) -> None:
         world, request = self.world, self.world.sent[broker].popleft()
-        believed = world.believed[broker]
+        hosted = world.hosted[broker]
         if isinstance(request, UpdateMetadata):
             world.metadata[broker].apply(request)
-            world.coming.append(
+            world.queued.append(
                 events.UpdateMetadataResponseReceived(broker, request, ErrorCode.NONE)
             )
         elif isinstance(request, LeaderAndIsr):
             for topic in request.topic_states:
                 for state in topic.partition_states:
                     tp = TopicPartition(topic.topic_name, state.partition_index)
-                    believed[tp] = state.leader, state.leader_epoch, state.isr
+                    hosted[tp] = state.leader, state.leader_epoch, state.isr
             response = LeaderAndIsrResponse(ErrorCode.NONE, {})
-            world.coming.append(events.LeaderAndIsrResponseReceived(broker, response))
+            world.queued.append(events.LeaderAndIsrResponseReceived(broker, response))
         else:
             for stopped in request.topic_states:
                 for partition in stopped.partition_states:
                     tp = TopicPartition(stopped.topic_name, partition.partition_index)
-                    believed.pop(tp, None)
+                    hosted.pop(tp, None)
             done = StopReplicaResponse(ErrorCode.NONE, {})
-            world.coming.append(events.StopReplicaResponseReceived(broker, request, done))
+            world.queued.append(events.StopReplicaResponseReceived(broker, request, done))
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def the_state_is_sound(self) -> None:
         self.machine.cluster.check_invariants()
 
     @rule()
-    def settle(self) -> None:
-        """Let everything finish, and compare what all of them believe."""
+    def complete_everything(self) -> None:
+        """Complete all that is pending, and compare the tree with the brokers' state."""
         world = self.world
-        while world.coming or world.writing or any(world.sent.values()):
+        while world.queued or world.writing or any(world.sent.values()):
             if world.writing:
                 self.write()
             for broker in [broker for broker, requests in world.sent.items() if requests]:
-                self.answer_one(broker)
+                self.respond_once(broker)
             self.handle_an_event()
         for name, (topic_id, partitions) in world.topics.items():
             if name in world.marked:
                 waits_for = {broker for replicas in partitions.values() for broker in replicas}
-                assert waits_for - set(world.registered), "only dead brokers hold a deletion up"
+                assert waits_for - set(world.registered), "only dead brokers delay a deletion"
                 for metadata in (world.metadata[broker] for broker in world.registered):
                     assert name not in metadata.image.topics
                 continue
@@ -316,7 +314,7 @@ class ControllerMachine(RuleBasedStateMachine):
                 self.check_partition(TopicPartition(name, index), topic_id, replicas)
         for broker in world.registered:
             assert set(world.metadata[broker].image.topics) <= set(world.topics)
-            assert all(tp.topic in world.topics for tp in world.believed[broker])
+            assert all(tp.topic in world.topics for tp in world.hosted[broker])
 
     def check_partition(
         self, tp: TopicPartition, topic_id: uuid.UUID, replicas: tuple[int, ...]
@@ -330,7 +328,7 @@ class ControllerMachine(RuleBasedStateMachine):
         known = self.machine.cluster.partition(tp)
         assert known is not None
         if stored.version != known.version:
-            return  # changed behind the controller's back, and nothing has made it look since
+            return  # changed by the leader; the controller has not read it since
         state = stored.state
         assert (state.leader in live) == bool(set(state.isr) & set(live))
         assert state.leader == -1 or set(state.isr) <= set(live)
@@ -338,8 +336,10 @@ class ControllerMachine(RuleBasedStateMachine):
             epoch_of_registration = world.registered[broker]
             assert broker != state.leader or epoch_of_registration < stored.mzxid
             before = world.led.get((topic_id, tp.partition, broker), -1)
-            assert broker != state.leader or state.leader_epoch > before, "its log may be shorter"
-            assert world.believed[broker][tp] == (state.leader, state.leader_epoch, state.isr)
+            assert broker != state.leader or state.leader_epoch > before, (
+                "its log may have lost its end"
+            )
+            assert world.hosted[broker][tp] == (state.leader, state.leader_epoch, state.isr)
         for broker in world.registered:
             topic = world.metadata[broker].image.topics[tp.topic]
             image = topic.partition(tp.partition)
@@ -351,7 +351,7 @@ class ControllerMachine(RuleBasedStateMachine):
             assert known.announced == known.version
 
     def teardown(self) -> None:
-        self.settle()
+        self.complete_everything()
 
 
 TestControllerMachine = ControllerMachine.TestCase

@@ -1,4 +1,4 @@
-"""Rules for more partitions; the texts are Apache Kafka 4.3.1's, recorded from it."""
+"""Rules of CreatePartitions; the texts are recorded from Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def refused(*args: object, **values: object) -> tuple[ErrorCode, str | None]:
     return refusal.value.code, refusal.value.message
 
 
-def test_only_the_new_ones_are_planned() -> None:
+def test_only_added_partitions_are_assigned() -> None:
     assert plan(4) == {2: (1,), 3: (1,)}
     assert plan(3, [(1,)]) == {2: (1,)}
 
 
-def test_they_have_as_many_replicas_as_the_others() -> None:
+def test_added_partitions_have_the_same_replication_factor() -> None:
     planned = plan(5, current=TWICE, brokers=(1, 2, 3))
     assert {len(set(replicas)) for replicas in planned.values()} == {2}
     assert [replicas[0] for replicas in planned.values()] == [1, 2, 3]
@@ -50,9 +50,9 @@ def test_they_have_as_many_replicas_as_the_others() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 1, 0, -1])
-def test_it_must_become_more(count: int) -> None:
+def test_the_count_must_increase(count: int) -> None:
     code, message = refused(count, [(9,)])
-    assert code is ErrorCode.INVALID_PARTITIONS, "whatever else is wrong"
+    assert code is ErrorCode.INVALID_PARTITIONS, "checked first"
     if count == 2:
         assert message == "Topic already has 2 partition(s)."
     else:
@@ -88,11 +88,11 @@ def test_it_must_become_more(count: int) -> None:
         ),
     ],
 )
-def test_assignments(count: int, assignments: list[tuple[int, ...]], message: str) -> None:
+def test_invalid_assignments(count: int, assignments: list[tuple[int, ...]], message: str) -> None:
     assert refused(count, assignments) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def test_an_assignment_of_another_number_of_replicas() -> None:
+def test_an_assignment_with_another_replication_factor() -> None:
     assert refused(3, [(1, 2)], brokers=(1, 2)) == (
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         "The manual partition assignment includes a partition with 2 replica(s), but this is not "
@@ -100,14 +100,14 @@ def test_an_assignment_of_another_number_of_replicas() -> None:
     )
 
 
-def test_too_few_brokers_are_left() -> None:
+def test_too_few_brokers_are_registered() -> None:
     code, message = refused(3, current=TWICE)
     assert code is ErrorCode.INVALID_REPLICATION_FACTOR
     assert message is not None and "replication factor of 2 cannot be reached" in message
 
 
 @pytest.mark.parametrize("kind", ["adding", "removing"])
-def test_not_while_a_partition_is_moved(kind: str) -> None:
+def test_refused_during_a_reassignment(kind: str) -> None:
     moved = {1: (2,)}
     adding, removing = (moved, {}) if kind == "adding" else ({}, moved)
     current = TopicAssignment(TWO.topic_id, TWO.replicas, adding, removing)

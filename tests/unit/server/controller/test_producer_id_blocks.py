@@ -1,4 +1,4 @@
-"""Blocks of producer ids: each once, whoever else takes some."""
+"""Blocks of producer ids: each is allocated once."""
 
 from __future__ import annotations
 
@@ -21,34 +21,25 @@ async def prepared() -> EmbeddedCoordination:
     return session
 
 
-def test_blocks_follow_on_each_other() -> None:
-    async def run() -> None:
-        session = await prepared()
-        assert await next_block(session, 1) == ProducerIdBlock(1, 0, 999)
-        assert await next_block(session, 2) == ProducerIdBlock(2, 1000, 1999)
-        stored = paths.decode_producer_id_block((await session.get(paths.PRODUCER_ID_BLOCK)).data)
-        assert stored == ProducerIdBlock(2, 1000, 1999)
-
-    asyncio.run(run())
+async def test_blocks_are_consecutive() -> None:
+    session = await prepared()
+    assert await next_block(session, 1) == ProducerIdBlock(1, 0, 999)
+    assert await next_block(session, 2) == ProducerIdBlock(2, 1000, 1999)
+    stored = paths.decode_producer_id_block((await session.get(paths.PRODUCER_ID_BLOCK)).data)
+    assert stored == ProducerIdBlock(2, 1000, 1999)
 
 
-def test_brokers_that_ask_at_once_get_different_blocks() -> None:
-    async def run() -> None:
-        session = await prepared()
-        blocks = await asyncio.gather(*(next_block(session, number) for number in range(10)))
-        assert sorted(block.first for block in blocks) == [n * BLOCK_IDS for n in range(10)]
-
-    asyncio.run(run())
+async def test_concurrent_requests_get_different_blocks() -> None:
+    session = await prepared()
+    blocks = await asyncio.gather(*(next_block(session, number) for number in range(10)))
+    assert sorted(block.first for block in blocks) == [n * BLOCK_IDS for n in range(10)]
 
 
-def test_the_end_of_all_ids() -> None:
-    async def run() -> None:
-        session = await prepared()
-        last = ProducerIdBlock(0, 0, PRODUCER_ID_MAX - 2 * BLOCK_IDS)
-        await session.set(paths.PRODUCER_ID_BLOCK, paths.encode_producer_id_block(last))
-        block = await next_block(session, 0)
-        assert block.last == last.last + BLOCK_IDS
-        with pytest.raises(ApiError):
-            await next_block(session, 0)
-
-    asyncio.run(run())
+async def test_the_last_block_of_ids() -> None:
+    session = await prepared()
+    last = ProducerIdBlock(0, 0, PRODUCER_ID_MAX - 2 * BLOCK_IDS)
+    await session.set(paths.PRODUCER_ID_BLOCK, paths.encode_producer_id_block(last))
+    block = await next_block(session, 0)
+    assert block.last == last.last + BLOCK_IDS
+    with pytest.raises(ApiError):
+        await next_block(session, 0)

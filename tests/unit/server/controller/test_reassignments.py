@@ -1,4 +1,4 @@
-"""Moving partitions, as a lone broker knows it. Texts are Apache Kafka 4.3.1's."""
+"""Reassignments on a lone broker. Texts are Apache Kafka 4.3.1's."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def code(tp: TopicPartition, target: list[int] | None) -> tuple[ErrorCode, str |
     return refusal.value.code, refusal.value.message
 
 
-def test_what_is_so_already_is_a_success() -> None:
+def test_a_reassignment_to_the_same_replicas_succeeds() -> None:
     reassign(cluster(), T0, [1])
 
 
-def test_what_is_not_there() -> None:
+def test_unknown_partitions() -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert code(TopicPartition("no", 0), [9]) == (unknown, "Unable to find a topic named no.")
     assert code(TopicPartition("t", 7), None) == (unknown, "Unable to find partition t:7.")
@@ -53,22 +53,22 @@ def test_what_is_not_there() -> None:
         ([1, 1], "the broker 1 more than once."),
     ],
 )
-def test_replicas_that_can_t_be(target: list[int], message: str) -> None:
-    told = f"The manual partition assignment includes {message}"
-    assert code(T0, target) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, told)
+def test_invalid_replicas(target: list[int], message: str) -> None:
+    expected = f"The manual partition assignment includes {message}"
+    assert code(T0, target) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, expected)
 
 
-def test_there_is_nothing_to_call_off() -> None:
+def test_a_cancellation_without_a_reassignment() -> None:
     assert code(T0, None) == (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)
 
 
-def test_what_would_have_to_be_done_is_refused() -> None:
-    """Never a success without the work."""
+def test_reassignments_that_would_move_replicas_are_refused() -> None:
+    """As nothing moves them yet, they do not succeed."""
     for target in (None, [1]):
         assert code(T1, target)[0] is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_what_is_under_way() -> None:
+def test_ongoing_reassignments() -> None:
     moved = OngoingReassignment(T1, (1, 2), (2,), ())
     assert list(ongoing_reassignments(cluster(), None)) == [moved]
     assert list(ongoing_reassignments(cluster(), [T0, T1, TopicPartition("no", 1)])) == [moved]

@@ -1,4 +1,4 @@
-"""What requests to brokers say, field by field."""
+"""Requests to brokers, field by field."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a request does about several topics: together, within its time, and without a trace."""
+"""A request for several topics: one timeout, and no waiter or timer is left."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,54 +14,48 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import ConnectionLost, NodeExists
 from support.virtual import VirtualClock, VirtualTasks, settle
 
-Body = Callable[[RequestOutcomes, TopicWaiters, VirtualTasks], Awaitable[None]]
+Setup = tuple[RequestOutcomes, TopicWaiters, VirtualTasks]
 
 
-def run(body: Body) -> None:
-    async def main() -> None:
-        tasks = VirtualTasks(VirtualClock())
-        waiters = TopicWaiters(tasks)
-        with RequestOutcomes(waiters, tasks) as outcomes:
-            await body(outcomes, waiters, tasks)
-        assert tasks.pending_timers == 0
-        assert not any(name in waiters for name in ("t", "u"))
-
-    asyncio.run(main())
+@pytest.fixture
+def setup() -> Iterator[Setup]:
+    tasks = VirtualTasks(VirtualClock())
+    waiters = TopicWaiters(tasks)
+    with RequestOutcomes(waiters, tasks) as outcomes:
+        yield outcomes, waiters, tasks
+    assert tasks.pending_timers == 0
+    assert not any(name in waiters for name in ("t", "u"))
 
 
 async def written() -> None: ...
 
 
-def test_all_come_true() -> None:
-    async def body(outcomes: RequestOutcomes, waiters: TopicWaiters, tasks: VirtualTasks) -> None:
-        outcomes.add("t", never, written())
-        outcomes.add("u", never)
-        waiting = asyncio.ensure_future(outcomes.wait(1000))
-        waiters.complete_all("t", None)
-        await settle()
-        assert not waiting.done()
-        waiters.complete_all("u", None)
-        assert await waiting == {}
-
-    run(body)
+async def test_all_conditions_hold(setup: Setup) -> None:
+    outcomes, waiters, tasks = setup
+    outcomes.add("t", never, written())
+    outcomes.add("u", never)
+    waiting = asyncio.ensure_future(outcomes.wait(1000))
+    waiters.complete_all("t", None)
+    await settle()
+    assert not waiting.done()
+    waiters.complete_all("u", None)
+    assert await waiting == {}
 
 
-def test_time_is_for_all_together() -> None:
-    async def body(outcomes: RequestOutcomes, waiters: TopicWaiters, tasks: VirtualTasks) -> None:
-        outcomes.add("t", never)
-        outcomes.add("u", never)
-        waiting = asyncio.ensure_future(outcomes.wait(1000))
-        await tasks.advance(600)
-        waiters.complete_all("t", None)
-        await tasks.advance(399)
-        assert not waiting.done()
-        await tasks.advance(1)
-        failed = await waiting
-        assert {name: error.code for name, error in failed.items()} == {
-            "u": ErrorCode.REQUEST_TIMED_OUT
-        }
-
-    run(body)
+async def test_the_timeout_is_one_for_all(setup: Setup) -> None:
+    outcomes, waiters, tasks = setup
+    outcomes.add("t", never)
+    outcomes.add("u", never)
+    waiting = asyncio.ensure_future(outcomes.wait(1000))
+    await tasks.advance(600)
+    waiters.complete_all("t", None)
+    await tasks.advance(399)
+    assert not waiting.done()
+    await tasks.advance(1)
+    failed = await waiting
+    assert {name: error.code for name, error in failed.items()} == {
+        "u": ErrorCode.REQUEST_TIMED_OUT
+    }
 
 
 @pytest.mark.parametrize(
@@ -73,35 +67,31 @@ def test_time_is_for_all_together() -> None:
         (ConnectionLost(), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_a_write_that_fails_is_not_waited_for(failure: Exception, code: ErrorCode) -> None:
+async def test_a_failed_write_completes_its_request(
+    setup: Setup, failure: Exception, code: ErrorCode
+) -> None:
     async def fail() -> None:
         raise failure
 
-    async def body(outcomes: RequestOutcomes, waiters: TopicWaiters, tasks: VirtualTasks) -> None:
-        outcomes.add("t", never, fail())
-        outcomes.add("u", lambda: True, written())
-        failed = await outcomes.wait(1000)
-        assert {name: error.code for name, error in failed.items()} == {"t": code}
-
-    run(body)
+    outcomes, waiters, tasks = setup
+    outcomes.add("t", never, fail())
+    outcomes.add("u", lambda: True, written())
+    failed = await outcomes.wait(1000)
+    assert {name: error.code for name, error in failed.items()} == {"t": code}
 
 
-def test_who_is_cancelled_waits_no_longer() -> None:
-    async def body(outcomes: RequestOutcomes, waiters: TopicWaiters, tasks: VirtualTasks) -> None:
-        outcomes.add("t", never)
-        waiting = asyncio.ensure_future(outcomes.wait(1000))
-        await settle()
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-
-    run(body)
+async def test_a_cancelled_request_leaves_no_waiter(setup: Setup) -> None:
+    outcomes, waiters, tasks = setup
+    outcomes.add("t", never)
+    waiting = asyncio.ensure_future(outcomes.wait(1000))
+    await settle()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
 
 
-def test_the_end_of_the_term_is_told() -> None:
-    async def body(outcomes: RequestOutcomes, waiters: TopicWaiters, tasks: VirtualTasks) -> None:
-        outcomes.add("t", never)
-        waiters.fail(not_controller())
-        assert (await outcomes.wait(1000))["t"].code is ErrorCode.NOT_CONTROLLER
-
-    run(body)
+async def test_requests_fail_when_the_term_ends(setup: Setup) -> None:
+    outcomes, waiters, tasks = setup
+    outcomes.add("t", never)
+    waiters.fail(not_controller())
+    assert (await outcomes.wait(1000))["t"].code is ErrorCode.NOT_CONTROLLER

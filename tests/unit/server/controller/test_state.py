@@ -1,4 +1,4 @@
-"""Questions to what the controller knows."""
+"""Queries of the controller's state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cluster(*partitions: Partition) -> ClusterState:
     return made
 
 
-def test_a_topic_is_ready_when_clients_are_told_all_leaders() -> None:
+def test_a_topic_is_ready_when_the_metadata_have_all_leaders() -> None:
     assert cluster(partition(), partition()).is_ready("t")
     assert not cluster(partition(), partition(announced=False)).is_ready("t")
     assert not cluster(partition(), partition(leader=-1)).is_ready("t")
@@ -35,11 +35,11 @@ def test_a_topic_is_ready_when_clients_are_told_all_leaders() -> None:
 
 
 @pytest.mark.parametrize(("wanted", "is_ready"), [(1, True), (2, True), (3, False)])
-def test_it_is_ready_with_as_many_partitions_as_are_waited_for(wanted: int, is_ready: bool) -> None:
+def test_a_topic_is_ready_with_enough_partitions(wanted: int, is_ready: bool) -> None:
     assert cluster(partition(), partition()).is_ready("t", wanted) is is_ready
 
 
-def test_leaders_that_clients_are_told() -> None:
+def test_leaders_in_the_metadata() -> None:
     made = cluster(partition(), partition(announced=False))
     assert made.is_led_by({})
     assert made.is_led_by({T0: 1})
@@ -49,7 +49,7 @@ def test_leaders_that_clients_are_told() -> None:
     assert not cluster(Partition((1,))).is_led_by({T0: 1})
 
 
-def test_what_is_new_about_an_assignment() -> None:
+def test_changed_partitions_of_an_assignment() -> None:
     made = cluster(partition(), partition())
     same = TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,)}, {}, {})
     assert made.changed_partitions("t", same).replicas == {}

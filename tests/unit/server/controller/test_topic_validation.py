@@ -72,7 +72,7 @@ def test_defaults_fill_in() -> None:
     assert all(sorted(brokers) == [1, 2] for brokers in replicas.values())
 
 
-def test_an_assignment_is_taken_as_it_is() -> None:
+def test_a_manual_assignment_is_used() -> None:
     assigned = [(1, (2, 1)), (0, (1, 2))]
     assert plan(NewTopic("t", assignments=assigned)) == {0: (1, 2), 1: (2, 1)}
 
@@ -86,7 +86,7 @@ def test_an_assignment_is_taken_as_it_is() -> None:
         ([(-1, (1,))], "consecutive 0-based"),
     ],
 )
-def test_the_first_that_is_wrong_with_an_assignment_is_told(
+def test_the_first_error_of_an_assignment_is_reported(
     assigned: list[tuple[int, tuple[int, ...]]], wrong: str
 ) -> None:
     with pytest.raises(ApiError) as refusal:
@@ -95,7 +95,7 @@ def test_the_first_that_is_wrong_with_an_assignment_is_told(
     assert wrong in (refusal.value.message or "")
 
 
-def test_the_default_replication_factor_may_be_too_much() -> None:
+def test_the_default_replication_factor_may_exceed_the_brokers() -> None:
     topic = NewTopic("t", num_partitions=1)
     with pytest.raises(ApiError) as refusal:
         plan(topic, racks={1: None})
@@ -107,9 +107,9 @@ def test_the_partitions_of_one_request_are_bounded() -> None:
     check_total([NewTopic("a", half), NewTopic("b", half)], DEFAULTS)
     check_total([NewTopic("a", half), NewTopic("b", -half)], DEFAULTS)
     one_more = [(index, (1,)) for index in range(half + 1)]
-    for too_much in (NewTopic("b", half + 1), NewTopic("b", assignments=one_more)):
+    for too_many in (NewTopic("b", half + 1), NewTopic("b", assignments=one_more)):
         with pytest.raises(ApiError) as refusal:
-            check_total([NewTopic("a", half), too_much], DEFAULTS)
+            check_total([NewTopic("a", half), too_many], DEFAULTS)
         assert refusal.value.code is ErrorCode.POLICY_VIOLATION
     with pytest.raises(ApiError):
         check_total([NewTopic("a", 2 * half - 2), NewTopic("defaults")], DEFAULTS)

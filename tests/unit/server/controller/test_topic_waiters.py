@@ -1,105 +1,84 @@
-"""Who waits for a topic is told once, and leaves nothing behind."""
+"""Waiters for topics complete once, and are removed."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+import pytest
 
 from kavka.server.controller.topic_waiters import TopicWaiters
 from kavka.wire.errors import ApiError, ErrorCode
 from support.virtual import VirtualClock, VirtualTasks
 
 
-def run(body: Callable[[TopicWaiters], None]) -> None:
-    async def main() -> None:
-        body(TopicWaiters(VirtualTasks(VirtualClock())))
-
-    asyncio.run(main())
+@pytest.fixture
+def waiters() -> TopicWaiters:
+    return TopicWaiters(VirtualTasks(VirtualClock()))
 
 
 def never() -> bool:
     return False
 
 
-def test_a_change_tells_those_for_whom_it_has_come_true() -> None:
-    def body(waiters: TopicWaiters) -> None:
-        true: set[str] = set()
-        first = waiters.add("t", lambda: "first" in true)
-        second = waiters.add("t", lambda: "second" in true)
-        other = waiters.add("u", lambda: "first" in true)
-        waiters.check("t")
-        assert not first.done() and not second.done()
-        true.add("first")
-        waiters.check("t")
-        assert first.result() is None
-        assert not second.done() and not other.done(), "the change was of another topic"
-        true.add("second")
-        waiters.check("t")
-        waiters.check("t")
-        assert second.result() is None
-        assert "t" not in waiters and "u" in waiters
-
-    run(body)
+async def test_check_completes_waiters_whose_condition_holds(waiters: TopicWaiters) -> None:
+    true: set[str] = set()
+    first = waiters.add("t", lambda: "first" in true)
+    second = waiters.add("t", lambda: "second" in true)
+    other = waiters.add("u", lambda: "first" in true)
+    waiters.check("t")
+    assert not first.done() and not second.done()
+    true.add("first")
+    waiters.check("t")
+    assert first.result() is None
+    assert not second.done() and not other.done(), "the change was of another topic"
+    true.add("second")
+    waiters.check("t")
+    waiters.check("t")
+    assert second.result() is None
+    assert "t" not in waiters and "u" in waiters
 
 
-def test_what_is_so_already_is_not_waited_for() -> None:
-    def body(waiters: TopicWaiters) -> None:
-        assert waiters.add("t", lambda: True).result() is None
-        assert "t" not in waiters
-
-    run(body)
+async def test_a_condition_that_holds_already_completes_at_once(waiters: TopicWaiters) -> None:
+    assert waiters.add("t", lambda: True).result() is None
+    assert "t" not in waiters
 
 
-def test_the_end_tells_all_who_wait_for_the_topic() -> None:
-    def body(waiters: TopicWaiters) -> None:
-        first, second, other = (waiters.add(name, never) for name in ("t", "t", "u"))
-        waiters.complete_all("t", None)
-        assert first.result() is second.result() is None
-        assert not other.done()
-        assert "t" not in waiters and "u" in waiters
-        waiters.complete_all("t", None)
-        gone = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        waiters.complete_all("u", gone)
-        assert other.result() is gone
-
-    run(body)
+async def test_complete_all_completes_the_waiters_of_the_topic(waiters: TopicWaiters) -> None:
+    first, second, other = (waiters.add(name, never) for name in ("t", "t", "u"))
+    waiters.complete_all("t", None)
+    assert first.result() is second.result() is None
+    assert not other.done()
+    assert "t" not in waiters and "u" in waiters
+    waiters.complete_all("t", None)
+    gone = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    waiters.complete_all("u", gone)
+    assert other.result() is gone
 
 
-def test_fail_tells_everybody_why() -> None:
-    def body(waiters: TopicWaiters) -> None:
-        outcomes = [waiters.add("t", never), waiters.add("u", never)]
-        error = ApiError(ErrorCode.NOT_CONTROLLER)
-        waiters.fail(error)
-        assert [outcome.result() for outcome in outcomes] == [error, error]
-        assert "t" not in waiters and "u" not in waiters
-
-    run(body)
+async def test_fail_completes_all_waiters_with_the_error(waiters: TopicWaiters) -> None:
+    outcomes = [waiters.add("t", never), waiters.add("u", never)]
+    error = ApiError(ErrorCode.NOT_CONTROLLER)
+    waiters.fail(error)
+    assert [outcome.result() for outcome in outcomes] == [error, error]
+    assert "t" not in waiters and "u" not in waiters
 
 
-def test_giving_up_is_a_timeout_for_one_alone() -> None:
-    def body(waiters: TopicWaiters) -> None:
-        first, second = waiters.add("t", never), waiters.add("t", never)
-        waiters.time_out("t", first)
-        waiters.time_out("t", first)
-        error = first.result()
-        assert error is not None and error.code is ErrorCode.REQUEST_TIMED_OUT
-        waiters.complete_all("t", None)
-        assert second.result() is None
-        waiters.time_out("t", second)
-        assert second.result() is None
-
-    run(body)
+async def test_a_timeout_completes_one_waiter(waiters: TopicWaiters) -> None:
+    first, second = waiters.add("t", never), waiters.add("t", never)
+    waiters.time_out("t", first)
+    waiters.time_out("t", first)
+    error = first.result()
+    assert error is not None and error.code is ErrorCode.REQUEST_TIMED_OUT
+    waiters.complete_all("t", None)
+    assert second.result() is None
+    waiters.time_out("t", second)
+    assert second.result() is None
 
 
-def test_one_that_was_cancelled_is_forgotten() -> None:
-    def body(waiters: TopicWaiters) -> None:
-        outcome = waiters.add("t", never)
-        outcome.cancel()
-        waiters.time_out("t", outcome)
-        assert "t" not in waiters
-        cancelled = waiters.add("t", never)
-        cancelled.cancel()
-        waiters.complete_all("t", None)
-        assert "t" not in waiters
-
-    run(body)
+async def test_a_cancelled_waiter_is_removed(waiters: TopicWaiters) -> None:
+    outcome = waiters.add("t", never)
+    outcome.cancel()
+    waiters.time_out("t", outcome)
+    assert "t" not in waiters
+    cancelled = waiters.add("t", never)
+    cancelled.cancel()
+    waiters.complete_all("t", None)
+    assert "t" not in waiters

@@ -1,11 +1,11 @@
-"""The controller's writes: together when all is well, one by one when somebody was there before."""
+"""The controller's writes to the tree: in one transaction, or one by one after a conflict."""
 
 from __future__ import annotations
 
-import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -30,255 +30,220 @@ from kavka.zktree.api import (
     NoNode,
     Op,
     OpResult,
-    Watch,
     WatchEvent,
     WatchKind,
 )
 from kavka.zktree.paths import PartitionState, TopicAssignment
-from support.embedded_coordination import new_fs, open_on
+from support.embedded_coordination import all_nodes, new_fs, open_on
 from support.virtual import VirtualClock
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 FIRST = PartitionState(0, 0, (0,), 1)
 SECOND = PartitionState(0, 1, (0,), 1)
 
-Body = Callable[[EmbeddedCoordination, TreeStore, list[str]], Awaitable[None]]
 
-
-def run(body: Body) -> None:
-    """With a store of the first term, on a tree with the topic `t` of two partitions."""
-
-    async def main() -> None:
-        session = await open_on(new_fs())
-        await prepare_tree(session)
-        term = await elect(session, 0, clock=VirtualClock())
-        assert term == Term(epoch=1, version=1)
-        moved: list[str] = []
-        store = TreeStore(session, term, lambda: moved.append("moved"))
-        topic = TopicAssignment(None, {0: (0,), 1: (0, 1)}, {1: (1,)}, {})
-        await session.create(paths.topic("t"), paths.encode_topic(topic))
-        await body(session, store, moved)
-
-    asyncio.run(main())
+async def prepared() -> tuple[EmbeddedCoordination, TreeStore]:
+    """A session on a tree with the topic `t` of two partitions, and the store of the first term."""
+    session = await open_on(new_fs())
+    await prepare_tree(session)
+    term = await elect(session, 0, clock=VirtualClock())
+    assert term == Term(epoch=1, version=1)
+    topic = TopicAssignment(None, {0: (0,), 1: (0, 1)}, {1: (1,)}, {})
+    await session.create(paths.topic("t"), paths.encode_topic(topic))
+    return session, TreeStore(session, term, lambda: None)
 
 
 async def state_of(session: EmbeddedCoordination, tp: TopicPartition) -> PartitionState:
     return paths.decode_partition_state((await session.get(paths.partition_state(*tp))).data)
 
 
-def test_first_states_are_made_with_all_nodes_above_them() -> None:
-    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
-        writes = [StateWrite(T0, FIRST, NOT_STORED), StateWrite(T1, FIRST, NOT_STORED)]
-        written, failed = await store.write_states(writes)
-        assert failed == []
-        assert list(written.stored) == [T0, T1]
-        assert len({stored.mzxid for stored in written.stored.values()}) == 1, "one transaction"
-        assert [stored.version for stored in written.stored.values()] == [0, 0]
-        assert await state_of(session, T1) == FIRST
-
-    run(body)
+async def test_first_states_are_created_with_their_parents() -> None:
+    session, store = await prepared()
+    writes = [StateWrite(T0, FIRST, NOT_STORED), StateWrite(T1, FIRST, NOT_STORED)]
+    written, failed = await store.write_states(writes)
+    assert failed == []
+    assert list(written.stored) == [T0, T1]
+    assert len({stored.mzxid for stored in written.stored.values()}) == 1, "one transaction"
+    assert [stored.version for stored in written.stored.values()] == [0, 0]
+    assert await state_of(session, T1) == FIRST
 
 
-def test_later_states_replace_the_version_they_know() -> None:
-    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
-        await store.write_states([StateWrite(T0, FIRST, NOT_STORED)])
-        written, failed = await store.write_states(
-            [StateWrite(T0, SECOND, 0), StateWrite(T1, FIRST, NOT_STORED)]
-        )
-        assert failed == []
-        assert written.stored[T0].version == 1 and written.stored[T1].version == 0
-        assert await state_of(session, T0) == SECOND
-
-    run(body)
+async def test_later_states_replace_the_expected_version() -> None:
+    session, store = await prepared()
+    await store.write_states([StateWrite(T0, FIRST, NOT_STORED)])
+    written, failed = await store.write_states(
+        [StateWrite(T0, SECOND, 0), StateWrite(T1, FIRST, NOT_STORED)]
+    )
+    assert failed == []
+    assert written.stored[T0].version == 1 and written.stored[T1].version == 0
+    assert await state_of(session, T0) == SECOND
 
 
-def test_one_that_others_have_changed_stands_in_nobodys_way() -> None:
-    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
-        await store.write_states([StateWrite(T0, FIRST, NOT_STORED)])
-        theirs = PartitionState(0, 0, (0, 1), 1)
-        await session.set(paths.partition_state(*T0), paths.encode_partition_state(theirs))
-        written, failed = await store.write_states(
-            [StateWrite(T0, SECOND, 0), StateWrite(T1, FIRST, NOT_STORED)]
-        )
-        assert failed == [T0]
-        assert list(written.stored) == [T1]
-        assert await state_of(session, T0) == theirs
-        assert await state_of(session, T1) == FIRST
-
-    run(body)
+async def test_a_state_that_was_changed_fails_alone() -> None:
+    session, store = await prepared()
+    await store.write_states([StateWrite(T0, FIRST, NOT_STORED)])
+    theirs = PartitionState(0, 0, (0, 1), 1)
+    await session.set(paths.partition_state(*T0), paths.encode_partition_state(theirs))
+    written, failed = await store.write_states(
+        [StateWrite(T0, SECOND, 0), StateWrite(T1, FIRST, NOT_STORED)]
+    )
+    assert failed == [T0]
+    assert list(written.stored) == [T1]
+    assert await state_of(session, T0) == theirs
+    assert await state_of(session, T1) == FIRST
 
 
 @pytest.mark.parametrize("there", ["partitions", "partitions/0", "partitions/0/state"])
-def test_nodes_that_others_have_made_already(there: str) -> None:
-    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
-        await ensure_paths(session, {f"/brokers/topics/t/{there}": None})
-        writes = [StateWrite(T0, FIRST, NOT_STORED), StateWrite(T1, FIRST, NOT_STORED)]
-        written, failed = await store.write_states(writes)
-        assert failed == ([T0] if there.endswith("state") else [])
-        assert T1 in written.stored
-
-    run(body)
+async def test_nodes_that_exist_already(there: str) -> None:
+    session, store = await prepared()
+    await ensure_paths(session, {f"/brokers/topics/t/{there}": None})
+    writes = [StateWrite(T0, FIRST, NOT_STORED), StateWrite(T1, FIRST, NOT_STORED)]
+    written, failed = await store.write_states(writes)
+    assert failed == ([T0] if there.endswith("state") else [])
+    assert T1 in written.stored
 
 
-def test_a_topic_that_is_gone_fails_alone() -> None:
-    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
-        gone = TopicPartition("gone", 0)
-        written, failed = await store.write_states(
-            [StateWrite(gone, FIRST, NOT_STORED), StateWrite(T0, FIRST, NOT_STORED)]
-        )
-        assert (failed, list(written.stored)) == ([gone], [T0])
-
-    run(body)
+async def test_a_deleted_topic_fails_alone() -> None:
+    session, store = await prepared()
+    gone = TopicPartition("gone", 0)
+    written, failed = await store.write_states(
+        [StateWrite(gone, FIRST, NOT_STORED), StateWrite(T0, FIRST, NOT_STORED)]
+    )
+    assert (failed, list(written.stored)) == ([gone], [T0])
 
 
-def test_partitions_come_with_what_is_stored() -> None:
-    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
-        written, _ = await store.write_states([StateWrite(T1, SECOND, NOT_STORED)])
-        seen: list[WatchEvent] = []
-        assignments = await store.assignments(["t", "gone"], seen.append)
-        assert list(assignments) == ["t"]
-        await session.set(paths.topic("t"), paths.encode_topic(assignments["t"]))
-        assert [event.kind for event in seen] == [WatchKind.DATA_CHANGED]
-        (found,) = [chunk async for chunk in store.partitions(assignments)]
-        assert found.partitions == (
-            FoundPartition(T0, (0,), (), (), None),
-            FoundPartition(T1, (0, 1), (1,), (), StoredState(SECOND, 0, written.stored[T1].mzxid)),
-        )
-
-    run(body)
+async def test_partitions_are_read_with_their_states() -> None:
+    session, store = await prepared()
+    written, _ = await store.write_states([StateWrite(T1, SECOND, NOT_STORED)])
+    seen: list[WatchEvent] = []
+    assignments = await store.assignments(["t", "gone"], seen.append)
+    assert list(assignments) == ["t"]
+    await session.set(paths.topic("t"), paths.encode_topic(assignments["t"]))
+    assert [event.kind for event in seen] == [WatchKind.DATA_CHANGED]
+    (found,) = [chunk async for chunk in store.partitions(assignments)]
+    assert found.partitions == (
+        FoundPartition(T0, (0,), (), (), None),
+        FoundPartition(T1, (0, 1), (1,), (), StoredState(SECOND, 0, written.stored[T1].mzxid)),
+    )
 
 
-def test_a_store_that_begins_in_the_middle_adds_partitions() -> None:
-    """As after an election: what the tree has already is not made again."""
-
-    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
-        await store.write_states([StateWrite(T0, FIRST, NOT_STORED)])
-        later = TreeStore(session, Term(1, 1), lambda: None)
-        async for _ in later.partitions(await later.assignments(["t"], print)):
-            pass
-        written, failed = await later.write_states([StateWrite(T1, FIRST, NOT_STORED)])
-        assert failed == [] and list(written.stored) == [T1]
-
-    run(body)
+async def test_a_new_store_adds_partitions() -> None:
+    """As after an election: existing nodes are not created again."""
+    session, store = await prepared()
+    await store.write_states([StateWrite(T0, FIRST, NOT_STORED)])
+    later = TreeStore(session, Term(1, 1), lambda: None)
+    async for _ in later.partitions(await later.assignments(["t"], print)):
+        pass
+    written, failed = await later.write_states([StateWrite(T1, FIRST, NOT_STORED)])
+    assert failed == [] and list(written.stored) == [T1]
 
 
-def test_an_assignment_is_replaced_only_where_nobody_was_quicker() -> None:
-    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
-        before, version = await store.assignment("t")
-        assert before.replicas == {0: (0,), 1: (0, 1)}
-        after = replace(before, replicas={**before.replicas, 2: (0,)})
-        await store.set_assignment("t", after, version)
-        assert await store.assignment("t") == (after, version + 1)
-        with pytest.raises(BadVersion):
-            await store.set_assignment("t", before, version)
-        with pytest.raises(NoNode):
-            await store.set_assignment("gone", before, 0)
-        with pytest.raises(NoNode):
-            await store.assignment("gone")
-
-    run(body)
+async def test_an_assignment_is_replaced_only_at_the_expected_version() -> None:
+    session, store = await prepared()
+    before, version = await store.assignment("t")
+    assert before.replicas == {0: (0,), 1: (0, 1)}
+    after = replace(before, replicas={**before.replicas, 2: (0,)})
+    await store.set_assignment("t", after, version)
+    assert await store.assignment("t") == (after, version + 1)
+    with pytest.raises(BadVersion):
+        await store.set_assignment("t", before, version)
+    with pytest.raises(NoNode):
+        await store.set_assignment("gone", before, 0)
+    with pytest.raises(NoNode):
+        await store.assignment("gone")
 
 
-def test_removing_a_topic_takes_everything_of_it() -> None:
-    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
-        before = sorted(session._tree.copy_nodes().keys() - {"/brokers/topics/t"})
-        writes = [StateWrite(tp, FIRST, NOT_STORED) for tp in (T0, T1)]
-        await store.write_states(writes)
-        await session.create("/config/topics/t")
-        await store.mark_for_deletion("t")
-        await store.mark_for_deletion("t")
-        await store.remove_topic("t")
-        assert sorted(session._tree.copy_nodes()) == before
-        await store.remove_topic("t")
-
-    run(body)
+async def test_remove_topic_deletes_all_its_nodes() -> None:
+    session, store = await prepared()
+    before = sorted((await all_nodes(session)).keys() - {"/brokers/topics/t"})
+    writes = [StateWrite(tp, FIRST, NOT_STORED) for tp in (T0, T1)]
+    await store.write_states(writes)
+    await session.create("/config/topics/t")
+    await store.mark_for_deletion("t")
+    await store.mark_for_deletion("t")
+    await store.remove_topic("t")
+    assert sorted(await all_nodes(session)) == before
+    await store.remove_topic("t")
 
 
-def test_a_big_topic_is_removed_in_several_transactions() -> None:
-    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
-        await ensure_paths(
-            session, {f"/brokers/topics/t/partitions/{index}": None for index in range(1200)}
-        )
-        before = session._tree.zxid
-        await store.remove_topic("t")
-        assert await session.exists("/brokers/topics/t") is None
-        assert session._tree.zxid - before == 7, "250 of them at once, what they hang on, and it"
-
-    run(body)
+async def test_a_big_topic_is_removed_in_several_transactions() -> None:
+    session, store = await prepared()
+    await ensure_paths(
+        session, {f"/brokers/topics/t/partitions/{index}": None for index in range(1200)}
+    )
+    before = session.last_zxid
+    await store.remove_topic("t")
+    assert await session.exists("/brokers/topics/t") is None
+    assert session.last_zxid - before == 7, "250 at once, then their parents and the topic"
 
 
-def test_a_big_topic_is_not_looked_at_in_one_go() -> None:
-    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
-        nodes = {f"/brokers/topics/t/partitions/{index}/state": None for index in range(1200)}
-        await ensure_paths(session, nodes)
-        asked_before: list[int] = []
-        asked = 0
-        children, multi = session.children, session.multi
+async def test_a_big_topic_is_not_read_at_once() -> None:
+    session, _ = await prepared()
+    nodes = {f"/brokers/topics/t/partitions/{index}/state": None for index in range(1200)}
+    await ensure_paths(session, nodes)
+    asked_before: list[int] = []
+    asked = 0
 
-        def counted(path: str, watch: Watch | None = None) -> Awaitable[list[str]]:
+    class Counted:
+        """The session, with the reads before each transaction counted."""
+
+        exists = staticmethod(session.exists)
+
+        def children(self, path: str) -> Awaitable[list[str]]:
             nonlocal asked
             asked += 1
-            return children(path, watch)
+            return session.children(path)
 
-        def removed(ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
+        def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
             nonlocal asked
             assert len(ops) <= DELETES_PER_TRANSACTION_MAX + 1
             asked_before.append(asked)
             asked = 0
-            return multi(ops)
+            return session.multi(ops)
 
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(session, "children", counted)
-            patch.setattr(session, "multi", removed)
-            await store.remove_topic("t")
-        assert await session.exists("/brokers/topics/t") is None
-        assert max(asked_before) <= 1 + DELETES_PER_TRANSACTION_MAX
-
-    run(body)
+    counted: Any = Counted()
+    await TreeStore(counted, Term(1, 1), lambda: None).remove_topic("t")
+    assert await session.exists("/brokers/topics/t") is None
+    assert max(asked_before) <= 1 + DELETES_PER_TRANSACTION_MAX
 
 
-def test_creating_a_topic_that_is_there() -> None:
-    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
-        topic_id = uuid.UUID(int=5)
-        with pytest.raises(NodeExists) as refusal:
-            await store.create_topic("t", topic_id, {0: (0,)}, {})
-        assert refusal.value.path == "/brokers/topics/t"
-        assert await session.exists("/config/topics/t") is None, "all or nothing"
-
-    run(body)
+async def test_creating_a_topic_that_exists() -> None:
+    session, store = await prepared()
+    topic_id = uuid.UUID(int=5)
+    with pytest.raises(NodeExists) as refusal:
+        await store.create_topic("t", topic_id, {0: (0,)}, {})
+    assert refusal.value.path == "/brokers/topics/t"
+    assert await session.exists("/config/topics/t") is None, "all or nothing"
 
 
-def test_nothing_is_written_when_the_term_is_over() -> None:
-    async def body(session: EmbeddedCoordination, store: TreeStore, moved: list[str]) -> None:
-        await session.set(paths.CONTROLLER_EPOCH, b"2")
-        before = session._tree.zxid
-        attempts = [
-            store.write_states([StateWrite(T0, FIRST, NOT_STORED)]),
-            store.mark_for_deletion("t"),
-            store.remove_topic("t"),
-            store.set_topic_id("t", TopicAssignment(None, {0: (0,)}, {}, {})),
-        ]
-        for attempt in attempts:
-            with pytest.raises(ControllerMoved):
-                await attempt
-        assert session._tree.zxid == before
-        assert moved == ["moved"] * len(attempts)
+async def test_nothing_is_written_after_the_term() -> None:
+    session, _ = await prepared()
+    moved: list[str] = []
+    store = TreeStore(session, Term(1, 1), lambda: moved.append("moved"))
+    await session.set(paths.CONTROLLER_EPOCH, b"2")
+    before = session.last_zxid
+    attempts = [
+        store.write_states([StateWrite(T0, FIRST, NOT_STORED)]),
+        store.mark_for_deletion("t"),
+        store.remove_topic("t"),
+        store.set_topic_id("t", TopicAssignment(None, {0: (0,)}, {}, {})),
+    ]
+    for attempt in attempts:
+        with pytest.raises(ControllerMoved):
+            await attempt
+    assert session.last_zxid == before
+    assert moved == ["moved"] * len(attempts)
 
-    run(body)
 
-
-def test_election() -> None:
-    async def main() -> None:
-        session, clock = await open_on(new_fs()), VirtualClock()
-        await prepare_tree(session)
-        assert await current_controller(session, lambda _: None) is None
-        assert await elect(session, 4, clock=clock) == Term(1, 1)
-        found = await current_controller(session, lambda _: None)
-        assert found == ControllerRegistration(4, session.session_id)
-        assert await elect(session, 5, clock=clock) is None, "there is one"
-        await session.delete(paths.CONTROLLER)
-        assert await elect(session, 5, clock=clock) == Term(2, 2)
-        data, stat = await session.get(paths.CONTROLLER_EPOCH)
-        assert (data, stat.version) == (b"2", 2)
-
-    asyncio.run(main())
+async def test_election() -> None:
+    session, clock = await open_on(new_fs()), VirtualClock()
+    await prepare_tree(session)
+    assert await current_controller(session, lambda _: None) is None
+    assert await elect(session, 4, clock=clock) == Term(1, 1)
+    found = await current_controller(session, lambda _: None)
+    assert found == ControllerRegistration(4, session.session_id)
+    assert await elect(session, 5, clock=clock) is None, "there is a controller"
+    await session.delete(paths.CONTROLLER)
+    assert await elect(session, 5, clock=clock) == Term(2, 2)
+    data, stat = await session.get(paths.CONTROLLER_EPOCH)
+    assert (data, stat.version) == (b"2", 2)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Sequence
+from typing import Any
 
 import pytest
 
@@ -25,90 +25,79 @@ from support.virtual import VirtualClock
 INFO = BrokerInfo((Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 23183),), rack="r1")
 
 
-def test_ensure_paths_makes_what_is_missing_in_one_transaction() -> None:
-    async def run() -> None:
-        session = await open_on(new_fs())
-        await session.create("/a", b"kept")
-        made = await ensure_paths(session, {"/a": b"not", "/b/c/d": b"new", "/b/e": None})
-        assert made == ["/b/c/d", "/b/e"]
-        nodes = {path: await session.get(path) for path in ("/a", "/b", "/b/c", "/b/c/d", "/b/e")}
-        assert [node.data for node in nodes.values()] == [b"kept", None, None, b"new", None]
-        assert len({nodes[path].stat.czxid for path in nodes if path != "/a"}) == 1
-        before = await session.get("/b")
-        assert await ensure_paths(session, {"/b/c/d": b"other"}) == []
-        assert await session.get("/b") == before
-
-    asyncio.run(run())
+async def test_ensure_paths_creates_missing_nodes_in_one_transaction() -> None:
+    session = await open_on(new_fs())
+    await session.create("/a", b"kept")
+    made = await ensure_paths(session, {"/a": b"not", "/b/c/d": b"new", "/b/e": None})
+    assert made == ["/b/c/d", "/b/e"]
+    nodes = {path: await session.get(path) for path in ("/a", "/b", "/b/c", "/b/c/d", "/b/e")}
+    assert [node.data for node in nodes.values()] == [b"kept", None, None, b"new", None]
+    assert len({nodes[path].stat.czxid for path in nodes if path != "/a"}) == 1
+    before = await session.get("/b")
+    assert await ensure_paths(session, {"/b/c/d": b"other"}) == []
+    assert await session.get("/b") == before
 
 
-def test_ensure_paths_bears_others_who_do_the_same() -> None:
-    class Racing(EmbeddedCoordination):
-        raced = False
+class Racing:
+    """A session before whose first multi another broker creates a node."""
 
-        def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
-            if not Racing.raced:
-                Racing.raced = True
-                super().multi([Create("/a"), Create("/a/b", b"theirs")])
-            return super().multi(ops)
+    def __init__(self, session: EmbeddedCoordination) -> None:
+        self._session = session
+        self._raced = False
 
-    async def run() -> None:
-        session = await open_on(new_fs())
-        session.__class__ = Racing
-        assert await ensure_paths(session, {"/a/b": b"ours", "/a/c": None}) == ["/a/c"]
-        assert (await session.get("/a/b")).data == b"theirs"
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
 
-    asyncio.run(run())
+    def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
+        if not self._raced:
+            self._raced = True
+            self._session.multi([Create("/a"), Create("/a/b", b"theirs")])
+        return self._session.multi(ops)
 
 
-def test_the_tree_is_prepared_as_by_apache_kafka() -> None:
-    async def run() -> None:
-        session = await open_on(new_fs())
-        await prepare_tree(session)
-        await cluster_id(session, "some-id")
-        for path, theirs in KAFKA.items():
-            top_only = path.split("/")[1] in ("controller", "controller_epoch", "feature")
-            made_later = path.count("/") > 2 or path.startswith("/brokers/ids/")
-            if not top_only and not made_later:
-                assert (await session.exists(path)) is not None, path
-                assert ((await session.get(path)).data is None) == (
-                    theirs["data"] is None or path == paths.PRODUCER_ID_BLOCK
-                )
-
-    asyncio.run(run())
+async def test_ensure_paths_goes_on_when_another_broker_creates_them() -> None:
+    session: Any = Racing(await open_on(new_fs()))
+    assert await ensure_paths(session, {"/a/b": b"ours", "/a/c": None}) == ["/a/c"]
+    assert (await session.get("/a/b")).data == b"theirs"
 
 
-def test_the_first_proposed_cluster_id_stays() -> None:
-    async def run() -> None:
-        session = await open_on(new_fs())
-        assert await cluster_id(session, "first") == "first"
-        assert await cluster_id(session, "second") == "first"
-
-    asyncio.run(run())
-
-
-def test_registration_as_by_apache_kafka() -> None:
-    async def run() -> None:
-        session, clock = await open_on(new_fs()), VirtualClock()
-        await prepare_tree(session)
-        epoch = await register_broker(session, 0, INFO, clock=clock)
-        data, stat = await session.get("/brokers/ids/0")
-        theirs = KAFKA["/brokers/ids/0"]
-        timestamp = json.loads(theirs["data"])["timestamp"]
-        assert data == theirs["data"].replace(timestamp, str(clock.now_ms())).encode()
-        assert stat.version == theirs["version"]
-        assert stat.ephemeral_owner == session.session_id
-        assert stat.czxid == epoch
-        assert await register_broker(session, 0, INFO, clock=clock) == epoch, "again is no error"
-
-    asyncio.run(run())
+async def test_the_tree_is_prepared_as_by_apache_kafka() -> None:
+    session = await open_on(new_fs())
+    await prepare_tree(session)
+    await cluster_id(session, "some-id")
+    for path, theirs in KAFKA.items():
+        top_only = path.split("/")[1] in ("controller", "controller_epoch", "feature")
+        made_later = path.count("/") > 2 or path.startswith("/brokers/ids/")
+        if not top_only and not made_later:
+            assert (await session.exists(path)) is not None, path
+            assert ((await session.get(path)).data is None) == (
+                theirs["data"] is None or path == paths.PRODUCER_ID_BLOCK
+            )
 
 
-def test_an_id_that_another_session_has_is_refused() -> None:
-    async def run() -> None:
-        session = await open_on(new_fs())
-        await prepare_tree(session)
-        await session.create("/brokers/ids/0", b"{}")
-        with pytest.raises(NodeExists):
-            await register_broker(session, 0, INFO, clock=VirtualClock())
+async def test_the_first_proposed_cluster_id_stays() -> None:
+    session = await open_on(new_fs())
+    assert await cluster_id(session, "first") == "first"
+    assert await cluster_id(session, "second") == "first"
 
-    asyncio.run(run())
+
+async def test_registration_as_by_apache_kafka() -> None:
+    session, clock = await open_on(new_fs()), VirtualClock()
+    await prepare_tree(session)
+    epoch = await register_broker(session, 0, INFO, clock=clock)
+    data, stat = await session.get("/brokers/ids/0")
+    theirs = KAFKA["/brokers/ids/0"]
+    timestamp = json.loads(theirs["data"])["timestamp"]
+    assert data == theirs["data"].replace(timestamp, str(clock.now_ms())).encode()
+    assert stat.version == theirs["version"]
+    assert stat.ephemeral_owner == session.session_id
+    assert stat.czxid == epoch
+    assert await register_broker(session, 0, INFO, clock=clock) == epoch, "again is no error"
+
+
+async def test_a_broker_id_of_another_session_is_refused() -> None:
+    session = await open_on(new_fs())
+    await prepare_tree(session)
+    await session.create("/brokers/ids/0", b"{}")
+    with pytest.raises(NodeExists):
+        await register_broker(session, 0, INFO, clock=VirtualClock())

@@ -1,23 +1,23 @@
-"""What both coordinators do: where a name is, and what becomes of it when leaders change."""
+"""What both coordinators do with their partitions, when leaders change and the topic is deleted."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import logging
+from functools import partial
 from typing import Any
 
 import pytest
 
-from kavka.log.journal import Decision, Ticket
 from kavka.log.memfs import Fault
-from kavka.server.coordinators import base as coordinator
-from kavka.server.coordinators import group_coordinator, transaction_coordinator
-from kavka.server.replica.partition_state import Leadership
-from kavka.wire.errors import ApiError, ErrorCode
+from kavka.server.coordinators import base, group_coordinator, transaction_coordinator
+from kavka.wire.errors import ErrorCode
+from support.broker_machine import next_term
 from support.coordinated import DONE, Kind, OfGroups, OfTransactions, make
 from support.memory_broker import DATA, READS, MemoryBroker, scenario
 from support.refusals import refusal
+from support.toy_runner import code
 
 TWO_DIRECTORIES = f"log.dirs={DATA},/more"
 
@@ -26,9 +26,7 @@ KINDS = pytest.mark.parametrize("kind", [OfGroups(), OfTransactions()], ids=lamb
 
 @KINDS
 @scenario()
-async def test_before_there_is_the_topic_nobody_coordinates(
-    broker: MemoryBroker, kind: Kind
-) -> None:
+async def test_without_the_topic_there_is_no_coordinator(broker: MemoryBroker, kind: Kind) -> None:
     assert refusal(lambda: kind.read(broker)) == ErrorCode.NOT_COORDINATOR
     assert refusal(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
     assert kind.of(broker).try_read("g", lambda shard, now_ms: 5) is None
@@ -38,7 +36,7 @@ async def test_before_there_is_the_topic_nobody_coordinates(
 
 @KINDS
 @scenario()
-async def test_what_is_kept_outlives_the_broker(broker: MemoryBroker, kind: Kind) -> None:
+async def test_state_survives_restarts_kills_and_crashes(broker: MemoryBroker, kind: Kind) -> None:
     await make(broker, kind)
     assert kind.write(broker) == DONE
     assert kind.write(broker, "other", 7) == DONE
@@ -51,7 +49,7 @@ async def test_what_is_kept_outlives_the_broker(broker: MemoryBroker, kind: Kind
 
 @KINDS
 @scenario()
-async def test_what_is_committed_can_be_read_at_once(broker: MemoryBroker, kind: Kind) -> None:
+async def test_try_read_returns_committed_state_only(broker: MemoryBroker, kind: Kind) -> None:
     await make(broker, kind)
     assert kind.of(broker).try_read("g", lambda shard, _: kind.kept(shard)) == 0
     kind.write(broker)
@@ -66,14 +64,14 @@ async def test_what_is_committed_can_be_read_at_once(broker: MemoryBroker, kind:
 
 @KINDS
 @scenario()
-async def test_the_start_does_not_wait_for_what_is_kept(broker: MemoryBroker, kind: Kind) -> None:
+async def test_partitions_are_loaded_after_the_start(broker: MemoryBroker, kind: Kind) -> None:
     await make(broker, kind)
     kind.write(broker)
     await broker.kill(holding=READS)
     assert refusal(lambda: kind.read(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert refusal(lambda: kind.write(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert refusal(kind.of(broker).shards) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert kind.read(broker, "other") is None, "partitions without records are there"
+    assert kind.read(broker, "other") is None, "empty partitions need no loading"
     broker.jobs.release()
     await broker.advance(0)
     assert kind.read(broker) == 5
@@ -84,20 +82,20 @@ async def test_the_start_does_not_wait_for_what_is_kept(broker: MemoryBroker, ki
     [(OfGroups(), group_coordinator.MODULES), (OfTransactions(), transaction_coordinator.MODULES)],
 )
 @scenario()
-async def test_what_it_needs_is_imported_once_the_topic_is_there(
+async def test_modules_are_imported_one_by_one_when_the_topic_is_created(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, kind: Kind, modules: tuple[str, ...]
 ) -> None:
-    """That takes a while on a busy machine, and others see the topic by then."""
+    """That takes a while on a busy machine; requests that come before are to be retried."""
     imported: list[str] = []
 
-    def look(module: str) -> None:
+    def check(module: str) -> None:
         assert kind.topic in broker.parts.metadata.image.topics
-        assert not kind.of(broker).runners, "one would import them all in one go"
+        assert not kind.of(broker).runners, "a runner would import them all at once"
         assert kind.of(broker).is_loading
         assert refusal(lambda: kind.read(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         imported.append(module)
 
-    monkeypatch.setattr("kavka.server.runtime.lazy_imports.import_module", look)
+    monkeypatch.setattr("kavka.server.runtime.lazy_imports.import_module", check)
     asked = asyncio.ensure_future(make(broker, kind))
     await broker.advance(0)
     await asked
@@ -108,16 +106,13 @@ async def test_what_it_needs_is_imported_once_the_topic_is_there(
 
 @KINDS
 @scenario()
-async def test_what_is_lost_again_while_it_is_imported_is_not_led(
+async def test_a_partition_that_another_broker_leads_after_the_import_is_not_loaded(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, kind: Kind
 ) -> None:
     def lose(module: str) -> None:
         replica = broker.replica(kind.topic, kind.of(broker).partition_of("g"))
-        now = replica.partition
-        if now.is_leader:
-            now.follow(
-                Leadership(1, 2, now.leader_epoch + 1, (2,), now.partition_epoch + 1, (1, 2))
-            )
+        if replica.partition.is_leader:
+            replica.partition.follow(next_term(replica, leader=2))
 
     monkeypatch.setattr("kavka.server.runtime.lazy_imports.import_module", lose)
     asked = asyncio.ensure_future(make(broker, kind))
@@ -129,7 +124,9 @@ async def test_what_is_lost_again_while_it_is_imported_is_not_led(
 
 @KINDS
 @scenario()
-async def test_each_slice_that_is_loaded_is_told(broker: MemoryBroker, kind: Kind) -> None:
+async def test_a_load_is_logged_and_counted_and_calls_back_after_each_slice(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture, kind: Kind
+) -> None:
     await make(broker, kind)
     kind.write(broker)
     await broker.kill(holding=READS)
@@ -139,55 +136,34 @@ async def test_each_slice_that_is_loaded_is_told(broker: MemoryBroker, kind: Kin
     loading.on_replayed = lambda: found.extend(
         kind.kept(runner.machine) for runner in loading.runners if not runner.is_active
     )
-    broker.jobs.release()
-    await broker.advance(0)
-    assert len(found) == 2, "what is replayed, and what is made of it"
-    assert found[-1] == 1
+    await broker.advance(700)
+    with caplog.at_level(logging.INFO, base.__name__):
+        broker.jobs.release()
+        await broker.advance(0)
     assert not loading.is_loading
+    assert len(found) == 2, "after the replay, and after the decisions that follow"
+    assert found[-1] == 1
+    (line,) = caplog.messages
+    index = loading.partition_of("g")
+    assert line.startswith(f"{kind.topic}-{index}: loaded 1 records of {kind.name}")
+    now_s = broker.clock.monotonic_s()
+    assert sorted(loading.load_ms(now_s)) == [0] * 49 + [700]
+    assert loading.load_ms(now_s + base.LOAD_METRICS_WINDOW_S + 1) == []
 
 
 @KINDS
 @scenario()
-async def test_loading_is_told(
-    broker: MemoryBroker, caplog: pytest.LogCaptureFixture, kind: Kind
+async def test_the_leader_of_the_partition_is_the_coordinator(
+    broker: MemoryBroker, kind: Kind
 ) -> None:
     await make(broker, kind)
     kind.write(broker)
-    with caplog.at_level(logging.INFO, coordinator.__name__):
-        await broker.restart()
-        await broker.advance(0)
-    (line,) = caplog.messages
-    index = kind.of(broker).partition_of("g")
-    assert line.startswith(f"{kind.topic}-{index}: loaded 1 records of {kind.name}")
-
-
-@KINDS
-@scenario()
-async def test_how_long_it_took_is_known_for_a_while(broker: MemoryBroker, kind: Kind) -> None:
-    await make(broker, kind)
-    kind.write(broker)
-    await broker.kill(holding=READS)
-    await broker.advance(700)
-    broker.jobs.release()
-    await broker.advance(0)
-    now_s = broker.clock.monotonic_s()
-    assert sorted(kind.of(broker).load_ms(now_s)) == [0] * 49 + [700]
-    assert kind.of(broker).load_ms(now_s + coordinator.LOAD_METRICS_WINDOW_S + 1) == []
-
-
-@KINDS
-@scenario()
-async def test_another_leader_is_another_coordinator(broker: MemoryBroker, kind: Kind) -> None:
-    await make(broker, kind)
-    kind.write(broker)
     replica = broker.replica(kind.topic, kind.of(broker).partition_of("g"))
-    now = replica.partition
-    epoch, version = now.leader_epoch, now.partition_epoch
-    now.follow(Leadership(1, 2, epoch + 1, (2,), version + 1, (1, 2)))
+    replica.partition.follow(next_term(replica, leader=2))
     replica.role_changed()
     assert refusal(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
     assert len(kind.of(broker).runners) == 49
-    now.lead(Leadership(1, 1, epoch + 2, (1,), version + 2, (1, 2)))
+    replica.partition.lead(next_term(replica, leader=1))
     replica.role_changed()
     assert refusal(lambda: kind.write(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await broker.advance(0)
@@ -196,7 +172,9 @@ async def test_another_leader_is_another_coordinator(broker: MemoryBroker, kind:
 
 @KINDS
 @scenario()
-async def test_a_change_in_the_same_epoch_is_none(broker: MemoryBroker, kind: Kind) -> None:
+async def test_a_change_in_the_same_leader_epoch_reloads_nothing(
+    broker: MemoryBroker, kind: Kind
+) -> None:
     await make(broker, kind)
     kind.write(broker)
     before = kind.of(broker).runners
@@ -208,7 +186,7 @@ async def test_a_change_in_the_same_epoch_is_none(broker: MemoryBroker, kind: Ki
 
 @KINDS
 @scenario()
-async def test_with_the_topic_all_goes(broker: MemoryBroker, kind: Kind) -> None:
+async def test_deleting_the_topic_deletes_the_state(broker: MemoryBroker, kind: Kind) -> None:
     await make(broker, kind)
     kind.write(broker)
     answer = await broker.ask("DeleteTopics", 5, topic_names=[kind.topic], timeout_ms=10_000)
@@ -221,7 +199,7 @@ async def test_with_the_topic_all_goes(broker: MemoryBroker, kind: Kind) -> None
 
 @KINDS
 @scenario(TWO_DIRECTORIES)
-async def test_a_directory_that_fails_takes_its_part_along(
+async def test_a_failed_log_directory_unloads_its_partitions(
     broker: MemoryBroker, kind: Kind
 ) -> None:
     await make(broker, kind)
@@ -240,22 +218,15 @@ async def test_a_directory_that_fails_takes_its_part_along(
 
 @KINDS
 @scenario(start=False)
-async def test_who_waits_at_the_stop_is_told(broker: MemoryBroker, kind: Kind) -> None:
+async def test_pending_requests_fail_at_the_stop(broker: MemoryBroker, kind: Kind) -> None:
     await broker.start()
     await make(broker, kind)
-
-    def ask(shard: Any, ticket: Ticket, now_ms: int) -> Decision:
-        shard.resign = lambda: [ticket]
-        return Decision()
-
-    asked = kind.of(broker)
-    waiting = asked.call("g", ask)
-    (replica, *_) = broker.replicas()
+    coordinator, index = kind.of(broker), kind.of(broker).partition_of("g")
+    broker.share((1, 2), kind.topic, index)
+    pending: Any = kind.write(broker)
+    replica, write = broker.replica(kind.topic, index), partial(kind.write, broker)
     await broker.stop()
     replica.role_changed()
-    assert not asked.runners
-    with pytest.raises(ApiError) as failure:
-        await waiting
-    assert failure.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    code = refusal(lambda: asked.call("g", ask))
-    assert code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert not coordinator.runners
+    assert await code(pending) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert refusal(write) == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,5 +1,4 @@
-"""The group coordinator: deadlines that are set in passing, and what changes with topics. The
-rest: `test_coordinator`."""
+"""The group coordinator: timers set by reads, and deleted topics. The rest: `test_base`."""
 
 from __future__ import annotations
 
@@ -13,17 +12,17 @@ GROUPS = OfGroups()
 
 
 @scenario()
-async def test_who_looks_may_set_a_deadline(broker: MemoryBroker) -> None:
+async def test_a_read_may_set_a_timer(broker: MemoryBroker) -> None:
     await make(broker, GROUPS)
     groups = broker.parts.groups
     for read in (groups.read, groups.try_read):
-        key = ("classic", "member", "g", "nobody")
+        key = ("classic", "member", "g", "unknown")
 
-        def look(shard: GroupShard, now_ms: int, key: Hashable = key) -> GroupShard:
+        def query(shard: GroupShard, now_ms: int, key: Hashable = key) -> GroupShard:
             shard.timers.set(key, now_ms + 100)
             return shard
 
-        shard = read("g", look)
+        shard = read("g", query)
         assert isinstance(shard, GroupShard)
         await broker.advance(99)
         assert key in shard.timers
@@ -32,7 +31,7 @@ async def test_who_looks_may_set_a_deadline(broker: MemoryBroker) -> None:
 
 
 @scenario()
-async def test_deleted_topics_take_their_offsets_along(broker: MemoryBroker) -> None:
+async def test_offsets_of_deleted_topics_are_deleted(broker: MemoryBroker) -> None:
     await make(broker, GROUPS)
     await broker.create("t")
     await broker.create("u")
@@ -47,7 +46,7 @@ async def test_deleted_topics_take_their_offsets_along(broker: MemoryBroker) -> 
 
 
 @scenario()
-async def test_they_do_so_at_once_whatever_the_clock_was_set_to(broker: MemoryBroker) -> None:
+async def test_they_are_deleted_at_once_also_after_the_clock_was_set(broker: MemoryBroker) -> None:
     await make(broker, GROUPS)
     await broker.create("t")
     GROUPS.write(broker)

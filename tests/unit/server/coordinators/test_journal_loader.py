@@ -1,4 +1,4 @@
-"""Replay of a log into a machine: all that is whole, in slices, and nothing that others write."""
+"""The load of a coordinator partition: all intact records are replayed, in slices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def written(*keys: bytes, value: bytes | None = b"v") -> list[Written]:
 
 
 def append(broker: MemoryBroker, batch: bytes | bytearray) -> None:
-    """Have it in the log as it is, whatever it is."""
+    """Append a batch without any validation."""
     replica = broker.replica()
     logs.append(
         replica.log,
@@ -41,25 +41,25 @@ async def replay(
     machine: Machine,
     *,
     bytes_max: int = 1 << 20,
-    goes_on: Callable[[], bool] = lambda: True,
-    turns: asyncio.Semaphore | None = None,
+    is_current: Callable[[], bool] = lambda: True,
+    slots: asyncio.Semaphore | None = None,
     replayed: Callable[[], object] = lambda: None,
 ) -> LoadSummary:
     return await load(
         broker.replica(),
         machine,
         bytes_max=bytes_max,
-        is_current=goes_on,
+        is_current=is_current,
         clock=broker.clock,
         tasks=broker.tasks,
         jobs=broker.jobs,
-        load_slots=turns or asyncio.Semaphore(1),
+        load_slots=slots or asyncio.Semaphore(1),
         on_slice=replayed,
     )
 
 
 @scenario(topics=ONE)
-async def test_of_an_empty_log_nothing(broker: MemoryBroker) -> None:
+async def test_an_empty_log(broker: MemoryBroker) -> None:
     toy = Toy()
     loaded = await replay(broker, toy)
     assert (loaded.end, loaded.records, loaded.size_bytes) == (0, 0, 0)
@@ -69,7 +69,9 @@ async def test_of_an_empty_log_nothing(broker: MemoryBroker) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("bytes_max", [1, 200, 1 << 20])
 @scenario(topics=ONE)
-async def test_all_records_in_their_order(broker: MemoryBroker, codec: str, bytes_max: int) -> None:
+async def test_all_records_are_replayed_in_order(
+    broker: MemoryBroker, codec: str, bytes_max: int
+) -> None:
     keys = [b"%d" % number for number in range(30)]
     append(broker, batches.build(written(*keys, value=b"old"), codec=codec))
     append(broker, batches.build(written(*keys[10:], value=b"new"), codec=codec))
@@ -83,7 +85,7 @@ async def test_all_records_in_their_order(broker: MemoryBroker, codec: str, byte
 
 
 @scenario(topics=ONE)
-async def test_big_batches_go_in_many_slices(broker: MemoryBroker) -> None:
+async def test_big_batches_are_replayed_in_slices(broker: MemoryBroker) -> None:
     count = 3 * journal_loader.CHUNK_RECORDS + 1
     append(broker, batches.build(written(*[b"%d" % number for number in range(count)])))
     toy = Toy()
@@ -95,7 +97,9 @@ async def test_big_batches_go_in_many_slices(broker: MemoryBroker) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("of_each", [1, 6])
 @scenario(topics=ONE)
-async def test_big_records_go_one_by_one(broker: MemoryBroker, codec: str, of_each: int) -> None:
+async def test_big_records_are_replayed_one_by_one(
+    broker: MemoryBroker, codec: str, of_each: int
+) -> None:
     keys = [b"%d" % number for number in range(12)]
     big = b"v" * journal_loader.CHUNK_BYTES
     for begin in range(0, len(keys), of_each):
@@ -108,7 +112,7 @@ async def test_big_records_go_one_by_one(broker: MemoryBroker, codec: str, of_ea
 
 
 @scenario(topics={"t": 1})
-async def test_segments_follow_each_other(broker: MemoryBroker) -> None:
+async def test_all_segments_are_replayed(broker: MemoryBroker) -> None:
     for number in range(5):
         append(broker, batches.build(written(b"%d" % number)))
         broker.replica().log.roll(0)
@@ -118,7 +122,7 @@ async def test_segments_follow_each_other(broker: MemoryBroker) -> None:
 
 
 @scenario(topics=ONE)
-async def test_transactions_count_when_they_are_committed(broker: MemoryBroker) -> None:
+async def test_transactions_are_applied_with_their_markers(broker: MemoryBroker) -> None:
     for producer, keys in ((7, [b"a", b"b"]), (8, [b"c"]), (9, [b"d"])):
         append(broker, batches.build(written(b"plain %d" % producer)))
         append(
@@ -136,7 +140,7 @@ async def test_transactions_count_when_they_are_committed(broker: MemoryBroker) 
 
 
 @scenario(topics=ONE)
-async def test_what_is_damaged_costs_a_line_and_nothing_else(
+async def test_damaged_batches_are_logged_and_skipped(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     good = batches.build(written(b"a"))
@@ -159,7 +163,7 @@ async def test_what_is_damaged_costs_a_line_and_nothing_else(
 
 
 @scenario(topics=ONE)
-async def test_of_much_damage_not_all_is_told(
+async def test_many_damaged_batches_are_only_counted(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(journal_loader.SKIPPED_LINES_MAX + 5):
@@ -171,7 +175,7 @@ async def test_of_much_damage_not_all_is_told(
 
 
 @scenario(topics=ONE)
-async def test_what_comes_meanwhile_is_replayed_as_well(broker: MemoryBroker) -> None:
+async def test_records_appended_during_the_load_are_replayed(broker: MemoryBroker) -> None:
     append(broker, batches.build(written(b"a")))
     toy = Toy()
     broker.jobs.hold()
@@ -185,7 +189,7 @@ async def test_what_comes_meanwhile_is_replayed_as_well(broker: MemoryBroker) ->
 
 
 @scenario(topics=ONE)
-async def test_what_is_deleted_meanwhile_is_passed_over(broker: MemoryBroker) -> None:
+async def test_records_deleted_during_the_load_are_skipped(broker: MemoryBroker) -> None:
     for key in (b"a", b"b", b"c", b"d"):
         append(broker, batches.build(written(key)))
     toy = Toy()
@@ -199,22 +203,22 @@ async def test_what_is_deleted_meanwhile_is_passed_over(broker: MemoryBroker) ->
 
 
 @scenario(topics=ONE)
-async def test_it_ends_when_it_is_in_vain(broker: MemoryBroker) -> None:
+async def test_the_load_ends_when_it_is_superseded(broker: MemoryBroker) -> None:
     append(broker, batches.build(written(b"a")))
     answers = iter([True, False])
     with pytest.raises(Superseded):
-        await replay(broker, Toy(), goes_on=lambda: next(answers))
+        await replay(broker, Toy(), is_current=lambda: next(answers))
 
 
 @scenario(topics=ONE)
-async def test_one_waits_for_its_turn(broker: MemoryBroker) -> None:
+async def test_a_load_waits_for_a_slot(broker: MemoryBroker) -> None:
     append(broker, batches.build(written(b"a")))
-    turns = asyncio.Semaphore(1)
-    await turns.acquire()
-    replaying = broker.tasks.spawn(replay(broker, Toy(), turns=turns), name="replay")
+    slots = asyncio.Semaphore(1)
+    await slots.acquire()
+    replaying = broker.tasks.spawn(replay(broker, Toy(), slots=slots), name="replay")
     await broker.advance(70)
     assert not replaying.done()
-    turns.release()
+    slots.release()
     loaded = await replaying
     assert loaded.queued_ms == loaded.took_ms == 70
 
@@ -232,32 +236,32 @@ class Slow(Toy):
 
 
 @scenario(topics=ONE)
-async def test_others_have_turns_meanwhile(broker: MemoryBroker) -> None:
+async def test_the_load_yields_to_the_event_loop(broker: MemoryBroker) -> None:
     count = 10 * journal_loader.CHUNK_RECORDS
     append(broker, batches.build(written(*[b"%d" % number for number in range(count)])))
     slow = Slow(broker)
     seen: list[int] = []
 
-    async def look() -> None:
+    async def watch() -> None:
         while len(seen) < 100:
             seen.append(slow.replays)
             await broker.tasks.sleep(0)
 
-    looking = broker.tasks.spawn(look(), name="look")
+    watching = broker.tasks.spawn(watch(), name="watch")
     await replay(broker, slow)
-    await looking
+    await watching
     assert slow.replays == 10
     assert all(later - earlier <= 1 for earlier, later in zip(seen, seen[1:], strict=False))
 
 
 @scenario(topics=ONE)
-async def test_after_each_slice_it_is_told(
+async def test_the_callback_is_called_after_each_slice(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal_loader, "SLICE_S", 0)
     keys = [b"%d" % number for number in range(700)]
     for start in range(0, 700, 100):
         append(broker, batches.build(written(*keys[start : start + 100])))
-    toy, told = Toy(), list[int]()
-    await replay(broker, toy, replayed=lambda: told.append(len(toy.numbers)))
-    assert told == [200, 400, 600, 700]
+    toy, seen = Toy(), list[int]()
+    await replay(broker, toy, replayed=lambda: seen.append(len(toy.numbers)))
+    assert seen == [200, 400, 600, 700]

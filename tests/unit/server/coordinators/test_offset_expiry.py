@@ -1,4 +1,4 @@
-"""Committed offsets go when their time is over, and not a moment earlier, on a whole broker."""
+"""The expiry of committed offsets, on a whole broker."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ RETENTION_MS = 2 * MINUTE_MS
 CHECK_MS = 1_000
 SETTINGS = ("offsets.retention.minutes=2", f"offsets.retention.check.interval.ms={CHECK_MS}")
 SESSION_MS = 30 * MINUTE_MS
-"""Longer than anything here: no member is lost for its silence."""
+"""Longer than any scenario here: no session expires."""
 NONE_COMMITTED = -1
 PLACE = ("t", 0)
 
 
 async def commit(broker: MemoryBroker, group: str = "g", offset: int = 5, **more: Any) -> None:
-    told = await offset_requests.commit(broker, {PLACE: offset}, group_id=group, **more)
-    assert told == {PLACE: Code.NONE}
+    codes = await offset_requests.commit(broker, {PLACE: offset}, group_id=group, **more)
+    assert codes == {PLACE: Code.NONE}
 
 
 async def committed(broker: MemoryBroker, group: str = "g") -> int:
@@ -37,7 +37,7 @@ async def groups(broker: MemoryBroker) -> list[str]:
 
 
 async def prepare(broker: MemoryBroker) -> None:
-    """There is a topic to commit for, and one for the groups."""
+    """Create a topic to commit for, and the one of the groups."""
     await broker.create("t")
     await make_topic(broker)
 
@@ -51,7 +51,9 @@ async def member_of(broker: MemoryBroker) -> Any:
 
 
 @scenario(*SETTINGS)
-async def test_without_members_it_is_the_commits_age(broker: MemoryBroker) -> None:
+async def test_without_members_offsets_expire_by_the_time_of_the_commit(
+    broker: MemoryBroker,
+) -> None:
     await prepare(broker)
     await commit(broker)
     await broker.advance(MINUTE_MS)
@@ -60,13 +62,13 @@ async def test_without_members_it_is_the_commits_age(broker: MemoryBroker) -> No
     assert (await committed(broker), await committed(broker, "later")) == (5, 7)
     await broker.advance(1 + CHECK_MS)
     assert (await committed(broker), await committed(broker, "later")) == (NONE_COMMITTED, 7)
-    assert await groups(broker) == ["later"], "nothing is left of a group without members"
+    assert await groups(broker) == ["later"], "an empty group without offsets is deleted"
     await broker.advance(MINUTE_MS)
     assert await groups(broker) == []
 
 
 @scenario(*SETTINGS)
-async def test_a_new_commit_counts_anew(broker: MemoryBroker) -> None:
+async def test_a_new_commit_starts_the_retention_anew(broker: MemoryBroker) -> None:
     await prepare(broker)
     for offset in (5, 6, 7):
         await commit(broker, offset=offset)
@@ -77,7 +79,7 @@ async def test_a_new_commit_counts_anew(broker: MemoryBroker) -> None:
 
 
 @scenario(*SETTINGS)
-async def test_with_members_it_is_the_time_since_the_last_left(broker: MemoryBroker) -> None:
+async def test_with_members_offsets_expire_after_the_last_one_left(broker: MemoryBroker) -> None:
     await prepare(broker)
     joined = await member_of(broker)
     await commit(
@@ -97,7 +99,9 @@ async def test_with_members_it_is_the_time_since_the_last_left(broker: MemoryBro
 
 
 @scenario(*SETTINGS)
-async def test_time_goes_on_while_the_broker_is_down(broker: MemoryBroker) -> None:
+async def test_the_retention_includes_the_time_that_the_broker_is_down(
+    broker: MemoryBroker,
+) -> None:
     await prepare(broker)
     await commit(broker)
     await broker.advance(RETENTION_MS // 2)
@@ -108,12 +112,12 @@ async def test_time_goes_on_while_the_broker_is_down(broker: MemoryBroker) -> No
     assert await committed(broker) == NONE_COMMITTED
     await broker.restart()
     await broker.advance(0)
-    assert await committed(broker) == NONE_COMMITTED, "that it is gone was written down"
+    assert await committed(broker) == NONE_COMMITTED, "there is a tombstone"
     assert await groups(broker) == []
 
 
 @scenario("offsets.retention.minutes=2")
-async def test_it_is_looked_for_every_ten_minutes(broker: MemoryBroker) -> None:
+async def test_the_default_check_is_every_ten_minutes(broker: MemoryBroker) -> None:
     await prepare(broker)
     await commit(broker)
     await broker.advance(4 * MINUTE_MS)

@@ -1,21 +1,21 @@
-"""Producer ids out of blocks, against an allocator that the test plays."""
+"""Producer ids from blocks; the test is the controller that reserves them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-
-import pytest
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from kavka.server.controller.request_outcomes import not_controller
 from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import Overloaded
+from support.toy_runner import code
 from support.virtual import VirtualClock, VirtualTasks, settle
 
 
 class Blocks:
-    """Gives out blocks of three, each when the test says so."""
+    """Reserves blocks of three, each when the test says so."""
 
     def __init__(self) -> None:
         self.asked: list[asyncio.Future[tuple[int, int]]] = []
@@ -28,90 +28,88 @@ class Blocks:
         self.asked[-1].set_result((first, count))
 
 
-def run(story: Callable[[ProducerIdAllocator, Blocks], Awaitable[None]]) -> None:
-    async def main() -> None:
+def allocating(
+    test: Callable[[ProducerIdAllocator, Blocks], Coroutine[Any, Any, None]],
+) -> Callable[[], None]:
+    """A test of an allocator."""
+
+    async def run() -> None:
         blocks = Blocks()
-        await story(ProducerIdAllocator(VirtualTasks(VirtualClock()), blocks.allocate), blocks)
+        await test(ProducerIdAllocator(VirtualTasks(VirtualClock()), blocks.allocate), blocks)
 
-    asyncio.run(main())
+    return lambda: asyncio.run(run())
 
 
-def test_ids_of_a_block_come_in_order_and_another_block_when_it_is_used_up() -> None:
-    async def story(ids: ProducerIdAllocator, blocks: Blocks) -> None:
-        taken = [asyncio.ensure_future(ids.next()) for _ in range(5)]
+@allocating
+async def test_another_block_is_reserved_when_one_is_used_up(
+    ids: ProducerIdAllocator, blocks: Blocks
+) -> None:
+    taken = [asyncio.ensure_future(ids.next()) for _ in range(5)]
+    await settle()
+    assert len(blocks.asked) == 1, "all wait for one block"
+    blocks.give(1000)
+    await settle()
+    assert [one.result() for one in taken if one.done()] == [1000, 1001, 1002]
+    assert len(blocks.asked) == 2
+    blocks.give(7000)
+    await settle()
+    assert [one.result() for one in taken[3:]] == [7000, 7001]
+    assert await ids.next() == 7002
+    assert len(blocks.asked) == 2
+
+
+@allocating
+async def test_ids_of_a_reserved_block_can_be_taken_at_once(
+    ids: ProducerIdAllocator, blocks: Blocks
+) -> None:
+    assert ids.try_next() is None
+    assert not blocks.asked, "this reserves none"
+    reserving = [asyncio.ensure_future(ids.reserve()) for _ in range(2)]
+    await settle()
+    blocks.give(1000)
+    await asyncio.gather(*reserving)
+    await ids.reserve()
+    assert len(blocks.asked) == 1, "there are some left"
+    assert [ids.try_next() for _ in range(4)] == [1000, 1001, 1002, None]
+
+
+@allocating
+async def test_a_failure_concerns_all_that_wait_and_no_later_request(
+    ids: ProducerIdAllocator, blocks: Blocks
+) -> None:
+    waiting = [asyncio.ensure_future(ids.next()) for _ in range(2)]
+    await settle()
+    blocks.asked[-1].set_exception(ApiError(ErrorCode.INVALID_REQUEST))
+    assert [await code(one) for one in waiting] == [ErrorCode.INVALID_REQUEST] * 2
+    later = asyncio.ensure_future(ids.next())
+    await settle()
+    blocks.give(2000)
+    assert await later == 2000
+
+
+@allocating
+async def test_if_no_block_can_be_reserved_clients_retry(
+    ids: ProducerIdAllocator, blocks: Blocks
+) -> None:
+    """They would not after another error. Apache Kafka: COORDINATOR_LOAD_IN_PROGRESS."""
+    for failure in (Overloaded("/id"), not_controller(), ApiError(ErrorCode.NOT_CONTROLLER)):
+        waiting = asyncio.ensure_future(ids.next())
         await settle()
-        assert len(blocks.asked) == 1, "all wait for one block"
-        blocks.give(1000)
-        await settle()
-        assert [one.result() for one in taken if one.done()] == [1000, 1001, 1002]
-        assert len(blocks.asked) == 2
-        blocks.give(7000)
-        await settle()
-        assert [one.result() for one in taken[3:]] == [7000, 7001]
-        assert await ids.next() == 7002
-        assert len(blocks.asked) == 2
-
-    run(story)
+        blocks.asked[-1].set_exception(failure)
+        assert await code(waiting) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    later = asyncio.ensure_future(ids.next())
+    await settle()
+    blocks.give(5)
+    assert await later == 5
 
 
-def test_what_is_at_hand_can_be_taken_at_once() -> None:
-    async def story(ids: ProducerIdAllocator, blocks: Blocks) -> None:
-        assert ids.try_next() is None
-        assert not blocks.asked, "who takes waits for nothing"
-        reserving = [asyncio.ensure_future(ids.reserve()) for _ in range(2)]
-        await settle()
-        blocks.give(1000)
-        await asyncio.gather(*reserving)
-        await ids.reserve()
-        assert len(blocks.asked) == 1, "there are some left"
-        assert [ids.try_next() for _ in range(4)] == [1000, 1001, 1002, None]
-
-    run(story)
-
-
-def test_a_failure_is_everyone_s_who_waits_and_nobody_s_afterwards() -> None:
-    async def story(ids: ProducerIdAllocator, blocks: Blocks) -> None:
-        waiting = [asyncio.ensure_future(ids.next()) for _ in range(2)]
-        await settle()
-        blocks.asked[-1].set_exception(ApiError(ErrorCode.NOT_CONTROLLER))
-        await settle()
-        for one in waiting:
-            with pytest.raises(ApiError):
-                one.result()
-        later = asyncio.ensure_future(ids.next())
-        await settle()
-        blocks.give(2000)
-        assert await later == 2000
-
-    run(story)
-
-
-def test_one_who_gives_up_takes_nothing_from_the_others() -> None:
-    async def story(ids: ProducerIdAllocator, blocks: Blocks) -> None:
-        first, second = (asyncio.ensure_future(ids.next()) for _ in range(2))
-        await settle()
-        first.cancel()
-        await settle()
-        blocks.give(1000)
-        assert await second == 1000
-
-    run(story)
-
-
-@pytest.mark.parametrize("why", [Overloaded("/id"), not_controller()])
-def test_where_no_block_is_to_be_had_clients_ask_again(why: Exception) -> None:
-    """They would give up for another error. Apache Kafka: COORDINATOR_LOAD_IN_PROGRESS."""
-
-    async def story(ids: ProducerIdAllocator, blocks: Blocks) -> None:
-        first = asyncio.ensure_future(ids.next())
-        await settle()
-        blocks.asked[-1].set_exception(why)
-        with pytest.raises(ApiError) as refusal:
-            await first
-        assert refusal.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        second = asyncio.ensure_future(ids.next())
-        await settle()
-        blocks.give(5)
-        assert await second == 5
-
-    run(story)
+@allocating
+async def test_a_cancelled_request_does_not_cancel_the_others(
+    ids: ProducerIdAllocator, blocks: Blocks
+) -> None:
+    first, second = (asyncio.ensure_future(ids.next()) for _ in range(2))
+    await settle()
+    first.cancel()
+    await settle()
+    blocks.give(1000)
+    assert await second == 1000

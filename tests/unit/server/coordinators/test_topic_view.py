@@ -1,4 +1,4 @@
-"""What groups may know of topics. How the topic of groups is made: `test_find_coordinator`."""
+"""The topics as the group coordinator sees them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.memory_broker import MemoryBroker, scenario
 
 
 @scenario("broker.rack=r1")
-async def test_what_is_known(broker: MemoryBroker) -> None:
+async def test_known_topics(broker: MemoryBroker) -> None:
     one, two = await broker.create("one"), await broker.create("two", 3)
     known = KnownTopics(broker.parts.metadata)
     assert sorted(known.names()) == ["one", "two"]
@@ -20,7 +20,7 @@ async def test_what_is_known(broker: MemoryBroker) -> None:
 
 
 @scenario()
-async def test_what_is_not(broker: MemoryBroker) -> None:
+async def test_unknown_topics_and_racks(broker: MemoryBroker) -> None:
     await broker.create("one")
     cache = broker.parts.metadata
     known = KnownTopics(cache)

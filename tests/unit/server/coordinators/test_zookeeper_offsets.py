@@ -17,7 +17,7 @@ def offsets_of(broker: MemoryBroker) -> ZooKeeperOffsets:
 
 
 @scenario()
-async def test_what_is_put_is_found(broker: MemoryBroker) -> None:
+async def test_offsets_are_stored_by_group_topic_and_partition(broker: MemoryBroker) -> None:
     offsets = offsets_of(broker)
     assert await offsets.get("g", "t", 0) is None
     for offset in (5, 0, -(2**63), 2**63 - 1):
@@ -28,14 +28,14 @@ async def test_what_is_put_is_found(broker: MemoryBroker) -> None:
 
 
 @scenario()
-async def test_where_apache_kafka_keeps_them(broker: MemoryBroker) -> None:
+async def test_the_path_is_that_of_apache_kafka(broker: MemoryBroker) -> None:
     await offsets_of(broker).put("g", "t", 3, 42)
-    node = await offsets_of(broker)._coordination.get("/consumers/g/offsets/t/3")
+    node = await broker.parts.coordination.get("/consumers/g/offsets/t/3")
     assert node.data == b"42"
 
 
 @scenario()
-async def test_two_at_once(broker: MemoryBroker) -> None:
+async def test_two_concurrent_writes(broker: MemoryBroker) -> None:
     offsets = offsets_of(broker)
     await asyncio.gather(*(offsets.put("g", "t", 0, offset) for offset in (1, 2)))
     assert await offsets.get("g", "t", 0) in (1, 2)
@@ -43,7 +43,7 @@ async def test_two_at_once(broker: MemoryBroker) -> None:
 
 @pytest.mark.parametrize("group_id", ["", ".", "..", "a//b", "\0"])
 @scenario()
-async def test_groups_that_no_node_can_have(broker: MemoryBroker, group_id: str) -> None:
+async def test_group_ids_that_can_not_be_nodes(broker: MemoryBroker, group_id: str) -> None:
     offsets = offsets_of(broker)
     for ask in (offsets.get(group_id, "t", 0), offsets.put(group_id, "t", 0, 1)):
         with pytest.raises(ApiError) as failure:
@@ -52,10 +52,10 @@ async def test_groups_that_no_node_can_have(broker: MemoryBroker, group_id: str)
 
 
 @scenario()
-async def test_what_others_left_there(broker: MemoryBroker) -> None:
+async def test_data_that_is_no_offset(broker: MemoryBroker) -> None:
     offsets = offsets_of(broker)
     await offsets.put("g", "t", 0, 1)
     for data in (b"", b"x", b"1.5"):
-        await offsets._coordination.multi([SetData("/consumers/g/offsets/t/0", data)])
+        await broker.parts.coordination.multi([SetData("/consumers/g/offsets/t/0", data)])
         with pytest.raises(ApiError):
             await offsets.get("g", "t", 0)

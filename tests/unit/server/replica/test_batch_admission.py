@@ -1,4 +1,4 @@
-"""Batches that are looked into before they are appended: what is stored.
+"""Batches that are decompressed before they are appended: what is stored.
 
 Records are read back by kafka-python. What Apache Kafka 4.3.1 does with the same is asked by
 tests/differential.
@@ -30,7 +30,7 @@ async def configure(broker: MemoryBroker, topic: str, **configs: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("codec", CODECS)
 @scenario(topics={})
-async def test_batches_are_stored_in_the_topic_s_codec(
+async def test_batches_are_stored_in_the_topic_s_compression_type(
     broker: MemoryBroker, codec: str, kind: str
 ) -> None:
     batch = build(KINDS[kind], codec=codec)
@@ -47,7 +47,7 @@ async def test_batches_are_stored_in_the_topic_s_codec(
 
 @pytest.mark.parametrize("kind", KINDS)
 @scenario(topics={"t": 1})
-async def test_a_batch_in_the_wanted_codec_is_stored_as_it_is(
+async def test_a_batch_in_the_topic_s_codec_is_stored_unchanged(
     broker: MemoryBroker, kind: str
 ) -> None:
     await configure(broker, "t", compression_type="lz4")
@@ -58,7 +58,7 @@ async def test_a_batch_in_the_wanted_codec_is_stored_as_it_is(
 
 
 @scenario(topics={})
-async def test_levels_count(broker: MemoryBroker) -> None:
+async def test_compression_levels_are_used(broker: MemoryBroker) -> None:
     sizes = []
     for level in ("1", "9"):
         configs = {"compression.type": "gzip", "compression.gzip.level": level}
@@ -69,7 +69,9 @@ async def test_levels_count(broker: MemoryBroker) -> None:
 
 
 @scenario(topics={})
-async def test_what_grows_too_big_is_refused(broker: MemoryBroker) -> None:
+async def test_a_batch_that_is_too_large_after_recompression_is_refused(
+    broker: MemoryBroker,
+) -> None:
     batch = build([Written(value=b"x" * 1000)], codec="gzip")
     configs = {"compression.type": "uncompressed", "max.message.bytes": "500"}
     await broker.create("t", configs=configs)
@@ -80,7 +82,7 @@ async def test_what_grows_too_big_is_refused(broker: MemoryBroker) -> None:
 
 
 @scenario(topics={})
-async def test_what_came_and_what_changed_is_counted(broker: MemoryBroker) -> None:
+async def test_received_and_converted_records_are_counted(broker: MemoryBroker) -> None:
     await broker.create("t", configs={"compression.type": "zstd"})
     batches = [build(LARGE), build(SMALL, codec="zstd"), build(SMALL)]
     for batch in batches:
@@ -93,7 +95,9 @@ async def test_what_came_and_what_changed_is_counted(broker: MemoryBroker) -> No
 
 @pytest.mark.parametrize("size", [100, 100_000])
 @scenario(topics={})
-async def test_what_cannot_be_inflated_is_refused(broker: MemoryBroker, size: int) -> None:
+async def test_a_batch_that_cannot_be_decompressed_is_refused(
+    broker: MemoryBroker, size: int
+) -> None:
     await broker.create("t", configs={"compression.type": "uncompressed"})
     batch = build(LARGE, codec="zstd")
     damaged = batch[:]
@@ -103,13 +107,13 @@ async def test_what_cannot_be_inflated_is_refused(broker: MemoryBroker, size: in
     assert (await broker.produce(batch)).error_code == Code.NONE, "others are taken"
 
 
-# -- the time of the append -----------------------------------------------------------------
+# -- log append time -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 @scenario(topics={})
-async def test_the_time_of_the_append_is_stored_and_told(
+async def test_log_append_time_is_stored_and_in_the_response(
     broker: MemoryBroker, codec: str, kind: str
 ) -> None:
     await broker.create("t", configs={"message.timestamp.type": "LogAppendTime"})
@@ -128,7 +132,7 @@ async def test_the_time_of_the_append_is_stored_and_told(
 
 
 @scenario(topics={})
-async def test_times_of_appends_rise_with_the_offsets(broker: MemoryBroker) -> None:
+async def test_log_append_times_increase_with_the_offsets(broker: MemoryBroker) -> None:
     configs = {"message.timestamp.type": "LogAppendTime", "compression.type": "gzip"}
     await broker.create("t", configs=configs)
     broker.jobs.hold("compress")
@@ -145,7 +149,7 @@ async def test_times_of_appends_rise_with_the_offsets(broker: MemoryBroker) -> N
 
 
 @scenario(topics={})
-async def test_a_batch_sent_twice_is_told_its_own_time(broker: MemoryBroker) -> None:
+async def test_a_duplicate_batch_gets_its_own_log_append_time(broker: MemoryBroker) -> None:
     await broker.create("t", configs={"message.timestamp.type": "LogAppendTime"})
     batch = build(SMALL, producer=(4000, 0, 0))
     first = await broker.produce(batch)
@@ -156,7 +160,7 @@ async def test_a_batch_sent_twice_is_told_its_own_time(broker: MemoryBroker) -> 
 
 
 @scenario(topics={"t": 1})
-async def test_by_default_records_keep_their_times(broker: MemoryBroker) -> None:
+async def test_by_default_records_keep_their_timestamps(broker: MemoryBroker) -> None:
     assert (await broker.produce(build(SMALL))).log_append_time_ms == -1
     [found] = await stored(broker)
     assert bare(found) == bare(build(SMALL))
@@ -168,7 +172,7 @@ async def test_by_default_records_keep_their_times(broker: MemoryBroker) -> None
 @pytest.mark.parametrize("count", [10, 5000])
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 @scenario(topics={})
-async def test_records_without_a_key_are_named(
+async def test_records_without_a_key_are_refused_by_index(
     broker: MemoryBroker, codec: str, count: int
 ) -> None:
     await broker.create("t", configs={"cleanup.policy": "compact"})
@@ -184,14 +188,14 @@ async def test_records_without_a_key_are_named(
 
 
 @scenario(topics={"t": 1})
-async def test_older_versions_hear_only_the_code(broker: MemoryBroker) -> None:
+async def test_older_versions_get_only_the_error_code(broker: MemoryBroker) -> None:
     await configure(broker, "t", cleanup_policy="compact")
     answer = await broker.produce(build([Written(None)]), version=7)
     assert answer.error_code == Code.INVALID_RECORD
 
 
 @scenario(topics={"t": 1})
-async def test_the_clock_moves_the_bound_on(broker: MemoryBroker) -> None:
+async def test_the_timestamp_bound_moves_with_the_clock(broker: MemoryBroker) -> None:
     ahead = build([Written(time_ms=HOUR_MS + 60_000)])
     for _ in range(3):  # the short way knows of the bound too
         assert (await broker.produce(build())).error_code == Code.NONE
@@ -201,7 +205,7 @@ async def test_the_clock_moves_the_bound_on(broker: MemoryBroker) -> None:
 
 
 @scenario(topics={"t": 1})
-async def test_a_claim_to_be_newer_than_all_records_is_put_right(broker: MemoryBroker) -> None:
+async def test_a_wrong_max_timestamp_is_corrected(broker: MemoryBroker) -> None:
     batch = build(SMALL)
     await broker.produce(patch(batch, max_timestamp=BASE_TIMESTAMP_MS + 10 * HOUR_MS))
     [found] = await stored(broker)
@@ -209,7 +213,7 @@ async def test_a_claim_to_be_newer_than_all_records_is_put_right(broker: MemoryB
 
 
 @scenario(topics={"t": 1})
-async def test_old_records_are_refused_wherever_they_are(broker: MemoryBroker) -> None:
+async def test_old_records_are_refused_at_any_place(broker: MemoryBroker) -> None:
     await configure(broker, "t", message_timestamp_before_max_ms=str(HOUR_MS))
     for times, bad in (((0, 5), []), ((0, -HOUR_MS - 1, 1), [1]), ((-HOUR_MS,), [])):
         answer = await broker.produce(build([Written(time_ms=one) for one in times]))
@@ -217,7 +221,7 @@ async def test_old_records_are_refused_wherever_they_are(broker: MemoryBroker) -
 
 
 @scenario(topics={"t": 1})
-async def test_settings_count_from_the_next_batch_on(broker: MemoryBroker) -> None:
+async def test_changed_configs_apply_from_the_next_batch(broker: MemoryBroker) -> None:
     for _ in range(3):  # the later ones go the short way
         await broker.produce(build())
     await configure(broker, "t", cleanup_policy="compact")

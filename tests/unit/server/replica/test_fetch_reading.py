@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -61,11 +59,9 @@ class Reader:
         return len(cold)
 
 
-def run(story: Callable[[Reader], Awaitable[None]], directories: Sequence[str] = (DATA,)) -> None:
-    async def main() -> None:
-        await story(Reader(Hosting(directories=directories)))
-
-    asyncio.run(main())
+@pytest.fixture
+def reader(hosting: Hosting) -> Reader:
+    return Reader(hosting)
 
 
 def offsets(part: Part) -> list[int]:
@@ -76,18 +72,15 @@ def offsets(part: Part) -> list[int]:
 # -- plans ----------------------------------------------------------------------------------
 
 
-def test_a_plan_says_where_the_records_are() -> None:
-    async def story(reader: Reader) -> None:
-        replica = await reader.replica()
-        part = reader.plan(replica)
-        assert part.answer.error_code == Code.NONE
-        assert part.file_range is not None and part.file_range.length == len(BATCH) * 3
-        assert (part.answer.high_watermark, part.answer.last_stable_offset) == (9, 9)
-        assert part.answer.log_start_offset == 0
-        assert part.answer.records == b""
-        assert part.replica is replica
-
-    run(story)
+async def test_a_plan_has_the_file_range_of_the_records(reader: Reader) -> None:
+    replica = await reader.replica()
+    part = reader.plan(replica)
+    assert part.answer.error_code == Code.NONE
+    assert part.file_range is not None and part.file_range.length == len(BATCH) * 3
+    assert (part.answer.high_watermark, part.answer.last_stable_offset) == (9, 9)
+    assert part.answer.log_start_offset == 0
+    assert part.answer.records == b""
+    assert part.replica is replica
 
 
 @pytest.mark.parametrize(
@@ -102,150 +95,120 @@ def test_a_plan_says_where_the_records_are() -> None:
         (PLENTY, 0, False, None),
     ],
 )
-def test_limits(max_bytes: int, bytes_max: int, at_least_one: bool, length: int | None) -> None:
-    async def story(reader: Reader) -> None:
-        limits = {"max_bytes": max_bytes, "bytes_max": bytes_max, "at_least_one": at_least_one}
-        part = reader.plan(await reader.replica(), **limits)
-        assert (part.file_range.length if part.file_range else None) == length
-
-    run(story)
-
-
-def test_consumers_read_what_is_committed() -> None:
-    async def story(reader: Reader) -> None:
-        replica = await reader.replica()
-        replica.partition.isr = replica.partition.replicas = (1, 2)
-        view = memoryview(bytearray(BATCH))
-        replica.append(view, read_header(view))
-        for committed_only, aborted in ((False, None), (True, ())):
-            part = reader.plan(replica, committed_only=committed_only)
-            assert part.file_range is not None and part.file_range.length == len(BATCH) * 3
-            assert part.answer.aborted_transactions == aborted
-            assert reader.plan(replica, 9, committed_only=committed_only).file_range is None
-        replica.partition.isr = replica.partition.replicas = (1,)
-
-    run(story)
+async def test_byte_limits(
+    reader: Reader, max_bytes: int, bytes_max: int, at_least_one: bool, length: int | None
+) -> None:
+    limits = {"max_bytes": max_bytes, "bytes_max": bytes_max, "at_least_one": at_least_one}
+    part = reader.plan(await reader.replica(), **limits)
+    assert (part.file_range.length if part.file_range else None) == length
 
 
-def test_what_may_not_be_read() -> None:
-    async def story(reader: Reader) -> None:
-        replica = await reader.replica()
-        for values, code in (
-            ({"offset": 10}, Code.OFFSET_OUT_OF_RANGE),
-            ({"offset": -1}, Code.OFFSET_OUT_OF_RANGE),
-            ({"current_leader_epoch": 7}, Code.UNKNOWN_LEADER_EPOCH),
-            ({"last_fetched_epoch": 7}, Code.OFFSET_OUT_OF_RANGE),
-        ):
-            with pytest.raises(ApiError) as caught:
-                reader.plan(replica, **values)
-            assert caught.value.code == code
-
-    run(story)
+async def test_consumers_read_up_to_the_high_watermark(reader: Reader) -> None:
+    replica = await reader.replica()
+    replica.partition.isr = replica.partition.replicas = (1, 2)
+    view = memoryview(bytearray(BATCH))
+    replica.append(view, read_header(view))
+    for committed_only, aborted in ((False, None), (True, ())):
+        part = reader.plan(replica, committed_only=committed_only)
+        assert part.file_range is not None and part.file_range.length == len(BATCH) * 3
+        assert part.answer.aborted_transactions == aborted
+        assert reader.plan(replica, 9, committed_only=committed_only).file_range is None
+    replica.partition.isr = replica.partition.replicas = (1,)
 
 
-def test_a_reader_whose_log_has_parted_gets_no_records() -> None:
-    async def story(reader: Reader) -> None:
-        await reader.replica()
-        replica = await reader.hosting.lead(epoch=4)
-        part = reader.plan(replica, 12, last_fetched_epoch=2)
-        assert part.file_range is None
-        diverging = part.answer.diverging_epoch
-        assert diverging is not None and (diverging.epoch, diverging.end_offset) == (0, 9)
+async def test_errors_of_a_fetch(reader: Reader) -> None:
+    replica = await reader.replica()
+    for values, code in (
+        ({"offset": 10}, Code.OFFSET_OUT_OF_RANGE),
+        ({"offset": -1}, Code.OFFSET_OUT_OF_RANGE),
+        ({"current_leader_epoch": 7}, Code.UNKNOWN_LEADER_EPOCH),
+        ({"last_fetched_epoch": 7}, Code.OFFSET_OUT_OF_RANGE),
+    ):
+        with pytest.raises(ApiError) as caught:
+            reader.plan(replica, **values)
+        assert caught.value.code == code
 
-    run(story)
+
+async def test_a_diverging_epoch_is_reported_without_records(reader: Reader) -> None:
+    await reader.replica()
+    replica = await reader.hosting.lead(epoch=4)
+    part = reader.plan(replica, 12, last_fetched_epoch=2)
+    assert part.file_range is None
+    diverging = part.answer.diverging_epoch
+    assert diverging is not None and (diverging.epoch, diverging.end_offset) == (0, 9)
 
 
 # -- bytes ----------------------------------------------------------------------------------
 
 
-def test_cached_bytes_come_at_once_packed_into_few_buffers() -> None:
-    async def story(reader: Reader) -> None:
-        replicas = [await reader.replica(n, sizes=(10_000, 10_000)) for n in range(3)]
-        parts = [reader.plan(replica) for replica in replicas]
-        assert await reader.read(*parts) == 0
-        assert [offsets(part) for part in parts] == [[0, 1]] * 3
-        lent = reader.context.lent
-        assert lent is not None and [arena.size for arena in lent] == [ARENA_BYTES]
-
-    run(story)
+async def test_cached_records_are_read_at_once_into_few_buffers(reader: Reader) -> None:
+    replicas = [await reader.replica(n, sizes=(10_000, 10_000)) for n in range(3)]
+    parts = [reader.plan(replica) for replica in replicas]
+    assert await reader.read(*parts) == 0
+    assert [offsets(part) for part in parts] == [[0, 1]] * 3
+    lent = reader.context.lent
+    assert lent is not None and [arena.size for arena in lent] == [ARENA_BYTES]
 
 
-def test_few_bytes_are_not_worth_a_lent_buffer() -> None:
-    async def story(reader: Reader) -> None:
-        replicas = [await reader.replica(index) for index in range(3)]
-        parts = [reader.plan(replica) for replica in replicas]
-        assert await reader.read(*parts) == 0
-        assert [offsets(part) for part in parts] == [list(range(9))] * 3
-        assert reader.context.lent is None
-        for part in parts:
-            records: Any = part.answer.records
-            assert len(records.obj) == len(records)
-
-    run(story)
+async def test_few_bytes_are_copied(reader: Reader) -> None:
+    replicas = [await reader.replica(index) for index in range(3)]
+    parts = [reader.plan(replica) for replica in replicas]
+    assert await reader.read(*parts) == 0
+    assert [offsets(part) for part in parts] == [list(range(9))] * 3
+    assert reader.context.lent is None
+    for part in parts:
+        records: Any = part.answer.records
+        assert len(records.obj) == len(records)
 
 
-def test_big_parts_get_buffers_of_their_own() -> None:
-    async def story(reader: Reader) -> None:
-        sizes = (200_000, 200_000, 900_000)
-        replicas = [await reader.replica(n, sizes=(size,)) for n, size in enumerate(sizes)]
-        parts = [reader.plan(replica) for replica in replicas]
-        await reader.read(*parts)
-        assert [offsets(part) for part in parts] == [[0]] * 3
-        assert [arena.size for arena in reader.context.lent or ()] == [
-            ARENA_BYTES,
-            ARENA_BYTES,
-            1 << 20,
-        ]
-
-    run(story)
+async def test_big_parts_have_their_own_buffers(reader: Reader) -> None:
+    sizes = (200_000, 200_000, 900_000)
+    replicas = [await reader.replica(n, sizes=(size,)) for n, size in enumerate(sizes)]
+    parts = [reader.plan(replica) for replica in replicas]
+    await reader.read(*parts)
+    assert [offsets(part) for part in parts] == [[0]] * 3
+    assert [arena.size for arena in reader.context.lent or ()] == [
+        ARENA_BYTES,
+        ARENA_BYTES,
+        1 << 20,
+    ]
 
 
-def test_nothing_to_read_lends_nothing() -> None:
-    async def story(reader: Reader) -> None:
-        part = reader.plan(await reader.replica(), 9)
-        assert await reader.read(part) == 0
-        assert reader.context.lent is None
-
-    run(story)
+async def test_an_empty_read_lends_no_buffer(reader: Reader) -> None:
+    part = reader.plan(await reader.replica(), 9)
+    assert await reader.read(part) == 0
+    assert reader.context.lent is None
 
 
-def test_what_is_not_cached_is_a_job() -> None:
-    async def story(reader: Reader) -> None:
-        part = reader.plan(await reader.replica())
-        reader.hosting.fs.cached = False
-        assert await reader.read(part) == 1
-        assert reader.hosting.jobs.done == ["_MemFile.read_into"]
-        assert offsets(part) == list(range(9))
-
-    run(story)
+async def test_uncached_records_are_read_by_a_job(reader: Reader) -> None:
+    part = reader.plan(await reader.replica())
+    reader.hosting.fs.cached = False
+    assert await reader.read(part) == 1
+    assert reader.hosting.jobs.done == ["_MemFile.read_into"]
+    assert offsets(part) == list(range(9))
 
 
-def test_a_log_that_is_deleted_while_it_is_read() -> None:
-    async def story(reader: Reader) -> None:
-        part = reader.plan(await reader.replica())
-        reader.hosting.fs.cached = False
-        reader.hosting.manager.remove("t", 0)
-        reader.hosting.logs.delete("t", 0)
-        await reader.read(part)
-        assert offsets(part) == list(range(9)), "who holds its file can finish"
-
-    run(story)
+async def test_a_read_completes_after_the_log_was_deleted(reader: Reader) -> None:
+    part = reader.plan(await reader.replica())
+    reader.hosting.fs.cached = False
+    reader.hosting.manager.remove("t", 0)
+    reader.hosting.logs.delete("t", 0)
+    await reader.read(part)
+    assert offsets(part) == list(range(9)), "who holds its file can finish"
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_a_failed_read_is_its_partition_s_error(
+async def test_a_failed_read_is_an_error_of_its_partition(
     caplog: pytest.LogCaptureFixture, cached: bool
 ) -> None:
-    async def story(reader: Reader) -> None:
-        failing, well = [reader.plan(await reader.replica(index)) for index in range(2)]
-        reader.hosting.fs.cached = cached
-        reader.hosting.fs.faults.append(Fault("pread", "t-0/00000000000000000000.log"))
-        await reader.read(failing, well)
-        answer = failing.answer
-        assert answer.error_code == Code.KAFKA_STORAGE_ERROR
-        assert (answer.high_watermark, answer.last_stable_offset) == (-1, -1)
-        assert (answer.log_start_offset, answer.records) == (-1, b"")
-        assert offsets(well) == list(range(9))
-        assert caplog.messages[0].startswith("can't read t-0")
-
-    run(story, (DATA, "/more"))
+    reader = Reader(Hosting(directories=(DATA, "/more")))
+    failing, well = [reader.plan(await reader.replica(index)) for index in range(2)]
+    reader.hosting.fs.cached = cached
+    reader.hosting.fs.faults.append(Fault("pread", "t-0/00000000000000000000.log"))
+    await reader.read(failing, well)
+    answer = failing.answer
+    assert answer.error_code == Code.KAFKA_STORAGE_ERROR
+    assert (answer.high_watermark, answer.last_stable_offset) == (-1, -1)
+    assert (answer.log_start_offset, answer.records) == (-1, b"")
+    assert offsets(well) == list(range(9))
+    assert caplog.messages[0].startswith("can't read t-0")

@@ -64,14 +64,14 @@ def refusal(sessions: FetchSessions, asked_for: SimpleNamespace, version: int = 
     return caught.value.code
 
 
-def test_without_a_session_everything_is_answered(sessions: FetchSessions) -> None:
+def test_without_a_session_all_partitions_are_in_the_response(sessions: FetchSessions) -> None:
     fetching = begin(sessions, request(epoch=FINAL_EPOCH, partitions=[asked(0)]))
     assert fetching.session_id == 0
     assert fetching.keep(fetching.partitions[0], PartitionResponse(0))
     assert len(sessions) == 0
 
 
-def test_a_full_request_begins_a_session_and_incremental_ones_go_on(
+def test_a_full_request_begins_a_session_for_incremental_ones(
     sessions: FetchSessions,
 ) -> None:
     full = begin(sessions, request(partitions=[asked(0), asked(1)]))
@@ -80,14 +80,14 @@ def test_a_full_request_begins_a_session_and_incremental_ones_go_on(
         assert full.keep(wanted, PartitionResponse(wanted.partition, high_watermark=5))
     again = begin(sessions, request(full.session_id, 1, [asked(1, offset=3)]))
     assert [(w.partition, w.offset) for w in again.partitions] == [(0, 0), (1, 3)]
-    told = [
+    sent = [
         again.keep(wanted, PartitionResponse(wanted.partition, high_watermark=5 + wanted.partition))
         for wanted in again.partitions
     ]
-    assert told == [False, True], "only what changed is told"
+    assert sent == [False, True], "only changed partitions"
 
 
-def test_records_are_news_and_move_the_partition_to_the_end(sessions: FetchSessions) -> None:
+def test_a_partition_with_records_moves_to_the_end(sessions: FetchSessions) -> None:
     full = begin(sessions, request(partitions=[asked(0), asked(1)]))
     for wanted in full.partitions:
         full.keep(wanted, PartitionResponse(wanted.partition))
@@ -97,7 +97,7 @@ def test_records_are_news_and_move_the_partition_to_the_end(sessions: FetchSessi
     assert [w.partition for w in third.partitions] == [1, 0]
 
 
-def test_an_error_is_told_every_time_and_its_end_too(sessions: FetchSessions) -> None:
+def test_errors_are_in_every_response_and_so_is_their_end(sessions: FetchSessions) -> None:
     full = begin(sessions, request(partitions=[asked(0)]))
     full.keep(full.partitions[0], PartitionResponse(0, high_watermark=5, log_start_offset=0))
     broken = PartitionResponse(0, error_code=6)
@@ -109,7 +109,9 @@ def test_an_error_is_told_every_time_and_its_end_too(sessions: FetchSessions) ->
     assert healed.keep(healed.partitions[0], answer)
 
 
-def test_forgotten_partitions_are_gone_and_an_empty_session_ends(sessions: FetchSessions) -> None:
+def test_forgotten_partitions_are_removed_and_an_empty_session_ends(
+    sessions: FetchSessions,
+) -> None:
     full = begin(sessions, request(partitions=[asked(0), asked(1)]))
     rest = begin(sessions, request(full.session_id, 1, forgotten=[0]))
     assert [w.partition for w in rest.partitions] == [1]
@@ -118,7 +120,7 @@ def test_forgotten_partitions_are_gone_and_an_empty_session_ends(sessions: Fetch
     assert len(sessions) == 0
 
 
-def test_codes_of_requests_that_do_not_fit(sessions: FetchSessions) -> None:
+def test_error_codes_of_sessions(sessions: FetchSessions) -> None:
     assert refusal(sessions, request(77, 1)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     full = begin(sessions, request(partitions=[asked(0)]))
     wrong_epoch = request(full.session_id, 2)
@@ -127,7 +129,7 @@ def test_codes_of_requests_that_do_not_fit(sessions: FetchSessions) -> None:
     assert refusal(sessions, by_id, version=13) == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-def test_a_second_request_outdates_one_that_waits(sessions: FetchSessions) -> None:
+def test_a_later_request_invalidates_a_waiting_one(sessions: FetchSessions) -> None:
     full = begin(sessions, request(partitions=[asked(0)]))
     waiting = begin(sessions, request(full.session_id, 1))
     begin(sessions, request(full.session_id, 2))
@@ -143,7 +145,7 @@ def test_closing_a_session_frees_its_slot(sessions: FetchSessions) -> None:
     assert len(sessions) == 0
 
 
-def test_slots_are_bounded_and_only_unused_ones_are_taken_away(
+def test_slots_are_bounded_and_only_unused_sessions_are_evicted(
     sessions: FetchSessions, clock: VirtualClock
 ) -> None:
     first = begin(sessions, request(partitions=[asked(0)]))
@@ -177,11 +179,11 @@ def test_partitions_of_all_sessions_are_bounded(
     assert refusal(sessions, more) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert session_of(6), "a session that grew too big is gone"
     clock.elapsed_ms += EVICTION_MS_MIN
-    assert session_of(10), "sessions that nobody uses make room"
+    assert session_of(10), "unused sessions are evicted"
     assert len(sessions) == 1
 
 
-def test_forgotten_partitions_make_room(
+def test_forgotten_partitions_free_their_share(
     clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kavka.server.replica.fetch_sessions.PARTITIONS_MAX", 10)

@@ -1,4 +1,4 @@
-"""Bringing logs to the disk: when, how many at once, and what of a log that is removed."""
+"""Flushes of logs: when, how many at once, and those of a removed log."""
 
 from __future__ import annotations
 
@@ -6,61 +6,54 @@ import pytest
 
 from kavka.log import producer_snapshots, producer_state
 from kavka.server.replica.flushing import FLUSHES_AT_ONCE_MAX
-from support.replicas import DATA, Hosting, append, run, stopping
+from support.replicas import DATA, Hosting, append, stopping
 from support.virtual import settle
 
 
-def test_flushes_of_a_partition_come_one_after_the_other() -> None:
-    async def story(hosting: Hosting) -> None:
-        hosting.overrides.in_tree["t"] = {"flush.messages": "1"}
-        replica = await hosting.lead()
-        hosting.jobs.hold()
+async def test_a_partition_has_one_flush_at_a_time(hosting: Hosting) -> None:
+    hosting.overrides.in_tree["t"] = {"flush.messages": "1"}
+    replica = await hosting.lead()
+    hosting.jobs.hold()
+    append(replica)
+    await settle()
+    append(replica)
+    append(replica)
+    await settle()
+    assert hosting.jobs.held == ["FlushPlan.run"]
+    assert replica.partition.flushed_end == 0
+    hosting.jobs.release()
+    await hosting.manager.flusher.wait_idle()
+    assert replica.partition.flushed_end == 9
+    assert hosting.jobs.done.count("FlushPlan.run") == 2
+    assert not replica.flushing
+
+
+async def test_concurrent_flushes_are_bounded(hosting: Hosting) -> None:
+    hosting.overrides.in_tree["t"] = {"flush.messages": "1"}
+    hosting.jobs.hold()
+    replicas = [await hosting.lead("t", index) for index in range(FLUSHES_AT_ONCE_MAX + 3)]
+    for replica in replicas:
         append(replica)
-        await settle()
-        append(replica)
-        append(replica)
-        await settle()
-        assert hosting.jobs.held == ["FlushPlan.run"]
-        assert replica.partition.flushed_end == 0
-        hosting.jobs.release()
-        await hosting.manager.flusher.wait_idle()
-        assert replica.partition.flushed_end == 9
-        assert hosting.jobs.done.count("FlushPlan.run") == 2
-        assert not replica.flushing
-
-    run(story)
+    await settle()
+    assert len(hosting.jobs.held) == FLUSHES_AT_ONCE_MAX
+    hosting.jobs.release()
+    await hosting.manager.flusher.wait_idle()
+    assert {replica.partition.flushed_end for replica in replicas} == {3}
 
 
-def test_only_so_many_hold_their_files_for_it() -> None:
-    async def story(hosting: Hosting) -> None:
-        hosting.overrides.in_tree["t"] = {"flush.messages": "1"}
-        hosting.jobs.hold()
-        replicas = [await hosting.lead("t", index) for index in range(FLUSHES_AT_ONCE_MAX + 3)]
-        for replica in replicas:
-            append(replica)
-        await settle()
-        assert len(hosting.jobs.held) == FLUSHES_AT_ONCE_MAX
-        hosting.jobs.release()
-        await hosting.manager.flusher.wait_idle()
-        assert {replica.partition.flushed_end for replica in replicas} == {3}
-
-    run(story)
-
-
-def test_without_flush_messages_nothing_is_flushed_but_what_was_rolled() -> None:
-    async def story(hosting: Hosting) -> None:
-        hosting.overrides.in_tree["t"] = {"segment.bytes": str(1 << 20)}
-        replica = await hosting.lead()
-        append(replica)
-        await settle()
-        assert "FlushPlan.run" not in hosting.jobs.done
-        replica.log.roll(hosting.clock.now_ms())
-        append(replica)
-        await settle()
-        assert hosting.jobs.done == ["FlushPlan.run"]
-        assert replica.partition.flushed_end == 3
-
-    run(story)
+async def test_without_flush_messages_only_rolled_segments_are_flushed(
+    hosting: Hosting,
+) -> None:
+    hosting.overrides.in_tree["t"] = {"segment.bytes": str(1 << 20)}
+    replica = await hosting.lead()
+    append(replica)
+    await settle()
+    assert "FlushPlan.run" not in hosting.jobs.done
+    replica.log.roll(hosting.clock.now_ms())
+    append(replica)
+    await settle()
+    assert hosting.jobs.done == ["FlushPlan.run"]
+    assert replica.partition.flushed_end == 3
 
 
 @pytest.fixture
@@ -71,94 +64,83 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_steps")
-def test_very_many_producers_are_saved_in_pieces_before_their_segment_is_flushed() -> None:
-    async def story(hosting: Hosting) -> None:
-        replica = await hosting.lead()
-        for producer_id in range(9):
-            append(replica, (producer_id, 0, 0))
-        await settle()
-        log = replica.log
-        hosting.jobs.hold()
-        log.roll(hosting.clock.now_ms())
-        assert log.producer_manager.snapshots.is_writing
-        append(replica, (1, 0, 3))
-        assert log.producer_manager.snapshots.is_writing
-        await settle()
-        assert not log.producer_manager.snapshots.is_writing
-        assert log.producer_manager.snapshots.offsets == [27]
-        assert hosting.jobs.held == ["FlushPlan.run"]
-        hosting.jobs.release()
-        await hosting.manager.flusher.wait_idle()
-        assert log.recovery_point == 27
-
-    run(story)
-
-
-@pytest.mark.usefixtures("small_steps")
-def test_what_is_known_of_very_many_is_saved_too_when_nothing_is_left_of_them() -> None:
-    """All segments go, all had been flushed, and nobody writes: nothing else asks for a flush."""
-
-    async def story(hosting: Hosting) -> None:
-        hosting.overrides.in_tree["t"] = {"flush.messages": "1", "retention.bytes": "0"}
-        replica = await hosting.lead()
-        for producer_id in range(9):
-            append(replica, (producer_id, 0, 0))
-        await hosting.manager.flusher.wait_idle()
-        log = replica.log
-        assert log.recovery_point == 27 and not log.producer_manager.snapshots.offsets
-        assert replica.delete_old(hosting.clock.now_ms()) == 0, "not before it is saved"
-        assert not log.flush_wanted
-        await settle()
-        assert log.producer_manager.snapshots.offsets == [27]
-        assert replica.delete_old(hosting.clock.now_ms()) == 1
-
-    run(story)
+async def test_many_producers_are_saved_in_steps_before_the_flush(
+    hosting: Hosting,
+) -> None:
+    replica = await hosting.lead()
+    for producer_id in range(9):
+        append(replica, (producer_id, 0, 0))
+    await settle()
+    log = replica.log
+    hosting.jobs.hold()
+    log.roll(hosting.clock.now_ms())
+    assert log.producer_manager.snapshots.is_writing
+    append(replica, (1, 0, 3))
+    assert log.producer_manager.snapshots.is_writing
+    await settle()
+    assert not log.producer_manager.snapshots.is_writing
+    assert log.producer_manager.snapshots.offsets == [27]
+    assert hosting.jobs.held == ["FlushPlan.run"]
+    hosting.jobs.release()
+    await hosting.manager.flusher.wait_idle()
+    assert log.recovery_point == 27
 
 
 @pytest.mark.usefixtures("small_steps")
-def test_a_replica_that_is_removed_has_no_more_of_them_saved() -> None:
+async def test_many_producers_are_saved_before_their_last_segment_is_deleted(
+    hosting: Hosting,
+) -> None:
+    """All segments are deleted after they were flushed: nothing else causes a flush."""
+    hosting.overrides.in_tree["t"] = {"flush.messages": "1", "retention.bytes": "0"}
+    replica = await hosting.lead()
+    for producer_id in range(9):
+        append(replica, (producer_id, 0, 0))
+    await hosting.manager.flusher.wait_idle()
+    log = replica.log
+    assert log.recovery_point == 27 and not log.producer_manager.snapshots.offsets
+    assert replica.delete_old(hosting.clock.now_ms()) == 0, "not before it is saved"
+    assert not log.flush_wanted
+    await settle()
+    assert log.producer_manager.snapshots.offsets == [27]
+    assert replica.delete_old(hosting.clock.now_ms()) == 1
+
+
+@pytest.mark.usefixtures("small_steps")
+async def test_producers_of_a_removed_replica_are_not_saved(hosting: Hosting) -> None:
     """The name of its directory may by then be another log's."""
-
-    async def story(hosting: Hosting) -> None:
-        replica = await hosting.lead()
-        for producer_id in range(9):
-            append(replica, (producer_id, 0, 0))
-        replica.log.roll(hosting.clock.now_ms())
-        hosting.manager.flusher.flush_soon(replica)
-        await hosting.tasks.sleep(0)
-        hosting.manager.remove(*replica.key)
-        await settle()
-        assert replica.log.producer_manager.snapshots.offsets == []
-
-    run(story)
+    replica = await hosting.lead()
+    for producer_id in range(9):
+        append(replica, (producer_id, 0, 0))
+    replica.log.roll(hosting.clock.now_ms())
+    hosting.manager.flusher.flush_soon(replica)
+    await hosting.tasks.sleep(0)
+    hosting.manager.remove(*replica.key)
+    await settle()
+    assert replica.log.producer_manager.snapshots.offsets == []
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_a_partition_that_was_deleted_is_flushed_no_more(
-    held: bool, caplog: pytest.LogCaptureFixture
+async def test_a_deleted_partition_is_not_flushed(
+    hosting: Hosting, held: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its files have other names then, and the old names may be those of a new partition."""
-
-    async def story(hosting: Hosting) -> None:
-        replica = await hosting.lead()
+    replica = await hosting.lead()
+    if held:
+        hosting.jobs.hold("FlushPlan.run")
+    for _ in range(2):
+        append(replica)
+        replica.log.roll(hosting.clock.now_ms())
+        hosting.manager.flusher.flush_soon(replica)
         if held:
-            hosting.jobs.hold("FlushPlan.run")
-        for _ in range(2):
-            append(replica)
-            replica.log.roll(hosting.clock.now_ms())
-            hosting.manager.flusher.flush_soon(replica)
-            if held:
-                await settle()
-        await hosting.port.stop_replica(stopping())
-        await hosting.lead()
-        files = {path: hosting.fs.read_bytes(path) for path in _files(hosting)}
-        hosting.jobs.release()
-        await hosting.manager.flusher.wait_idle()
-        assert {path: hosting.fs.read_bytes(path) for path in _files(hosting)} == files
-        assert not caplog.messages
-        assert not replica.offline and not replica.flushing
-
-    run(story)
+            await settle()
+    await hosting.port.stop_replica(stopping())
+    await hosting.lead()
+    files = {path: hosting.fs.read_bytes(path) for path in _files(hosting)}
+    hosting.jobs.release()
+    await hosting.manager.flusher.wait_idle()
+    assert {path: hosting.fs.read_bytes(path) for path in _files(hosting)} == files
+    assert not caplog.messages
+    assert not replica.offline and not replica.flushing
 
 
 def _files(hosting: Hosting) -> list[str]:

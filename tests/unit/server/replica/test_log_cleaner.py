@@ -12,8 +12,9 @@ from kavka.log.compaction.run import compact
 from kavka.log.errors import CorruptLogError
 from kavka.log.memfs import Fault
 from kavka.seams import ProcessLost
+from kavka.server.config.live import LiveSettings
 from kavka.server.replica import log_cleaner
-from kavka.server.replica.log_cleaner import examine
+from kavka.server.replica.log_cleaner import LogCleaner, examine
 from kavka.server.replica.replica import Replica
 from kavka.wire.steps import run_at_once
 from support import logs
@@ -25,7 +26,7 @@ from support.virtual import InlineWorker, settle
 
 
 @scenario(BACKOFF)
-async def test_a_dirty_log_is_compacted_and_left_alone_then(broker: MemoryBroker) -> None:
+async def test_a_dirty_log_is_compacted_once(broker: MemoryBroker) -> None:
     await broker.create("t", configs=COMPACT)
     await broker.create("kept", configs={"internal.segment.bytes": "1000"})
     await fill(broker)
@@ -48,7 +49,7 @@ async def test_a_dirty_log_is_compacted_and_left_alone_then(broker: MemoryBroker
 
 
 @scenario(BACKOFF)
-async def test_it_waits_until_enough_is_dirty(broker: MemoryBroker) -> None:
+async def test_a_log_is_compacted_from_min_cleanable_dirty_ratio_on(broker: MemoryBroker) -> None:
     await broker.create("t", configs=COMPACT | {"min.cleanable.dirty.ratio": "0.4"})
     await fill(broker, keys=60)
     await broker.advance(1000)
@@ -65,7 +66,7 @@ async def test_it_waits_until_enough_is_dirty(broker: MemoryBroker) -> None:
 
 
 @scenario(BACKOFF)
-async def test_the_dirtiest_comes_first(broker: MemoryBroker) -> None:
+async def test_the_dirtiest_log_is_compacted_first(broker: MemoryBroker) -> None:
     processes = HeldProcesses(broker)
     for name in ("a", "b", "c"):
         await broker.create(name, configs=COMPACT | {"min.cleanable.dirty.ratio": "0.1"})
@@ -83,7 +84,7 @@ async def test_the_dirtiest_comes_first(broker: MemoryBroker) -> None:
 
 
 @scenario(BACKOFF, "log.cleaner.threads=2")
-async def test_as_many_at_a_time_as_there_are_threads(broker: MemoryBroker) -> None:
+async def test_log_cleaner_threads_bounds_the_compactions(broker: MemoryBroker) -> None:
     processes = HeldProcesses(broker)
     for name in ("a", "b", "c"):
         await broker.create(name, configs=COMPACT)
@@ -99,7 +100,7 @@ async def test_as_many_at_a_time_as_there_are_threads(broker: MemoryBroker) -> N
 
 
 @scenario(BACKOFF, "log.cleaner.threads=0")
-async def test_more_threads_begin_at_once_and_fewer_end(broker: MemoryBroker) -> None:
+async def test_log_cleaner_threads_can_be_changed(broker: MemoryBroker) -> None:
     await broker.create("t", configs=COMPACT)
     await fill(broker)
     await broker.advance(5000)
@@ -115,18 +116,20 @@ async def test_more_threads_begin_at_once_and_fewer_end(broker: MemoryBroker) ->
 
 
 @scenario(BACKOFF, "log.cleaner.enable=false")
-async def test_there_need_not_be_a_cleaner(broker: MemoryBroker) -> None:
+async def test_log_cleaner_enable_false(broker: MemoryBroker) -> None:
     await broker.create("t", configs=COMPACT)
     await fill(broker)
     await broker.advance(5000)
     assert clean_upto(broker) is None
 
 
-# --- what comes between
+# --- changes meanwhile
 
 
 @scenario(BACKOFF)
-async def test_a_topic_that_is_deleted_meanwhile_is_not_touched(broker: MemoryBroker) -> None:
+async def test_a_topic_deleted_and_created_during_a_compaction_is_unchanged(
+    broker: MemoryBroker,
+) -> None:
     processes = await under_way(broker)
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
     await broker.create("t", configs=COMPACT)
@@ -144,7 +147,7 @@ async def test_a_topic_that_is_deleted_meanwhile_is_not_touched(broker: MemoryBr
 
 
 @scenario(BACKOFF)
-async def test_nothing_is_swapped_into_a_log_that_was_cut(broker: MemoryBroker) -> None:
+async def test_nothing_is_swapped_into_a_truncated_log(broker: MemoryBroker) -> None:
     processes = await under_way(broker)
     log = broker.replica().log
     run_at_once(broker.parts.replicas.logs.truncate_in_steps(log, 10))
@@ -157,7 +160,7 @@ async def test_nothing_is_swapped_into_a_log_that_was_cut(broker: MemoryBroker) 
 
 
 @scenario(BACKOFF)
-async def test_it_ends_when_the_topic_is_to_be_compacted_no_more(broker: MemoryBroker) -> None:
+async def test_a_compaction_ends_when_the_cleanup_policy_changes(broker: MemoryBroker) -> None:
     processes = await under_way(broker)
     log = broker.replica().log
     before = read_all(log)
@@ -170,7 +173,7 @@ async def test_it_ends_when_the_topic_is_to_be_compacted_no_more(broker: MemoryB
 
 
 @scenario(BACKOFF, "log.initial.task.delay.ms=0", "log.retention.check.interval.ms=100")
-async def test_retention_waits_for_it(broker: MemoryBroker) -> None:
+async def test_retention_waits_for_the_compaction(broker: MemoryBroker) -> None:
     processes = HeldProcesses(broker)
     both = COMPACT | {"cleanup.policy": "compact,delete", "retention.bytes": "1000"}
     await broker.create("t", configs=both)
@@ -190,7 +193,7 @@ async def test_retention_waits_for_it(broker: MemoryBroker) -> None:
 
 
 @scenario(BACKOFF)
-async def test_what_is_not_flushed_stays_as_it_is(broker: MemoryBroker) -> None:
+async def test_unflushed_records_are_not_compacted(broker: MemoryBroker) -> None:
     """It might be gone after a power cut, and with it all of a key that had been on the disk."""
     await broker.create("t", configs=COMPACT)
     broker.replica().flushing = True  # and stays so: nothing gets to the disk
@@ -204,7 +207,7 @@ async def test_what_is_not_flushed_stays_as_it_is(broker: MemoryBroker) -> None:
 
 
 @scenario(BACKOFF)
-async def test_the_end_of_the_broker_ends_it(broker: MemoryBroker) -> None:
+async def test_a_stop_ends_the_compaction(broker: MemoryBroker) -> None:
     processes = await under_way(broker)
     await broker.restart()
     assert processes.results[0].cancelled()
@@ -220,7 +223,7 @@ def left(broker: MemoryBroker) -> list[str]:
     "failure", [CorruptLogError("0.log", 0, "why"), ProcessLost("killed"), RuntimeError(), None]
 )
 @scenario(BACKOFF)
-async def test_what_came_to_nothing_is_removed(
+async def test_files_of_a_failed_compaction_are_removed(
     broker: MemoryBroker, failure: Exception | None
 ) -> None:
     processes = await under_way(broker)
@@ -237,7 +240,7 @@ async def test_what_came_to_nothing_is_removed(
 
 
 @scenario(BACKOFF)
-async def test_what_can_t_be_removed_is_told(
+async def test_files_that_cannot_be_removed_are_logged(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     processes = await under_way(broker)
@@ -256,7 +259,7 @@ async def test_what_can_t_be_removed_is_told(
 
 
 @scenario(BACKOFF)
-async def test_a_log_that_can_t_be_looked_at_does_not_keep_others(
+async def test_a_log_that_cannot_be_examined_does_not_delay_others(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("t", "u"):
@@ -275,31 +278,41 @@ async def test_a_log_that_can_t_be_looked_at_does_not_keep_others(
     assert "marked t-0 uncleanable until restart" in caplog.text and "odd" in caplog.text
 
 
-@scenario(BACKOFF, "log.cleaner.threads=1")
-async def test_a_runner_that_fails_is_counted_until_it_begins_again(broker: MemoryBroker) -> None:
-    await under_way(broker)
-    found = broker.instance._cleaner
-    assert found is not None
+@scenario("log.cleaner.enable=false")
+async def test_a_failed_thread_is_counted_until_it_is_restarted(broker: MemoryBroker) -> None:
+    """Both threads of a cleaner whose checkpoints fail."""
+    for name in ("t", "u"):
+        await broker.create(name, configs=COMPACT)
+        await fill(broker, name)
+    settings = replace(broker.instance.live.now, log_cleaner_enable=True, log_cleaner_threads=2)
+    live, parts = LiveSettings(settings), broker.parts
 
-    async def fail(number: int) -> bool:
+    async def fail() -> None:
         raise ValueError("odd")
 
-    found.clean_dirtiest = fail  # type: ignore[assignment, method-assign]
-    dead = broker.parts.replicas.cleaning.dead
-    settings = broker.instance.live.now
-    broker.instance.live.change(replace(settings, log_cleaner_threads=2))
-    await settle()
-    assert sorted(dead) == [0, 1], "a change has all begin anew"
-    del found.clean_dirtiest
-    broker.instance.live.change(replace(settings, log_cleaner_threads=3))
+    cleaner = LogCleaner(
+        live,
+        fs=broker.fs,
+        replicas=parts.replicas,
+        clock=broker.clock,
+        tasks=broker.tasks,
+        jobs=broker.jobs,
+        checkpoint=fail,
+    )
+    cleaner.start()
+    await settle(200)
+    dead = parts.replicas.cleaning.dead
+    assert sorted(dead) == [0, 1]
+    live.change(replace(settings, log_cleaner_threads=3))
     await settle()
     assert not dead
     assert [type(failure) for failure in broker.tasks.failures] == [ValueError] * 2
     broker.tasks.failures.clear()
+    await cleaner.stop()
 
 
 @scenario(BACKOFF)
-async def test_a_damaged_log_is_tried_once(
+async def test_a_corrupt_log_is_marked_uncleanable(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     processes = await under_way(broker)
@@ -316,7 +329,7 @@ async def test_a_damaged_log_is_tried_once(
 
 
 @scenario(BACKOFF)
-async def test_a_log_that_nobody_can_make_sense_of_does_not_keep_others(
+async def test_a_log_with_an_unexpected_failure_does_not_delay_others(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     processes = await under_way(broker)
@@ -331,7 +344,7 @@ async def test_a_log_that_nobody_can_make_sense_of_does_not_keep_others(
 
 
 @scenario(BACKOFF)
-async def test_a_process_that_is_lost_is_begun_again_after_a_while(
+async def test_a_lost_process_is_restarted_after_the_backoff(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     processes = await under_way(broker)
@@ -346,7 +359,7 @@ async def test_a_process_that_is_lost_is_begun_again_after_a_while(
 
 
 @scenario(BACKOFF)
-async def test_a_disk_that_fails_takes_the_partition_offline(broker: MemoryBroker) -> None:
+async def test_a_failing_disk_takes_the_partition_offline(broker: MemoryBroker) -> None:
     await broker.create("t", configs=COMPACT)
     await fill(broker)
     replica = broker.replica()
@@ -357,7 +370,9 @@ async def test_a_disk_that_fails_takes_the_partition_offline(broker: MemoryBroke
 
 
 @scenario(BACKOFF)
-async def test_a_process_whose_disk_fails_does_too(broker: MemoryBroker) -> None:
+async def test_a_failing_disk_of_the_process_takes_the_partition_offline(
+    broker: MemoryBroker,
+) -> None:
     await broker.create("t", configs=COMPACT)
     await fill(broker)
     replica = broker.replica()
@@ -366,11 +381,11 @@ async def test_a_process_whose_disk_fails_does_too(broker: MemoryBroker) -> None
     assert replica.offline
 
 
-# --- what it tells
+# --- logging
 
 
 @scenario(BACKOFF)
-async def test_what_was_done_is_told(
+async def test_a_compaction_is_logged(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -388,9 +403,7 @@ async def test_what_was_done_is_told(
 
 
 @scenario(BACKOFF)
-async def test_progress_is_told_now_and_then(
-    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_progress_is_logged(broker: MemoryBroker, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     processes = await under_way(broker)
     for second in range(1, 31):
@@ -403,7 +416,7 @@ async def test_progress_is_told_now_and_then(
 
 
 @scenario(BACKOFF)
-async def test_what_counts_as_clean_survives_a_power_cut(broker: MemoryBroker) -> None:
+async def test_the_cleaner_checkpoint_survives_a_power_cut(broker: MemoryBroker) -> None:
     """Else what a tombstone has deleted is back, and once the tombstone goes it stays."""
     await broker.create("t", configs=COMPACT)
     await fill(broker)

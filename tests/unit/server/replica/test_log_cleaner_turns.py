@@ -21,17 +21,22 @@ from support.virtual import settle
 
 
 @scenario(BACKOFF, "log.cleaner.threads=2")
-async def test_nobody_begins_where_something_is_removed(broker: MemoryBroker) -> None:
+async def test_no_compaction_begins_in_a_directory_where_files_are_removed(
+    broker: MemoryBroker,
+) -> None:
     """It would lose what it writes. That the log is another one by then makes no difference."""
     processes = await under_way(broker)
     held: list[asyncio.Future[None]] = []
 
-    def hold(function: Callable[..., Any], *args: Any, **_: object) -> asyncio.Future[None]:
-        assert function is remove_cleaned
+    run_process = broker.jobs.run_process
+
+    def hold(function: Callable[..., Any], *args: Any, **named: Any) -> asyncio.Future[Any]:
+        if function is not remove_cleaned:
+            return run_process(function, *args, **named)
         held.append(asyncio.get_running_loop().create_future())
         return held[-1]
 
-    processes._run_process = hold
+    broker.jobs.run_process = hold  # type: ignore[method-assign]
     processes.results[0].set_exception(ProcessLost("killed"))
     await settle()
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
@@ -46,7 +51,7 @@ async def test_nobody_begins_where_something_is_removed(broker: MemoryBroker) ->
 
 
 @scenario(BACKOFF, "log.cleaner.threads=2")
-async def test_nobody_begins_where_an_earlier_log_of_the_name_is_still_compacted(
+async def test_no_compaction_begins_while_a_deleted_log_of_the_name_is_compacted(
     broker: MemoryBroker,
 ) -> None:
     """Its process writes files by the very names that another one would use."""
@@ -66,7 +71,7 @@ async def test_nobody_begins_where_an_earlier_log_of_the_name_is_still_compacted
 
 @pytest.mark.parametrize("what", ["cut", "deleted"])
 @scenario(BACKOFF)
-async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were_told_of(
+async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were_collected(
     broker: MemoryBroker, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(producer_state, "ENTRIES_PER_PART", 1)
@@ -76,9 +81,7 @@ async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were
         await broker.produce(build([Written(b"k", b"v")], producer=(producer_id, 0, 0)))
     await fill(broker)
     log = broker.replica().log
-    assert broker.instance._cleaner is not None
-    broker.tasks.spawn(broker.instance._cleaner.clean_dirtiest(), name="cleaning")
-    await settle(20)
+    await broker.tasks.advance(1000)
     assert log.compaction.running
     assert not processes.orders
     if what == "cut":
@@ -86,13 +89,17 @@ async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were
     else:
         broker.parts.replicas.remove("t", 0)
     await settle(200)
-    assert not processes.orders
-    assert broker.instance._cleaner._busy_directories == {}
+    assert not processes.orders and not log.compaction.running
+    if what == "cut":  # the directory is free for the next one
+        await fill(broker)
+        await broker.advance(2000)
+        assert processes.orders
+        processes.results[-1].cancel()
 
 
 @pytest.mark.parametrize("fails", [False, True])
 @scenario(BACKOFF, "log.retention.check.interval.ms=300000", "log.initial.task.delay.ms=1")
-async def test_a_log_that_is_always_compacted_loses_what_is_too_old_all_the_same(
+async def test_retention_applies_to_a_log_that_is_always_being_compacted(
     broker: MemoryBroker, fails: bool
 ) -> None:
     """As in Apache Kafka: its cleaner deletes after each log, and the task of retention leaves
@@ -116,7 +123,7 @@ async def test_a_log_that_is_always_compacted_loses_what_is_too_old_all_the_same
 
 
 @scenario("log.cleaner.backoff.ms=86400000")
-async def test_a_runner_that_rests_sees_a_shorter_rest_at_once(broker: MemoryBroker) -> None:
+async def test_a_shorter_backoff_takes_effect_at_once(broker: MemoryBroker) -> None:
     await broker.create("t", configs=COMPACT)
     await fill(broker)
     await broker.advance(10_000)
@@ -128,7 +135,7 @@ async def test_a_runner_that_rests_sees_a_shorter_rest_at_once(broker: MemoryBro
 
 
 @scenario(BACKOFF)
-async def test_work_under_an_old_limit_is_begun_anew(broker: MemoryBroker) -> None:
+async def test_a_changed_io_limit_restarts_the_compaction(broker: MemoryBroker) -> None:
     """At 1 byte a second it would never end."""
     processes = await under_way(broker)
     directory = broker.replica().log.directory
@@ -144,7 +151,7 @@ async def test_work_under_an_old_limit_is_begun_anew(broker: MemoryBroker) -> No
 
 
 @scenario(BACKOFF)
-async def test_other_settings_do_not_disturb_it(broker: MemoryBroker) -> None:
+async def test_other_configs_do_not_restart_the_compaction(broker: MemoryBroker) -> None:
     processes = await under_way(broker)
     settings = broker.instance.live.now
     broker.instance.live.change(replace(settings, producer_id_expiration_ms=5))

@@ -1,4 +1,4 @@
-"""Replicas on the move: what is told of them, how they are stopped, and what goes on meanwhile."""
+"""Moves of replicas between log directories: DescribeLogDirs, cancellation, concurrent requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BATCH_HEAD_BYTES = 61
 COPY = "LogMirror."
 """What the jobs of a copy are named like."""
 
-Told = dict[str, list[tuple[int, int, bool]]]
+Described = dict[str, list[tuple[int, int, bool]]]
 
 
 async def alter(broker: MemoryBroker, path: str, topic: str = "t", index: int = 0) -> int:
@@ -35,7 +35,7 @@ async def alter(broker: MemoryBroker, path: str, topic: str = "t", index: int = 
     return code
 
 
-async def told(broker: MemoryBroker) -> Told:
+async def described(broker: MemoryBroker) -> Described:
     """By directory: size, lag, and whether it is a copy, of all partitions; directories that have
     none are left out."""
     answer = await broker.ask("DescribeLogDirs", 5, topics=None)
@@ -71,25 +71,25 @@ async def numbers(broker: MemoryBroker) -> list[int]:
 
 
 @scenario(DIRECTORIES, topics={"t": 1})
-async def test_what_is_told_of_a_move(broker: MemoryBroker) -> None:
+async def test_describe_log_dirs_during_a_move(broker: MemoryBroker) -> None:
     await fill(broker, 3)
     size = broker.replica().log.size_bytes
     broker.jobs.hold(COPY)
     assert await alter(broker, TWO) == Code.NONE
     await settle()
-    assert await told(broker) == {ONE: [(size, 0, False)], TWO: [(0, 3, True)]}
+    assert await described(broker) == {ONE: [(size, 0, False)], TWO: [(0, 3, True)]}
     (name,) = names(broker, TWO)
     assert name.startswith("t-0.") and name.endswith("-future")
     broker.jobs.release()
     await broker.advance(10)
-    assert await told(broker) == {TWO: [(size, 0, False)]}
+    assert await described(broker) == {TWO: [(size, 0, False)]}
     assert (names(broker, ONE), names(broker, TWO)) == ([], ["t-0"])
     assert "moved-here" not in broker.fs.list_dir(f"{TWO}/t-0")
     assert await numbers(broker) == [0, 1, 2]
 
 
 @scenario(DIRECTORIES, topics={"t": 1})
-async def test_the_directory_it_is_in_ends_a_move(broker: MemoryBroker) -> None:
+async def test_a_move_to_the_current_directory_cancels_the_move(broker: MemoryBroker) -> None:
     await fill(broker, 3)
     broker.jobs.hold(COPY)
     assert await alter(broker, TWO) == Code.NONE
@@ -97,7 +97,7 @@ async def test_the_directory_it_is_in_ends_a_move(broker: MemoryBroker) -> None:
     assert await alter(broker, TWO) == Code.NONE, "as before"
     assert broker.replica().log.compaction.paused
     assert await alter(broker, ONE) == Code.NONE
-    assert list(await told(broker)) == [ONE]
+    assert list(await described(broker)) == [ONE]
     assert not broker.replica().log.compaction.paused
     broker.jobs.release()
     await broker.advance(3000)
@@ -106,8 +106,8 @@ async def test_the_directory_it_is_in_ends_a_move(broker: MemoryBroker) -> None:
 
 
 @scenario(DIRECTORIES, topics={"t": 1})
-async def test_a_move_that_was_given_up_stays_so(broker: MemoryBroker) -> None:
-    """Else whoever asked for another directory after the first would not find it there."""
+async def test_a_cancelled_move_does_not_continue_after_a_crash(broker: MemoryBroker) -> None:
+    """Else the partition would end up in a directory that was not the last one requested."""
     await fill(broker, 3)
     broker.jobs.hold(COPY)
     await alter(broker, TWO)
@@ -121,7 +121,7 @@ async def test_a_move_that_was_given_up_stays_so(broker: MemoryBroker) -> None:
 
 
 @scenario(DIRECTORIES, topics={"t": 1})
-async def test_a_stop_leaves_one_log(broker: MemoryBroker) -> None:
+async def test_a_stop_after_the_move_leaves_one_log(broker: MemoryBroker) -> None:
     await fill(broker, 3)
     broker.jobs.hold("MemFs.sync_dir")
     await alter(broker, TWO)
@@ -139,13 +139,13 @@ async def test_a_stop_leaves_one_log(broker: MemoryBroker) -> None:
 
 
 @scenario(DIRECTORIES, topics={"t": 1})
-async def test_another_directory_has_a_move_begin_anew(broker: MemoryBroker) -> None:
+async def test_another_target_directory_restarts_the_move(broker: MemoryBroker) -> None:
     await fill(broker, 3)
     broker.jobs.hold(COPY)
     assert await alter(broker, TWO) == Code.NONE
     await settle()
     assert await alter(broker, THREE) == Code.NONE
-    assert list(await told(broker)) == [ONE, THREE]
+    assert list(await described(broker)) == [ONE, THREE]
     broker.jobs.release()
     await broker.advance(3000)
     assert [names(broker, path) for path in (ONE, TWO, THREE)] == [[], [], ["t-0"]]
@@ -153,11 +153,11 @@ async def test_another_directory_has_a_move_begin_anew(broker: MemoryBroker) -> 
 
 
 @scenario(DIRECTORIES, SMALL, topics={"t": 1})
-async def test_records_that_come_meanwhile(broker: MemoryBroker) -> None:
+async def test_records_appended_during_the_move(broker: MemoryBroker) -> None:
     await fill(broker, 5, size=400_000)
     assert await alter(broker, TWO) == Code.NONE
     written = 5
-    while list(await told(broker)) != [TWO]:
+    while list(await described(broker)) != [TWO]:
         await fill(broker, 1, size=400_000, start=written)
         await broker.advance(20)
         written += 1
@@ -171,7 +171,7 @@ async def test_records_that_come_meanwhile(broker: MemoryBroker) -> None:
 
 
 @scenario(DIRECTORIES, topics={"t": 1})
-async def test_a_producer_is_recognised_in_the_other_directory(broker: MemoryBroker) -> None:
+async def test_producer_state_is_moved(broker: MemoryBroker) -> None:
     first = bytes(batch([b"1"], producer=Producer(7, 0, 0)))
     assert (await broker.produce(bytearray(first))).base_offset == 0
     await alter(broker, TWO)
@@ -185,10 +185,10 @@ async def test_a_producer_is_recognised_in_the_other_directory(broker: MemoryBro
 
 
 @scenario(DIRECTORIES, "kavka.durability=fsync", topics={"t": 1})
-async def test_nothing_is_acknowledged_that_the_copy_lacks_on_the_disk(
+async def test_acknowledged_records_are_flushed_in_the_copy(
     broker: MemoryBroker,
 ) -> None:
-    """While the copy is brought to the disk for the last time, no flush of the log is told."""
+    """While the copy is brought to the disk for the last time, no flush of the log counts."""
     await fill(broker, 3)
     broker.jobs.hold("LogMirror.complete")
     await alter(broker, TWO)
@@ -210,7 +210,7 @@ async def test_nothing_is_acknowledged_that_the_copy_lacks_on_the_disk(
 
 
 @scenario(DIRECTORIES, SMALL, topics={"t": 1})
-async def test_a_long_tail_is_not_copied_on_the_loop(broker: MemoryBroker) -> None:
+async def test_a_long_tail_is_copied_by_a_job(broker: MemoryBroker) -> None:
     await fill(broker, 1)
     broker.jobs.hold("LogMirror.complete")
     await alter(broker, TWO)
@@ -223,7 +223,7 @@ async def test_a_long_tail_is_not_copied_on_the_loop(broker: MemoryBroker) -> No
     broker.jobs.release()
     await broker.advance(1)
     assert [one for one in broker.jobs.done if one.startswith("LogMirror._copy.")]
-    assert list(await told(broker)) == [TWO]
+    assert list(await described(broker)) == [TWO]
     assert await numbers(broker) == [0, 1]
 
 
@@ -253,7 +253,7 @@ def read_batches(data: bytes) -> int:
 
 @pytest.mark.parametrize("is_busy", [False, True])
 @scenario(DIRECTORIES, SMALL, f"{LIMIT}=500000", topics={"t": 1})
-async def test_a_stop_leaves_whole_batches(broker: MemoryBroker, is_busy: bool) -> None:
+async def test_a_stop_leaves_whole_batches_in_the_copy(broker: MemoryBroker, is_busy: bool) -> None:
     """Apache Kafka would write on behind anything else."""
     await fill(broker, 9, size=300_000)
     await alter(broker, TWO)
@@ -278,7 +278,7 @@ async def test_a_stop_leaves_whole_batches(broker: MemoryBroker, is_busy: bool) 
 
 @pytest.mark.parametrize("power", [False, True])
 @scenario(DIRECTORIES, SMALL, topics={"t": 1})
-async def test_a_move_goes_on_after_an_end(broker: MemoryBroker, power: bool) -> None:
+async def test_a_move_continues_after_a_crash(broker: MemoryBroker, power: bool) -> None:
     await fill(broker, 9, size=400_000)
     broker.jobs.hold("LogMirror._close")
     await alter(broker, TWO)
@@ -294,7 +294,7 @@ async def test_a_move_goes_on_after_an_end(broker: MemoryBroker, power: bool) ->
 
 
 @scenario(DIRECTORIES, topics={"t": 1})
-async def test_a_topic_that_is_deleted_meanwhile(broker: MemoryBroker) -> None:
+async def test_a_topic_deleted_during_the_move(broker: MemoryBroker) -> None:
     await fill(broker, 3)
     broker.jobs.hold(COPY)
     await alter(broker, TWO)
@@ -311,7 +311,7 @@ async def test_a_topic_that_is_deleted_meanwhile(broker: MemoryBroker) -> None:
 
 
 @scenario(DIRECTORIES, topics={"t": 1})
-async def test_a_topic_that_is_deleted_before_the_old_directory_is(broker: MemoryBroker) -> None:
+async def test_a_topic_deleted_before_the_source_directory(broker: MemoryBroker) -> None:
     await fill(broker, 3)
     broker.jobs.hold("MemFs.sync_dir")
     await alter(broker, TWO)
@@ -328,7 +328,7 @@ async def test_a_topic_that_is_deleted_before_the_old_directory_is(broker: Memor
 
 
 @scenario(DIRECTORIES, topics={"t": 1})
-async def test_a_move_back_waits_for_the_deletion_of_what_was_left(broker: MemoryBroker) -> None:
+async def test_a_move_back_waits_for_the_deletion_of_the_source(broker: MemoryBroker) -> None:
     await fill(broker, 3)
     broker.jobs.hold("MemFs.sync_dir")
     await alter(broker, TWO)
@@ -351,8 +351,7 @@ async def test_the_target_fails(broker: MemoryBroker, error: int) -> None:
     broker.fs.faults = [Fault("pwrite", "-future/00000000000000000000.log", error=error)]
     assert await alter(broker, TWO) == Code.NONE
     await broker.advance(3000)
-    assert broker.instance._logs is not None
-    assert list(broker.instance._logs.failed_directories) == [TWO]
+    assert list(broker.parts.replicas.logs.failed_directories) == [TWO]
     assert not broker.replica().log.compaction.paused
     assert await numbers(broker) == [0, 1, 2]
     await fill(broker, 1, start=3)
@@ -368,8 +367,7 @@ async def test_the_source_fails(broker: MemoryBroker) -> None:
     broker.fs.faults = [Fault("pread", "/t-0/00000000000000000000.log", times=9)]
     assert await alter(broker, TWO) == Code.NONE
     await broker.advance(3000)
-    assert broker.instance._logs is not None
-    assert list(broker.instance._logs.failed_directories) == [ONE]
+    assert list(broker.parts.replicas.logs.failed_directories) == [ONE]
     assert broker.replica().offline
     await broker.kill()
     await broker.advance(100)
@@ -378,40 +376,39 @@ async def test_the_source_fails(broker: MemoryBroker) -> None:
 
 @pytest.mark.parametrize("skip", range(3))
 @scenario(DIRECTORIES, topics={"t": 1})
-async def test_no_descriptor_is_left(broker: MemoryBroker, skip: int) -> None:
+async def test_file_descriptors_are_exhausted(broker: MemoryBroker, skip: int) -> None:
     await fill(broker, 3)
     fault = Fault("open", "-future/00000000000000000000.log", error=errno.EMFILE, skip=skip)
     broker.fs.faults = [fault]
     assert await alter(broker, TWO) == Code.NONE
     await broker.advance(3000)
-    assert broker.instance._logs is not None
-    assert broker.instance._logs.failed_directories == {}
+    assert broker.parts.replicas.logs.failed_directories == {}
     assert (names(broker, ONE), names(broker, TWO)) == ([], ["t-0"])
     assert await numbers(broker) == [0, 1, 2]
 
 
 @scenario(DIRECTORIES, SMALL, f"{LIMIT}=1000000", topics={"t": 1})
-async def test_the_limit_is_kept_and_may_be_changed(broker: MemoryBroker) -> None:
+async def test_the_io_limit_can_be_changed(broker: MemoryBroker) -> None:
     await fill(broker, 10, size=500_000)
     size = broker.replica().log.size_bytes
     await alter(broker, TWO)
     await broker.advance(2000)
-    copied = await told(broker)
+    copied = await described(broker)
     assert copied[ONE] == [(size, 0, False)]
     ((done, lag, is_copy),) = copied[TWO]
     assert is_copy and 2_000_000 <= done <= 3_000_000
     assert 10 - done // 500_000 <= lag <= 10 - done // 500_000 + 1
     await limit(broker, "0")
     await broker.advance(60_000)
-    stalled = (await told(broker))[TWO]
+    stalled = (await described(broker))[TWO]
     assert stalled[0][0] <= done + 1_000_000
     await limit(broker, "100000000")
     await broker.advance(2000)
-    assert await told(broker) == {TWO: [(size, 0, False)]}
+    assert await described(broker) == {TWO: [(size, 0, False)]}
 
 
 @pytest.mark.parametrize(("threads", "at_once"), [(None, 3), (1, 1), (2, 2)])
-def test_so_many_are_copied_at_a_time(threads: int | None, at_once: int) -> None:
+def test_concurrent_moves_are_bounded(threads: int | None, at_once: int) -> None:
     setting = [] if threads is None else [f"num.replica.alter.log.dirs.threads={threads}"]
 
     @scenario(DIRECTORIES, *setting, topics={"t": 6})
@@ -428,16 +425,16 @@ def test_so_many_are_copied_at_a_time(threads: int | None, at_once: int) -> None
         broker.jobs.release()
         for _ in range(20):
             await broker.advance(100)
-        assert not [one for found in (await told(broker)).values() for one in found if one[2]]
+        assert not [one for found in (await described(broker)).values() for one in found if one[2]]
 
     run()
 
 
 @scenario(DIRECTORIES, topics={"t": 1})
-async def test_no_compaction_begins_meanwhile(broker: MemoryBroker) -> None:
+async def test_a_move_waits_for_the_compaction_and_pauses_it(broker: MemoryBroker) -> None:
     await fill(broker, 3)
     log = broker.replica().log
-    log.compaction.started()  # one that is under way is told to end
+    log.compaction.started()  # one that is under way, which has to end
     serial = log.compaction.serial
     await alter(broker, TWO)
     await broker.advance(1000)
@@ -449,7 +446,7 @@ async def test_no_compaction_begins_meanwhile(broker: MemoryBroker) -> None:
 
 
 @scenario(DIRECTORIES, NO_DELAY, topics={"t": 1})
-async def test_a_reader_goes_on_although_the_old_files_are_gone(broker: MemoryBroker) -> None:
+async def test_a_fetch_completes_after_the_source_files_were_deleted(broker: MemoryBroker) -> None:
     await fill(broker, 3)
     broker.fs.cached = False
     broker.jobs.hold("_MemFile.read_into")
@@ -458,7 +455,7 @@ async def test_a_reader_goes_on_although_the_old_files_are_gone(broker: MemoryBr
     assert broker.jobs.held
     await alter(broker, TWO)
     await broker.advance(3000)
-    assert list(await told(broker)) == [TWO]
+    assert list(await described(broker)) == [TWO]
     assert [one for one in broker.fs.list_dir(ONE) if one.startswith("t-")] == []
     broker.jobs.release()
     await settle()
@@ -468,7 +465,7 @@ async def test_a_reader_goes_on_although_the_old_files_are_gone(broker: MemoryBr
 
 
 @scenario(DIRECTORIES, topics={"t": 1})
-async def test_moves_that_were_refused_are_in_the_log(
+async def test_refused_moves_are_logged(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", logger=log_dir_moves.__name__)

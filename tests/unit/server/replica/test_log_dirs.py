@@ -143,7 +143,7 @@ async def test_partitions_stay_offline_until_their_directory_is_back(
 
 
 @scenario(TWO)
-async def test_an_id_that_no_directory_has_is_named(
+async def test_an_unknown_directory_id_is_logged(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     await broker.restart("kavka.lost.log.dirs=ubKSmUTmTHmyGqoZ5Y-mVw")
@@ -152,7 +152,7 @@ async def test_an_id_that_no_directory_has_is_named(
 
 
 @scenario(TWO, topics={"t": 4})
-async def test_an_operator_can_give_up_a_directory(broker: MemoryBroker) -> None:
+async def test_an_operator_can_declare_a_directory_lost(broker: MemoryBroker) -> None:
     await prepare(broker)
     await broker.stop()
     unmount(broker.fs)
@@ -174,7 +174,7 @@ async def test_an_operator_can_give_up_a_directory(broker: MemoryBroker) -> None
 
 
 @scenario(TWO, topics={"t": 4})
-async def test_a_new_directory_is_just_added(broker: MemoryBroker) -> None:
+async def test_a_directory_can_be_added(broker: MemoryBroker) -> None:
     await prepare(broker)
     await broker.restart("log.dirs=/data,/more,/third/deep")
     await check_whole(broker)
@@ -183,7 +183,7 @@ async def test_a_new_directory_is_just_added(broker: MemoryBroker) -> None:
 
 
 @scenario(TWO, topics={"t": 4})
-async def test_a_new_directory_does_not_make_up_for_a_lost_one(broker: MemoryBroker) -> None:
+async def test_a_new_directory_does_not_replace_a_missing_one(broker: MemoryBroker) -> None:
     """`log.dirs` names another path: what was in the one before is not in it."""
     await prepare(broker)
     await broker.restart("log.dirs=/data,/other")
@@ -193,7 +193,7 @@ async def test_a_new_directory_does_not_make_up_for_a_lost_one(broker: MemoryBro
 
 
 @scenario(TWO, topics={"t": 4})
-async def test_one_left_out_of_log_dirs_is_missed(broker: MemoryBroker) -> None:
+async def test_a_directory_removed_from_log_dirs_is_missing(broker: MemoryBroker) -> None:
     await prepare(broker)
     await broker.restart("log.dirs=/data")
     await check_offline(broker)
@@ -222,7 +222,7 @@ async def test_two_directories_may_change_places(broker: MemoryBroker) -> None:
 
 
 @scenario("log.dirs=/data,/more,/third", topics={"t": 6})
-async def test_another_in_its_place_is_no_replacement(broker: MemoryBroker) -> None:
+async def test_another_directory_at_its_path_does_not_replace_it(broker: MemoryBroker) -> None:
     """The disks came up in the wrong places, and one of them not at all."""
     await prepare(broker)
     await broker.stop()
@@ -252,7 +252,9 @@ async def test_a_copy_of_a_directory_is_refused(broker: MemoryBroker) -> None:
 
 
 @scenario(TWO, topics={"t": 4}, start=True)
-async def test_where_the_metadata_are_no_owner_means_no_start(broker: MemoryBroker) -> None:
+async def test_the_first_directory_without_meta_properties_stops_the_start(
+    broker: MemoryBroker,
+) -> None:
     await broker.stop()
     move(broker.fs, "/data/meta.properties", "/data/kept")
     with pytest.raises(
@@ -265,7 +267,7 @@ async def test_where_the_metadata_are_no_owner_means_no_start(broker: MemoryBrok
 
 
 @scenario(TWO, topics={"t": 4}, start=True)
-async def test_a_first_directory_that_is_not_mounted_is_told_as_that(broker: MemoryBroker) -> None:
+async def test_the_first_directory_is_not_mounted(broker: MemoryBroker) -> None:
     await broker.stop()
     move(broker.fs, "/data", "/disk")
     for _ in range(2):  # what the first attempt leaves there makes no difference
@@ -278,7 +280,7 @@ async def test_a_first_directory_that_is_not_mounted_is_told_as_that(broker: Mem
 
 
 @scenario(TWO, topics={"t": 4}, start=True)
-async def test_logs_without_metadata_are_not_taken(broker: MemoryBroker) -> None:
+async def test_logs_without_the_coordination_log_stop_the_start(broker: MemoryBroker) -> None:
     await broker.stop()
     broker.fs.remove("/data/coordination.log")
     with pytest.raises(StartError, match=r"/data belongs to cluster .* `kavka storage import`"):
@@ -287,12 +289,12 @@ async def test_logs_without_metadata_are_not_taken(broker: MemoryBroker) -> None
 
 @pytest.mark.parametrize("whole", [False, True])
 @scenario(TWO, topics={"t": 4})
-async def test_without_a_record_the_partitions_tell(broker: MemoryBroker, whole: bool) -> None:
+async def test_without_recorded_directories_missing_logs_are_found_by_partition(
+    broker: MemoryBroker, whole: bool
+) -> None:
     """As at the first start after `kavka storage import`, with a directory not mounted."""
     await write(broker)
-    coordination = broker.instance._coordination
-    assert coordination is not None
-    await coordination.delete(paths.log_directories(1))
+    await broker.parts.coordination.delete(paths.log_directories(1))
     await broker.stop()
     if whole:
         await broker.revive("log.dirs=/data,/more,/new")
@@ -312,7 +314,7 @@ async def test_without_a_record_the_partitions_tell(broker: MemoryBroker, whole:
 
 @pytest.mark.parametrize("power", [False, True])
 @NEVER_AWAITED
-def test_a_first_start_that_ends_half_way_loses_no_directory(power: bool) -> None:
+def test_a_crash_at_any_step_of_the_first_start_loses_no_directory(power: bool) -> None:
     """The id is on the disk before it is recorded, and recorded before a log is made there."""
 
     async def end_at(step: int) -> bool:

@@ -1,17 +1,16 @@
-"""What happens to the logs as time goes by, seen on the disk of a broker in memory."""
+"""Checkpoints, flushes, retention and expiry by time, of a broker in memory."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-from typing import Any
 
 import pytest
 
 from kavka.log.memfs import Fault
 from kavka.log.partition_log import PartitionLog
 from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
-from kavka.server.replica.log_maintenance import DELETE_CHECK_INTERVAL_MS
+from kavka.server.replica.log_maintenance import DELETE_CHECK_INTERVAL_MS, LogMaintenance
 from support import logs
 from support.batches import Written, build
 from support.logs import Producer
@@ -32,7 +31,7 @@ def checkpoint(broker: MemoryBroker, path: str) -> dict[tuple[str, int], int]:
 
 
 @scenario("replica.high.watermark.checkpoint.interval.ms=5000", topics={"t": 2})
-async def test_checkpoints_are_saved_at_the_shortest_interval(broker: MemoryBroker) -> None:
+async def test_checkpoints_are_written_at_the_shortest_interval(broker: MemoryBroker) -> None:
     await broker.produce(build())
     await broker.advance(4999)
     assert not broker.fs.exists(WATERMARKS)
@@ -48,9 +47,18 @@ async def test_checkpoints_are_saved_at_the_shortest_interval(broker: MemoryBrok
 
 
 @scenario(topics={"t": 1, "u": 1})
-async def test_one_checkpoint_at_a_time(broker: MemoryBroker) -> None:
+async def test_checkpoints_are_written_one_at_a_time(broker: MemoryBroker) -> None:
     """The cleaner asks for one, too. Of two at once the older could have the last word."""
-    maintenance: Any = broker.instance._maintenance
+    parts = broker.parts
+    maintenance = LogMaintenance(
+        parts.live,
+        fs=broker.fs,
+        logs=parts.replicas.logs,
+        replicas=parts.replicas,
+        clock=broker.clock,
+        tasks=broker.tasks,
+        jobs=broker.jobs,
+    )
     await broker.produce(build())
     broker.jobs.hold("CheckpointPlan.run")
     first = asyncio.ensure_future(maintenance.checkpoint())
@@ -79,7 +87,7 @@ async def test_deleted_topics_leave_the_checkpoints(broker: MemoryBroker) -> Non
 
 
 @scenario("replica.high.watermark.checkpoint.interval.ms=5000", topics={"t": 1})
-async def test_where_a_checkpoint_fails_the_directory_is_used_no_more(
+async def test_a_failed_checkpoint_takes_the_directory_offline(
     broker: MemoryBroker,
 ) -> None:
     broker.fs.faults.append(Fault("create", "-checkpoint.1.tmp"))
@@ -90,7 +98,7 @@ async def test_where_a_checkpoint_fails_the_directory_is_used_no_more(
 
 
 @scenario("log.flush.scheduler.interval.ms=1000")
-async def test_flush_ms_is_the_longest_that_records_wait_for_the_disk(
+async def test_flush_ms_bounds_the_time_until_the_flush(
     broker: MemoryBroker,
 ) -> None:
     await broker.create("slow", configs={"flush.ms": "3600000"})
@@ -111,10 +119,10 @@ async def test_flush_ms_is_the_longest_that_records_wait_for_the_disk(
 
 
 @scenario()
-async def test_without_a_scheduler_interval_nothing_is_flushed_by_time(
+async def test_without_a_scheduler_interval_flush_ms_has_no_effect(
     broker: MemoryBroker,
 ) -> None:
-    """Apache Kafka's default: flush.ms says nothing as long as nobody looks."""
+    """Apache Kafka's default: flush.ms has no effect without the scheduler."""
     await broker.create("t", configs={"flush.ms": "1"})
     await broker.produce(build())
     assert "flush" not in broker.tasks.names
@@ -123,7 +131,7 @@ async def test_without_a_scheduler_interval_nothing_is_flushed_by_time(
 
 
 @scenario(topics={"t": 2})
-async def test_files_of_deleted_topics_go_after_a_while(broker: MemoryBroker) -> None:
+async def test_files_of_deleted_topics_are_removed_after_the_delay(broker: MemoryBroker) -> None:
     await broker.produce(build())
     used = len(broker.fs.list_dir(DATA))
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
@@ -137,7 +145,7 @@ async def test_files_of_deleted_topics_go_after_a_while(broker: MemoryBroker) ->
 
 
 @scenario(topics={"t": 1})
-async def test_files_that_a_dead_broker_left_to_be_removed(broker: MemoryBroker) -> None:
+async def test_files_of_deleted_topics_are_removed_after_a_kill(broker: MemoryBroker) -> None:
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
     await broker.kill()
     await broker.advance(MINUTE_MS)
@@ -145,7 +153,7 @@ async def test_files_that_a_dead_broker_left_to_be_removed(broker: MemoryBroker)
 
 
 @scenario(topics={"t": 1})
-async def test_it_ends_with_the_broker(broker: MemoryBroker) -> None:
+async def test_maintenance_ends_with_the_broker(broker: MemoryBroker) -> None:
     assert {"checkpoints", "removal of files"} <= set(broker.tasks.names)
     await broker.stop()
     assert not broker.tasks.names
@@ -166,7 +174,9 @@ async def fill(broker: MemoryBroker, topic: str = "t", batches: int = 6) -> None
 
 
 @scenario()
-async def test_old_records_go_at_the_first_look_after_they_are_due(broker: MemoryBroker) -> None:
+async def test_old_records_are_deleted_at_the_first_check_after_retention_ms(
+    broker: MemoryBroker,
+) -> None:
     await broker.create("t", configs=OLD)
     await fill(broker)
     log = broker.replica().log
@@ -174,7 +184,7 @@ async def test_old_records_go_at_the_first_look_after_they_are_due(broker: Memor
     await broker.advance(FIRST_LOOK_MS)
     assert log.start_offset == 0, "half a minute old"
     await broker.advance(SECOND_LOOK_MS - FIRST_LOOK_MS - 1)
-    assert log.start_offset == 0, "nobody has looked"
+    assert log.start_offset == 0, "before the next check"
     await broker.advance(1)
     assert (log.start_offset, log.end_offset, log.segment_count) == (18, 18, 1)
     assert await broker.read_all() == []
@@ -183,7 +193,7 @@ async def test_old_records_go_at_the_first_look_after_they_are_due(broker: Memor
 
 
 @scenario("log.initial.task.delay.ms=1000", "log.retention.check.interval.ms=2000")
-async def test_how_often_it_is_looked(broker: MemoryBroker) -> None:
+async def test_the_retention_check_interval(broker: MemoryBroker) -> None:
     await broker.create("t", configs={"internal.segment.bytes": "200", "retention.bytes": "0"})
     log = broker.replica().log
     ends = []
@@ -195,7 +205,7 @@ async def test_how_often_it_is_looked(broker: MemoryBroker) -> None:
 
 
 @scenario()
-async def test_a_setting_that_changes_counts_at_the_next_look(broker: MemoryBroker) -> None:
+async def test_a_changed_config_applies_at_the_next_check(broker: MemoryBroker) -> None:
     await broker.create("t", configs={"internal.segment.bytes": "200"})
     await fill(broker)
     await broker.advance(SECOND_LOOK_MS)
@@ -210,7 +220,7 @@ async def test_a_setting_that_changes_counts_at_the_next_look(broker: MemoryBrok
 
 
 @scenario("log.retention.ms=1000", topics={"t": 1})
-async def test_what_the_broker_is_told_counts_for_all_topics(broker: MemoryBroker) -> None:
+async def test_the_broker_s_default_applies_to_all_topics(broker: MemoryBroker) -> None:
     await broker.create("own", configs={"retention.ms": "-1"})
     await fill(broker)
     await fill(broker, "own")
@@ -219,7 +229,7 @@ async def test_what_the_broker_is_told_counts_for_all_topics(broker: MemoryBroke
 
 
 @scenario()
-async def test_files_go_after_their_topic_s_delay(broker: MemoryBroker) -> None:
+async def test_files_are_removed_after_file_delete_delay_ms(broker: MemoryBroker) -> None:
     for topic, delay_ms in (("slow", "90000"), ("quick", "0")):
         await broker.create(topic, configs=OLD | {"file.delete.delay.ms": delay_ms})
         await fill(broker, topic)
@@ -237,7 +247,7 @@ async def test_files_go_after_their_topic_s_delay(broker: MemoryBroker) -> None:
 
 
 @scenario()
-async def test_much_is_deleted_in_turns(broker: MemoryBroker) -> None:
+async def test_many_segments_are_deleted_in_steps(broker: MemoryBroker) -> None:
     await broker.create("t", configs=OLD)
     await fill(broker, batches=5 * SEGMENTS_AT_ONCE_MAX)
     await broker.advance(SECOND_LOOK_MS)
@@ -246,7 +256,7 @@ async def test_much_is_deleted_in_turns(broker: MemoryBroker) -> None:
 
 
 @scenario(f"log.dirs={DATA}/one,{DATA}/two")
-async def test_a_log_that_fails_leaves_those_in_other_directories(broker: MemoryBroker) -> None:
+async def test_a_failing_directory_leaves_the_others(broker: MemoryBroker) -> None:
     for topic in ("bad", "good"):
         await broker.create(topic, configs=OLD)
         await fill(broker, topic)
@@ -258,7 +268,7 @@ async def test_a_log_that_fails_leaves_those_in_other_directories(broker: Memory
 
 @pytest.mark.parametrize("segment", [0, 12])
 @scenario()
-async def test_a_damaged_log_does_not_keep_others(broker: MemoryBroker, segment: int) -> None:
+async def test_a_corrupt_log_does_not_delay_others(broker: MemoryBroker, segment: int) -> None:
     for topic in ("bad", "good"):
         await broker.create(topic, configs=OLD)
         await fill(broker, topic)
@@ -277,7 +287,7 @@ async def test_a_damaged_log_does_not_keep_others(broker: MemoryBroker, segment:
 
 
 @scenario()
-async def test_a_failure_that_nobody_expects_does_not_end_it(
+async def test_an_unexpected_failure_does_not_end_retention(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     await broker.create("t", configs=OLD)
@@ -291,7 +301,7 @@ async def test_a_failure_that_nobody_expects_does_not_end_it(
 
 
 @scenario()
-async def test_a_topic_may_go_while_its_records_do(
+async def test_a_topic_deleted_during_retention(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await broker.create("t", configs=OLD)
@@ -312,7 +322,7 @@ async def test_a_topic_may_go_while_its_records_do(
 
 
 @scenario()
-async def test_what_was_deleted_is_deleted_after_a_restart(broker: MemoryBroker) -> None:
+async def test_the_log_start_offset_survives_a_restart(broker: MemoryBroker) -> None:
     await broker.create("t", configs=OLD)
     await fill(broker)
     await broker.advance(SECOND_LOOK_MS)
@@ -332,7 +342,7 @@ def producers(broker: MemoryBroker) -> list[int]:
 
 
 @scenario(*EXPIRY, topics={"t": 1})
-async def test_silent_producers_are_forgotten(broker: MemoryBroker) -> None:
+async def test_producer_ids_expire(broker: MemoryBroker) -> None:
     await broker.produce(build(producer=(1, 0, 0)))
     await broker.produce(build([Written(time_ms=5 * MINUTE_MS)], producer=(2, 0, 0)))
     await broker.advance(118 * MINUTE_MS)
@@ -346,7 +356,9 @@ async def test_silent_producers_are_forgotten(broker: MemoryBroker) -> None:
 
 
 @scenario(*EXPIRY, topics={"t": 1})
-async def test_a_producer_with_a_transaction_is_not_forgotten(broker: MemoryBroker) -> None:
+async def test_a_producer_id_with_an_ongoing_transaction_does_not_expire(
+    broker: MemoryBroker,
+) -> None:
     log = broker.replica().log
     for producer in (Producer(1, 0, 0), Producer(2, 0, 0)):
         logs.append(log, logs.batch([b"v"], producer=producer, transactional=True), leader_epoch=0)
@@ -360,7 +372,7 @@ async def test_a_producer_with_a_transaction_is_not_forgotten(broker: MemoryBrok
 
 
 @scenario(*EXPIRY, topics={"t": 1})
-async def test_the_time_of_producers_can_be_changed(broker: MemoryBroker) -> None:
+async def test_producer_id_expiration_ms_can_be_changed(broker: MemoryBroker) -> None:
     await broker.produce(build(producer=(1, 0, 0)))
     change = {"name": "producer.id.expiration.ms", "config_operation": 0, "value": str(2**31 - 1)}
     resource = {"resource_type": 4, "resource_name": "", "configs": [change]}
@@ -383,7 +395,7 @@ SHORT_OF = {
     "log.initial.task.delay.ms=5000",
     topics={"t": 1},
 )
-async def test_a_want_of_descriptors_is_no_failure_of_the_directory(
+async def test_exhausted_file_descriptors_do_not_take_the_directory_offline(
     broker: MemoryBroker, what: str
 ) -> None:
     """As `docs/limits.md` promises: it is used on, and what could not be done is done later."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine
 
 import pytest
 
@@ -55,7 +53,9 @@ class Start:
 WHOLE = {index: index + 1 for index in range(LOGS)}
 
 
-def run(story: Callable[[MemFs], Coroutine[None, None, None]]) -> None:
+@pytest.fixture
+def fs() -> MemFs:
+    """After a kill: partition n has n + 1 records."""
     fs = MemFs()
     made = LogManager(fs, ["/a", "/b"], clock=VirtualClock(), random=random.Random(0))
     made.open()
@@ -63,73 +63,62 @@ def run(story: Callable[[MemFs], Coroutine[None, None, None]]) -> None:
     for index in range(LOGS):
         logs.fill(made.create("t", index, TOPIC_ID, logs.settings()), index + 1)
     fs.kill()
-    asyncio.run(story(fs))
+    return fs
 
 
-def test_after_a_crash_and_after_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_recovery_after_a_crash_and_not_after_a_stop(
+    fs: MemFs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(log_loading, "QUICK_BYTES_MAX", 300)
+    start = Start(fs)
+    await start.load(threads=2)
+    assert start.ends() == WHOLE
+    assert start.jobs.done.count("DirectoryLoading.load_rest") == 4, "two for each directory"
+    await start.close(threads=2)
+    assert fs.exists("/a/.kafka_cleanshutdown") and fs.exists("/b/.kafka_cleanshutdown")
+    fs.crash()
+    again = Start(fs)
+    await again.load()
+    assert again.ends() == WHOLE
+    assert "DirectoryLoading.load_rest" not in again.jobs.done
+    await settle()
+    assert not again.tasks.names, "nothing goes on metadata_of"
 
-    async def story(fs: MemFs) -> None:
-        start = Start(fs)
-        await start.load(threads=2)
-        assert start.ends() == WHOLE
-        assert start.jobs.done.count("DirectoryLoading.load_rest") == 4, "two for each directory"
-        await start.close(threads=2)
-        assert fs.exists("/a/.kafka_cleanshutdown") and fs.exists("/b/.kafka_cleanshutdown")
-        fs.crash()
-        again = Start(fs)
-        await again.load()
-        assert again.ends() == WHOLE
-        assert "DirectoryLoading.load_rest" not in again.jobs.done
+
+async def test_progress_of_loading_is_logged(fs: MemFs, caplog: pytest.LogCaptureFixture) -> None:
+    start = Start(fs)
+    start.jobs.hold("DirectoryLoading.load_most")
+    begun = start.tasks.spawn(start.load(), name="load")
+    await settle()
+    with caplog.at_level(logging.INFO):
+        await start.tasks.advance(PROGRESS_INTERVAL_S * 1000)
         await settle()
-        assert not again.tasks.names, "nothing goes on telling"
-
-    run(story)
-
-
-def test_it_tells_how_far_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(fs: MemFs) -> None:
-        start = Start(fs)
-        start.jobs.hold("DirectoryLoading.load_most")
-        begun = start.tasks.spawn(start.load(), name="load")
-        await settle()
-        with caplog.at_level(logging.INFO):
-            await start.tasks.advance(PROGRESS_INTERVAL_S * 1000)
-            await settle()
-            start.jobs.release()
-            await begun
-        told = [line for line in caplog.messages if "logs in /a" in line]
-        assert told == [
-            "loaded 0 of 3 logs in /a, recovering, after 5.0 s",
-            "loaded 3 of 3 logs in /a, recovering, after 5.0 s",
-        ]
-
-    run(story)
+        start.jobs.release()
+        await begun
+    lines = [line for line in caplog.messages if "logs in /a" in line]
+    assert lines == [
+        "loaded 0 of 3 logs in /a, recovering, after 5.0 s",
+        "loaded 3 of 3 logs in /a, recovering, after 5.0 s",
+    ]
 
 
-def test_what_can_not_be_served_ends_the_start() -> None:
-    async def story(fs: MemFs) -> None:
-        fs.make_dir("/b/t-0")
-        start = Start(fs)
-        with pytest.raises(StorageError, match="t-0 is in /a and in /b"):
-            await start.load()
-        await settle()
-        assert not start.tasks.names
-
-    run(story)
-
-
-def test_a_directory_that_fails_is_left_out() -> None:
-    async def story(fs: MemFs) -> None:
-        start = Start(fs)
-        fs.faults = [Fault("pread", "/b/t-3/00000000000000000000.log")]
+async def test_a_partition_in_two_directories_stops_the_start(fs: MemFs) -> None:
+    fs.make_dir("/b/t-0")
+    start = Start(fs)
+    with pytest.raises(StorageError, match="t-0 is in /a and in /b"):
         await start.load()
-        assert start.ends() == {index: index + 1 for index in (0, 2, 4)}
-        fs.faults = [Fault("list_dir", "/a"), Fault("list_dir", "/b")]
-        with pytest.raises(StorageError, match="none of the log directories"):
-            await Start(_killed(fs)).load()
+    await settle()
+    assert not start.tasks.names
 
-    run(story)
+
+async def test_a_failing_directory_is_left_out(fs: MemFs) -> None:
+    start = Start(fs)
+    fs.faults = [Fault("pread", "/b/t-3/00000000000000000000.log")]
+    await start.load()
+    assert start.ends() == {index: index + 1 for index in (0, 2, 4)}
+    fs.faults = [Fault("list_dir", "/a"), Fault("list_dir", "/b")]
+    with pytest.raises(StorageError, match="none of the log directories"):
+        await Start(_killed(fs)).load()
 
 
 def _killed(fs: MemFs) -> MemFs:
@@ -140,61 +129,51 @@ def _killed(fs: MemFs) -> MemFs:
 
 
 @pytest.mark.parametrize("held", ["prepare", "load_most", "load_rest"])
-def test_given_up_it_ends_when_the_threads_have_ended(
-    monkeypatch: pytest.MonkeyPatch, held: str
+async def test_an_aborted_start_waits_for_its_threads(
+    fs: MemFs, monkeypatch: pytest.MonkeyPatch, held: str
 ) -> None:
     monkeypatch.setattr(log_loading, "QUICK_BYTES_MAX", 0)
-
-    async def story(fs: MemFs) -> None:
-        start = Start(fs)
-        start.jobs.hold(f"DirectoryLoading.{held}")
-        loader = start.loader()
-        loading = start.tasks.spawn(loader.load(), name="load")
-        await settle()
-        loader.give_up()
-        await settle()
-        assert start.jobs.held and not loading.done()
-        start.jobs.release()
-        with pytest.raises(LoadingStopped):
-            await loading
-        assert not start.ends(), "nothing is served"
-        await loader.ended()
-        start.logs.unlock()
-        await Start(fs).load()
-        start.tasks.failures.clear()  # the very one that was awaited
-        await settle()
-        assert not start.tasks.names
-
-    run(story)
+    start = Start(fs)
+    start.jobs.hold(f"DirectoryLoading.{held}")
+    loader = start.loader()
+    loading = start.tasks.spawn(loader.load(), name="load")
+    await settle()
+    loader.give_up()
+    await settle()
+    assert start.jobs.held and not loading.done()
+    start.jobs.release()
+    with pytest.raises(LoadingStopped):
+        await loading
+    assert not start.ends(), "nothing is served"
+    await loader.ended()
+    start.logs.unlock()
+    await Start(fs).load()
+    start.tasks.failures.clear()  # the very one that was awaited
+    await settle()
+    assert not start.tasks.names
 
 
-def test_given_up_before_it_begins_it_touches_nothing() -> None:
-    async def story(fs: MemFs) -> None:
-        start = Start(fs)
-        loader = start.loader()
-        loader.give_up()
-        with pytest.raises(LoadingStopped):
-            await loader.load()
-        assert not start.jobs.done
-
-    run(story)
+async def test_a_start_aborted_before_it_begins_runs_no_job(fs: MemFs) -> None:
+    start = Start(fs)
+    loader = start.loader()
+    loader.give_up()
+    with pytest.raises(LoadingStopped):
+        await loader.load()
+    assert not start.jobs.done
 
 
-def test_cancelled_it_is_at_work_until_the_threads_have_ended() -> None:
-    async def story(fs: MemFs) -> None:
-        start = Start(fs)
-        start.jobs.hold("DirectoryLoading.load_most")
-        loader = start.loader()
-        loading = start.tasks.spawn(loader.load(), name="load")
-        await settle()
-        loading.cancel()
-        await settle()
-        assert loading.done()
-        ended = start.tasks.spawn(loader.ended(), name="end")
-        await settle()
-        assert start.jobs.held and not ended.done()
-        start.jobs.release()
-        await ended
-        assert not start.tasks.names
-
-    run(story)
+async def test_a_cancelled_start_ends_with_its_threads(fs: MemFs) -> None:
+    start = Start(fs)
+    start.jobs.hold("DirectoryLoading.load_most")
+    loader = start.loader()
+    loading = start.tasks.spawn(loader.load(), name="load")
+    await settle()
+    loading.cancel()
+    await settle()
+    assert loading.done()
+    ended = start.tasks.spawn(loader.ended(), name="end")
+    await settle()
+    assert start.jobs.held and not ended.done()
+    start.jobs.release()
+    await ended
+    assert not start.tasks.names

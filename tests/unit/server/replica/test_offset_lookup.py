@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -51,219 +51,174 @@ class Search:
         return None if found == NOT_FOUND else (found.timestamp - BASE_TIMESTAMP_MS, found.offset)
 
 
-def run(story: Callable[[Search], Awaitable[None]]) -> None:
-    async def main() -> None:
-        hosting = Hosting()
-        await story(Search(hosting, await hosting.lead()))
-
-    asyncio.run(main())
+@pytest.fixture
+def search(hosting: Hosting) -> Search:
+    return Search(hosting, asyncio.run(hosting.lead()))
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_it_finds_what_a_search_through_everything_finds(seed: int) -> None:
-    async def story(search: Search) -> None:
-        chance = random.Random(seed)
-        times: list[int] = []
-        for number in range(60):
-            batch = [10 * number + chance.randint(-200, 200) for _ in range(chance.randint(1, 9))]
-            search.write_times(batch, chance.choice(list(CODECS)))
-            times += batch
-            if chance.random() < 0.05:
-                search.replica.log.roll(search.hosting.clock.now_ms())
-        for asked in [*range(-250, 900, 23), *chance.sample(times, 40)]:
-            later = (pair for pair in enumerate(times) if pair[1] >= asked)
-            offset, time_ms = next(later, (-1, -1))
-            wanted = None if offset < 0 else (time_ms, offset)
-            assert await search.by_time(asked) == wanted, f"seed {seed}, asked for {asked}"
-        newest = await search.find(MAX_TIMESTAMP)
-        assert newest.timestamp == BASE_TIMESTAMP_MS + max(times)
-        assert newest.offset == times.index(max(times))
-
-    run(story)
+async def test_offsets_are_those_of_a_linear_search(search: Search, seed: int) -> None:
+    chance = random.Random(seed)
+    times: list[int] = []
+    for number in range(60):
+        batch = [10 * number + chance.randint(-200, 200) for _ in range(chance.randint(1, 9))]
+        search.write_times(batch, chance.choice(list(CODECS)))
+        times += batch
+        if chance.random() < 0.05:
+            search.replica.log.roll(search.hosting.clock.now_ms())
+    for asked in [*range(-250, 900, 23), *chance.sample(times, 40)]:
+        later = (pair for pair in enumerate(times) if pair[1] >= asked)
+        offset, time_ms = next(later, (-1, -1))
+        wanted = None if offset < 0 else (time_ms, offset)
+        assert await search.by_time(asked) == wanted, f"seed {seed}, asked for {asked}"
+    newest = await search.find(MAX_TIMESTAMP)
+    assert newest.timestamp == BASE_TIMESTAMP_MS + max(times)
+    assert newest.offset == times.index(max(times))
 
 
-def test_epochs_are_those_in_which_the_records_were_written() -> None:
-    async def story(search: Search) -> None:
-        search.write_times([0])
-        search.replica = await search.hosting.lead(epoch=4)
-        search.write_times([10])
-        for time_ms, epoch in ((0, 0), (1, 4), (10, 4)):
-            assert (await search.find(BASE_TIMESTAMP_MS + time_ms)).leader_epoch == epoch
-        assert (await search.find(MAX_TIMESTAMP)).leader_epoch == 4
-        assert await search.find(-1) == FoundOffset(-1, 2, 4)
-        assert await search.find(-2) == FoundOffset(-1, 0, 0)
-
-    run(story)
+async def test_leader_epochs_of_found_offsets(search: Search) -> None:
+    search.write_times([0])
+    search.replica = await search.hosting.lead(epoch=4)
+    search.write_times([10])
+    for time_ms, epoch in ((0, 0), (1, 4), (10, 4)):
+        assert (await search.find(BASE_TIMESTAMP_MS + time_ms)).leader_epoch == epoch
+    assert (await search.find(MAX_TIMESTAMP)).leader_epoch == 4
+    assert await search.find(-1) == FoundOffset(-1, 2, 4)
+    assert await search.find(-2) == FoundOffset(-1, 0, 0)
 
 
-def test_batches_with_the_time_of_their_append() -> None:
+async def test_batches_with_log_append_time(search: Search) -> None:
     """All records of such a batch have its greatest time, and the first one is it."""
-
-    async def story(search: Search) -> None:
-        batch = build([Written(time_ms=5), Written(time_ms=6)])
-        newest = BASE_TIMESTAMP_MS + 500
-        search.write(patch(batch, attributes=LOG_APPEND_TIME, max_timestamp=newest))
-        assert await search.by_time(6) == (500, 0)
-        assert await search.by_time(501) is None
-
-    run(story)
+    batch = build([Written(time_ms=5), Written(time_ms=6)])
+    newest = BASE_TIMESTAMP_MS + 500
+    search.write(patch(batch, attributes=LOG_APPEND_TIME, max_timestamp=newest))
+    assert await search.by_time(6) == (500, 0)
+    assert await search.by_time(501) is None
 
 
-def test_records_without_a_time_are_found_by_none() -> None:
-    async def story(search: Search) -> None:
-        assert await search.find(MAX_TIMESTAMP) == NOT_FOUND
-        for _ in range(2):
-            search.write(patch(build([Written()]), base_timestamp=-1, max_timestamp=-1))
-        for timestamp in (0, BASE_TIMESTAMP_MS):
-            assert await search.find(timestamp) == NOT_FOUND
-        newest = await search.find(MAX_TIMESTAMP)
-        assert newest == FoundOffset(-1, 0, 0), "the first one, as in Apache Kafka 4.3.1"
-
-    run(story)
+async def test_records_without_a_timestamp(search: Search) -> None:
+    assert await search.find(MAX_TIMESTAMP) == NOT_FOUND
+    for _ in range(2):
+        search.write(patch(build([Written()]), base_timestamp=-1, max_timestamp=-1))
+    for timestamp in (0, BASE_TIMESTAMP_MS):
+        assert await search.find(timestamp) == NOT_FOUND
+    newest = await search.find(MAX_TIMESTAMP)
+    assert newest == FoundOffset(-1, 0, 0), "the first one, as in Apache Kafka 4.3.1"
 
 
-def test_a_header_that_promises_too_much_does_not_end_the_search() -> None:
+async def test_a_wrong_max_timestamp_does_not_end_the_search(search: Search) -> None:
     """Its greatest time belongs to no record: the search goes on behind it."""
-
-    async def story(search: Search) -> None:
-        search.write(patch(build([Written(time_ms=1)]), max_timestamp=BASE_TIMESTAMP_MS + 900))
-        search.write_times([700])
-        assert await search.by_time(500) == (700, 1)
-        assert await search.by_time(800) is None
-
-    run(story)
+    search.write(patch(build([Written(time_ms=1)]), max_timestamp=BASE_TIMESTAMP_MS + 900))
+    search.write_times([700])
+    assert await search.by_time(500) == (700, 1)
+    assert await search.by_time(800) is None
 
 
-def test_the_search_ends_where_the_partition_is_deleted_meanwhile() -> None:
+async def test_a_deletion_during_the_search_ends_it(search: Search) -> None:
     """The files of the new one of that name are not for it."""
-
-    async def story(search: Search) -> None:
-        value = random.Random(1).randbytes(inflating.JOB_BYTES_MIN).hex().encode()
-        batch = build([Written(value=value, time_ms=1)], codec="gzip")
-        search.write(patch(batch, max_timestamp=BASE_TIMESTAMP_MS + 900))
-        search.write_times([700])
-        search.hosting.jobs.hold("decompress")
-        finding = asyncio.ensure_future(search.by_time(500))
-        await settle()
-        await search.hosting.port.stop_replica(stopping())
-        await search.hosting.lead()
-        search.hosting.jobs.release()
-        with pytest.raises(ApiError) as caught:
-            await finding
-        assert caught.value.code == Code.NOT_LEADER_OR_FOLLOWER
-
-    run(story)
+    value = random.Random(1).randbytes(inflating.JOB_BYTES_MIN).hex().encode()
+    batch = build([Written(value=value, time_ms=1)], codec="gzip")
+    search.write(patch(batch, max_timestamp=BASE_TIMESTAMP_MS + 900))
+    search.write_times([700])
+    search.hosting.jobs.hold("decompress")
+    finding = asyncio.ensure_future(search.by_time(500))
+    await settle()
+    await search.hosting.port.stop_replica(stopping())
+    await search.hosting.lead()
+    search.hosting.jobs.release()
+    with pytest.raises(ApiError) as caught:
+        await finding
+    assert caught.value.code == Code.NOT_LEADER_OR_FOLLOWER
 
 
-def test_what_is_not_committed_is_not_there() -> None:
-    async def story(search: Search) -> None:
-        search.write_times([0])
-        await search.hosting.lead(isr=(1, 2), replicas=(1, 2))
-        search.write_times([10])
-        for committed_only in (False, True):
-            found = await search.find(BASE_TIMESTAMP_MS + 10, committed_only=committed_only)
-            assert found == NOT_FOUND
-            assert await search.find(-1, committed_only=committed_only) == FoundOffset(-1, 1, 0)
-
-    run(story)
+async def test_uncommitted_records_are_not_found(search: Search) -> None:
+    search.write_times([0])
+    await search.hosting.lead(isr=(1, 2), replicas=(1, 2))
+    search.write_times([10])
+    for committed_only in (False, True):
+        found = await search.find(BASE_TIMESTAMP_MS + 10, committed_only=committed_only)
+        assert found == NOT_FOUND
+        assert await search.find(-1, committed_only=committed_only) == FoundOffset(-1, 1, 0)
 
 
-def test_many_records_are_looked_at_in_slices() -> None:
-    async def story(search: Search) -> None:
-        count = RECORDS_PER_TURN * 6
-        search.write_times(range(count))
-        finding = asyncio.ensure_future(search.by_time(count - 1))
-        turns = 0
-        while not finding.done():
-            await asyncio.sleep(0)
-            turns += 1
-        assert finding.result() == (count - 1, count - 1)
-        assert turns >= 6, "others had the loop in between"
-
-    run(story)
+async def test_many_records_are_searched_in_slices(search: Search) -> None:
+    count = RECORDS_PER_TURN * 6
+    search.write_times(range(count))
+    finding = asyncio.ensure_future(search.by_time(count - 1))
+    turns = 0
+    while not finding.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert finding.result() == (count - 1, count - 1)
+    assert turns >= 6, "other tasks could run in between"
 
 
-def test_big_compressed_batches_are_inflated_by_a_job() -> None:
-    async def story(search: Search) -> None:
-        chance = random.Random(1)
-        for size, jobs in ((1000, 0), (inflating.JOB_BYTES_MIN, 1)):
-            search.hosting.jobs.done.clear()
-            offset = search.replica.log.end_offset
-            value = chance.randbytes(size).hex().encode()  # half of it can be saved
-            written = [Written(value=value, time_ms=offset)]
-            search.write(build(written, codec="gzip"))
-            assert await search.by_time(offset) == (offset, offset)
-            assert search.hosting.jobs.done.count("decompress") == jobs
-
-    run(story)
+async def test_big_compressed_batches_are_decompressed_by_a_job(search: Search) -> None:
+    chance = random.Random(1)
+    for size, jobs in ((1000, 0), (inflating.JOB_BYTES_MIN, 1)):
+        search.hosting.jobs.done.clear()
+        offset = search.replica.log.end_offset
+        value = chance.randbytes(size).hex().encode()  # half of it can be saved
+        written = [Written(value=value, time_ms=offset)]
+        search.write(build(written, codec="gzip"))
+        assert await search.by_time(offset) == (offset, offset)
+        assert search.hosting.jobs.done.count("decompress") == jobs
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_a_little_that_becomes_much_is_inflated_by_a_job(codec: str) -> None:
-    async def story(search: Search) -> None:
-        grows = build([Written(value=bytes(700_000))], codec=codec)
-        assert len(grows) < inflating.JOB_BYTES_MIN
-        search.write(grows)
-        search.hosting.jobs.done.clear()
-        assert await search.by_time(0) == (0, 0)
-        assert search.hosting.jobs.done.count("decompress") == 1
-
-    run(story)
+async def test_batches_that_grow_much_are_decompressed_by_a_job(search: Search, codec: str) -> None:
+    grows = build([Written(value=bytes(700_000))], codec=codec)
+    assert len(grows) < inflating.JOB_BYTES_MIN
+    search.write(grows)
+    search.hosting.jobs.done.clear()
+    assert await search.by_time(0) == (0, 0)
+    assert search.hosting.jobs.done.count("decompress") == 1
 
 
-def test_only_so_many_batches_are_open_at_once() -> None:
-    async def story(search: Search) -> None:
-        search.write(build([Written(value=bytes(700_000))], codec="zstd"))
-        search.hosting.jobs.hold("decompress")
-        finding = [asyncio.ensure_future(search.by_time(0)) for _ in range(OPENED_AT_ONCE_MAX + 3)]
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert len(search.hosting.jobs.held) == OPENED_AT_ONCE_MAX
-        search.hosting.jobs.release()
-        assert await asyncio.gather(*finding) == [(0, 0)] * len(finding)
-
-    run(story)
+async def test_the_batches_being_decompressed_are_bounded(search: Search) -> None:
+    search.write(build([Written(value=bytes(700_000))], codec="zstd"))
+    search.hosting.jobs.hold("decompress")
+    finding = [asyncio.ensure_future(search.by_time(0)) for _ in range(OPENED_AT_ONCE_MAX + 3)]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(search.hosting.jobs.held) == OPENED_AT_ONCE_MAX
+    search.hosting.jobs.release()
+    assert await asyncio.gather(*finding) == [(0, 0)] * len(finding)
 
 
-def test_a_batch_that_cannot_be_opened() -> None:
-    async def story(search: Search) -> None:
-        search.write(around(b"no gzip at all", count=3, attributes=1))
-        with pytest.raises(ApiError) as caught:
-            await search.find(0)
-        assert caught.value.code == Code.CORRUPT_MESSAGE
-
-    run(story)
+async def test_a_batch_that_cannot_be_decompressed(search: Search) -> None:
+    search.write(around(b"no gzip at all", count=3, attributes=1))
+    with pytest.raises(ApiError) as caught:
+        await search.find(0)
+    assert caught.value.code == Code.CORRUPT_MESSAGE
 
 
-def test_a_batch_that_grows_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(search: Search) -> None:
-        monkeypatch.setattr(inflating, "INFLATED_BYTES_MAX", 10_000)
-        monkeypatch.setattr(inflating, "JOB_BYTES_MIN", 1_000)
-        search.write(build([Written(value=bytes(9000))], codec="zstd"))
-        assert await search.by_time(0) == (0, 0)
-        search.write(build([Written(value=bytes(20_000), time_ms=9)], codec="zstd"))
-        with pytest.raises(ApiError) as caught:
-            await search.by_time(9)
-        assert caught.value.code == Code.CORRUPT_MESSAGE
+async def test_a_batch_that_exceeds_the_decompressed_size(
+    search: Search, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inflating, "INFLATED_BYTES_MAX", 10_000)
+    monkeypatch.setattr(inflating, "JOB_BYTES_MIN", 1_000)
+    search.write(build([Written(value=bytes(9000))], codec="zstd"))
+    assert await search.by_time(0) == (0, 0)
+    search.write(build([Written(value=bytes(20_000), time_ms=9)], codec="zstd"))
+    with pytest.raises(ApiError) as caught:
+        await search.by_time(9)
+    assert caught.value.code == Code.CORRUPT_MESSAGE
 
-    run(story)
 
-
-def test_what_may_lie_above_the_high_watermark_of_a_new_leader_is_not_told() -> None:
+async def test_a_new_leader_does_not_answer_above_its_high_watermark(
+    search: Search,
+) -> None:
     """It was acknowledged, perhaps, before this leader epoch: KIP-207."""
-
-    async def story(s: Search) -> None:
-        s.write_times([10, 20, 30])
-        partition = s.replica.partition
-        partition.high_watermark, partition.epoch_start = 2, 3
-        for timestamp in (-1, BASE_TIMESTAMP_MS + 30, MAX_TIMESTAMP):
-            with pytest.raises(ApiError) as refusal:
-                await s.find(timestamp)
-            assert refusal.value.code == Code.OFFSET_NOT_AVAILABLE
-        assert (await s.find(-2)).offset == 0
-        assert await s.by_time(15) == (20, 1)
-        partition.high_watermark = 3
-        assert (await s.find(-1)).offset == 3
-        assert await s.by_time(30) == (30, 2)
-
-    run(story)
+    search.write_times([10, 20, 30])
+    partition = search.replica.partition
+    partition.high_watermark, partition.epoch_start = 2, 3
+    for timestamp in (-1, BASE_TIMESTAMP_MS + 30, MAX_TIMESTAMP):
+        with pytest.raises(ApiError) as refusal:
+            await search.find(timestamp)
+        assert refusal.value.code == Code.OFFSET_NOT_AVAILABLE
+    assert (await search.find(-2)).offset == 0
+    assert await search.by_time(15) == (20, 1)
+    partition.high_watermark = 3
+    assert (await search.find(-1)).offset == 3
+    assert await search.by_time(30) == (30, 2)

@@ -1,132 +1,88 @@
-"""The partition machine, by example and against a simple model."""
+"""The state of a partition: scenarios, and random events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.server.replica.partition_state import NEVER, AssignEpoch, Leadership, PartitionState
+from kavka.server.replica.partition_state import NEVER, Leadership, PartitionState
+from support.controller_text import ids
+from support.scenarios import Command, Scenario, scenario_files
 
 
-def leadership(
-    *,
-    leader: int = 1,
-    epoch: int = 0,
-    isr: tuple[int, ...] = (1,),
-    replicas: tuple[int, ...] = (1,),
-) -> Leadership:
-    return Leadership(1, leader, epoch, isr, 0, replicas)
+class PartitionMachine:
+    """`PartitionState` on broker 1. It is written when it has changed: role, leader epoch and
+    partition epoch, ISR, log end and high watermark."""
+
+    def __init__(self) -> None:
+        self._state = PartitionState(1, high_watermark=0, log_end=0)
+        self._text = ""
+        self._high_watermark = 0
+
+    def do_partition(self, command: Command) -> Iterator[str]:
+        """A log as it is found at the start, with the high watermark of the checkpoint."""
+        self._state = PartitionState(
+            1, high_watermark=command.number("hw"), log_end=command.number("end")
+        )
+        return self._changes()
+
+    def do_lead(self, command: Command) -> Iterator[str]:
+        for assigned in self._state.lead(_decision(command, leader=1)):
+            yield f"epoch {assigned.epoch} begins at {assigned.start_offset}"
+        yield from self._changes()
+
+    def do_follow(self, command: Command) -> Iterator[str]:
+        self._state.follow(_decision(command, leader=2))
+        return self._changes()
+
+    def do_append(self, command: Command) -> Iterator[str]:
+        """The log has grown to this end."""
+        return self._moved(self._state.appended(int(command.words[0])))
+
+    def do_flush(self, command: Command) -> Iterator[str]:
+        """What is below this offset is on the disk."""
+        return self._moved(self._state.flushed(int(command.words[0])))
+
+    def do_flush_messages(self, command: Command) -> Iterator[str]:
+        """The config: a number, or never."""
+        word = command.words[0]
+        return self._moved(self._state.configure(NEVER if word == "never" else int(word)))
+
+    def do_safe(self, command: Command) -> Iterator[str]:
+        """Which of these offsets are as safe here as the topic asks."""
+        yield f"safe: {ids(filter(self._state.is_safe_here, map(int, command.words)))}"
+
+    def _moved(self, moved: bool) -> Iterator[str]:
+        assert moved == (self._state.high_watermark != self._high_watermark)
+        return self._changes()
+
+    def _changes(self) -> Iterator[str]:
+        state, before = self._state, self._text
+        state.check_invariants()
+        self._high_watermark = state.high_watermark
+        role = "leader" if state.is_leader else f"follower of {state.leader}"
+        more = " catching up" * state.is_catching_up + " awaits flush" * state.awaits_flush
+        self._text = (
+            f"{role} epoch {state.leader_epoch}/{state.partition_epoch} isr {ids(state.isr)} "
+            f"end {state.log_end} high watermark {state.high_watermark}{more}"
+        )
+        if self._text != before:
+            yield self._text
 
 
-def test_the_first_leadership_assigns_its_epoch_at_the_log_end() -> None:
-    partition = PartitionState(1, high_watermark=0, log_end=7)
-    assert partition.lead(leadership(epoch=3)) == (AssignEpoch(3, 7),)
-    assert partition.is_leader
-    assert partition.high_watermark == 7, "an ISR of one commits what it has"
+def _decision(command: Command, *, leader: int) -> Leadership:
+    """A leader epoch such as 3, or 3/5 with the partition epoch; by default the leader is alone in
+    the ISR of replicas 1 and 2."""
+    epoch, _, version = command.words[0].partition("/")
+    isr = tuple(map(int, command.list("isr", str(leader))))
+    return Leadership(1, leader, int(epoch), isr, int(version or 0), (1, 2))
 
 
-def test_a_new_leader_catches_up_with_what_the_log_held_when_it_began() -> None:
-    """With `kavka.durability=fsync`, after a crash, that takes an fsync."""
-    partition = PartitionState(1, high_watermark=5, log_end=7)
-    partition.flush_after = 1
-    partition.lead(leadership(epoch=3))
-    assert partition.high_watermark == 5 and partition.is_catching_up
-    partition.appended(9)
-    partition.flushed(6)
-    assert partition.is_catching_up
-    partition.flushed(7)
-    assert partition.high_watermark == 7 and not partition.is_catching_up
-    partition.lead(leadership(epoch=3))
-    assert not partition.is_catching_up, "the same leader epoch goes on"
-
-
-def test_the_same_epoch_again_assigns_nothing() -> None:
-    partition = PartitionState(1, high_watermark=0, log_end=0)
-    partition.lead(leadership(epoch=3))
-    assert partition.lead(leadership(epoch=3)) == ()
-
-
-def test_a_stale_decision_changes_nothing() -> None:
-    partition = PartitionState(1, high_watermark=0, log_end=0)
-    partition.lead(leadership(epoch=3))
-    assert partition.lead(leadership(epoch=2, isr=(1, 2), replicas=(1, 2))) == ()
-    partition.follow(leadership(leader=2, epoch=2))
-    assert partition.is_leader
-    assert partition.leader_epoch == 3
-    assert partition.isr == (1,)
-
-
-def test_an_older_isr_of_the_same_leader_epoch_changes_nothing() -> None:
-    """As in Apache Kafka: a LeaderAndIsr that is late does not bring a replica back into the ISR
-    that AlterPartition has removed."""
-    partition = PartitionState(1, high_watermark=0, log_end=10)
-    partition.lead(Leadership(1, 1, 3, (1,), 5, (1, 2)))
-    assert partition.lead(Leadership(1, 1, 3, (1, 2), 4, (1, 2))) == ()
-    assert (partition.isr, partition.partition_epoch) == ((1,), 5)
-    partition.follow(Leadership(1, 2, 3, (2,), 4, (1, 2)))
-    assert partition.is_leader
-    partition.lead(Leadership(1, 1, 3, (1, 2), 6, (1, 2)))
-    assert partition.isr == (1, 2)
-
-
-def test_an_append_moves_the_high_watermark_with_an_isr_of_one() -> None:
-    partition = PartitionState(1, high_watermark=0, log_end=0)
-    partition.lead(leadership())
-    assert partition.appended(10)
-    assert partition.high_watermark == 10
-    assert not partition.appended(10)
-
-
-def test_with_another_replica_in_sync_an_append_alone_commits_nothing() -> None:
-    partition = PartitionState(1, high_watermark=0, log_end=0)
-    partition.lead(leadership(isr=(1, 2), replicas=(1, 2)))
-    assert not partition.appended(10)
-    assert partition.high_watermark == 0
-
-
-def test_the_checkpointed_high_watermark_never_passes_the_log() -> None:
-    assert PartitionState(1, high_watermark=9, log_end=4).high_watermark == 4
-
-
-def test_following_keeps_the_high_watermark() -> None:
-    partition = PartitionState(1, high_watermark=0, log_end=5)
-    partition.lead(leadership(epoch=1))
-    partition.follow(leadership(leader=2, epoch=2, isr=(2,), replicas=(1, 2)))
-    assert not partition.is_leader
-    assert partition.high_watermark == 5
-
-
-def test_unflushed_records_count_up_to_a_number() -> None:
-    """`flush.messages`; 1 is `kavka.durability=fsync`."""
-    partition = PartitionState(1, high_watermark=0, log_end=0)
-    partition.lead(leadership())
-    partition.configure(3)
-    assert partition.appended(2)
-    assert partition.high_watermark == 2 and not partition.awaits_flush
-    assert not partition.appended(4)
-    assert partition.high_watermark == 2, "what counts goes on counting"
-    assert (
-        partition.awaits_flush and not partition.is_safe_here(1) and not partition.is_safe_here(3)
-    )
-    assert partition.flushed(2)
-    assert partition.high_watermark == 4, "the rest are too few to wait by themselves"
-
-
-def test_flushing_moves_the_high_watermark() -> None:
-    partition = PartitionState(1, high_watermark=0, log_end=0)
-    partition.lead(leadership())
-    partition.configure(1)
-    assert not partition.appended(4)
-    assert partition.flushed(3)
-    assert partition.high_watermark == 3
-    assert partition.is_safe_here(2) and not partition.is_safe_here(3)
-    assert partition.configure(NEVER)
-    assert partition.high_watermark == 4
-
-
-def test_a_follower_s_flush_moves_nothing() -> None:
-    partition = PartitionState(1, high_watermark=0, log_end=5)
-    partition.follow(leadership(leader=2, isr=(2,), replicas=(1, 2)))
-    assert not partition.flushed(5)
-    assert partition.high_watermark == 0
+@scenario_files("replica/partition_state")
+def test_scenarios(scenario: Scenario, rewrite: bool) -> None:
+    scenario.check(PartitionMachine(), rewrite)
 
 
 events = st.lists(
@@ -141,7 +97,9 @@ events = st.lists(
 
 
 @given(events)
-def test_invariants_hold_and_nothing_committed_is_taken_back(steps: list[tuple[str, int]]) -> None:
+def test_invariants_hold_and_the_high_watermark_never_decreases(
+    steps: list[tuple[str, int]],
+) -> None:
     partition = PartitionState(1, high_watermark=0, log_end=0)
     end = watermark = 0
     epoch = -1
@@ -150,11 +108,11 @@ def test_invariants_hold_and_nothing_committed_is_taken_back(steps: list[tuple[s
             end += number
             assert partition.appended(end)
         elif step == "lead":
-            commands = partition.lead(leadership(epoch=number))
+            commands = partition.lead(Leadership(1, 1, number, (1,), 0, (1,)))
             assert bool(commands) == (number > epoch)
             epoch = max(epoch, number)
         elif step == "follow":
-            partition.follow(leadership(leader=2, epoch=number, isr=(2,), replicas=(1, 2)))
+            partition.follow(Leadership(1, 2, number, (2,), 0, (1, 2)))
             epoch = max(epoch, number)
         elif step == "flush":
             partition.flushed(end)

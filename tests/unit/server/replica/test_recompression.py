@@ -1,5 +1,5 @@
-"""Batches that are compressed anew: every byte of their records is kept, and what their header
-promises is looked at first. kafka-python reads what is stored; what Apache Kafka does with the same
+"""Batches that are recompressed: every byte of their records is kept, and their header is checked
+first. kafka-python reads what is stored; what Apache Kafka does with the same
 is asked by tests/codecs."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def produced(broker: MemoryBroker, batches: list[bytearray]) -> list[Any]:
 
 @pytest.mark.parametrize("wanted", [*TYPES, "producer"])
 @scenario(topics={})
-async def test_many_batches_of_a_request_keep_every_byte(broker: MemoryBroker, wanted: str) -> None:
+async def test_many_batches_of_a_request_are_unchanged(broker: MemoryBroker, wanted: str) -> None:
     """Of each codec, little and much, twice."""
     sent = [(kind, codec) for kind in KINDS for codec in CODECS]
     expected = {kind: bare(build(records)) for kind, records in KINDS.items()}
@@ -72,7 +72,9 @@ async def test_many_batches_of_a_request_keep_every_byte(broker: MemoryBroker, w
 @pytest.mark.parametrize("wanted", TYPES)
 @pytest.mark.parametrize("kind", KINDS)
 @scenario(topics={})
-async def test_every_form_keeps_every_byte(broker: MemoryBroker, kind: str, wanted: str) -> None:
+async def test_records_of_every_compressed_form_are_unchanged(
+    broker: MemoryBroker, kind: str, wanted: str
+) -> None:
     """Also those that kafka-python does not read: it is given the records in another codec."""
     plain = build(KINDS[kind])
     expected = bare(plain)
@@ -90,7 +92,9 @@ async def test_every_form_keeps_every_byte(broker: MemoryBroker, kind: str, want
 
 @pytest.mark.parametrize("wanted", TYPES)
 @scenario(topics={})
-async def test_what_does_not_keep_its_promise_is_refused(broker: MemoryBroker, wanted: str) -> None:
+async def test_batches_that_contradict_their_header_are_refused(
+    broker: MemoryBroker, wanted: str
+) -> None:
     """Sent in another codec than the topic's; from gzip, lz4 or zstd to none, and from none."""
     sent = [packed_otherwise(promising(records), wanted) for records in LIES.values()]
     if wanted != "uncompressed":
@@ -109,9 +113,7 @@ async def test_what_does_not_keep_its_promise_is_refused(broker: MemoryBroker, w
 
 @pytest.mark.parametrize("name", LIES)
 @scenario(topics={})
-async def test_it_is_refused_where_it_is_compressed_in_a_thread(
-    broker: MemoryBroker, name: str
-) -> None:
+async def test_they_are_refused_in_a_thread_too(broker: MemoryBroker, name: str) -> None:
     """As the batches before it take all that is done at once."""
     await topic_of(broker, "gzip", 20)
     batches = [build(LARGE)] * 19 + [in_form(promising(LIES[name]), Codec.ZSTD, zstd_frame)]
@@ -122,7 +124,7 @@ async def test_it_is_refused_where_it_is_compressed_in_a_thread(
 @pytest.mark.parametrize("wanted", TYPES)
 @pytest.mark.parametrize("name", ODD)
 @scenario(topics={})
-async def test_offsets_are_given_anew_where_they_do_not_count(
+async def test_offset_deltas_that_are_not_consecutive_are_replaced(
     broker: MemoryBroker, name: str, wanted: str
 ) -> None:
     """As Apache Kafka does, for the sake of old clients; else readers would pass records over."""
@@ -140,7 +142,7 @@ async def test_offsets_are_given_anew_where_they_do_not_count(
 
 @pytest.mark.parametrize("name", ODD)
 @scenario(topics={})
-async def test_such_offsets_are_refused_where_a_batch_is_only_opened(
+async def test_such_deltas_are_refused_where_a_batch_is_not_rewritten(
     broker: MemoryBroker, name: str
 ) -> None:
     """As Apache Kafka 4.3.1 does, which does not read what it would need; uncompressed ones it
@@ -155,13 +157,11 @@ async def test_such_offsets_are_refused_where_a_batch_is_only_opened(
 
 @pytest.mark.parametrize("wanted", TYPES)
 @scenario(topics={})
-async def test_a_newest_time_that_no_record_has_is_put_right(
-    broker: MemoryBroker, wanted: str
-) -> None:
+async def test_a_wrong_max_timestamp_is_corrected(broker: MemoryBroker, wanted: str) -> None:
     """Where a batch is opened anyway."""
     await topic_of(broker, wanted)
     whole = packed_otherwise(promising(bytes(build(RECORDS)[61:])), wanted)
-    told = field(whole, "max_timestamp")
-    assert (await broker.produce(patch(whole, max_timestamp=told + 1000))).error_code == Code.NONE
+    newest = field(whole, "max_timestamp")
+    assert (await broker.produce(patch(whole, max_timestamp=newest + 1000))).error_code == Code.NONE
     [found] = await stored(broker)
-    assert field(found, "max_timestamp") == told == max(one.timestamp for one in read(found))
+    assert field(found, "max_timestamp") == newest == max(one.timestamp for one in read(found))

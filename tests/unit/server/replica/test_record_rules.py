@@ -1,4 +1,4 @@
-"""What topics ask of records. What Apache Kafka 4.3.1 makes of the same is asked by
+"""What topics require of records. What Apache Kafka 4.3.1 makes of the same is asked by
 tests/differential; the texts here are what it answered."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def numbers(refusal: RecordsRefused) -> Sequence[int]:
     return [one.batch_index for one in refusal.record_errors]
 
 
-# -- which batches are looked at ------------------------------------------------------------
+# -- which batches are checked ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def numbers(refusal: RecordsRefused) -> Sequence[int]:
         {"compression_type": "zstd"},
     ],
 )
-def test_some_settings_concern_every_batch(changes: dict[str, Any]) -> None:
+def test_configs_that_require_a_check_of_every_batch(changes: dict[str, Any]) -> None:
     assert Rules.of(settings(**changes)).for_every_batch
 
 
@@ -73,7 +73,7 @@ def test_some_settings_concern_every_batch(changes: dict[str, Any]) -> None:
         {"cleanup_policy": ()},
     ],
 )
-def test_others_do_not(changes: dict[str, Any]) -> None:
+def test_configs_that_do_not(changes: dict[str, Any]) -> None:
     assert not Rules.of(settings(**changes)).for_every_batch
 
 
@@ -89,7 +89,7 @@ def test_levels_are_those_of_the_codec() -> None:
 
 @pytest.mark.parametrize("step", [1, 2, 5, 1000])
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_keys_are_asked_for_where_they_are_needed(codec: str, step: int) -> None:
+def test_compacted_topics_require_keys(codec: str, step: int) -> None:
     batch = build([Written(b"k"), Written(None), Written(b""), Written(None)], codec=codec)
     assert checked(batch, step=step) == BASE_TIMESTAMP_MS
     refusal = refused(batch, step=step, **COMPACTED)
@@ -107,12 +107,12 @@ def test_keys_are_asked_for_where_they_are_needed(codec: str, step: int) -> None
     assert refusal.keyless == 2
 
 
-def test_keys_of_any_length_are_keys() -> None:
+def test_keys_of_any_length() -> None:
     sizes = (0, 1, 62, 63, 64, 127, 128, 10_000)
     checked(build([Written(b"k" * size, time_ms=300 * size) for size in sizes]), **COMPACTED)
 
 
-def test_the_reasons_told_are_limited_and_the_count_is_not() -> None:
+def test_the_record_errors_are_bounded_and_their_count_is_not() -> None:
     count = RECORD_ERRORS_MAX + 7
     refusal = refused(build([Written(None)] * count), **COMPACTED)
     assert numbers(refusal) == list(range(RECORD_ERRORS_MAX))
@@ -137,9 +137,7 @@ def test_the_reasons_told_are_limited_and_the_count_is_not() -> None:
         ((10**12, -(10**12)), {**APPENDED, **BOUNDED}, []),
     ],
 )
-def test_times_are_within_their_bounds(
-    times: Sequence[int], changes: dict[str, Any], bad: list[int]
-) -> None:
+def test_timestamp_bounds(times: Sequence[int], changes: dict[str, Any], bad: list[int]) -> None:
     batch = at(*times)
     if not bad:
         assert checked(batch, **changes) == BASE_TIMESTAMP_MS + max(times)
@@ -150,7 +148,7 @@ def test_times_are_within_their_bounds(
     assert refusal.message == "One or more records have been rejected due to invalid timestamp"
 
 
-def test_the_bounds_are_told() -> None:
+def test_the_message_has_the_bounds() -> None:
     refusal = refused(at(0, -2 * HOUR_MS), **BOUNDED)
     assert refusal.record_errors[0].batch_index_error_message == (
         f"Timestamp {BASE_TIMESTAMP_MS - 2 * HOUR_MS} of message with offset 1 is out of range. "
@@ -158,15 +156,15 @@ def test_the_bounds_are_told() -> None:
     )
 
 
-def test_the_bounds_are_told_as_java_counts() -> None:
+def test_the_bounds_overflow_as_in_java() -> None:
     refusal = refused(
         at(-1), message_timestamp_before_max_ms=0, message_timestamp_after_max_ms=2**63 - 1
     )
-    told = refusal.record_errors[0].batch_index_error_message or ""
-    assert told.endswith(f"within [{NOW_MS}, {NOW_MS - 2**63 - 1}]")
+    message = refusal.record_errors[0].batch_index_error_message or ""
+    assert message.endswith(f"within [{NOW_MS}, {NOW_MS - 2**63 - 1}]")
 
 
-def test_times_beyond_all_that_can_be_stored_are_out_of_range() -> None:
+def test_timestamps_that_overflow_are_out_of_range() -> None:
     latest = patch(at(0, 1), base_timestamp=2**63 - 2)
     assert checked(latest, message_timestamp_after_max_ms=2**63 - 1) == 2**63 - 1
     beyond = patch(at(0, 1, 2), base_timestamp=2**63 - 2)
@@ -174,12 +172,12 @@ def test_times_beyond_all_that_can_be_stored_are_out_of_range() -> None:
     assert (refusal.code, numbers(refusal)) == (ErrorCode.INVALID_TIMESTAMP, [2])
 
 
-def test_records_without_a_time_are_let_be() -> None:
+def test_records_without_a_timestamp_are_accepted() -> None:
     batch = patch(build(), base_timestamp=-1, max_timestamp=-1)
     assert checked(batch, **BOUNDED) == -1
 
 
-def test_a_key_that_is_missing_comes_before_a_time() -> None:
+def test_a_missing_key_is_reported_before_a_timestamp() -> None:
     batch = build([Written(None, time_ms=2 * HOUR_MS), Written(b"k", time_ms=2 * HOUR_MS)])
     refusal = refused(batch, **COMPACTED)
     assert refusal.code is ErrorCode.INVALID_TIMESTAMP, "as one of them is refused for it"
@@ -194,7 +192,7 @@ def test_a_key_that_is_missing_comes_before_a_time() -> None:
 FLAGGED = patch(build([Written(b"key"), Written()]), attributes=LOG_APPEND_TIME)
 
 
-def test_the_flag_is_refused_where_it_would_mean_something() -> None:
+def test_log_append_time_set_by_a_producer_is_refused() -> None:
     refusal = refused(FLAGGED, **APPENDED)
     assert refusal.code is ErrorCode.INVALID_TIMESTAMP
     assert [one.batch_index_error_message for one in refusal.record_errors] == [
@@ -205,7 +203,7 @@ def test_the_flag_is_refused_where_it_would_mean_something() -> None:
     ]
 
 
-def test_the_flag_is_refused_in_compressed_batches() -> None:
+def test_log_append_time_is_refused_in_compressed_batches() -> None:
     sent = build([Written(b"key" * 30, None), Written(None, b"v" * 99)], codec="gzip")
     batch = patch(sent, attributes=LOG_APPEND_TIME | 1)
     for codec, kind, null in (("producer", "Partial", -1), ("gzip", "Partial", -1), ("lz4", "", 0)):
@@ -220,17 +218,17 @@ def test_the_flag_is_refused_in_compressed_batches() -> None:
         ]
 
 
-def test_the_flag_is_refused_without_a_time() -> None:
+def test_log_append_time_without_a_max_timestamp_is_refused() -> None:
     assert numbers(refused(patch(FLAGGED, max_timestamp=-1))) == [0, 1]
 
 
-def test_with_the_flag_the_newest_time_is_that_of_all() -> None:
+def test_with_log_append_time_all_records_have_max_timestamp() -> None:
     time_ms = NOW_MS + HOUR_MS
     assert checked(patch(FLAGGED, max_timestamp=time_ms)) == time_ms
     assert numbers(refused(patch(FLAGGED, max_timestamp=time_ms + 1))) == [0, 1]
 
 
-def test_with_the_flag_keys_are_asked_for_first() -> None:
+def test_with_log_append_time_keys_are_checked_first() -> None:
     refusal = refused(FLAGGED, **COMPACTED)
     assert refusal.code is ErrorCode.INVALID_RECORD
     assert numbers(refusal) == [1]
@@ -240,7 +238,7 @@ def test_with_the_flag_keys_are_asked_for_first() -> None:
 
 
 @pytest.mark.parametrize("attributes", [0, LOG_APPEND_TIME])
-def test_malformed_records_are_refused_as_a_whole(attributes: int) -> None:
+def test_malformed_records_refuse_the_batch(attributes: int) -> None:
     with pytest.raises(ApiError) as refusal:
         checked(around(b"\xff" * 40, count=1, attributes=attributes), **COMPACTED)
     assert refusal.value.code is ErrorCode.INVALID_RECORD

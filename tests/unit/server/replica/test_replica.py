@@ -1,4 +1,4 @@
-"""What an append to a replica sets going, the ends of transactions, and epochs of clients."""
+"""Transactions' markers on a replica. Appends and epochs: scenarios/replica/leader_and_isr.txt."""
 
 from __future__ import annotations
 
@@ -12,68 +12,8 @@ from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
 from support.batches import build
 from support.refusals import refusal
-from support.replicas import DATA, Hosting, append, run
+from support.replicas import Hosting
 from support.virtual import settle
-
-
-def test_epochs_of_clients() -> None:
-    async def story(hosting: Hosting) -> None:
-        replica = await hosting.lead(epoch=5)
-        replica.check_epoch(-1)
-        replica.check_epoch(5)
-        assert refusal(lambda: replica.check_epoch(4)) == Code.FENCED_LEADER_EPOCH
-        assert refusal(lambda: replica.check_epoch(6)) == Code.UNKNOWN_LEADER_EPOCH
-
-    run(story)
-
-
-def test_an_append_moves_the_watermark_and_wakes_who_waits() -> None:
-    async def story(hosting: Hosting) -> None:
-        replica = await hosting.lead(epoch=5)
-        waiting = hosting.purgatory.wait([replica.key], lambda: True, 60)
-        assert append(replica) == 0
-        assert (replica.high_watermark, replica.last_stable_offset) == (3, 3)
-        await settle()
-        assert waiting.result() is True
-        assert replica.log.epoch_of(0) == 5
-
-    run(story)
-
-
-def test_with_others_in_sync_it_wakes_nobody() -> None:
-    async def story(hosting: Hosting) -> None:
-        replica = await hosting.lead(isr=(1, 2), replicas=(1, 2))
-        waiting = hosting.purgatory.wait([replica.key], lambda: True, 60)
-        append(replica)
-        await settle()
-        assert not waiting.done()
-        assert (replica.log.end_offset, replica.high_watermark) == (3, 0)
-
-    run(story)
-
-
-def test_a_copy_changes_nothing() -> None:
-    async def story(hosting: Hosting) -> None:
-        replica = await hosting.lead()
-        assert append(replica, (7, 0, 0)) == 0
-        waiting = hosting.purgatory.wait([replica.key], lambda: True, 60)
-        assert append(replica, (7, 0, 0)) == 0
-        await settle()
-        assert not waiting.done()
-        assert replica.log.end_offset == 3
-
-    run(story)
-
-
-def test_a_refusal_of_the_log_is_passed_on() -> None:
-    async def story(hosting: Hosting) -> None:
-        replica = await hosting.lead()
-        append(replica, (7, 3, 0))
-        assert refusal(lambda: append(replica, (7, 3, 9))) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
-        assert refusal(lambda: append(replica, (7, 2, 0))) == Code.INVALID_PRODUCER_EPOCH
-        assert not replica.offline and replica.high_watermark == 3
-
-    run(story)
 
 
 def begun(replica: Replica) -> int:
@@ -88,47 +28,39 @@ def end(replica: Replica, *, commit: bool, epoch: int = 0, version: int = 0) -> 
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_marker_is_an_append_as_any(commit: bool) -> None:
-    async def story(hosting: Hosting) -> None:
-        replica = await hosting.lead(epoch=5)
-        begun(replica)
-        assert (replica.high_watermark, replica.last_stable_offset) == (3, 0)
-        waiting = hosting.purgatory.wait([replica.key], lambda: True, 60)
-        before = replica.traffic.bytes_in
-        assert end(replica, commit=commit) == 3
-        assert (replica.high_watermark, replica.last_stable_offset) == (4, 4)
-        assert replica.traffic.messages_in == 4
-        assert replica.traffic.bytes_in - before == replica.log.size_bytes - before
-        assert replica.log.epoch_of(3) == 5
-        await settle()
-        assert waiting.result() is True
-
-    run(story)
+async def test_a_marker_is_appended_as_any_batch(hosting: Hosting, commit: bool) -> None:
+    replica = await hosting.lead(epoch=5)
+    begun(replica)
+    assert (replica.high_watermark, replica.last_stable_offset) == (3, 0)
+    waiting = hosting.purgatory.wait([replica.key], lambda: True, 60)
+    before = replica.traffic.bytes_in
+    assert end(replica, commit=commit) == 3
+    assert (replica.high_watermark, replica.last_stable_offset) == (4, 4)
+    assert replica.traffic.messages_in == 4
+    assert replica.traffic.bytes_in - before == replica.log.size_bytes - before
+    assert replica.log.epoch_of(3) == 5
+    await settle()
+    assert waiting.result() is True
 
 
-def test_a_marker_that_is_refused() -> None:
-    async def story(hosting: Hosting) -> None:
-        replica = await hosting.lead()
-        begun(replica)
-        refused = Code.INVALID_PRODUCER_EPOCH
-        assert refusal(lambda: end(replica, commit=True, epoch=-1)) == refused
-        assert refusal(lambda: end(replica, commit=True, version=2)) == refused
-        assert replica.log.end_offset == 3 and not replica.offline
-        assert end(replica, commit=True, epoch=1, version=2) == 3
-
-    run(story)
+async def test_a_fenced_marker_is_refused(hosting: Hosting) -> None:
+    replica = await hosting.lead()
+    begun(replica)
+    refused = Code.INVALID_PRODUCER_EPOCH
+    assert refusal(lambda: end(replica, commit=True, epoch=-1)) == refused
+    assert refusal(lambda: end(replica, commit=True, version=2)) == refused
+    assert replica.log.end_offset == 3 and not replica.offline
+    assert end(replica, commit=True, epoch=1, version=2) == 3
 
 
 @pytest.mark.parametrize("name", ["00000000000000000000.log", "00000000000000000000.txnindex"])
-def test_a_marker_that_can_t_be_written_or_noted(name: str) -> None:
+async def test_a_failed_write_of_a_marker_takes_the_partition_offline(
+    two_dirs: Hosting, name: str
+) -> None:
     """Its log is not to be used any more: readers would take what is aborted for committed."""
-
-    async def story(hosting: Hosting) -> None:
-        replica = await hosting.lead()
-        begun(replica)
-        hosting.fs.faults.append(Fault("pwrite", f"t-0/{name}"))
-        assert refusal(lambda: end(replica, commit=False)) == Code.KAFKA_STORAGE_ERROR
-        assert replica.offline
-        assert replica.last_stable_offset == 0
-
-    run(story, (DATA, "/more"))
+    replica = await two_dirs.lead()
+    begun(replica)
+    two_dirs.fs.faults.append(Fault("pwrite", f"t-0/{name}"))
+    assert refusal(lambda: end(replica, commit=False)) == Code.KAFKA_STORAGE_ERROR
+    assert replica.offline
+    assert replica.last_stable_offset == 0

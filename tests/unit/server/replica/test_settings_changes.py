@@ -8,9 +8,8 @@ from support.memory_broker import MemoryBroker, scenario
 
 
 @scenario(topics={"t": 2, "other": 1})
-async def test_a_changed_topic_has_its_new_settings(broker: MemoryBroker) -> None:
-    tree = broker.instance._coordination
-    assert tree is not None
+async def test_configs_changed_in_the_tree_take_effect(broker: MemoryBroker) -> None:
+    tree = broker.parts.coordination
     before = broker.replica("other").log.settings
     await tree.set(
         paths.config(paths.TOPIC_CONFIGS, "t"), paths.encode_config({"max.message.bytes": "77"})

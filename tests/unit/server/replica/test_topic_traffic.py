@@ -21,7 +21,7 @@ def counts(traffic: TopicTraffic) -> dict[str, int]:
 
 
 @scenario("auto.create.topics.enable=false", topics={"t": 2, "u": 1})
-async def test_writes(broker: MemoryBroker) -> None:
+async def test_counts_of_produce(broker: MemoryBroker) -> None:
     sent = [records(count) for count in (1, 5, 3, 2)]
     for batch in sent[:3]:
         await broker.produce(batch[:])
@@ -39,7 +39,7 @@ async def test_writes(broker: MemoryBroker) -> None:
 
 
 @scenario(topics={"t": 1})
-async def test_a_repeated_batch_counts_again(broker: MemoryBroker) -> None:
+async def test_a_duplicate_batch_is_counted_again(broker: MemoryBroker) -> None:
     batch = batches.build([batches.Written(None, b"x")] * 3, producer=(7, 0, 0))
     for _ in range(2):
         assert (await broker.produce(batch[:])).error_code == 0
@@ -49,7 +49,7 @@ async def test_a_repeated_batch_counts_again(broker: MemoryBroker) -> None:
 
 
 @scenario("message.max.bytes=1000", topics={"t": 1})
-async def test_refusals(broker: MemoryBroker) -> None:
+async def test_counts_of_refused_batches(broker: MemoryBroker) -> None:
     big, broken = records(1, 2000), records(1)
     broken[-1] ^= 0xFF
     gap = batches.build([batches.Written(None, b"x")], producer=(7, 0, 0))
@@ -74,7 +74,7 @@ async def test_refusals(broker: MemoryBroker) -> None:
 
 
 @scenario(topics={"t": 2})
-async def test_reads(broker: MemoryBroker) -> None:
+async def test_counts_of_fetch(broker: MemoryBroker) -> None:
     batch = records(4)
     await broker.produce(batch[:])
     await broker.ask("Fetch", 12, **fetching({("t", 0): 0, ("t", 1): 0}))
@@ -86,7 +86,7 @@ async def test_reads(broker: MemoryBroker) -> None:
 
 
 @scenario(topics={"t": 2, "u": 1})
-async def test_the_sum_outlives_a_topic(broker: MemoryBroker) -> None:
+async def test_the_total_includes_deleted_topics(broker: MemoryBroker) -> None:
     await broker.produce(records(5), topic="t", partition=1)
     await broker.produce(records(2), topic="u")
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000, topics=[])
@@ -110,7 +110,7 @@ async def test_the_sum_outlives_a_topic(broker: MemoryBroker) -> None:
         ErrorCode.KAFKA_STORAGE_ERROR,
     ],
 )
-def test_everyday_reasons_are_no_failures(code: ErrorCode) -> None:
+def test_known_errors_are_not_counted_as_failures(code: ErrorCode) -> None:
     traffic = TopicTraffic()
     traffic.refuse(code, 1)
     assert (traffic.refused, traffic.failed) == (1, 0)
@@ -118,7 +118,7 @@ def test_everyday_reasons_are_no_failures(code: ErrorCode) -> None:
     assert (traffic.refused, traffic.failed) == (2, 1)
 
 
-def test_a_topic_goes_with_its_last_replica() -> None:
+def test_a_topic_is_removed_with_its_last_replica() -> None:
     traffic = Traffic()
     first, second = traffic.add_replica("t"), traffic.add_replica("t")
     assert first is second
