@@ -1,4 +1,4 @@
-"""Transactions that clients are told of: made by plain requests.
+"""Transactions that clients describe: made by plain requests.
 
 All are of partition 1 of the topic `data`: `open` and `forced` are open, with a record each at
 offsets 0 and 1, `over` has been committed, and `idle` has never begun.

@@ -1,4 +1,4 @@
-"""Groups that clients are told of: made by plain requests, and held by nobody.
+"""Groups that clients describe: made by plain requests, without running members.
 
 `held` is a classic group with a static member, `new` one of the newer protocol, `idle` has offsets
 and no member.

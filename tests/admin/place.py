@@ -55,7 +55,7 @@ class Place:
         """Make the topic `data`, with records by an idempotent producer in partition 0."""
         name = self.topic("data")
         self._create(name, PARTITIONS)
-        self.settle()
+        self.wait_until_applied()
         sequence = 0
         for times in RECORD_TIMES_MS:
             records = [Written(time_ms=time) for time in times]
@@ -82,14 +82,14 @@ class Place:
         answer = self.ask("CreateTopics", 5, topics=[topic], timeout_ms=30_000)
         assert answer["topics"][0]["error_code"] == 0, answer
 
-    def settle(self) -> None:
+    def wait_until_applied(self) -> None:
         """Wait until the broker shows what its controller has acknowledged so far.
 
         Apache Kafka's controller writes a log that the broker reads: when a topic made now can be
         seen, so can all that was done before.
         """
         self._markers += 1
-        name = f"settled-{self.prefix}-{self._markers}"
+        name = f"marker-{self.prefix}-{self._markers}"
         self._create(name, 1)
         eventually(lambda: self._is_there(name), within_s=WITHIN_S, what=f"{name} is there")
 

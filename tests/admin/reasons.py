@@ -1,4 +1,4 @@
-"""What a client may be told by Kavka that Apache Kafka tells it otherwise: the reviewed list.
+"""Where a client's results may differ between Kavka and Apache Kafka: the reviewed list.
 
 An entry that no longer occurs fails the test.
 """

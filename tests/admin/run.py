@@ -64,7 +64,7 @@ class Cell:
         """Where the two differ; in the path "" when it is the word."""
         if self.kavka.word != self.kafka.word:
             return [Difference("", self.kavka.word, self.kafka.word)]
-        return list(differences(self.kavka.told, self.kafka.told))
+        return list(differences(self.kavka.shown, self.kafka.shown))
 
 
 @contextmanager
