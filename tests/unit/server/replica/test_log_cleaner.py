@@ -131,7 +131,7 @@ async def test_a_topic_that_is_deleted_meanwhile_is_not_touched(broker: MemoryBr
     await broker.create("t", configs=COMPACT)
     await fill(broker)
     before = read_all(broker.replica().log)
-    processes.told[0](Progress("indexing", 1, 2))
+    processes.listeners[0](Progress("indexing", 1, 2))
     await settle()
     assert processes.results[0].cancelled(), "it learns of it with its next news"
     assert read_all(broker.replica().log) == before
@@ -148,7 +148,7 @@ async def test_nothing_is_swapped_into_a_log_that_was_cut(broker: MemoryBroker) 
     log = broker.replica().log
     broker.parts.replicas.logs.truncate(log, 10)
     before = read_all(log)
-    processes.told[0](Progress("indexing", 1, 2))
+    processes.listeners[0](Progress("indexing", 1, 2))
     await settle()
     assert processes.results[0].cancelled()
     assert read_all(log) == before
@@ -161,7 +161,7 @@ async def test_it_ends_when_the_topic_is_to_be_compacted_no_more(broker: MemoryB
     log = broker.replica().log
     before = read_all(log)
     log.configure(replace(log.settings, cleanup_policy=("delete",)))
-    compact(InlineWorker(processes.told[0]), broker.fs, processes.orders[0])
+    compact(InlineWorker(processes.listeners[0]), broker.fs, processes.orders[0])
     await settle()
     assert processes.results[0].cancelled()
     assert read_all(log) == before
@@ -227,7 +227,7 @@ async def test_what_came_to_nothing_is_removed(
     broker.fs.create(f"{log.directory}/{0:020d}.log.cleaned").pwrite(b"half", 0)
     if failure is None:  # the log is to be compacted no more
         log.configure(replace(log.settings, cleanup_policy=("delete",)))
-        processes.told[0](Progress("indexing", 1, 2))
+        processes.listeners[0](Progress("indexing", 1, 2))
     else:
         processes.results[0].set_exception(failure)
     await settle()
@@ -394,7 +394,7 @@ async def test_progress_is_told_now_and_then(
     processes = await under_way(broker)
     for second in range(1, 31):
         await broker.advance(1000)
-        processes.told[0](Progress("indexing", second << 20, 64 << 20))
+        processes.listeners[0](Progress("indexing", second << 20, 64 << 20))
     lines = [record.message for record in caplog.records if "compacting" in record.message]
     assert lines[0] == "compacting t-0: indexing, 10 of 64 MB read, 1.0 MB/s"
     assert len(lines) == 3

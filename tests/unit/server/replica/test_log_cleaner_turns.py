@@ -55,7 +55,7 @@ async def test_nobody_begins_where_an_earlier_log_of_the_name_is_still_compacted
     await fill(broker)
     await broker.advance(3000)
     assert len(processes.orders) == 1
-    processes.told[0](Progress("indexing", 1, 2))
+    processes.listeners[0](Progress("indexing", 1, 2))
     await broker.advance(1000)
     assert len(processes.orders) == 2
     processes.work()
