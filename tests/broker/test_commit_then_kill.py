@@ -62,13 +62,13 @@ def write_and_commit(
 
 
 def ends(broker: BrokerProcess) -> Ends:
-    """As ListOffsets tells them."""
+    """As ListOffsets returns them."""
     with RawConnection(HOST, broker.port) as connection:
-        told = [
+        found = [
             [end(connection, partition, isolation) for partition in range(PARTITIONS)]
             for isolation in (READ_COMMITTED, READ_UNCOMMITTED)
         ]
-    return Ends(*told)
+    return Ends(*found)
 
 
 def all_is_decided(found: Ends) -> bool:

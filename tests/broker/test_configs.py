@@ -123,9 +123,10 @@ def test_the_limit_of_all_brokers(own: BrokerProcess, topic: str) -> None:
     made = java.run(java.CONFIGS, *defaults, "--alter", f"--add-config={limit}")
     assert (made.exit_code, made.stderr) == (0, ""), made
     await_sent(own, topic, False)
-    told = java.run(java.CONFIGS, *defaults, "--describe")
+    printed = java.run(java.CONFIGS, *defaults, "--describe")
     assert (
-        f"  {limit} sensitive=false synonyms={{DYNAMIC_DEFAULT_BROKER_CONFIG:{limit}}}" in told.text
+        f"  {limit} sensitive=false synonyms={{DYNAMIC_DEFAULT_BROKER_CONFIG:{limit}}}"
+        in printed.text
     )
     made = java.run(java.CONFIGS, *defaults, "--alter", "--delete-config=message.max.bytes")
     assert (made.exit_code, made.stderr) == (0, ""), made
@@ -144,14 +145,14 @@ def test_segments_roll(own: BrokerProcess, admin: KafkaAdminClient, topic: str) 
         eventually(rolled, within_s=TIMEOUT_S, what="a second segment")
 
 
-def test_what_is_told_and_kept(own: BrokerProcess, confluent: AdminClient, topic: str) -> None:
+def test_what_is_described_and_kept(own: BrokerProcess, confluent: AdminClient, topic: str) -> None:
     create_topic(own.bootstrap, topic, 1)
     of_topic = ConfigResource(ResourceType.TOPIC, topic)
     change(confluent, of_topic, set_to("retention.ms", "60000"), set_to("flush.ms", "77"))
     of_broker = ConfigResource(ResourceType.BROKER, "1")
     change(confluent, of_broker, set_to("log.index.interval.bytes", "5000"))
 
-    def told(confluent: AdminClient) -> dict[str, tuple[str | None, str]]:
+    def described(confluent: AdminClient) -> dict[str, tuple[str | None, str]]:
         asked = ConfigResource(ResourceType.TOPIC, topic)
         configs = confluent.describe_configs([asked])[asked].result(TIMEOUT_S)
         keys = ("retention.ms", "flush.ms", "index.interval.bytes", "segment.bytes")
@@ -163,17 +164,19 @@ def test_what_is_told_and_kept(own: BrokerProcess, confluent: AdminClient, topic
         "index.interval.bytes": ("5000", "DYNAMIC_BROKER_CONFIG"),
         "segment.bytes": ("1073741824", "DEFAULT_CONFIG"),
     }
-    eventually(lambda: told(confluent) == expected, within_s=TIMEOUT_S, what="all is told")
+    eventually(
+        lambda: described(confluent) == expected, within_s=TIMEOUT_S, what="all is described"
+    )
     own.kill()
     own.start()
     again = AdminClient({"bootstrap.servers": own.bootstrap})
 
-    def told_again() -> bool:
+    def described_again() -> bool:
         with suppress(KafkaException):  # Apache Kafka loads topics after it has started
-            return told(again) == expected
+            return described(again) == expected
         return False
 
-    eventually(told_again, within_s=TIMEOUT_S, what="all is told after SIGKILL")
+    eventually(described_again, within_s=TIMEOUT_S, what="all is described after SIGKILL")
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ ONLY_KAVKA = pytest.mark.skipif(broker_kind() is not Kavka, reason="the oracle h
 OTHER = "127.0.0.2"
 
 
-def told(one: socket.socket) -> tuple[str, int]:
-    """The address that Metadata tells of the only broker."""
+def advertised(one: socket.socket) -> tuple[str, int]:
+    """The address that Metadata gives for the only broker."""
     one.sendall(wire_client.framed(wire_client.encode("Metadata", 1, 1, topics=[])))
     (size,) = struct.unpack(">i", one.recv(4, socket.MSG_WAITALL))
     _, answer = wire_client.decode("Metadata", 1, one.recv(size, socket.MSG_WAITALL))
@@ -92,13 +92,13 @@ def test_each_listener_tells_its_address(start_broker: StartBroker) -> None:
     )
     assert broker.port == inside
     with connect(inside) as one, connect(outside) as other:
-        assert told(one) == (HOST, inside)
-        assert told(other) == ("localhost", outside)
+        assert advertised(one) == (HOST, inside)
+        assert advertised(other) == ("localhost", outside)
 
 
 @ONLY_KAVKA
-def test_the_address_that_was_dialled_is_told(start_broker: StartBroker) -> None:
-    """127.0.0.1 and 127.0.0.5 are both this machine: each client is told the one it knows."""
+def test_metadata_has_the_address_that_was_dialled(start_broker: StartBroker) -> None:
+    """127.0.0.1 and 127.0.0.5 are both this machine: each client is given the one it knows."""
     port = free_port()
     broker = start_broker(
         **{
@@ -110,7 +110,7 @@ def test_the_address_that_was_dialled_is_told(start_broker: StartBroker) -> None
     assert broker.port
     for host in (HOST, "127.0.0.5"):
         with socket.create_connection((host, port)) as one:
-            assert told(one) == (host, 19092)
+            assert advertised(one) == (host, 19092)
 
 
 LINES = {

@@ -1,4 +1,4 @@
-"""Consume, transform, produce by every stock client: each record once, whoever is killed.
+"""Consume, transform, produce by every stock client: each record once, whichever process is killed.
 
 TRANSACTION_RECORDS (12,000; `make transactions` sets 200,000) and TRANSACTION_KILLS (2; there 10),
 how often the broker is killed, set the size; TRANSACTION_SEED replays a run's moments.

@@ -1,4 +1,4 @@
-"""Apache Kafka's own tools tell of transactions on Kavka what they tell of the same on its own
+"""Apache Kafka's own tools show of transactions on Kavka what they show of the same on its own
 broker: its console consumer, of what stands in `__transaction_state`, and `kafka-transactions`, up
 to a transaction that hangs and is aborted by it."""
 
@@ -134,8 +134,8 @@ class Side:
 def in_order(found: re.Match[str]) -> str:
     """Partitions, which Apache Kafka keeps in hash maps."""
     topics = json.loads(found[0])
-    told = sorted((topic["topic"], sorted(topic["partitionIds"])) for topic in topics)
-    return json.dumps(told)
+    assigned = sorted((topic["topic"], sorted(topic["partitionIds"])) for topic in topics)
+    return json.dumps(assigned)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,5 @@
 """What is kept of groups is Apache Kafka's to the byte: its own tools read `__consumer_offsets` of
-Kavka, and tell of the same requests the same as of its own."""
+Kavka, and answer the same requests as from its own."""
 
 from __future__ import annotations
 

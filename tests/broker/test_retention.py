@@ -1,7 +1,7 @@
 """When segments close and when they go: Kavka beside Apache Kafka 4.3.1, on the same batches.
 
-Both are told the same and given the same bytes; then the names of the segment files, the bounds of
-the logs and their sizes are compared, and again after a restart.
+Both get the same requests and bytes; then the names of the segment files, the bounds of the logs
+and their sizes are compared, and again after a restart.
 """
 
 from __future__ import annotations

@@ -214,14 +214,14 @@ def test_batches_and_markers_are_taken_and_refused_alike(kafka: BrokerProcess) -
         theirs = Theirs(connection)
         producer = theirs.new_producer()
         expected = list(story(theirs, producer))
-        told = connection.request(
+        answer = connection.request(
             "DescribeProducers", 0, topics=[{"name": TOPIC, "partition_indexes": [0]}]
         )
     ours = Ours(logs.Broker(OsFs(), str(Path(kafka.home) / f"ours-{time.time_ns()}")).log())
     assert list(story(ours, producer)) == expected
     codes = [outcome if isinstance(outcome, int) else outcome.code for _, outcome in expected]
     assert {NONE, *map(int, REFUSALS)} <= set(codes)
-    (theirs_now,) = told["topics"][0]["partitions"][0]["active_producers"]
+    (theirs_now,) = answer["topics"][0]["partitions"][0]["active_producers"]
     (ours_now,) = ours.log.producers
     assert (ours_now.epoch, ours_now.last_sequence) == (
         theirs_now["producer_epoch"],

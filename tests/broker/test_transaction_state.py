@@ -1,4 +1,4 @@
-"""`__transaction_state` goes from Apache Kafka to Kavka and back: whoever opens it goes on with the
+"""`__transaction_state` goes from Apache Kafka to Kavka and back: each goes on with the
 transactions that the other has begun, and answers what the other would."""
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Host:
                     shutil.copy(path, target / path.name)
 
 
-def told(ours: Host, theirs: Host, script: Any) -> list[str]:
+def differing_answers(ours: Host, theirs: Host, script: Any) -> list[str]:
     """In what the brokers' answers to a script differ."""
     found = []
     for number, (left, right) in enumerate(
@@ -170,7 +170,7 @@ def test_the_other_goes_on(apache: BrokerProcess, kavka: BrokerProcess, to_kavka
     second.take(first)
     for host in (first, second):
         host.start()
-    assert not told(ours, theirs, go_on)
+    assert not differing_answers(ours, theirs, go_on)
     for host in (first, second):
         host.broker.stop()
     dump_log.assert_sound(second.broker.data_dir)

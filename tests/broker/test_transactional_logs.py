@@ -135,8 +135,8 @@ def write_everything(broker: BrokerProcess, segment_bytes: str) -> None:
 def open_transactions(broker: BrokerProcess) -> list[int]:
     """How many each partition has: an end is answered before its markers are written."""
     with RawConnection(HOST, broker.port) as connection:
-        told = [producers(connection, partition) for partition in range(PARTITIONS)]
-    return [sum(one["current_txn_start_offset"] >= 0 for one in each) for each in told]
+        described = [producers(connection, partition) for partition in range(PARTITIONS)]
+    return [sum(one["current_txn_start_offset"] >= 0 for one in each) for each in described]
 
 
 def observe(broker: BrokerProcess) -> Iterator[tuple[str, Any]]:
@@ -199,7 +199,7 @@ def fetch(
     connection: RawConnection, partition: int, offset: int, isolation: int, size: int
 ) -> dict[str, Any]:
     """One partition of an answer, with those of the aborted transactions that begin in its
-    records: how many more are told depends on the index of offsets."""
+    records: how many more are listed depends on the index of offsets."""
     at = {
         "partition": partition,
         "current_leader_epoch": -1,
@@ -224,8 +224,8 @@ def fetch(
     found: dict[str, Any] = answer["responses"][0]["partitions"][0]
     if found["aborted_transactions"]:
         end = end_of(found["records"])
-        told = found["aborted_transactions"]
-        found["aborted_transactions"] = [one for one in told if one["first_offset"] < end]
+        described = found["aborted_transactions"]
+        found["aborted_transactions"] = [one for one in described if one["first_offset"] < end]
     return found
 
 
@@ -240,7 +240,7 @@ def end_of(records: bytes) -> int:
 
 
 def producers(connection: RawConnection, partition: int) -> list[dict[str, Any]]:
-    """What DescribeProducers tells."""
+    """What DescribeProducers returns."""
     answer = connection.request(
         "DescribeProducers", 0, topics=[{"name": TOPIC, "partition_indexes": [partition]}]
     )

@@ -25,7 +25,7 @@ PROMISES: Final = "records that are not what the header promises"
 
 
 class Case(NamedTuple):
-    """What is sent: a batch made for the case's number, which tells its keys and times."""
+    """What is sent: a batch made for the case's number, which determines its keys and times."""
 
     group: str
     name: str

@@ -144,8 +144,8 @@ def written(connection: RawConnection, topic: str, batch: bytearray) -> tuple[st
     base = answer["base_offset"]
     stored = bytearray(first_batch(fetch(connection, topic, base)["records"]))
     assert field(stored, "base_offset") == base
-    told = {"base_offset": 0, "leader_epoch": 0, "attributes": 0, "max_timestamp": 0}
-    if patch(stored, **told)[12:] == patch(batch, **told)[12:]:
+    stamped = {"base_offset": 0, "leader_epoch": 0, "attributes": 0, "max_timestamp": 0}
+    if patch(stored, **stamped)[12:] == patch(batch, **stamped)[12:]:
         same = field(stored, "max_timestamp") == field(batch, "max_timestamp")
         return AS_SENT, [topic == "timed by the broker" or same]
     if not patch(stored)[17:21] == stored[17:21]:

@@ -113,7 +113,7 @@ def _sorted(api: str, side: Side, path: str) -> list[Any]:
 
 
 def opened(records: bytes) -> dict[str, Any]:
-    """Record batches, or messages, field by field, for telling what differs in them."""
+    """Record batches, or messages, field by field, to find what differs in them."""
     if is_set(records):
         return {"batches": [], "messages": messages(records), "rest": ""}
     found: list[Any] = []

@@ -70,7 +70,7 @@ def in_force(on: Ground, kind: int, name: str, key: str, value: str | None) -> S
 
 
 def gone(on: Ground, kind: int, name: str, key: str) -> Steps:
-    """Look until a config is not told any more, then compare."""
+    """Look until a config is not described any more, then compare."""
     for _ in range(LOOKS_MAX):
         answer = yield described(on, kind, name, key, compared=False)
         if not answer["results"][0]["configs"]:

@@ -106,7 +106,7 @@ def played(on: Ground) -> list[Played]:
             pass
         except (KeyError, IndexError, TypeError) as failure:  # the script expected another answer
             player.found.append(Played(on.case.api, f"the script failed: {failure!r}"))
-        return [Played(api, player.names.told(answer)) for api, answer in player.found]
+        return [Played(api, player.names.named(answer)) for api, answer in player.found]
 
 
 @dataclass

@@ -64,7 +64,7 @@ def test_order_goes_by_what_an_id_stands_for() -> None:
     assert not list(differences("Produce", kavka, kafka))
 
 
-def test_records_are_opened_to_tell_what_differs() -> None:
+def test_records_are_compared_field_by_field() -> None:
     batch = bytes(build())
     other = bytes(patch(bytearray(batch), leader_epoch=7))
     (found,) = seen({"records": batch}, {"records": other})

@@ -32,7 +32,7 @@ def record(
     value_bytes: int = 0,
     headers: int = 1,
 ) -> bytes:
-    """A record as it should be, unless told otherwise: how much more than is true is promised."""
+    """A record as it should be, unless given otherwise: how much more than is true is promised."""
     one = RECORDS[number % COUNT]
     assert one.key is not None
     assert one.value is not None

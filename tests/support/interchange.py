@@ -403,7 +403,7 @@ def assert_grown(found: Records, before: Records, more: Mapping[str, int]) -> No
 
 
 def producers(broker: BrokerProcess, places: list[Place]) -> dict[Place, list[dict[str, Any]]]:
-    """As DescribeProducers tells them, in the order of their ids."""
+    """As DescribeProducers returns them, in the order of their ids."""
     asked = [{"name": topic, "partition_indexes": [index]} for topic, index in places]
     with RawConnection(HOST, broker.port) as connection:
         answer = connection.request("DescribeProducers", 0, topics=asked)

@@ -6,7 +6,7 @@ from support.memory_broker import MemoryBroker
 
 
 def pauses_of(broker: MemoryBroker) -> list[float]:
-    """How long whoever pauses wants to, in seconds; noted from now on."""
+    """How long each pause is meant to be, in seconds; noted from now on."""
     found: list[float] = []
     sleep = broker.tasks.sleep
 

@@ -1,4 +1,4 @@
-"""Programs of stock clients as processes: told by lines on their input, telling by lines of theirs.
+"""Programs of stock clients as processes: they read and write lines.
 
 They are written in the languages of the clients; here is how each kind is started.
 """
@@ -51,7 +51,7 @@ def of_go(program: str) -> Started:
 
 
 class TalkingProcess:
-    """One of them, running; `hear` gets each whole line that it tells, in a thread of its own."""
+    """One of them, running; `hear` gets each whole line that it prints, in a thread of its own."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class TalkingProcess:
         """Whether it has not ended."""
         return self.process.poll() is None
 
-    def tell(self, command: str) -> None:
+    def send(self, command: str) -> None:
         """Give it a line."""
         assert self.runs, self.errors()
         self._in.write(command.encode() + b"\n")
@@ -96,7 +96,7 @@ class TalkingProcess:
         self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL. What it told before is heard when this returns."""
+        """SIGKILL. What it reported before is heard when this returns."""
         assert self.runs, self.errors()
         self.close()
 

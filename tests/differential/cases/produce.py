@@ -1,4 +1,4 @@
-"""Produce: what is appended and how it is told, and everything that is refused."""
+"""Produce: what is appended and how it is acknowledged, and everything that is refused."""
 
 from __future__ import annotations
 

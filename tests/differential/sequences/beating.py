@@ -38,7 +38,7 @@ ODD_FIRST: dict[str, dict[str, Any]] = {
     "no topics subscribed": {"subscribed_topic_names": None},
     "an empty list of topics": {"subscribed_topic_names": []},
     "a topic twice": {"subscribed_topic_names": ["x", "x"]},
-    "no partitions told": {"topic_partitions": None},
+    "no partitions given": {"topic_partitions": None},
     "partitions owned already": {"topic_partitions": [{"topic_id": UNKNOWN_ID, "partitions": [0]}]},
     "an empty instance id": {"instance_id": ""},
     "an empty rack id": {"rack_id": ""},
@@ -74,7 +74,7 @@ OF_REGEX: dict[str, dict[str, Any]] = {
 def joining(**more: Any) -> Function:
     def script(on: Ground) -> Script:
         member = ConsumerMember(on)
-        answer = yield from member.told(member.joining(**more))
+        answer = yield from member.followed(member.joining(**more))
         if not answer["error_code"]:
             yield consumer_group(on)
 
@@ -111,7 +111,7 @@ def epochs(on: Ground) -> Script:
     yield member.beating(member_id="somebody")
     yield member.beating(member_id="somebody", member_epoch=-1)
     yield member.beating(member_epoch=-3)
-    yield from member.told(member.joining())
+    yield from member.followed(member.joining())
     yield consumer_group(on)
 
 
@@ -187,7 +187,7 @@ def topics_by_expression(on: Ground) -> Script:
     member = ConsumerMember(on, topics=[], regex=f"{on.topic}|nothing")
     yield from member.join()
     while not member.owned:
-        yield from member.told(member.beating(compared=False))
+        yield from member.followed(member.beating(compared=False))
     yield from member.own()
     yield consumer_group(on)
     yield from member.beat(subscribed_topic_regex="")

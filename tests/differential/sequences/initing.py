@@ -7,7 +7,7 @@ from differential.transactions import Producer, reading
 
 CASES = Cases("InitProducerId", transactional=True)
 EXPECTED_SINCE = 3
-"""A producer may tell which id and epoch it has."""
+"""A producer may send the id and epoch that it has."""
 T = Topic(partitions=2)
 
 

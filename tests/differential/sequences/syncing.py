@@ -113,7 +113,7 @@ def during_a_rebalance(on: Ground) -> Script:
 
 
 @CASES.case(topics=[])
-def one_that_waits_is_told_of_a_rebalance(on: Ground) -> Script:
+def one_that_waits_is_answered_at_a_rebalance(on: Ground) -> Script:
     _, follower = yield from settled(on, 2, synced=False)
     yield follower.syncing(later=True)
     late = Member(on, "late")

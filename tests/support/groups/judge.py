@@ -1,4 +1,4 @@
-"""Whether what a group's members tell is what a consumer group promises. Pure.
+"""Whether what a group's members report is what a consumer group promises. Pure.
 
 - Every record that was acknowledged to its producer is processed at least once.
 - None is skipped: no offset is committed before all records in front of it were processed, and a

@@ -123,9 +123,9 @@ class Scenario:
         for group, judge in judges.items():
             found += judge.complaints + unprocessed(judge, self.traffic.acknowledged())
             last = {at: offset for name, at, offset in stored if name == group}
-            told = committed(self.broker.bootstrap, group, TOPIC, PARTITIONS)
-            if not last == told == ends:
-                found.append(f"group {group}: stored is {last}, told {told}, and not {ends}")
+            shown = committed(self.broker.bootstrap, group, TOPIC, PARTITIONS)
+            if not last == shown == ends:
+                found.append(f"group {group}: stored is {last}, shown {shown}, and not {ends}")
         return found
 
     def tail(self) -> str:
@@ -143,7 +143,7 @@ class Scenario:
     def _await_shared(self, group: str) -> None:
         members = set(self.members[group])
         self._await(group, lambda one: shared(one, self.places, members), f"{members} share all")
-        # From its last move on: what is told late, for having happened later, is no part of it.
+        # From its last move on: what is reported late, for having happened later, is no part of it.
         at_ms = self.story.last_move_ms(group)
         self.story.add(Event(group, "settled", at_ms=at_ms, places=tuple(self.places)))
 

@@ -196,7 +196,7 @@ def test_every_byte_of_the_last_headers_flipped(state: State, tmp_path: Path) ->
 def test_a_flipped_byte_in_what_is_not_read_again_is_never_taken_for_a_record(
     state: State, tmp_path: Path
 ) -> None:
-    """In a closed segment, or after an orderly stop: the batch's checksum tells its reader, or
+    """In a closed segment, or after an orderly stop: the batch's checksum shows its reader, or
     the broker finds no batch there and says where."""
     chance = random.Random(7)
     names = sorted(name for name in state.files if name.endswith(".log"))

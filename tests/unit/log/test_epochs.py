@@ -49,7 +49,7 @@ def test_a_new_entry_pushes_out_what_contradicts_it() -> None:
     epochs = LeaderEpochs([(1, 10), (2, 20), (3, 30)])
     assert epochs.assign(4, 20)
     assert epochs.entries() == [(1, 10), (4, 20)]
-    assert epochs.assign(2, 25), "an older epoch than the newest, told by the log itself"
+    assert epochs.assign(2, 25), "an older epoch than the newest, from the log itself"
     assert epochs.entries() == [(1, 10), (2, 25)]
     assert epochs.latest == 2
 

@@ -136,7 +136,7 @@ def test_several_listeners() -> None:
     run(story)
 
 
-def test_bad_settings_are_told_before_the_start(tmp_path: Path) -> None:
+def test_bad_settings_are_refused_before_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean num_partitions"):
         AsyncBroker(num_partition=1)
     with pytest.raises(ConfigError, match=r"num\.partitions=none"):

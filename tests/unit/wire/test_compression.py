@@ -38,7 +38,7 @@ XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 
 
 def zstd_stream(data: bytes) -> bytes:
-    """A frame that doesn't tell its size, as Java's producer writes it."""
+    """A frame without its size, as Java's producer writes it."""
     writer = zstandard.ZstdCompressor().compressobj()
     return writer.compress(data) + writer.flush()
 
@@ -172,19 +172,19 @@ except ApiError as refusal:
 
 
 def test_a_size_that_a_frame_only_tells_is_not_reserved() -> None:
-    told = zstandard.ZstdCompressor(write_content_size=True).compressobj(size=BOMB_BYTES)
-    frame = told.compress(b"little")
-    frame += told.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    compressor = zstandard.ZstdCompressor(write_content_size=True).compressobj(size=BOMB_BYTES)
+    frame = compressor.compress(b"little")
+    frame += compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
     assert zstandard.frame_content_size(frame) == BOMB_BYTES
     with pytest.raises(ApiError, match="more than"):
         decompress(Codec.ZSTD, frame, LIMIT_BYTES)
 
 
-def test_a_snappy_block_may_not_tell_a_size_over_the_limit() -> None:
-    told = b"\xff\xff\xff\xff\x0f" + b"\0" * 20  # 4 GiB
+def test_a_snappy_block_may_not_claim_a_size_over_the_limit() -> None:
+    claims = b"\xff\xff\xff\xff\x0f" + b"\0" * 20  # 4 GiB
     with pytest.raises(ApiError, match="more than"):
-        decompress(Codec.SNAPPY, told, LIMIT_BYTES)
-    framed = XERIAL_HEADER + struct.pack(">i", len(told)) + told
+        decompress(Codec.SNAPPY, claims, LIMIT_BYTES)
+    framed = XERIAL_HEADER + struct.pack(">i", len(claims)) + claims
     with pytest.raises(ApiError, match="more than"):
         decompress(Codec.SNAPPY, framed, LIMIT_BYTES)
 

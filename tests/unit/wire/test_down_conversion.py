@@ -122,7 +122,7 @@ def test_lz4_of_magic_0_has_the_checksum_that_it_has_always_had() -> None:
 
 
 @pytest.mark.parametrize("codec", OLD_CODECS)
-def test_times_of_appending_are_told(codec: str) -> None:
+def test_append_times_are_returned(codec: str) -> None:
     flagged = patch(
         packed(codec),
         attributes=OLD_CODECS.index(codec) | LOG_APPEND_TIME,
@@ -136,7 +136,7 @@ def test_times_of_appending_are_told(codec: str) -> None:
 
 
 @pytest.mark.parametrize("base", [-1, -77, 2**63 - 1])
-def test_times_that_the_old_form_cannot_tell_are_none(base: int) -> None:
+def test_times_that_the_old_format_cannot_hold_are_none(base: int) -> None:
     batch = patch(build([Written(), Written(time_ms=5)]), base_timestamp=base, max_timestamp=base)
     times = [one[1] for one in read(converted(log(batch)).message_set)]
     assert times == [max(base, -1), base + 5 if base == -1 else -1]

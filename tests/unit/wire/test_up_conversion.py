@@ -82,7 +82,7 @@ def test_another_codec_may_be_wanted(sent: str, wanted: Codec) -> None:
     assert [record[2:] for record in read(batch)] == [(b"key", b"value" * 10)] * 100
 
 
-def test_how_hard_to_compress_is_told() -> None:
+def test_the_compression_level_is_passed_on() -> None:
     asked: list[int] = []
 
     def level(codec: int) -> int:

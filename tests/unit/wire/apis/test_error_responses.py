@@ -27,9 +27,7 @@ CHANCE = st.randoms(use_true_random=False)
 )
 @settings(max_examples=3)
 @given(rnd=CHANCE)
-def test_an_error_can_be_told_in_every_version(
-    module: ModuleType, version: int, rnd: Random
-) -> None:
+def test_every_version_has_an_error_response(module: ModuleType, version: int, rnd: Random) -> None:
     api = module.API
     struct = messages.schema(api.request_name)
     found = messages.values(struct, version, rnd)

@@ -267,11 +267,11 @@ def test_tags_do_not_copy_the_rest_of_the_frame() -> None:
     assert body.copied < 100
 
 
-def tags(*section: tuple[int, bytes], told_bytes: int | None = None) -> bytes:
-    """A tagged section; `told_bytes` lies about the size of each."""
+def tags(*section: tuple[int, bytes], claimed_bytes: int | None = None) -> bytes:
+    """A tagged section; `claimed_bytes` lies about the size of each."""
     out = bytes([len(section)])
     for number, content in section:
-        out += bytes([number, len(content) if told_bytes is None else told_bytes]) + content
+        out += bytes([number, len(content) if claimed_bytes is None else claimed_bytes]) + content
     return out
 
 
@@ -294,14 +294,14 @@ def test_known_tags_are_read() -> None:
 
 
 def test_the_size_of_a_known_tag_is_held_to() -> None:
-    lies = fetch_15(tags((CLUSTER_ID, b"\x03me"), told_bytes=1))
+    lies = fetch_15(tags((CLUSTER_ID, b"\x03me"), claimed_bytes=1))
     assert stock(fetch, 15, lies).cluster_id == "me"
     with pytest.raises(ValueError, match="past the end"):
         mended(fetch, 15, lies)
 
 
 def test_a_tag_past_the_end_is_refused() -> None:
-    cut = fetch_15(tags((99, b"ab"), told_bytes=9))
+    cut = fetch_15(tags((99, b"ab"), claimed_bytes=9))
     assert stock(fetch, 15, cut).unknown_tags == {"_99": b"ab"}
     with pytest.raises(ValueError, match="tagged field past the end"):
         mended(fetch, 15, cut)
