@@ -82,7 +82,7 @@ def second_protocol(on: Ground) -> Script:
 
 
 def hanging(on: Ground) -> Script:
-    """A transaction that its coordinator has never heard of, or has long forgotten."""
+    """A transaction that its coordinator has never known, or has expired."""
     one = Producer(on, "-hanging", second=False)
     yield one.producing(producer_id=NOBODY, producer_epoch=3)
     yield reading(on)

@@ -1,4 +1,4 @@
-"""Logs that transactional producers wrote with Apache Kafka, served by Kavka: every fetch, be it of
+"""Logs that transactional producers wrote with Apache Kafka, served by Kavka: every fetch, of
 committed records or of all, is answered as by Apache Kafka, with the same aborted transactions."""
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ class Producer:
         answer = yield self.ending(committed=committed)
         if not answer["error_code"] and answer.get("producer_id", -1) >= 0:
             self._goes_on(answer)
-        yield from self.settled()
+        yield from self.await_end()
         return answer
 
     # -- what is known of it
@@ -216,7 +216,7 @@ class Producer:
             "DescribeTransactions", **{"transactional_ids": [self.transactional_id], **more}
         )
 
-    def settled(self) -> Script:
+    def await_end(self) -> Script:
         """Wait until no transaction is on the way to its end."""
         yield self.describing(compared=False, again=is_ending)
 

@@ -93,7 +93,7 @@ class ConsumerMember:
         return self.beating(member_epoch=epoch, **more)
 
 
-def settle(members: Sequence[ConsumerMember]) -> Script:
+def reconcile(members: Sequence[ConsumerMember]) -> Script:
     """Let all of them report what they own until nothing changes any more; nothing is compared."""
     for _ in range(TRIES_MAX):
         changed = False

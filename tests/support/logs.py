@@ -248,7 +248,7 @@ class Broker:
         self.start()
 
     def kill(self) -> None:
-        """SIGKILL, then a start. On the real file system the locks are let go as by a death."""
+        """SIGKILL, then a start. On the real file system the locks are released as by a death."""
         if isinstance(self.fs, MemFs):
             self.fs.kill()
         else:

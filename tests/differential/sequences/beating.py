@@ -7,7 +7,7 @@ from uuid import UUID
 
 from differential.case import Cases, Function, Ground, Script, Topic
 from differential.members import describing
-from differential.uniform import PAUSING, ConsumerMember, consumer_group, settle
+from differential.uniform import PAUSING, ConsumerMember, consumer_group, reconcile
 
 CASES = Cases("ConsumerGroupHeartbeat")
 REGEX_SINCE = 1
@@ -161,10 +161,10 @@ def three_members_by_range(on: Ground) -> Script:
     members = [ConsumerMember(on, link, topics=topics, assignor="range") for link in "123"]
     for one in members:
         yield from one.join()
-        yield from settle(members)
+        yield from reconcile(members)
     yield consumer_group(on)
     yield members[0].leaving()
-    yield from settle(members[1:])
+    yield from reconcile(members[1:])
     yield consumer_group(on)
 
 

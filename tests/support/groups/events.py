@@ -19,7 +19,7 @@ MOVES: Final = frozenset({"assigned", "owns", "revoked", "lost"}) | GOES
 
 @dataclass(frozen=True)
 class Event:
-    """One of them, or a mark: `killed` for a member, `settled` or `rewound` for a group."""
+    """One of them, or a mark: `killed` for a member, `stable` or `rewound` for a group."""
 
     group: str
     what: str

@@ -4,7 +4,7 @@
 - None is skipped: no offset is committed before all records in front of it were processed, and a
   member that keeps a partition reads on where it was.
 - Committed offsets never go back, but where they are set back on purpose.
-- While a group is settled each partition has one owner, which alone processes its records, each
+- While a group is stable each partition has one owner, which alone processes its records, each
   of them once.
 """
 
@@ -64,7 +64,7 @@ class GroupJudge:
         elif event.what == "committed":
             for at, offset in event.offsets.items():
                 self._committed(event.member, at, offset)
-        elif event.what == "settled":
+        elif event.what == "stable":
             self._settle(event.places)
         elif event.what == "rewound":
             self._rewind(event.offsets)

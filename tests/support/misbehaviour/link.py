@@ -177,7 +177,7 @@ class Link:
 
 
 async def next_frame(reader: asyncio.StreamReader) -> bytes | None:
-    """What comes next; None where the other side has closed, be it in the middle of a frame."""
+    """What comes next; None where the other side has closed, also in the middle of a frame."""
     try:
         (size,) = _length.unpack(await reader.readexactly(_length.size))
         return await reader.readexactly(size)

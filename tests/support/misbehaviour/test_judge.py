@@ -68,17 +68,17 @@ def outcomes(*numbers: int) -> Outcomes:
     return found
 
 
-def complaints(numbers: list[int], heard: Outcomes) -> list[str]:
+def complaints(numbers: list[int], answers: Outcomes) -> list[str]:
     """About a partition that has these numbers of a writer."""
-    return list(of_records({0: [(at, record(one)) for at, one in enumerate(numbers)]}, heard))
+    return list(of_records({0: [(at, record(one)) for at, one in enumerate(numbers)]}, answers))
 
 
 def test_all_once_and_in_order_is_good() -> None:
-    heard = outcomes(0, 1)
-    heard.acknowledge(record(2), UNKNOWN)
-    heard.give_up(record(3), "timed out")
-    heard.give_up(record(4), "timed out")
-    assert complaints([0, 1, 2, 4], heard) == []
+    answers = outcomes(0, 1)
+    answers.acknowledge(record(2), UNKNOWN)
+    answers.give_up(record(3), "timed out")
+    answers.give_up(record(4), "timed out")
+    assert complaints([0, 1, 2, 4], answers) == []
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_what_is_wrong_with_records_is_found(
 
 
 def test_a_record_elsewhere_is_found() -> None:
-    heard = outcomes(0)
-    heard.acknowledge(record(1), 5)
-    assert complaints([0, 1], heard) == [f"{record(1)} is acknowledged at 5 and lies at 1"]
+    answers = outcomes(0)
+    answers.acknowledge(record(1), 5)
+    assert complaints([0, 1], answers) == [f"{record(1)} is acknowledged at 5 and lies at 1"]
     there = {1: [(0, record(0))]}
     assert f"1@0: {record(0)} is in a wrong partition" in of_records(there, Outcomes())
 

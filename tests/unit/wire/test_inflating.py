@@ -55,7 +55,7 @@ def test_little_is_inflated_at_once() -> None:
 
 
 def test_much_is_inflated_in_a_thread() -> None:
-    """Be it known from its size, or when it grows."""
+    """Whether its size is known before, or it grows over the limit."""
     stored = gzip.compress(bytes(JOB_BYTES_MIN), 0)
     assert len(stored) > JOB_BYTES_MIN
     asked, records = walk(decompress_in_steps(Codec.GZIP, memoryview(stored)))

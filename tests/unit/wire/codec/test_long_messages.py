@@ -45,13 +45,13 @@ REFUSALS = (ValueError, IndexError, struct.error)
 
 def run(work: Generator[None, None, Any]) -> tuple[Any, int]:
     """What is made, and how often others had a turn."""
-    turns = 0
+    pauses = 0
     while True:
         try:
             next(work)
         except StopIteration as end:
-            return end.value, turns
-        turns += 1
+            return end.value, pauses
+        pauses += 1
 
 
 @pytest.fixture
@@ -99,10 +99,10 @@ def test_requests_written_by_the_library_are_read(
     api, schema = module.API, messages.schema(module.API.request_name)
     found, body = request(api, version, rnd)
     work = long_messages.decode_in_slices(api, version, memoryview(b"head" + body), 4)
-    (message, end), turns = run(work)
+    (message, end), pauses = run(work)
     assert end == len(b"head" + body)
     assert list(messages.differences(schema, found, message)) == []
-    assert turns == items(schema.fields.values(), version, found)
+    assert pauses == items(schema.fields.values(), version, found)
 
 
 def outcome(read: Any) -> Any:
@@ -144,9 +144,9 @@ def leaving(count: int) -> memoryview:
 @pytest.mark.parametrize("count", [0, 400, 600, 9_000])
 def test_others_have_a_turn_while_a_request_is_read(count: int) -> None:
     frame = leaving(count)
-    (message, _), turns = run(long_messages.decode_in_slices(leave_group.API, 5, frame, 0))
+    (message, _), pauses = run(long_messages.decode_in_slices(leave_group.API, 5, frame, 0))
     assert [one.member_id for one in message.members] == [f"m-{one:05d}" for one in range(count)]
-    assert turns == (count * BYTES_AN_ITEM + len(frame)) // SLICE_BYTES
+    assert pauses == (count * BYTES_AN_ITEM + len(frame)) // SLICE_BYTES
 
 
 def test_bytes_are_copied_in_slices() -> None:
@@ -155,11 +155,11 @@ def test_bytes_are_copied_in_slices() -> None:
     values = {"group_id": "g", "assignments": members}
     schema = messages.schema("SyncGroupRequest")
     body = stock_codec.encode("SyncGroupRequest", 5, messages.as_namespace(schema, values))
-    (message, _), turns = run(
+    (message, _), pauses = run(
         long_messages.decode_in_slices(sync_group.API, 5, memoryview(body), 0)
     )
     assert len(message.assignments) == 200
-    assert turns >= len(body) // (SLICE_BYTES + each)
+    assert pauses >= len(body) // (SLICE_BYTES + each)
 
 
 def test_two_are_read_at_once() -> None:
@@ -184,13 +184,13 @@ def test_answers_are_the_bytes_of_the_library(
     schema = messages.schema(name)
     found = messages.values(schema, version, rnd)
     response = messages.as_answer(getattr(module, name), schema, found)
-    frame, turns = run(long_messages.encode_in_slices(api, version, 77, response))
+    frame, pauses = run(long_messages.encode_in_slices(api, version, 77, response))
     whole = b"".join(map(bytes, frame))
     head = struct.pack(">ii", len(whole) - 4, 77)
     if api.is_flexible(version) and api.flexible_response_header:
         head += b"\0"
     assert whole == head + stock_codec.encode(name, version, messages.as_namespace(schema, found))
-    assert turns >= items(schema.fields.values(), version, found)
+    assert pauses >= items(schema.fields.values(), version, found)
 
 
 def describing(count: int, data: bytes = b"meta") -> describe_groups.DescribeGroupsResponse:
@@ -224,11 +224,11 @@ def test_others_have_a_turn(api: Api, answer: Any, items: int) -> None:
     for count in (0, 400, 600, 1_700):
         response = answer(count)
         (whole,) = encode_response(api, api.highest, 1, response)
-        parts, turns = run(long_messages.encode_in_slices(api, api.highest, 1, response))
+        parts, pauses = run(long_messages.encode_in_slices(api, api.highest, 1, response))
         assert b"".join(parts) == whole
         at_least = items * count // ITEMS_A_SLICE
-        assert at_least <= turns <= at_least + len(whole) // SLICE_BYTES + 1
-        assert len(parts) == turns + 1
+        assert at_least <= pauses <= at_least + len(whole) // SLICE_BYTES + 1
+        assert len(parts) == pauses + 1
 
 
 def test_big_answers_are_made_of_parts() -> None:
@@ -251,8 +251,8 @@ def test_two_at_once() -> None:
 
 def test_an_answer_without_lists() -> None:
     answer = find_coordinator.FindCoordinatorResponse(0, "", 1, "h", 9)
-    frame, turns = run(long_messages.encode_in_slices(find_coordinator.API, 2, 1, answer))
-    assert (frame, turns) == (encode_response(find_coordinator.API, 2, 1, answer), 0)
+    frame, pauses = run(long_messages.encode_in_slices(find_coordinator.API, 2, 1, answer))
+    assert (frame, pauses) == (encode_response(find_coordinator.API, 2, 1, answer), 0)
 
 
 def test_lists_of_names_are_gone_through_in_slices() -> None:
@@ -264,8 +264,8 @@ def test_lists_of_names_are_gone_through_in_slices() -> None:
     group = consumer_group_describe.DescribedGroup("g", members=[member])
     response = consumer_group_describe.ConsumerGroupDescribeResponse([group])
     work = long_messages.encode_in_slices(consumer_group_describe.API, 1, 77, response)
-    frame, turns = run(work)
-    assert turns >= 3
+    frame, pauses = run(work)
+    assert pauses >= 3
     assert b"".join(frame) == encode_response(consumer_group_describe.API, 1, 77, response)[0]
 
 
@@ -298,8 +298,8 @@ def test_errors_are_counted_as_the_quick_way(version: int, counts: list[int]) ->
 
 
 def test_others_have_a_turn_while_errors_are_counted() -> None:
-    counts, turns = run(
+    counts, pauses = run(
         long_messages.count_errors_in_slices(offset_fetch.API, offsets(9, [600, 1_500]))
     )
     assert counts == {0: 2_100 + 2, 16: 1}  # that of the whole, and of the groups
-    assert turns == 2_100 // ITEMS_A_SLICE
+    assert pauses == 2_100 // ITEMS_A_SLICE
