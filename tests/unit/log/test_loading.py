@@ -98,12 +98,12 @@ class StoppedAt(DirectoryLoading):
         super()._watch()
 
 
-def content(log: PartitionLog) -> tuple[object, ...]:
+def content(fs: MemFs, log: PartitionLog) -> tuple[object, ...]:
     """All that a reader or a producer can learn of a log."""
     return (
         log.end_offset,
         logs.read_from(log, 0),
-        [entry for segment in log._segments for entry in segment.txns.entries()],
+        logs.aborted_entries(fs, log),
         {state.producer_id: state.last_sequence for state in log.producers},
     )
 
@@ -121,7 +121,7 @@ def with_transactions(*, clean: bool) -> tuple[MemFs, tuple[object, ...]]:
     logs.flush(log)
     broker.logs.checkpoint(None).run()
     logs.fill(log, 5)
-    before = content(log)
+    before = content(fs, log)
     if clean:
         broker.logs.close()
     fs.kill()
@@ -150,7 +150,7 @@ def test_given_up_at_any_read_of_a_log_nothing_is_lost(clean: bool) -> None:
         assert not fs.exists("/a/.kafka_cleanshutdown"), "what is half done is not trusted"
         fs.kill()
         again = logs.Broker(fs, "/a", log_settings=logs.settings(segment_bytes=600))
-        assert content(again.log()) == before, f"given up at read {at}"
+        assert content(fs, again.log()) == before, f"given up at read {at}"
         cancelled = each.cancelled
     assert at > 5
 

@@ -105,8 +105,7 @@ class Story:
         end = self.written[-1].last + 1
         assert log.end_offset == end
         assert log.last_stable_offset(end) == min(opened.values(), default=end)
-        indexes = [segment.txns for segment in log._segments]
-        assert [one for index in indexes for one in index.entries()] == aborted
+        assert logs.aborted_entries(self.broker.fs, log) == aborted
         for offset in range(end):
             found = log.read(offset, 700, upto=end, at_least_one=True)
             assert found is not None
@@ -128,7 +127,7 @@ def lose_indexes(broker: Broker) -> None:
     log = broker.log()
     logs.flush(log)
     broker.logs.checkpoint(None).run()
-    paths = [segment.txns.path for segment in log._segments if segment.txns.has_file]
+    paths = logs.files(broker.fs, log, ".txnindex")
     for number, path in enumerate(paths):
         content = broker.fs.read_bytes(path)
         bad = (bytes(len(content)), content[:-3], content[::-1], b"garbage")[number % 4]
@@ -172,7 +171,7 @@ def test_cuts(seed: int) -> None:
 def test_a_clean_stop_with_broken_indexes() -> None:
     story = Story(Broker(MemFs(), log_settings=SMALL), 3)
     story.go_on(150)
-    paths = [segment.txns.path for segment in story.log._segments if segment.txns.has_file]
+    paths = logs.files(story.broker.fs, story.log, ".txnindex")
     story.broker.logs.close()
     good = {path: story.broker.fs.read_bytes(path) for path in paths}
     for path in paths:
@@ -284,12 +283,13 @@ def test_the_first_batch_of_a_transaction_is_to_be_verified() -> None:
 
 
 def test_a_marker_without_a_transaction_leaves_only_its_coordinator() -> None:
-    log = Broker(MemFs()).log()
+    broker = Broker(MemFs())
+    log = broker.log()
     logs.end_transaction(log, Producer(5, 2, -1), commit=False, coordinator_epoch=7)
     (entry,) = log.producers
     assert (entry.epoch, entry.coordinator_epoch, entry.last_sequence) == (2, 7, -1)
     assert log.last_stable_offset(1) == 1
-    assert not any(segment.txns.has_file for segment in log._segments)
+    assert not logs.files(broker.fs, log, ".txnindex")
 
 
 def test_apache_kafka_reads_it(tmp_path: Path, kafka_libs: Path) -> None:

@@ -146,7 +146,7 @@ def test_two_framers_share_one_arena() -> None:
         assert list(feed(one, framed(b"one", b"more"))) == [b"one", b"more"]
         assert list(feed(other, framed(b"other", b"more"))) == [b"other", b"more"]
     assert pool.lent_bytes_max == ARENA_BYTES
-    assert len(pool._free[ARENA_BYTES]) == 1
+    assert pool.allocated_bytes == 2 * ARENA_BYTES, "one, and the staging arena"
 
 
 def test_a_single_frame_is_read_in_the_staging_arena() -> None:
@@ -424,10 +424,11 @@ def test_the_pool_has_a_limit() -> None:
     arenas = [pool.acquire(4 * MIB) for _ in range(12)]
     for arena in arenas:
         pool.release(arena)
-    assert pool._free_bytes == sum(len(free) * size for size, free in pool._free.items())
-    assert pool._free_bytes == POOL_BYTES_MAX
+    assert pool.allocated_bytes - ARENA_BYTES == 12 * 4 * MIB, "the test has references to all"
+    free_bytes = pool.allocated_bytes - pool.in_use_bytes - ARENA_BYTES
+    assert free_bytes == POOL_BYTES_MAX
     again = [pool.acquire(4 * MIB) for _ in range(8)]
-    assert pool._free_bytes == 0
+    assert pool.allocated_bytes - pool.in_use_bytes == ARENA_BYTES, "the staging arena"
     assert all(arena in arenas for arena in again)
 
 
