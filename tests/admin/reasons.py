@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from admin.compare import Difference
 from admin.run import Cell
+from support.differences import Difference
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ from admin import (
     kafka_python_transactions,
 )
 from admin.cells import Client, Outcome
-from admin.compare import Difference, differences
 from admin.operations import IN_ORDER
 from admin.place import Place
 from support import java, stock_codec
 from support.broker import Kavka
+from support.differences import Difference, differences
 from support.oracle import ApacheKafka
 from support.process import BrokerProcess, running
 

@@ -6,8 +6,9 @@ import time
 from uuid import UUID
 
 from differential.case import Facts, Outcome
-from differential.compare import Difference, Side, differences
+from differential.compare import Side, differences
 from support.batches import build, patch
+from support.differences import Difference
 
 ONE = Facts(1001, 1, "one", {"t": UUID(int=10)})
 TWO = Facts(1002, 1, "two", {"t": UUID(int=20)})

@@ -7,9 +7,9 @@ import pytest
 from differential import run
 from differential.allowed import ANYTHING, Allowed
 from differential.case import Case
-from differential.compare import Difference
 from differential.judges import NEW
 from differential.run import Finding, outdated, ranges, report, unexplained
+from support.differences import Difference
 
 CASE = Case("Fetch", "a case of mine", lambda on: {}, 4, 18, ())
 ENTRY = Allowed("Fetch", "a case *", (4, 6), "topics.*.error_code", 0, ANYTHING, "why not")
