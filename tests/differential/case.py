@@ -116,7 +116,6 @@ class Outcome(Enum):
     CLOSED = "connection closed"
     SILENT = "no answer"
     TIMED_OUT = "no answer in time"
-    UNREADABLE = "an answer that can't be read"
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,6 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def fs() -> MemFs:
-    return MemFs()
-
-
-@pytest.fixture
 def broker(fs: MemFs) -> Broker:
     return Broker(fs, log_settings=logs.settings(segment_bytes=2000))
 

@@ -17,11 +17,6 @@ META = MetaProperties("vPeOCWypqUOSepEvx0cbog", 3)
 
 
 @pytest.fixture
-def fs() -> MemFs:
-    return MemFs()
-
-
-@pytest.fixture
 def directory(fs: MemFs) -> LogDirectory:
     made = LogDirectory(fs, "/a/b")
     assert made.open() is None

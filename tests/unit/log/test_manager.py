@@ -21,16 +21,6 @@ from support.virtual import VirtualClock
 META = MetaProperties("vPeOCWypqUOSepEvx0cbog", 3)
 
 
-@pytest.fixture
-def fs() -> MemFs:
-    return MemFs()
-
-
-@pytest.fixture
-def broker(fs: MemFs) -> Broker:
-    return Broker(fs)
-
-
 def manager(fs: FileSystem, *directories: str) -> LogManager:
     return LogManager(fs, directories, clock=VirtualClock(), random=random.Random(0))
 

@@ -21,16 +21,6 @@ from support.logs import Broker, Producer, Read
 
 
 @pytest.fixture
-def fs() -> MemFs:
-    return MemFs()
-
-
-@pytest.fixture
-def broker(fs: MemFs) -> Broker:
-    return Broker(fs)
-
-
-@pytest.fixture
 def log(broker: Broker) -> PartitionLog:
     return broker.log()
 

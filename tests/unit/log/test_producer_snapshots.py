@@ -25,16 +25,6 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kavka.log.replay.BATCHES_PER_STEP", 4)
 
 
-@pytest.fixture
-def fs() -> MemFs:
-    return MemFs()
-
-
-@pytest.fixture
-def broker(fs: MemFs) -> Broker:
-    return Broker(fs)
-
-
 def write(log: PartitionLog, producer_id: int, sequence: int) -> None:
     logs.append(log, logs.batch([b"v"], producer=Producer(producer_id, 0, sequence)))
 

@@ -17,11 +17,6 @@ from support.logs import Broker, Producer
 
 
 @pytest.fixture
-def fs() -> MemFs:
-    return MemFs()
-
-
-@pytest.fixture
 def log(fs: MemFs) -> PartitionLog:
     """20 batches of two records, by two producers in turn."""
     log = Broker(fs, log_settings=logs.settings(segment_bytes=500)).log()
