@@ -125,7 +125,9 @@ def test_a_commit_that_is_too_big_commits_nothing(sides: tuple[BrokerProcess, ..
             assert committed(connection, "g") == MANY
 
 
-def test_nor_does_one_in_a_transaction(sides: tuple[BrokerProcess, ...]) -> None:
+def test_a_transactional_commit_that_is_too_big_commits_nothing(
+    sides: tuple[BrokerProcess, ...],
+) -> None:
     for broker in sides:
         with RawConnection(HOST, broker.port) as connection:
             one = TransactionalProducer("tx", 1, "t")

@@ -80,7 +80,7 @@ def test_at_the_limit_a_connection_waits(start_broker: StartBroker) -> None:
 
 
 @ONLY_KAVKA
-def test_each_listener_tells_its_address(start_broker: StartBroker) -> None:
+def test_each_listener_advertises_its_address(start_broker: StartBroker) -> None:
     outside = free_port()
     inside = free_port()
     broker = start_broker(
@@ -148,7 +148,7 @@ def test_half_a_request_and_no_more(broker: BrokerProcess) -> None:
         assert slow.recv(4, socket.MSG_WAITALL)
 
 
-def test_a_flood_of_bad_requests_does_not_flood_the_log(start_broker: StartBroker) -> None:
+def test_log_lines_about_bad_requests_are_limited(start_broker: StartBroker) -> None:
     broker = start_broker()
     for _ in range(300):
         with connect(broker.port) as one:
@@ -175,7 +175,9 @@ def existing(port: int) -> set[str]:
         return {topic.name for topic in answer.topics}
 
 
-def test_what_was_read_is_done_though_the_client_hangs_up(start_broker: StartBroker) -> None:
+def test_requests_are_processed_after_the_client_has_gone(
+    start_broker: StartBroker,
+) -> None:
     """All of a request of many topics, which takes its time."""
     broker = start_broker()
     names = [[f"{part}-{number}" for number in range(30)] for part in range(3)]

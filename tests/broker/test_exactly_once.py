@@ -24,7 +24,7 @@ SEED = int(os.environ.get("TRANSACTION_SEED") or random.SystemRandom().randrange
 
 @pytest.mark.timeout(300 + 60 * KILLS)
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-def test_each_record_is_transformed_once_whoever_dies(
+def test_each_record_is_transformed_once_under_kills(
     start_broker: StartBroker, client: TransactionClient, tmp_path: Path
 ) -> None:
     print(f"TRANSACTION_SEED={SEED} TRANSACTION_RECORDS={RECORDS} TRANSACTION_KILLS={KILLS}")

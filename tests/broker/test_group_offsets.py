@@ -116,7 +116,7 @@ def test_a_regular_expression_finds_a_later_topic(
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-def test_a_member_goes_back(
+def test_a_member_seeks_back(
     broker: BrokerProcess,
     client: GroupClient,
     alone: Callable[[GroupClient, str, str], Alone],

@@ -57,7 +57,7 @@ def test_groups_have_no_coordinator(sides: tuple[BrokerProcess, ...]) -> None:
     assert kavka.count(" ERROR ") == 1
 
 
-def test_more_replicas_in_sync_than_there_are_replicas_keep_nobody_waiting(
+def test_min_insync_replicas_above_the_replica_count_does_not_block(
     sides: tuple[BrokerProcess, ...],
 ) -> None:
     for broker in sides:

@@ -89,7 +89,7 @@ def writing(bootstrap: str, topic: str) -> Iterator[Callable[[], dict[int, int]]
 
 
 @pytest.mark.parametrize("extend", EXTEND, ids=lambda extend: extend.__name__)
-def test_a_running_producer_goes_on_to_the_new_ones(
+def test_a_running_producer_uses_new_partitions(
     start_broker: StartBroker, topic: str, extend: Extend
 ) -> None:
     broker = start_broker()

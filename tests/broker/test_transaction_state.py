@@ -161,7 +161,9 @@ def kavka(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.mark.parametrize("to_kavka", [True, False], ids=["to Kavka", "from Kavka"])
-def test_the_other_goes_on(apache: BrokerProcess, kavka: BrokerProcess, to_kavka: bool) -> None:
+def test_each_broker_continues_the_other_s_transactions(
+    apache: BrokerProcess, kavka: BrokerProcess, to_kavka: bool
+) -> None:
     ours, theirs = Host(kavka), Host(apache)
     first, second = (theirs, ours) if to_kavka else (ours, theirs)
     first.play(begin)

@@ -316,7 +316,7 @@ def test_producers_whose_epochs_are_used_up_are_answered_the_same(
     assert kavka.answers == kafka.answers
 
 
-def test_what_apache_kafka_wrote_says_what_it_answered(sides: tuple[Side, Side]) -> None:
+def test_the_log_of_apache_kafka_has_the_states_that_it_answered(sides: tuple[Side, Side]) -> None:
     _, kafka = sides
     shard = TransactionKit().shard
     written = [record for record in kafka.records if record.offset < kafka.first_end]

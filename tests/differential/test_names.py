@@ -23,7 +23,7 @@ def test_ids_are_named_in_the_order_in_which_they_were_met() -> None:
     assert named == ["tester-<id 2>", {"leader": "i-<id 1>"}, "of <id 3>."]
 
 
-def test_what_was_not_drawn_keeps_its_name() -> None:
+def test_ids_that_no_broker_generated_keep_their_name() -> None:
     for answer in ({"member_id": "member-1"}, {"member_id": ""}, {"member_id": None}, {}, None):
         made = Names()
         made.learn(answer)

@@ -107,12 +107,12 @@ def test_a_bad_history(events: tuple[Event, ...], complaint: str) -> None:
     assert judge(*events).complaints == [f"group g: {complaint}"]
 
 
-def test_two_that_process_one_record_while_settled() -> None:
+def test_two_members_that_process_one_record_in_a_stable_group() -> None:
     found = judge(*BEGIN, STABLE, processed("a", P, 0, 1), processed("b", P, 1, 1))
     assert "group g: a and b processed t/0 1" in found.complaints
 
 
-def test_twice_is_well_while_not_settled() -> None:
+def test_a_record_processed_twice_during_a_rebalance_is_allowed() -> None:
     events = (
         *BEGIN,
         STABLE,

@@ -51,7 +51,7 @@ def test_sequences_that_follow_each_other_are_good() -> None:
         ([*GOOD, batch(60, 20, epoch=2)], "producer 1000 epoch 2 skips to 20, 0 is next"),
     ],
 )
-def test_what_is_wrong_with_sequences_is_found(log: list[Written], complaint: str) -> None:
+def test_wrong_sequences_are_found(log: list[Written], complaint: str) -> None:
     (found,) = of_batches(3, log)
     assert found == f"3@{log[-1].base_offset}: {complaint}"
 
@@ -92,7 +92,7 @@ def test_all_once_and_in_order_is_good() -> None:
         ([0, 1], (0, 0, 1), "is acknowledged twice"),
     ],
 )
-def test_what_is_wrong_with_records_is_found(
+def test_wrong_records_are_found(
     numbers: list[int], acknowledged: tuple[int, ...], what: str
 ) -> None:
     (found,) = complaints(numbers, outcomes(*acknowledged))

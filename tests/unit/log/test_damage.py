@@ -305,7 +305,9 @@ def test_all_of_a_kind_at_once(state: State, suffix: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["meta.properties", "t-0/partition.metadata"])
-def test_whose_files_they_are(state: State, name: str, tmp_path: Path) -> None:
+def test_damaged_meta_properties_and_topic_ids_are_reported(
+    state: State, name: str, tmp_path: Path
+) -> None:
     """It is stored nowhere else: rejected by name, or left to the controller."""
     for damaged in damages(state.files[name]).values():
         directory = state.lay(tmp_path / "data", **{name: damaged})

@@ -141,7 +141,7 @@ def test_a_new_partition_needs_the_names_of_its_directories(broker: Broker) -> N
     assert logs.epoch_entries(log)[-1][0] == 0
 
 
-def test_what_a_killed_process_wrote_is_flushed_by_the_next(broker: Broker) -> None:
+def test_writes_of_a_killed_process_are_flushed_by_the_next(broker: Broker) -> None:
     logs.fill(broker.log(), 40)
     broker.kill()
     logs.flush(broker.log())
@@ -176,7 +176,7 @@ def test_records_are_flushed_without_the_indexes_of_the_active_segment(
     assert active in everything.paths
 
 
-def test_durability_stands_for_every_record(fs: MemFs) -> None:
+def test_durability_fsync_flushes_every_record(fs: MemFs) -> None:
     settings = logs.settings(flush_messages=1000, kavka_durability=FSYNC)
     assert settings.flush_after == 1
     assert logs.settings(flush_messages=1000).flush_after == 1000

@@ -49,7 +49,7 @@ def loadings() -> Iterator[list[DirectoryLoading]]:
     yield manager(fs, "/a", "/b").loadings(lambda topic: logs.settings())
 
 
-def test_what_takes_long_is_left_for_several_threads(
+def test_long_recoveries_are_left_for_several_threads(
     loadings: list[DirectoryLoading], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = len(logs.batch([b"0" * 100]))
@@ -68,7 +68,7 @@ def test_what_takes_long_is_left_for_several_threads(
         assert len(each.loaded) == LOGS // 2, "another thread comes too late"
 
 
-def test_what_was_closed_in_order_is_never_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cleanly_closed_logs_are_loaded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "QUICK_BYTES_MAX", 0)
     fs = MemFs()
     filled(fs, "/a").close()
@@ -131,7 +131,7 @@ def with_transactions(*, clean: bool) -> tuple[MemFs, tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_given_up_at_any_read_of_a_log_nothing_is_lost(clean: bool) -> None:
+def test_a_loading_cancelled_at_any_read_loses_nothing(clean: bool) -> None:
     at = -1
     cancelled = True
     while cancelled:

@@ -145,7 +145,7 @@ ENDS = [Broker.restart, Broker.kill, flush_and_crash, lose_indexes]
 
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
 @pytest.mark.parametrize("seed", range(4))
-def test_all_is_there_again(end: Callable[[Broker], None], seed: int) -> None:
+def test_the_state_survives_every_kind_of_end(end: Callable[[Broker], None], seed: int) -> None:
     story = Story(Broker(MemFs(), log_settings=SMALL), seed)
     for steps in (30, 60, 90):
         story.go_on(steps)
@@ -156,7 +156,7 @@ def test_all_is_there_again(end: Callable[[Broker], None], seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_cuts(seed: int) -> None:
+def test_truncation_removes_transactions(seed: int) -> None:
     story = Story(Broker(MemFs(), log_settings=SMALL), seed)
     for again in (None, Broker.restart, Broker.kill, Broker.crash):
         story.go_on(80)

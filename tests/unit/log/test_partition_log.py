@@ -132,7 +132,7 @@ def test_a_roll_that_fails_is_tried_again(fs: MemFs, op: str, suffix: str) -> No
 
 
 @pytest.mark.parametrize("how", ["roll", "restart", "flush"])
-def test_what_a_failed_write_left_does_not_stay(fs: MemFs, broker: Broker, how: str) -> None:
+def test_the_rest_of_a_failed_write_is_truncated(fs: MemFs, broker: Broker, how: str) -> None:
     log = broker.log()
     logs.fill(log, 2)
     path, whole = f"{log.directory}/{0:020d}.log", log.size_bytes
@@ -155,7 +155,7 @@ def test_what_a_failed_write_left_does_not_stay(fs: MemFs, broker: Broker, how: 
 # --- read
 
 
-def test_the_first_batch_is_given_whole_or_not_at_all(log: PartitionLog) -> None:
+def test_the_first_batch_is_returned_whole_or_not_at_all(log: PartitionLog) -> None:
     for _ in range(3):
         logs.append(log, logs.batch([bytes(5000)]))
     one = log.size_bytes // 3
@@ -174,7 +174,7 @@ def test_the_first_batch_is_given_whole_or_not_at_all(log: PartitionLog) -> None
     segment_bytes=st.sampled_from([4000, 20_000, 10**6]),
     again=st.booleans(),
 )
-def test_reading_on_and_on_gives_every_batch_once(
+def test_repeated_reads_return_every_batch_once(
     sizes: list[int], interval: int, max_bytes: int, segment_bytes: int, again: bool
 ) -> None:
     broker = Broker(

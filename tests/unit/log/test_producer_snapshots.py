@@ -174,7 +174,7 @@ def test_no_segment_is_deleted_before_its_producer_state_is_saved(
     assert known(broker.log()) == dict.fromkeys(range(PRODUCERS), 1)
 
 
-def test_a_full_disk_ends_it(log: PartitionLog, fs: MemFs) -> None:
+def test_a_full_disk_ends_the_snapshot(log: PartitionLog, fs: MemFs) -> None:
     log.roll(logs.TIMESTAMP)
     fs.faults = [Fault("pwrite", ".snapshot.tmp")]
     with pytest.raises(OSError):
@@ -252,7 +252,7 @@ def test_a_truncation_ends_a_snapshot(log: PartitionLog, fs: MemFs, end: int) ->
     assert [name for name in fs.list_dir(log.directory) if name.endswith(".tmp")] == []
 
 
-def test_no_segment_goes_meanwhile(log: PartitionLog) -> None:
+def test_no_segment_is_deleted_during_a_truncation(log: PartitionLog) -> None:
     log.roll(logs.TIMESTAMP)
     write(log, 0, 2)
     write(log, 1, 2)

@@ -200,7 +200,7 @@ def test_a_snapshot_in_pieces_is_of_the_moment_when_it_was_begun(data: st.DataOb
     assert states.oldest_transaction_ms == twin.oldest_transaction_ms
 
 
-def test_who_is_known_stays_known_to_every_check_while_a_snapshot_is_made() -> None:
+def test_checks_see_all_producers_while_a_snapshot_is_made() -> None:
     def fresh(*headers: BatchHeader) -> ProducerStates:
         states = written(*headers)
         states.freeze()
@@ -237,7 +237,7 @@ def test_no_producer_expires_while_a_snapshot_is_written() -> None:
     assert len(states) == 0 and list(states) == []
 
 
-def test_forgetting_everyone_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_producers_are_removed_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", 2)
     states = written(*(header(0, producer_id=one) for one in range(5)))
     assert [len(states) for _ in states.clear_in_steps()] == [3, 1, 0]
@@ -253,7 +253,7 @@ def test_expiry() -> None:
     assert {entry.producer_id for entry in states} == {9, 3}
 
 
-def test_producers_come_and_go_while_others_look_at_all_of_them(
+def test_iteration_during_changes_of_producers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The model is a dictionary. A producer that exists all the time is reported once; others may

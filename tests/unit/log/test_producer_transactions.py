@@ -46,7 +46,7 @@ def test_the_first_batch_needs_a_guard_but_a_copy_does_not() -> None:
     assert refused(states, transactional(3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_who_waits_to_be_sent_again_comes_first() -> None:
+def test_a_guard_admits_the_lowest_pending_sequence_only() -> None:
     states = ProducerStates()
     guard = states.verifications.begin(9, 4, 0, 0)
     assert states.check(transactional(4), guard) is None
@@ -119,7 +119,7 @@ def test_old_markers_are_refused() -> None:
     states.check_marker(marker_of(0, producer_id=10), Marker(True, 0, 0))
 
 
-def test_a_newer_epoch_does_not_go_on_with_an_older_one_s_transaction() -> None:
+def test_a_newer_epoch_can_not_continue_an_older_epoch_s_transaction() -> None:
     """That is as good as over: the coordinator has to say that there is another."""
     states = begun()
     newer = transactional(0, epoch=1)
@@ -155,7 +155,7 @@ def test_an_old_epoch_is_rejected_with_or_without_a_guard() -> None:
         (9, True, None),
     ],
 )
-def test_a_marker_has_a_newer_epoch_or_is_sent_again(
+def test_markers_have_a_newer_epoch_unless_they_are_retries(
     epoch: int, is_open: bool, code: ErrorCode | None
 ) -> None:
     states = ProducerStates()
@@ -188,7 +188,7 @@ def test_an_unknown_producer_starts_with_0() -> None:
     assert older.check(later, asked(older, later)) is None
 
 
-def test_whose_transaction_has_ended_with_a_new_epoch_begins_with_0() -> None:
+def test_after_a_marker_with_a_new_epoch_sequences_begin_with_0() -> None:
     states = begun()
     states.end(marker_of(epoch=1), COMMIT, 7)
     for sequence, code in ((1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (0, None)):
@@ -201,7 +201,7 @@ def test_whose_transaction_has_ended_with_a_new_epoch_begins_with_0() -> None:
             assert refusal.code == code
 
 
-def test_the_marker_before_leaves_the_next_transaction_s_guard() -> None:
+def test_a_late_marker_keeps_the_guard_of_the_next_transaction() -> None:
     """Its epoch is the one that the next transaction has begun with already."""
     for v2, stays in ((True, True), (False, False)):
         states = begun()

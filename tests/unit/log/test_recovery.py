@@ -57,7 +57,7 @@ def assert_whole(broker: Broker, records: list[Read]) -> None:
 
 
 @pytest.mark.parametrize("again", [Broker.restart, Broker.kill])
-def test_everything_is_there_again(again: Callable[[Broker], None]) -> None:
+def test_restart_and_recovery_restore_everything(again: Callable[[Broker], None]) -> None:
     _, broker, records = written()
     again(broker)
     assert_whole(broker, records)
@@ -79,7 +79,9 @@ def test_recovered_files_are_those_of_an_orderly_stop() -> None:
     assert {name: fs.read_bytes(name) for name in names} == before
 
 
-def test_only_what_follows_the_recovery_point_is_read(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_segments_after_the_recovery_point_are_recovered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """A flushed segment is trusted: damage there is found and reported when it is read."""
     fs, broker, records = written()
     log = broker.log()
@@ -169,7 +171,7 @@ GARBAGE = {
 @pytest.mark.parametrize("again", [Broker.restart, Broker.kill])
 @pytest.mark.parametrize("content", GARBAGE.values(), ids=GARBAGE.keys())
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint"])
-def test_files_that_follow_from_the_log(
+def test_derived_files_are_rebuilt(
     suffix: str, content: bytes | None, again: Callable[[Broker], None]
 ) -> None:
     """Any of them damaged while the broker is down: the log is served as if nothing had been.
@@ -199,7 +201,7 @@ def test_files_that_follow_from_the_log(
         assert_whole(broker, records)
 
 
-def test_a_stale_recovery_point_only_costs_time() -> None:
+def test_a_wrong_recovery_point_loses_nothing() -> None:
     fs, broker, records = written()
     for content in (
         b"0\n1\nt 0 0\n",
@@ -240,7 +242,7 @@ def test_a_log_that_ends_before_its_start_becomes_empty(caplog: pytest.LogCaptur
     assert {name[:20] for name in fs.list_dir(directory) if name[0].isdigit()} == {f"{500:020d}"}
 
 
-def test_segments_that_are_gone_from_the_beginning() -> None:
+def test_a_log_without_its_first_segment_starts_later() -> None:
     fs, broker, records = written()
     first, second, *_ = logs.files(fs, broker.log(), ".log")
     broker.logs.close()
@@ -266,7 +268,7 @@ def test_a_hole_between_unflushed_segments_ends_the_log() -> None:
     assert not fs.exists(third)
 
 
-def test_removed_segments_stay_away_after_a_second_power_failure() -> None:
+def test_segments_removed_by_recovery_stay_removed_after_a_power_failure() -> None:
     """Of a compacted log, where a gap between segments is no sign of loss."""
     fs = MemFs()
     broker = Broker(fs, log_settings=replace(SMALL, cleanup_policy=("compact",)))
@@ -280,7 +282,7 @@ def test_removed_segments_stay_away_after_a_second_power_failure() -> None:
     assert broker.log().end_offset == 0
 
 
-def test_a_hole_in_a_compacted_log_is_one_of_compaction() -> None:
+def test_a_gap_in_a_compacted_log_is_kept() -> None:
     """Of Apache Kafka's, which leaves gaps between segments."""
     settings = logs.settings(segment_bytes=1000, cleanup_policy=("compact",))
     broker = Broker(MemFs(), log_settings=settings)
@@ -343,7 +345,7 @@ def test_a_hole_in_a_log_that_was_compacted_before_its_policy_changed(
 
 
 @pytest.mark.parametrize("bit", [0, 5, 17])
-def test_a_recovery_point_beyond_the_end_is_not_believed(bit: int) -> None:
+def test_a_recovery_point_beyond_the_end_is_ignored(bit: int) -> None:
     """A bit of it has flipped; then the power went, and took from a segment below it."""
     fs, broker, records = written()
     logs.flush(broker.log())
@@ -361,7 +363,7 @@ def test_a_recovery_point_beyond_the_end_is_not_believed(bit: int) -> None:
     assert logs.read_from(log) == records[: log.end_offset]
 
 
-def test_a_clean_marker_on_a_damaged_log_is_not_believed(
+def test_a_clean_shutdown_marker_on_a_damaged_log_is_ignored(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fs, broker, records = written()
@@ -375,7 +377,7 @@ def test_a_clean_marker_on_a_damaged_log_is_not_believed(
     assert "despite a clean shutdown" in caplog.text
 
 
-def test_an_old_message_format_is_not_thrown_away() -> None:
+def test_messages_of_an_old_format_are_not_truncated() -> None:
     fs, broker, _ = written()
     path = logs.files(fs, broker.log(), ".log")[-1]
     # an empty message of format 1, with its CRC-32: offset, size, crc; magic, attributes, time

@@ -121,7 +121,7 @@ def _pairs(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
 # --- what is done
 
 
-def test_much_is_done_bit_by_bit() -> None:
+def test_deletion_is_split_into_steps() -> None:
     broker = started(retention_ms=0)
     log = ten_by_ten(broker, 2 * SEGMENTS_AT_ONCE_MAX + 5)
     now_ms = TIMESTAMP + DAY_MS
@@ -133,7 +133,7 @@ def test_much_is_done_bit_by_bit() -> None:
     assert counts == [SEGMENTS_AT_ONCE_MAX, SEGMENTS_AT_ONCE_MAX, 4, 0]
 
 
-def test_files_are_renamed_and_go_later() -> None:
+def test_files_are_renamed_first_and_removed_later() -> None:
     broker = started(file_delete_delay_ms=5000)
     log = ten_by_ten(broker)
     found = log.read(0, 1 << 20, upto=50, at_least_one=True)
@@ -154,7 +154,7 @@ def test_files_are_renamed_and_go_later() -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_power_failures_around_it_lose_nothing_that_was_flushed(seed: int) -> None:
+def test_power_failures_during_retention_lose_no_flushed_record(seed: int) -> None:
     """Some of the names may have got to the disk, and old segments be back: what was flushed and
     not deleted is there, and what was deleted is there whole or gone."""
     chance = random.Random(seed)
@@ -204,7 +204,7 @@ def test_without_jitter_segments_close_on_time() -> None:
     assert roll_ms(logs.settings(segment_ms=5), "/any") == 5
 
 
-def test_what_is_to_be_compacted_soon_is_closed_soon() -> None:
+def test_max_compaction_lag_ms_limits_the_roll_interval() -> None:
     given = {"segment_ms": DAY_MS, "max_compaction_lag_ms": 7}
     for policy, span in ((("delete",), DAY_MS), (("compact",), 7), (("compact", "delete"), 7)):
         assert roll_ms(logs.settings(cleanup_policy=policy, **given), "/any") == span
@@ -212,7 +212,7 @@ def test_what_is_to_be_compacted_soon_is_closed_soon() -> None:
     assert roll_ms(settings, "/any") == 5
 
 
-def test_a_log_heeds_the_jitter() -> None:
+def test_segment_jitter_rolls_segments_earlier() -> None:
     broker = started(segment_ms=1000, segment_jitter_ms=1000, segment_bytes=1 << 20)
     log = broker.log()
     span = roll_ms(broker.settings, f"{DIRECTORY}/{0:020d}.log")

@@ -144,7 +144,7 @@ def test_truncation(cut: int) -> None:
         assert segment.find(BASE + 2 * number) == again.find(BASE + 2 * number)
 
 
-def test_repair_cuts_what_a_failed_write_left() -> None:
+def test_repair_truncates_the_rest_of_a_failed_write() -> None:
     fs, segment = new_segment()
     fill(segment, 3)
     size = segment.size

@@ -150,7 +150,7 @@ async def test_many_bytes_take_many_fetches(broker: MemoryBroker) -> None:
 
 
 @scenario(topics={"t": 1})
-async def test_reading_waits_for_what_it_is_to_find(broker: MemoryBroker) -> None:
+async def test_reading_waits_for_enough_records(broker: MemoryBroker) -> None:
     asked = client(broker)
     await produce(asked, "t", b"1")
     reading = asyncio.ensure_future(asked.read("t", None, at_least=3, within_s=5))

@@ -31,7 +31,7 @@ DATA = {
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
 @pytest.mark.parametrize("number", Codec)
-def test_others_inflate_it(number: Codec, data: bytes) -> None:
+def test_other_libraries_decompress_it(number: Codec, data: bytes) -> None:
     assert bytes(READ[number](bytes(compress(number, data)))) == data
 
 

@@ -241,7 +241,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize(("batch", "code"), DAMAGED.values(), ids=DAMAGED)
-def test_what_cannot_be_converted_ends_the_set_or_is_refused(
+def test_a_batch_that_cannot_be_converted_ends_the_message_set_or_is_refused(
     batch: bytearray, code: ErrorCode
 ) -> None:
     assert refused(log(batch, build())) == code
@@ -257,7 +257,7 @@ def test_nothing_is_given_of_a_batch_that_breaks_off() -> None:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_nothing_else_is_raised_whatever_lies_in_a_batch(seed: int) -> None:
+def test_only_corrupt_message_is_raised_for_any_batch(seed: int) -> None:
     chance = random.Random(seed)
     codec = chance.choice(OLD_CODECS)
     batch = build([Written(b"key", b"value", HEADERS)] * chance.randrange(1, 20), codec=codec)

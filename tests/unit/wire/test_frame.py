@@ -187,7 +187,7 @@ def test_a_single_frame_is_read_in_the_staging_arena() -> None:
         framed(bytes(1001)),
     ],
 )
-def test_what_is_no_single_frame(stream: bytes) -> None:
+def test_streams_that_are_no_single_frame(stream: bytes) -> None:
     framer = Framer(ArenaPool(), 1000)
     framer.get_buffer()[:8] = framed(b"left")
     framer.get_buffer()[: len(stream)] = stream
@@ -220,7 +220,7 @@ def test_an_arena_is_kept_while_much_of_a_frame_lies_in_it() -> None:
 
 
 @pytest.mark.parametrize("begun", [1, 3, 4, 5, STASH_BYTES_MAX])
-def test_a_frame_of_which_little_has_come_needs_no_arena(begun: int) -> None:
+def test_the_beginning_of_a_frame_is_stashed_without_an_arena(begun: int) -> None:
     pool = CountingPool()
     framer = Framer(pool, LIMIT_BYTES)
     body = bytes(range(256)) * (STASH_BYTES_MAX // 128)
@@ -243,7 +243,7 @@ def test_a_stream_that_ends_within_a_frame_keeps_nothing() -> None:
 
 
 @pytest.mark.parametrize("behind", [b"", b"then"])
-def test_a_frame_that_is_held_stays_where_it_is(behind: bytes) -> None:
+def test_a_retained_frame_keeps_its_arena(behind: bytes) -> None:
     pool = CountingPool()
     framer = Framer(pool, LIMIT_BYTES)
     stream = framed(b"held") + (framed(behind) if behind else b"")
@@ -262,7 +262,7 @@ def test_a_frame_that_is_held_stays_where_it_is(behind: bytes) -> None:
     assert pool.lent == []
 
 
-def test_a_frame_that_is_held_outlives_its_stream() -> None:
+def test_a_retained_frame_outlives_its_connection() -> None:
     pool = CountingPool()
     framer = Framer(pool, LIMIT_BYTES)
     stream = framed(b"held", b"then")
@@ -278,7 +278,7 @@ def test_a_frame_that_is_held_outlives_its_stream() -> None:
     assert pool.lent == []
 
 
-def test_a_pool_knows_what_is_in_use() -> None:
+def test_the_pool_counts_bytes_in_use() -> None:
     pool = ArenaPool()
     assert pool.in_use_bytes == 0
     first, second = pool.acquire(1), pool.acquire(ARENA_BYTES + 1)
@@ -353,7 +353,7 @@ def test_a_very_big_frame_is_moved_once_and_counts_as_it_arrives() -> None:
     assert pool.in_use_bytes == 0
 
 
-def test_very_big_frames_one_behind_the_other() -> None:
+def test_consecutive_very_big_frames() -> None:
     pool = CountingPool()
     framer = Framer(pool, LIMIT_BYTES)
     bodies = [bytes([number]) * (5 + number) * MIB for number in range(4)]
@@ -410,7 +410,7 @@ def test_a_frame_of_the_greatest_size_passes() -> None:
         assert [len(frame) for frame in feed(framer, framed(bytes(limit)))] == [limit]
 
 
-def test_frames_before_a_bad_size_are_given_out() -> None:
+def test_frames_before_a_bad_size_are_returned() -> None:
     framer = Framer(ArenaPool(), 1000)
     found: list[bytes] = []
     with pytest.raises(FrameError):

@@ -43,7 +43,7 @@ def test_all_in_one_go() -> None:
     assert run_to_completion(_work(3)) == 7
 
 
-def test_what_makes_no_pause_is_done_when_it_is_begun() -> None:
+def test_work_without_pauses_is_done_at_the_first_step() -> None:
     assert run_to_first_pause(_work(0)) == 7
     rest = run_to_first_pause(_work(2))
     assert not isinstance(rest, int)

@@ -47,7 +47,7 @@ def assigned(*replicas: int, topic_id: UUID | None = ID) -> TopicAssignment:
     return TopicAssignment(topic_id, {0: replicas}, {}, {})
 
 
-def test_all_of_apache_kafkas_nodes_but_those_that_die_with_a_broker() -> None:
+def test_all_of_apache_kafkas_persistent_nodes_are_accepted() -> None:
     left = [path for path in APACHE if not is_exported(path)]
     assert sorted(left) == sorted(
         path
@@ -89,7 +89,7 @@ def test_topics_and_cluster_of_apache_kafkas_nodes() -> None:
     assert "2 topics with 3 partitions" in said and CLUSTER in said
 
 
-def test_what_fits_passes() -> None:
+def test_a_tree_that_fits_its_directories_is_accepted() -> None:
     logs = {
         (name, index): paths.uuid_from_text(IDS[name])
         for name, index in (("a.b", 0), ("orders", 0), ("orders", 1))

@@ -142,7 +142,7 @@ def leaving(count: int) -> memoryview:
 
 
 @pytest.mark.parametrize("count", [0, 400, 600, 9_000])
-def test_others_have_a_turn_while_a_request_is_read(count: int) -> None:
+def test_reading_a_long_request_pauses(count: int) -> None:
     frame = leaving(count)
     (message, _), pauses = run(long_messages.decode_in_slices(leave_group.API, 5, frame, 0))
     assert [one.member_id for one in message.members] == [f"m-{one:05d}" for one in range(count)]
@@ -220,7 +220,7 @@ def listing(count: int) -> list_groups.ListGroupsResponse:
         (list_groups.API, listing, 1),
     ],
 )
-def test_others_have_a_turn(api: Api, answer: Any, items: int) -> None:
+def test_encoding_a_long_response_pauses(api: Api, answer: Any, items: int) -> None:
     for count in (0, 400, 600, 1_700):
         response = answer(count)
         (whole,) = encode_response(api, api.highest, 1, response)
@@ -255,7 +255,7 @@ def test_an_answer_without_lists() -> None:
     assert (frame, pauses) == (encode_response(find_coordinator.API, 2, 1, answer), 0)
 
 
-def test_lists_of_names_are_gone_through_in_slices() -> None:
+def test_lists_of_names_are_encoded_in_slices() -> None:
     names = [f"topic-{number}" for number in range(3 * ITEMS_A_SLICE)]
     nothing = consumer_group_describe.Assignment()
     member = consumer_group_describe.Member(
@@ -290,14 +290,14 @@ def offsets(version: int, counts: list[int]) -> offset_fetch.OffsetFetchResponse
 
 @pytest.mark.parametrize("version", (0, 9))
 @given(counts=COUNTS)
-def test_errors_are_counted_as_the_quick_way(version: int, counts: list[int]) -> None:
+def test_counting_in_slices_gives_the_same_counts(version: int, counts: list[int]) -> None:
     response = offsets(version, counts)
     expected: defaultdict[int, int] = defaultdict(int)
     error_counter(offset_fetch.API, expected)(response)
     assert run(long_messages.count_errors_in_slices(offset_fetch.API, response))[0] == expected
 
 
-def test_others_have_a_turn_while_errors_are_counted() -> None:
+def test_counting_errors_pauses() -> None:
     counts, pauses = run(
         long_messages.count_errors_in_slices(offset_fetch.API, offsets(9, [600, 1_500]))
     )
