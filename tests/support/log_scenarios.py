@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from kavka.log.memfs import Fault, MemFs
 from kavka.log.settings import LogSettings
+from kavka.log.txn_guards import NOT_NEEDED, Guard
 from kavka.wire.errors import ApiError
 from support import logs
 from support.logs import TIMESTAMP, Broker, Producer
@@ -62,31 +63,41 @@ class LogMachine:
     # -- what there is
 
     def _state(self) -> dict[str, str]:
+        """What is shown when it changes, each under a name of its own."""
         log = self.broker.log()
         names = self.fs.list_dir(log.directory)
         bases = {name[:20] for name in names if name.endswith(".log")}
         indexes = [name for name in names if name.endswith("index")]
         assert all(name[:20] in bases for name in indexes), f"without a segment: {indexes}"
         stable = log.last_stable_offset(log.end_offset)
-        producers = (f"{one.producer_id}/{one.epoch}/{one.last_sequence}" for one in log.producers)
         epochs = (f"{epoch}@{start}" for epoch, start in logs.epoch_entries(log))
+        aborted = (
+            f"{one.producer_id}@{one.first_offset}-{one.last_offset} stable {one.last_stable_offset}"
+            for one in logs.aborted_entries(self.fs, log)
+        )
         state = {
             "start": str(log.start_offset),
             "end": str(log.end_offset),
-            "stable": "" if stable == log.end_offset else str(stable),
+            "stable": "at the end" if stable == log.end_offset else str(stable),
             "flushed": str(log.recovery_point),
             "segments": _numbers(names, ".log"),
             "snapshots": _numbers(names, ".snapshot"),
             "epochs": " ".join(epochs),
-            "producers": " ".join(sorted(producers)),
+            "aborted": ", ".join(aborted),
         }
-        return {name: value or "none" for name, value in state.items()}
+        shown = {name: f"{name} {value or 'none'}" for name, value in state.items()}
+        for one in log.producers:
+            shown[f"producer {one.producer_id}"] = (
+                f"producer {one.producer_id}/{one.epoch}/{one.last_sequence}"
+                + (f" in a transaction from {one.txn_first_offset}" * (one.txn_first_offset >= 0))
+                + (f" coordinator {one.coordinator_epoch}" * (one.coordinator_epoch >= 0))
+            )
+        return shown
 
     def _changes(self) -> str:
         state = self._state()
-        changed = [
-            f"{name} {value}" for name, value in state.items() if self._shown.get(name) != value
-        ]
+        changed = [text for name, text in state.items() if self._shown.get(name) != text]
+        changed += [f"{name} removed" for name in self._shown.keys() - state.keys()]
         self._shown = state
         return ", ".join(changed)
 
@@ -110,7 +121,16 @@ class LogMachine:
 
     def do_append(self, command: Command) -> Iterator[str]:
         """`time` is the records', `at` the clock's; `times=3` appends it three times."""
+        yield from self._append(command, transactional=False)
+
+    def do_append_txn(self, command: Command) -> Iterator[str]:
+        """A batch of a transaction; with `guard=none` unverified, with `guard=v1` or `guard=v2`
+        verified as for a producer of one of the transaction protocols."""
+        yield from self._append(command, transactional=True)
+
+    def _append(self, command: Command, *, transactional: bool) -> Iterator[str]:
         values = [None if one == "-" else one.encode() for one in command.words]
+        values = values or [b"v"] * command.number("records", 1)
         if size := command.number("size"):
             values = [bytes(size)]
         time = command.text("time", "0ms")
@@ -122,7 +142,7 @@ class LogMachine:
                 values,
                 timestamps=-1 if time == "none" else TIMESTAMP + duration_ms(time),
                 producer=producer,
-                transactional="transactional" in command and command.text("transactional") == "yes",
+                transactional=transactional,
             )
             try:
                 done = logs.append(
@@ -130,6 +150,7 @@ class LogMachine:
                     data,
                     leader_epoch=command.number("epoch"),
                     now_ms=TIMESTAMP + command.ms("at"),
+                    guard=self._guard(producer, command.text("guard", "not needed")),
                 )
             except ApiError as refused:
                 yield refused.code.name
@@ -141,11 +162,28 @@ class LogMachine:
                     yield f"duplicate of {done.base_offset}-{done.last_offset}, time {time_ms}ms"
         yield self._changes()
 
+    def _guard(self, producer: Producer, how: str) -> Guard | None:
+        if how == "not needed":
+            return NOT_NEEDED
+        if how == "none":
+            return None
+        return self.broker.log().producers.verification(
+            producer.id, producer.sequence, producer.epoch, TIMESTAMP, v2=how == "v2"
+        )
+
     def do_end_txn(self, command: Command) -> Iterator[str]:
+        """The marker of a coordinator: `end_txn commit producer=9/0 coordinator=3`."""
         producer_id, epoch = command.text("producer").split("/")
         (result,) = command.words
-        who = Producer(int(producer_id), int(epoch), -1)
-        logs.end_transaction(self.broker.log(), who, commit=result == "commit")
+        try:
+            logs.end_transaction(
+                self.broker.log(),
+                Producer(int(producer_id), int(epoch), -1),
+                commit=result == "commit",
+                coordinator_epoch=command.number("coordinator"),
+            )
+        except ApiError as refused:
+            yield refused.code.name
         yield self._changes()
 
     def do_read(self, command: Command) -> Iterator[str]:

@@ -282,16 +282,6 @@ def test_the_first_batch_of_a_transaction_is_to_be_verified() -> None:
     assert write(2, now) == ErrorCode.NONE
 
 
-def test_a_marker_without_a_transaction_leaves_only_its_coordinator() -> None:
-    broker = Broker(MemFs())
-    log = broker.log()
-    logs.end_transaction(log, Producer(5, 2, -1), commit=False, coordinator_epoch=7)
-    (entry,) = log.producers
-    assert (entry.epoch, entry.coordinator_epoch, entry.last_sequence) == (2, 7, -1)
-    assert log.last_stable_offset(1) == 1
-    assert not logs.files(broker.fs, log, ".txnindex")
-
-
 def test_apache_kafka_reads_it(tmp_path: Path, kafka_libs: Path) -> None:
     broker = Broker(OsFs(), str(tmp_path / "data"), log_settings=SMALL)
     story = Story(broker, 5)
