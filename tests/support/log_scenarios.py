@@ -72,8 +72,8 @@ class LogMachine:
         stable = log.last_stable_offset(log.end_offset)
         epochs = (f"{epoch}@{start}" for epoch, start in logs.epoch_entries(log))
         aborted = (
-            f"{one.producer_id}@{one.first_offset}-{one.last_offset} stable {one.last_stable_offset}"
-            for one in logs.aborted_entries(self.fs, log)
+            f"{producer}@{first}-{last} stable {stable_offset}"
+            for producer, first, last, stable_offset in logs.aborted_entries(self.fs, log)
         )
         state = {
             "start": str(log.start_offset),
