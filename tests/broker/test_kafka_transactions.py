@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 
@@ -16,11 +15,9 @@ from differential.grounds import facts_of, prepare
 from differential.run import played
 from differential.transactions import Producer, reading
 from support import java, kafka_transactions
-from support.broker import Kavka
 from support.java_tools import Tools
-from support.oracle import ApacheKafka
 from support.process import BrokerProcess
-from support.sides import both_sides
+from support.sides import sides_with
 
 SETTINGS: Mapping[str, str] = {
     "offsets.topic.num.partitions": "1",
@@ -140,9 +137,7 @@ def in_order(found: re.Match[str]) -> str:
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
-    home: Path = tmp_path_factory.mktemp("kafka-transactions")
-    pair = Kavka(home / "kavka", SETTINGS), ApacheKafka(home / "kafka", SETTINGS)
-    with both_sides(*pair, Side) as sides:
+    with sides_with(tmp_path_factory.mktemp("kafka-transactions"), SETTINGS, Side) as sides:
         yield sides
 
 

@@ -29,6 +29,11 @@ class Change(NamedTuple):
     value: str | None
 
 
+def altering(*resources: Any, validate_only: bool = False) -> dict[str, Any]:
+    """The fields of a request that changes configs."""
+    return {"resources": list(resources), "validate_only": validate_only}
+
+
 def resource(kind: int, name: str, *changes: Change | tuple[str, str | None]) -> Mapping[str, Any]:
     """One resource of an AlterConfigs or IncrementalAlterConfigs request."""
     configs = []

@@ -150,12 +150,7 @@ def a_group_that_has_offsets_only(on: Ground) -> Script:
 @CASES.case(since=SLOW, topics=[])
 def a_leader_that_gives_none_in_time(on: Ground) -> Script:
     """After the rebalance timeout those who have not synced are removed."""
-    leader = Member(on, "1", rebalance_ms=SHORT_MS)
-    follower = Member(on, "2", rebalance_ms=SHORT_MS)
-    yield from leader.join()
-    yield from follower.begin(2)
-    yield from leader.join()
-    yield from follower.end()
+    leader, follower = yield from group_of(on, 2, synced=False, rebalance_ms=SHORT_MS)
     yield from until(on, COMPLETING, 2)
     yield follower.syncing(later=True)
     yield on.answered(follower.link)
@@ -164,12 +159,7 @@ def a_leader_that_gives_none_in_time(on: Ground) -> Script:
 
 @CASES.case(since=SLOW, topics=[])
 def a_follower_that_does_not_sync_in_time(on: Ground) -> Script:
-    leader = Member(on, "1", rebalance_ms=SHORT_MS)
-    follower = Member(on, "2", rebalance_ms=SHORT_MS)
-    yield from leader.join()
-    yield from follower.begin(2)
-    yield from leader.join()
-    yield from follower.end()
+    leader, follower = yield from group_of(on, 2, synced=False, rebalance_ms=SHORT_MS)
     yield leader.syncing({leader.id: b"one", follower.id: b"two"})
     yield from until(on, PREPARING, 1)
     yield follower.heartbeat()
