@@ -23,14 +23,11 @@ from support.oracle39 import ApacheKafka39
 from support.ports import HOST
 from support.process import BrokerProcess
 from support.raw import RawConnection
-from support.wait import eventually
+from support.transactional import TransactionalProducer, play
 
 TOPIC = "rules"
 ID = "writer"
 NONE = 0
-WITHIN_S = 30.0
-RETRIED = (14, 15, 16, 51)
-"""The coordinator loads, is not known yet, or is about to end another transaction."""
 
 
 class Outcome(NamedTuple):
@@ -59,17 +56,8 @@ class Theirs:
 
     def data(self, producer: Producer, count: int, *, transactional: bool) -> Outcome:
         records = bytes(values(producer, count, transactional=transactional))
-        part = {"index": 0, "records": records}
-        answer = self._connection.request(
-            "Produce",
-            9,
-            transactional_id=ID if transactional else None,
-            acks=-1,
-            timeout_ms=30_000,
-            topic_data=[{"name": TOPIC, "partition_data": [part]}],
-        )
-        found = answer["responses"][0]["partition_responses"][0]
-        return Outcome(found["error_code"], found["base_offset"])
+        found = self._connection.produce(TOPIC, 0, records, ID if transactional else None)
+        return Outcome(found.error_code, found.base_offset)
 
     def marker(self, producer: Producer, coordinator_epoch: int, *, commit: bool) -> int:
         marker = {
@@ -84,44 +72,14 @@ class Theirs:
         return found
 
     def enter(self, producer: Producer) -> None:
-        def entered() -> bool:
-            answer = self._connection.request(
-                "AddPartitionsToTxn",
-                3,
-                v3_and_below_transactional_id=ID,
-                v3_and_below_producer_id=producer.id,
-                v3_and_below_producer_epoch=producer.epoch,
-                v3_and_below_topics=[{"name": TOPIC, "partitions": [0]}],
-            )
-            of_topic = answer["results_by_topic_v3_and_below"][0]
-            code = of_topic["results_by_partition"][0]["partition_error_code"]
-            assert code in (NONE, *RETRIED), answer
-            return bool(code == NONE)
-
-        eventually(entered, within_s=WITHIN_S, what="the partition is in the transaction")
+        play(self._connection, TransactionalProducer(ID, 1, TOPIC, now=producer).add([0]))
 
     def new_producer(self) -> Producer:
         """With an epoch that is not the first."""
-        return [self._init(), self._init()][-1]
-
-    def _init(self) -> Producer:
-        def init() -> Producer | None:
-            # asking for it makes the coordinator's topic
-            self._connection.request("FindCoordinator", 2, key=ID, key_type=1)
-            answer = self._connection.request(
-                "InitProducerId",
-                4,
-                transactional_id=ID,
-                transaction_timeout_ms=600_000,
-                producer_id=-1,
-                producer_epoch=-1,
-            )
-            if answer["error_code"] in RETRIED:
-                return None
-            assert answer["error_code"] == NONE, answer
-            return Producer(answer["producer_id"], answer["producer_epoch"], 0)
-
-        return eventually(init, within_s=WITHIN_S, what="a transactional producer is let in")
+        client = TransactionalProducer(ID, 1, TOPIC, timeout_ms=600_000)
+        for script in (client.find(), client.init(), client.init()):
+            play(self._connection, script)
+        return client.now
 
 
 class Ours:
