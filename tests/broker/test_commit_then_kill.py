@@ -65,7 +65,10 @@ def ends(broker: BrokerProcess) -> Ends:
     """As ListOffsets returns them."""
     with RawConnection(HOST, broker.port) as connection:
         found = [
-            [end(connection, partition, isolation) for partition in range(PARTITIONS)]
+            [
+                connection.list_offset(TOPIC, partition, isolation=isolation)["offset"]
+                for partition in range(PARTITIONS)
+            ]
             for isolation in (READ_COMMITTED, READ_UNCOMMITTED)
         ]
     return Ends(*found)
@@ -74,19 +77,6 @@ def ends(broker: BrokerProcess) -> Ends:
 def all_is_decided(found: Ends) -> bool:
     """Whether there are markers, and no open transactions."""
     return found.committed == found.all and min(found.all) > RECORDS
-
-
-def end(connection: RawConnection, partition: int, isolation: int) -> int:
-    at = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": -1}
-    answer = connection.request(
-        "ListOffsets",
-        8,
-        replica_id=-1,
-        isolation_level=isolation,
-        topics=[{"name": TOPIC, "partitions": [at]}],
-    )
-    offset: int = answer["topics"][0]["partitions"][0]["offset"]
-    return offset
 
 
 def markers(data_dir: Path) -> int:

@@ -55,9 +55,10 @@ class Theirs:
         self._connection = connection
 
     def data(self, producer: Producer, count: int, *, transactional: bool) -> Outcome:
-        records = bytes(values(producer, count, transactional=transactional))
-        found = self._connection.produce(TOPIC, 0, records, ID if transactional else None)
-        return Outcome(found.error_code, found.base_offset)
+        records = values(producer, count, transactional=transactional)
+        name = ID if transactional else None
+        found = self._connection.write(TOPIC, 0, records, transactional_id=name)
+        return Outcome(found["error_code"], found["base_offset"])
 
     def marker(self, producer: Producer, coordinator_epoch: int, *, commit: bool) -> int:
         marker = {

@@ -30,8 +30,6 @@ from support.wait import eventually
 
 TOPIC = "transactions"
 PARTITIONS = 2
-FETCH_VERSION = 12
-LIST_OFFSETS_VERSION = 8
 LATEST = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 SIZES = (1, 1_000_000)
@@ -145,15 +143,7 @@ def observe(broker: BrokerProcess) -> Iterator[tuple[str, Any]]:
         for partition in range(PARTITIONS):
             end = 0
             for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
-                at = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": LATEST}
-                answer = connection.request(
-                    "ListOffsets",
-                    LIST_OFFSETS_VERSION,
-                    replica_id=-1,
-                    isolation_level=isolation,
-                    topics=[{"name": TOPIC, "partitions": [at]}],
-                )
-                found = answer["topics"][0]["partitions"][0]
+                found = connection.list_offset(TOPIC, partition, isolation=isolation)
                 end = max(end, found["offset"])
                 yield (
                     f"{partition}: the end for {isolation}",
@@ -200,28 +190,9 @@ def fetch(
 ) -> dict[str, Any]:
     """One partition of an answer, with those of the aborted transactions that begin in its
     records: how many more are listed depends on the index of offsets."""
-    at = {
-        "partition": partition,
-        "current_leader_epoch": -1,
-        "fetch_offset": offset,
-        "last_fetched_epoch": -1,
-        "log_start_offset": -1,
-        "partition_max_bytes": size,
-    }
-    answer = connection.request(
-        "Fetch",
-        FETCH_VERSION,
-        replica_id=-1,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=10_000_000,
-        isolation_level=isolation,
-        session_id=0,
-        session_epoch=-1,
-        topics=[{"topic": TOPIC, "partitions": [at]}],
-        rack_id="",
+    found = connection.fetch(
+        TOPIC, partition, offset, version=12, isolation=isolation, bytes_max=size
     )
-    found: dict[str, Any] = answer["responses"][0]["partitions"][0]
     if found["aborted_transactions"]:
         end = end_of(found["records"])
         described = found["aborted_transactions"]

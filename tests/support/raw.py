@@ -14,6 +14,7 @@ TIMEOUT_S = 30.0
 LATEST = -1
 ACKS_ALL = -1
 BATCH_BYTES = 1_048_576
+READ_BYTES = 10_000_000
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 
@@ -90,21 +91,57 @@ class RawConnection:
         assert answer["error_code"] == 0, answer
         return Producer(answer["producer_id"], answer["producer_epoch"])
 
-    def produce(
-        self, topic: str, partition: int, records: bytes, transactional_id: str | None = None
-    ) -> Outcome:
-        """Write record bytes as they are, with acks=all."""
-        data = [{"index": partition, "records": records}]
+    def produce(self, topic: str, partition: int, records: bytes) -> Outcome:
+        """Write record bytes as they are; the answer, and the log's end offset after it."""
+        found = self.write(topic, partition, records)
+        return Outcome(found["error_code"], found["base_offset"], self.end_offset(topic, partition))
+
+    def write(
+        self,
+        topic: str,
+        partition: int,
+        records: bytes | bytearray | memoryview,
+        *,
+        version: int = 9,
+        transactional_id: str | None = None,
+    ) -> dict[str, Any]:
+        """Write record bytes as they are, with acks=all; the partition's answer."""
+        data = [{"index": partition, "records": bytes(records)}]
         answer = self.request(
             "Produce",
-            9,
+            version,
             transactional_id=transactional_id,
             acks=ACKS_ALL,
             timeout_ms=int(TIMEOUT_S * 1000),
             topic_data=[{"name": topic, "partition_data": data}],
         )
-        found = answer["responses"][0]["partition_responses"][0]
-        return Outcome(found["error_code"], found["base_offset"], self.end_offset(topic, partition))
+        return partition_of(answer)
+
+    def fetch(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        version: int = 11,
+        isolation: int = 0,
+        bytes_max: int = READ_BYTES,
+    ) -> dict[str, Any]:
+        """What is there from an offset on, without waiting; the partition's answer."""
+        place = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": bytes_max}
+        epochs = {"current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1}
+        answer = self.request(
+            "Fetch",
+            version,
+            replica_id=-1,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=READ_BYTES,
+            isolation_level=isolation,
+            session_epoch=-1,
+            topics=[{"topic": topic, "partitions": [{**place, **epochs}]}],
+        )
+        return partition_of(answer)
 
     def begin_fetch(self, topic: str, partition: int, max_wait_ms: int) -> None:
         """Ask for records from the beginning, to wait for the first; the answer isn't read."""
@@ -120,15 +157,39 @@ class RawConnection:
             topics=[{"topic": topic, "partitions": [place]}],
         )
 
+    def list_offset(
+        self,
+        topic: str,
+        partition: int = 0,
+        timestamp: int = LATEST,
+        *,
+        version: int = 8,
+        isolation: int = 0,
+    ) -> dict[str, Any]:
+        """The partition's answer to ListOffsets."""
+        place = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
+        answer = self.request(
+            "ListOffsets",
+            version,
+            replica_id=-1,
+            isolation_level=isolation,
+            topics=[{"name": topic, "partitions": [place]}],
+        )
+        return partition_of(answer)
+
     def end_offset(self, topic: str, partition: int) -> int:
         """The offset that the next record will get."""
-        place = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": LATEST}
-        asked = [{"name": topic, "partitions": [place]}]
-        answer = self.request("ListOffsets", 7, replica_id=-1, isolation_level=0, topics=asked)
-        found = answer["topics"][0]["partitions"][0]
+        found = self.list_offset(topic, partition)
         assert found["error_code"] == 0, found
-        offset: int = found["offset"]
-        return offset
+        return int(found["offset"])
+
+
+def partition_of(answer: dict[str, Any]) -> dict[str, Any]:
+    """The only partition of the only topic in an answer."""
+    (topic,) = answer.get("responses") or answer["topics"]
+    (found,) = topic.get("partition_responses") or topic["partitions"]
+    partition: dict[str, Any] = found
+    return partition
 
 
 def batch(
