@@ -64,16 +64,8 @@ class Place:
             sequence += len(times)
 
     def _appended(self, name: str, batch: bytes) -> bool:
-        partition = {"index": 0, "records": batch}
-        answer = self.request(
-            "Produce",
-            8,
-            acks=-1,
-            timeout_ms=10_000,
-            topic_data=[{"name": name, "partition_data": [partition]}],
-        )
-        code: int = answer["responses"][0]["partition_responses"][0]["error_code"]
-        return code == 0
+        with RawConnection(HOST, self._port) as connection:
+            return bool(connection.write(name, 0, batch)["error_code"] == 0)
 
     def _create(self, name: str, partitions: int) -> None:
         kept = {"retention.ms": "-1"}  # the records have timestamps of long ago
