@@ -12,7 +12,6 @@ from kafka import codec
 from support.batches import BASE_TIMESTAMP_MS, CODECS
 
 LOG_APPEND_TIME: Final = 0x08
-CODEC_MASK: Final = 0x07
 
 
 def message(

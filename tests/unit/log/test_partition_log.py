@@ -14,7 +14,6 @@ from kafka.record import MemoryRecords
 from kavka.log.fs import OsFs
 from kavka.log.memfs import Fault, MemFs
 from kavka.log.partition_log import PartitionLog
-from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import read_header
 from support import logs
 from support.logs import Broker, Producer, Read
@@ -27,14 +26,6 @@ def log(broker: Broker) -> PartitionLog:
 
 def small(fs: MemFs, **changes: int) -> PartitionLog:
     return Broker(fs, log_settings=logs.settings(**{"segment_bytes": 2000} | changes)).log()
-
-
-def refused(log: PartitionLog, data: memoryview) -> ErrorCode:
-    before = log.end_offset
-    with pytest.raises(ApiError) as error:
-        logs.append(log, data)
-    assert log.end_offset == before
-    return error.value.code
 
 
 def used_bytes(fs: MemFs) -> int:

@@ -32,8 +32,6 @@ from support.producers import (
     written,
 )
 
-SEQUENCE_MAX = 2**31 - 1
-
 
 def test_checking_changes_nothing() -> None:
     states = ProducerStates()

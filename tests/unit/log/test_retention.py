@@ -18,7 +18,6 @@ from support.logs import TIMESTAMP, Broker
 
 DIRECTORY = f"{logs.DIRECTORY}/t-0"
 DAY_MS = 24 * 3600 * 1000
-MINUTE_MS = 60_000
 
 
 def started(fs: MemFs | None = None, **changes: Any) -> Broker:

@@ -15,7 +15,6 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import LOG_APPEND_TIME, crc_of, read_header
 from support import batches
 
-TIMESTAMP = 1_700_000_000_123
 INT32_MAX = 2**31 - 1
 
 
