@@ -159,15 +159,8 @@ def test_a_directory_that_fails_half_way() -> None:
     fs = MemFs()
     filled(fs, "/a", "/b").close()
     made = manager(fs, "/a", "/b")
-    loadings = made.loadings(lambda topic: logs.settings())
     fs.faults = [Fault("pread", "/b/t-7/00000000000000000000.log")]
-    for step in (DirectoryLoading.prepare, DirectoryLoading.load_most, DirectoryLoading.load_rest):
-        for each in loadings:
-            step(each)
-        made.check_loadings(loadings)
-    for each in loadings:
-        for _ in made.take_over(each):
-            pass
+    logs.load_all(made, lambda topic: logs.settings())
     assert list(made.failed_directories) == ["/b"]
     assert [log.directory for log in made] == [f"/a/t-{index}" for index in (0, 10, 2, 4, 6, 8)]
 
