@@ -21,6 +21,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from kavka.log.memfs import Fault, MemFs
+from kavka.log.partition_log import PartitionLog
 from kavka.log.settings import LogSettings
 from kavka.log.txn_guards import NOT_NEEDED, Guard
 from kavka.wire.errors import ApiError
@@ -80,8 +81,8 @@ class LogMachine:
             "end": str(log.end_offset),
             "stable": "at the end" if stable == log.end_offset else str(stable),
             "flushed": str(log.recovery_point),
-            "segments": _numbers(names, ".log"),
-            "snapshots": _numbers(names, ".snapshot"),
+            "segments": _bases(self.fs, log, ".log"),
+            "snapshots": _bases(self.fs, log, ".snapshot"),
             "epochs": " ".join(epochs),
             "aborted": ", ".join(aborted),
         }
@@ -325,6 +326,6 @@ class LogMachine:
         yield from self.do_kill(command)
 
 
-def _numbers(names: list[str], suffix: str) -> str:
+def _bases(fs: MemFs, log: PartitionLog, suffix: str) -> str:
     """The base offsets in the names of files of one kind."""
-    return " ".join(str(int(name.removesuffix(suffix))) for name in names if name.endswith(suffix))
+    return " ".join(map(str, logs.base_offsets(fs, log, suffix)))

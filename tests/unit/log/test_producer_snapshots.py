@@ -43,7 +43,7 @@ def known(log: PartitionLog) -> dict[int, int]:
 
 
 def snapshots(fs: MemFs, log: PartitionLog) -> list[int]:
-    return [int(n[:20]) for n in fs.list_dir(log.directory) if n.endswith(".snapshot")]
+    return logs.base_offsets(fs, log, ".snapshot")
 
 
 def begin_truncation(log: PartitionLog, offset: int) -> Iterator[None]:

@@ -25,12 +25,6 @@ def started(fs: MemFs | None = None, **changes: Any) -> Broker:
     return Broker(fs or MemFs(), log_settings=logs.settings(**{"segment_bytes": 1700} | changes))
 
 
-def bases(broker: Broker, suffix: str = ".log") -> list[int]:
-    """Base offsets of the files that are there, by their names."""
-    names = broker.fs.list_dir(DIRECTORY)
-    return [int(name.removesuffix(suffix)) for name in names if name.endswith(suffix)]
-
-
 def delete_old(log: PartitionLog, now_ms: int = TIMESTAMP, upto: int | None = None) -> int:
     """As the broker does it, again and again."""
     total = 0
@@ -43,7 +37,7 @@ def ten_by_ten(broker: Broker, segments: int = 5) -> PartitionLog:
     """A log of segments with ten records each, a millisecond apart."""
     log = broker.log()
     logs.fill(log, 10 * segments)
-    assert bases(broker) == list(range(0, 10 * segments, 10))
+    assert logs.base_offsets(broker.fs, log) == list(range(0, 10 * segments, 10))
     return log
 
 
@@ -103,7 +97,7 @@ def test_all_rules(
     batch_bytes = log.size_bytes // end
     held = [
         Held(base, next_base, (next_base - base) * batch_bytes, max(times[base:next_base]))
-        for base, next_base in _pairs([*bases(broker), end])
+        for base, next_base in _pairs([*logs.base_offsets(broker.fs, log), end])
     ]
     wanted = expected_start(held, now, high_watermark, log.start_offset, ms=age, size=size)
     delete_old(log, TIMESTAMP + now, upto=high_watermark)
@@ -218,4 +212,4 @@ def test_segment_jitter_rolls_segments_earlier() -> None:
     assert 1 < span < 1000, "else this shows nothing"
     for later in (0, span, span + 1):
         logs.append(log, logs.batch([b"x"], timestamps=TIMESTAMP + later))
-    assert bases(broker) == [0, 2]
+    assert logs.base_offsets(broker.fs, log) == [0, 2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import struct
 from dataclasses import replace
 from typing import Any
 
@@ -184,12 +183,8 @@ def test_segments_end_where_the_next_one_begins() -> None:
 
 
 def check_no_gaps(fs: MemFs, log: PartitionLog) -> None:
-    ends = []
-    names = [name for name in fs.list_dir(log.directory) if name.endswith(".log")]
-    for name in names:
-        data = fs.read_bytes(f"{log.directory}/{name}")
-        ends.append(compaction.end_of(data))
-    assert ends[:-1] == [int(name[:20]) for name in names[1:]]
+    ends = [compaction.end_of(fs.read_bytes(path)) for path in logs.files(fs, log)]
+    assert ends[:-1] == logs.base_offsets(fs, log)[1:]
 
 
 def test_a_group_may_need_more_than_one_segment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,9 +304,7 @@ def test_aborted_records_are_removed_first_and_their_marker_later() -> None:
     write_value(log, b"b", 900)
     clean(log, fs, now_ms=logs.TIMESTAMP)
     assert [record.offset for record in read_all(log)] == [0, 3, 6, 7]
-    (index,) = [name for name in fs.list_dir(log.directory) if name.endswith(".txnindex")]
-    entries = struct.iter_unpack(">hqqqq", fs.read_bytes(f"{log.directory}/{index}"))
-    assert [entry[2:4] for entry in entries] == [(1, marker)]
+    assert [entry[1:3] for entry in logs.aborted_entries(fs, log)] == [(1, marker)]
     for turn, left in enumerate([1, 0, 0], 1):
         log.compaction.clean_upto = 0
         clean(log, fs, now_ms=logs.TIMESTAMP + 200 * turn)
