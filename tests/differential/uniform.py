@@ -53,9 +53,9 @@ class ConsumerMember:
             "server_assignor": self.assignor,
             "topic_partitions": [],
         }
-        return self.beating(**{**values, **more})
+        return self.heartbeating(**{**values, **more})
 
-    def beating(self, **more: Any) -> Step:
+    def heartbeating(self, **more: Any) -> Step:
         """A heartbeat without changes."""
         values = {
             "group_id": self.group,
@@ -69,13 +69,13 @@ class ConsumerMember:
         """Join; the answer."""
         return (yield from self.followed(self.joining(**more)))
 
-    def beat(self, **more: Any) -> Asking:
+    def heartbeat(self, **more: Any) -> Asking:
         """A heartbeat whose answer is taken for true."""
-        return (yield from self.followed(self.beating(**more)))
+        return (yield from self.followed(self.heartbeating(**more)))
 
     def own(self) -> Asking:
         """Report that what was assigned is owned, and what was not is given back."""
-        return (yield from self.beat(topic_partitions=self.owned))
+        return (yield from self.heartbeat(topic_partitions=self.owned))
 
     def followed(self, step: Step) -> Asking:
         answer = yield step
@@ -90,7 +90,7 @@ class ConsumerMember:
 
     def leaving(self, epoch: int = LEAVING, **more: Any) -> Step:
         """Leave, or pause."""
-        return self.beating(member_epoch=epoch, **more)
+        return self.heartbeating(member_epoch=epoch, **more)
 
 
 def reconcile(members: Sequence[ConsumerMember]) -> Script:
@@ -99,7 +99,7 @@ def reconcile(members: Sequence[ConsumerMember]) -> Script:
         changed = False
         for one in members:
             before = (one.epoch, one.owned)
-            step = one.beating(topic_partitions=one.owned, compared=False)
+            step = one.heartbeating(topic_partitions=one.owned, compared=False)
             yield from one.followed(step)
             changed |= before != (one.epoch, one.owned)
         if not changed:

@@ -21,7 +21,7 @@ def each_state(on: Ground) -> Script:
     late = ConsumerMember(on, "2")
     yield from late.join()
     yield consumer_group(on)
-    yield from member.beat()
+    yield from member.heartbeat()
     yield consumer_group(on)
     yield from member.own()
     yield consumer_group(on)
