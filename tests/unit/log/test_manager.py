@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from kavka.log.deferred_deletes import remove_paths
 from kavka.log.dir_names import MetaProperties
 from kavka.log.errors import StorageError
-from kavka.log.fs import FileSystem
+from kavka.log.fs import FileSystem, OsFs
 from kavka.log.manager import LogManager
 from kavka.log.memfs import Fault, MemFs
 from support import logs
@@ -473,15 +475,19 @@ def test_a_stop_that_fails_leaves_no_marker(
     assert broker.log().end_offset == 5
 
 
-def test_many_logs_share_few_open_files(fs: MemFs) -> None:
-    made = LogManager(fs, ["/a"], clock=VirtualClock(), random=random.Random(0), open_files_max=5)
+def test_many_logs_share_few_open_files(tmp_path: Path) -> None:
+    fs, directory = OsFs(), str(tmp_path)
+    made = LogManager(
+        fs, [directory], clock=VirtualClock(), random=random.Random(0), open_files_max=5
+    )
     made.open()
+    before = len(os.listdir("/proc/self/fd"))
     logs.load_all(made, lambda topic: logs.settings())
     for partition in range(40):
         logs.fill(made.create("t", partition, TOPIC_ID, logs.settings()), 2)
     for log in made:
         logs.fill(log, 2, start=2)
         assert len(logs.read_from(log)) == 4
-    assert sum(log._active.open_file is not None for log in made) <= 5
+    assert len(os.listdir("/proc/self/fd")) - before <= 5
     made.close()
-    assert [log.end_offset for log in start(fs, "/a")] == [4] * 40
+    assert [log.end_offset for log in start(fs, directory)] == [4] * 40
