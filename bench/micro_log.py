@@ -32,6 +32,8 @@ ABORTED: Final = 40_000
 ABORTED_BYTES: Final = 125
 """Of a record of 100 bytes, or a marker: about the same."""
 
+_LOADED: Final = object()
+
 
 def calls(scratch: Path) -> Iterator[Named]:
     """Everything to measure here; files go to `scratch`."""
@@ -108,11 +110,11 @@ def _with_producers(scratch: Path) -> Iterator[Named]:
     yield f"log: save {ENTRIES_PER_STEP} of {PRODUCERS} producers, a piece of a snapshot", save
     snapshots.abandon()
     path = snapshots.save(PRODUCERS, states)
-    loading: Iterator[None] = iter(())
+    loading: Iterator[object] = iter(())
 
     def load() -> None:
         nonlocal loading
-        if next(loading, True):
+        if next(loading, _LOADED) is _LOADED:
             loading = ProducerStates().load(fs.open(path), path)
 
     yield f"log: load {ENTRIES_PER_STEP} of {PRODUCERS} producers, a piece of a snapshot", load

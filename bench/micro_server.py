@@ -11,11 +11,13 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
 from bench import frames, group_frames
 from bench.micro_log import UnwrittenFs
+from kavka.log.fs import OsFs
 from kavka.server.broker import Broker
 from kavka.server.config import BrokerSettings
 from kavka.server.instance import Instance
@@ -33,6 +35,9 @@ RULES: Final = {
     "to-zstd": {"compression.type": "zstd"},
 }
 """Topics whose batches can't be appended as they came."""
+
+READ_BATCHES: Final = 2048
+READ_BYTES: Final = {"64 KiB": 64 << 10, "1 MiB": 1 << 20}
 
 GROUP: Final = "group"
 NO_WAITING: Final = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=1")
@@ -68,8 +73,31 @@ def calls(scratch: Path) -> Iterator[Named]:
             request = frames.produce(label, 0, encoded)
             yield f"server: Produce of 16 KiB, topic {label}", partial(broker.ask, request)
         loop.run_until_complete(broker.stop())
+        yield from _reading(loop, scratch / "reading")
     finally:
         loop.close()
+
+
+def _reading(loop: asyncio.AbstractEventLoop, scratch: Path) -> Iterator[Named]:
+    """Fetches that go on where the last one ended, from the page cache."""
+    broker = InProcess(loop, scratch, fs=OsFs())
+    loop.run_until_complete(asyncio.wait_for(broker.start(), START_S_MAX))
+    batch = BATCHES["16 KiB"]
+    request = frames.produce(TOPIC, 0, batch.encode())
+    first = broker.end()
+    for _ in range(READ_BATCHES):
+        broker.ask(request)
+    for label, size in READ_BYTES.items():
+        fetch = frames.FetchRequest(TOPIC, 0, max_wait_ms=0, partition_max_bytes=size)
+        records = size // len(batch.encode()) * batch.records
+        offsets = range(first, broker.end() - records, records)
+        requests = cycle([bytes(fetch.at(offset)) for offset in offsets])
+        yield f"server: Fetch of {label}", partial(_ask_next, broker, requests)
+    loop.run_until_complete(broker.stop())
+
+
+def _ask_next(broker: InProcess, requests: Iterator[bytes]) -> None:
+    broker.ask(next(requests))
 
 
 class Answers(asyncio.Transport):
@@ -133,9 +161,14 @@ class InProcess:
     """A broker on a loop that runs only where something has to wait."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, scratch: Path, overrides: Sequence[str] = ()
+        self,
+        loop: asyncio.AbstractEventLoop,
+        scratch: Path,
+        overrides: Sequence[str] = (),
+        fs: OsFs | None = None,
     ) -> None:
-        """`overrides`: settings beside those that all have here."""
+        """`overrides`: settings beside those that all have here; `fs`: by default one that writes
+        no records."""
         self._loop = loop
         self._network = _Network()
         self._jobs = ThreadJobs(loop)
@@ -147,7 +180,7 @@ class InProcess:
             tasks=LoopTasks(loop),
             jobs=self._jobs,
             random=random.Random(0),
-            fs=UnwrittenFs(),
+            fs=fs or UnwrittenFs(),
             network=self._network,
             on_failure=loop.stop,
         )
@@ -229,11 +262,11 @@ class InProcess:
 
     def ask_anew(self, request: bytes) -> None:
         """The same, to a connection that remembers nothing."""
-        self._protocol._fast_path._layouts.clear()
-        self._protocol._fast_path._heartbeat = None
+        self._protocol._fast_path.requests.clear()
         self.ask(request)
 
     def _send(self, request: bytes) -> None:
         size = len(request)
+        self._transport.last = b""  # a real transport keeps no view of what it has sent
         self._protocol.get_buffer(-1)[:size] = request
         self._protocol.buffer_updated(size)

@@ -13,7 +13,7 @@ from kavka.groupcoord.offsets import Offsets
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Record, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def described(state: GroupsState, group_id: str) -> DescribedGroup:
 
 def delete_group(
     state: GroupsState, offsets: Offsets, group_id: str, ticket: Ticket
-) -> Slices[Decision]:
+) -> Steps[Decision]:
     """DeleteGroups of one group, with all its offsets if their tombstones fit into a batch.
     Replies whether the group is deleted; if not, some of its offsets are, and the caller repeats
     the call. ApiError GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
@@ -115,7 +115,7 @@ def delete_group(
         records.append(tombstone(group_id, topic, partition))
         size_bytes += len(records[-1].key)
         if len(records) % OFFSETS_A_STEP == 0:
-            yield  # no other request runs; a marker may, but it adds no partitions
+            yield None  # no other request runs; a marker may, but it adds no partitions
     if len(records) < len(partitions):
         return Decision(records, [Reply(ticket, False)])
     logger.info("Deleted group %s with %d offsets.", group_id, len(records))

@@ -31,9 +31,9 @@ from kavka.groupcoord.offset_records import (
 from kavka.groupcoord.offset_store import OffsetStore, TopicOffsets
 from kavka.groupcoord.pending_txn_offsets import PendingOffsets
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, DecisionOrSteps, Producer, Record, Reply, Ticket
+from kavka.log.journal import Decision, Producer, Record, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import PauseCounter, Slices, each, run_to_completion
+from kavka.wire.steps import PauseCounter, Steps, each
 
 logger = logging.getLogger(__name__)
 
@@ -104,13 +104,9 @@ class Offsets:
 
     # Committing.
 
-    def commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+    def commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> Steps[Decision]:
         """OffsetCommit; replies with a list of error codes, in the order of `commit.offsets`. The
         offsets without an error are written atomically, as one batch."""
-        made = self._commit(commit, ticket, now_ms)
-        return made if len(commit.offsets) > OFFSETS_A_STEP else run_to_completion(made)
-
-    def _commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> Slices[Decision]:
         group, check = self._checked(commit, is_transactional=False)
         expires_at_ms = NO_TIME
         if commit.retention_ms != NO_TIME:
@@ -122,14 +118,8 @@ class Offsets:
 
     def commit_transactional(
         self, commit: Commit, producer: Producer, ticket: Ticket, now_ms: int
-    ) -> DecisionOrSteps:
+    ) -> Steps[Decision]:
         """TxnOffsetCommit, likewise; the offsets become visible when the transaction commits."""
-        made = self._commit_transactional(commit, producer, ticket, now_ms)
-        return made if len(commit.offsets) > OFFSETS_A_STEP else run_to_completion(made)
-
-    def _commit_transactional(
-        self, commit: Commit, producer: Producer, ticket: Ticket, now_ms: int
-    ) -> Slices[Decision]:
         try:
             _, check = self._checked(commit, is_transactional=True)
             decision = yield from self._decide(commit, check, ticket, now_ms, NO_TIME)
@@ -169,7 +159,7 @@ class Offsets:
         ticket: Ticket,
         now_ms: int,
         expires_at_ms: int,
-    ) -> Slices[Decision]:
+    ) -> Steps[Decision]:
         """The decision that writes the offsets. ApiError from `check` fails the whole commit."""
         longest = self._state.settings().offset_metadata_max_bytes
         records: list[Record] = []
@@ -177,7 +167,7 @@ class Offsets:
         last, key, tags = None, b"", b""
         for number, one in enumerate(commit.offsets):
             if number and not number % OFFSETS_A_STEP:
-                yield
+                yield None
             topic, partition, offset, epoch, metadata, topic_id, timestamp_ms = one
             if metadata and is_too_long(metadata, longest):
                 codes.append(int(ErrorCode.OFFSET_METADATA_TOO_LARGE))
@@ -251,7 +241,7 @@ class Offsets:
 
     def delete(
         self, group_id: str, topics: Sequence[tuple[str, Sequence[int]]], ticket: Ticket
-    ) -> Slices[Decision]:
+    ) -> Steps[Decision]:
         """OffsetDelete; replies with a list of error codes, one for each topic. The tombstones are
         written atomically, as one batch."""
         group = self._state.groups.get(group_id)
@@ -274,7 +264,7 @@ class Offsets:
                 codes.append(0)
                 yield from each(partitions, partial(delete, topic), OFFSETS_A_STEP)
             if pauses.is_due(_DELETION + 2 * len(partitions)):
-                yield
+                yield None
         self._state.counts.offsets_deleted += len(records)
         return Decision(records, [Reply(ticket, codes)])
 
@@ -325,7 +315,7 @@ class Offsets:
             return begin
         return self.store.put_known(keys, values, begin, self._state.groups)
 
-    def apply_marker(self, producer_id: int, committed: bool) -> Slices[None]:
+    def apply_marker(self, producer_id: int, committed: bool) -> Steps[None]:
         """A transaction has ended."""
         while True:
             for group_id, topic, partition, value in self.pending.complete(producer_id, committed):
@@ -334,7 +324,7 @@ class Offsets:
                 self.store.put(self.store.of(group_id, topic), partition, value)
             if not self.pending.is_open(producer_id):
                 return
-            yield
+            yield None
 
 
 def _check_new(group_id: str) -> None:

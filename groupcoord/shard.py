@@ -19,7 +19,7 @@ from kavka.groupcoord.offsets import Offsets
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, DecisionOrSteps, Producer, Record, Ticket
 from kavka.log.timers import Timers
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +88,8 @@ class GroupShard:
             self._apply_group(version, record)
 
     def apply_all(self, records: Sequence[Record], producer: Producer | None) -> None:
-        """`apply` each, faster for many offsets."""
+        """`apply` each, faster for many offsets: a commit of 100 takes 94 us instead of 137
+        (`bench.micro`: "100 records")."""
         if producer is None and len(records) >= BATCH_REPLAY_MIN:
             keys, values = zip(*records, strict=True)
             records = records[self.offsets.replay(keys, values, 0) :]
@@ -96,7 +97,8 @@ class GroupShard:
             self.apply(record, producer)
 
     def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """`apply` non-transactional records in log order, but faster."""
+        """`apply` non-transactional records in log order, but faster: 0.7 us instead of 1.7 for an
+        offset, of which a load may have millions."""
         last = 0
         offsets, count = self.offsets, len(keys)
         while last < count:
@@ -114,7 +116,7 @@ class GroupShard:
             self._unknown[version] = None
             logger.warning("Skipping records with key version %d.", version)
 
-    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Slices[None]:
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Steps[None]:
         """A transaction has ended: apply its marker to its pending offsets."""
         return self.offsets.apply_marker(producer_id, committed)
 

@@ -54,7 +54,8 @@ class DirectoryClosing:
                 with suppress(
                     OSError, StorageError, CorruptLogError
                 ):  # `seal` tries again and reports it
-                    yield from log.before_seal()
+                    for _ in log.before_seal():
+                        yield
             self._seal(portion)
             yield
         if self._logs:

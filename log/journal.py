@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from kavka.log.timers import Timers
 from kavka.log.txn_guards import Guard
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, Slices, each, run_to_completion
+from kavka.wire.steps import ITEMS_A_STEP, Steps, run_at_once
 
 WAITING_MAX: Final = 100_000
 """Decisions whose replies wait for the high watermark; further ones are rejected with
@@ -118,8 +118,9 @@ class Decision:
     """The producer whose transaction the records belong to."""
 
 
-DecisionOrSteps: TypeAlias = Decision | Slices[Decision]
-"""A decision; or a generator that computes one in steps, yielding to the event loop in between.
+DecisionOrSteps: TypeAlias = Decision | Steps[Decision]
+"""A decision; or a generator that computes one in steps, yielding to the event loop in between. A
+rule that always decides at once is a plain function, for it would have nothing to yield.
 
 Until the decision is carried out no other request reaches the machine. Only transaction markers
 may change it between two steps; they are in the log before the records of the decision. The result
@@ -150,7 +151,7 @@ class Machine(Protocol):
         """The log has been replayed completely: set deadlines, and decide on further actions."""
         ...
 
-    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Slices[None]:
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Steps[None]:
         """A transaction was committed or aborted; in steps if it has many records. It may come
         between two steps that compute a decision (see `DecisionOrSteps`). In the log it is before
         or after all records of a decision, never between them."""
@@ -173,7 +174,7 @@ class Port(Protocol):
 
     def append(
         self, records: Sequence[Record], producer: Producer | None, now_ms: int
-    ) -> Slices[int]:
+    ) -> Steps[int]:
         """Append one batch; the new end offset. ApiError: nothing was appended."""
         ...
 
@@ -216,72 +217,44 @@ class Journal:
         """Whether there are replies that wait for the high watermark."""
         return bool(self._waiting)
 
-    def carry_out(self, decision: DecisionOrSteps, now_ms: int) -> None:
-        """Append, apply, and reply when committed."""
-        run_to_completion(self.carry_out_in_steps(decision, now_ms))
-
-    def carry_out_in_steps(self, work: DecisionOrSteps, now_ms: int) -> Slices[None]:
-        """`carry_out` in steps if there is much to do. Until it is done no other decision may be
-        carried out, and no request may reach the machine."""
+    def carry_out_in_steps(self, work: DecisionOrSteps, now_ms: int) -> Steps[None]:
+        """Append, apply, and reply when committed; without a pause if there is little to do. Until
+        it is done no other decision may be carried out, and no request may reach the machine."""
         decision = work if isinstance(work, Decision) else (yield from work)
-        if self.carry_out_at_once(decision, now_ms):
-            return
-        if self._resigned is None and decision.records:
+        if decision.records and self._resigned is None:
             try:
                 yield from self._append(decision, now_ms)
             except ApiError as failure:
                 yield from self._refuse(decision, failure.code, now_ms)
                 return
         if self._is_committed(decision, now_ms):
-            yield from self._complete_replies_in_steps(decision)
+            yield from self._complete_replies(decision)
 
-    def carry_out_at_once(self, decision: Decision, now_ms: int) -> bool:
-        """`carry_out` if there is little to do, which is the usual case; otherwise False, and
-        nothing has been done."""
-        if not _is_little(decision):
-            return False
-        if decision.records and self._resigned is None:
-            try:
-                self._append_at_once(decision, now_ms)
-            except ApiError as failure:
-                run_to_completion(self._refuse(decision, failure.code, now_ms))
-                return True
-        if self._is_committed(decision, now_ms):
-            self._complete_replies(decision)
-        return True
-
-    def _append_at_once(self, decision: Decision, now_ms: int) -> None:
-        self._admit()
-        records, producer = decision.records, decision.producer
-        self.applied_end = run_to_completion(self._port.append(records, producer, now_ms))
-        try:
-            self.machine.apply_all(records, producer)
-        except Exception as failure:
-            raise _apply_failed(decision) from failure
-
-    def _append(self, decision: Decision, now_ms: int) -> Slices[None]:
-        self._admit()
+    def _append(self, decision: Decision, now_ms: int) -> Steps[None]:
+        if len(self._waiting) >= WAITING_MAX:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many writes are waiting")
         records, producer = decision.records, decision.producer
         self.applied_end = yield from self._port.append(records, producer, now_ms)
+        pauses = not _is_little(records)
         failure: Exception | None = None
         self._is_applying = True
         try:
-            for some in _parts(records):
-                yield
+            for some in _parts(records) if pauses else (records,):
+                if pauses:
+                    yield None
                 try:
                     self.machine.apply_all(some, producer)
                 except Exception as raised:  # the other parts are in the log too
                     failure = failure or raised
-            yield
+            if pauses:
+                yield None
         finally:
             self._is_applying = False
-        yield from self._apply_markers()
+        if self._markers:
+            yield from self._apply_markers()
         if failure is not None:
-            raise _apply_failed(decision) from failure
-
-    def _admit(self) -> None:
-        if len(self._waiting) >= WAITING_MAX:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many writes are waiting")
+            _fail(decision, ErrorCode.UNKNOWN_SERVER_ERROR)
+            raise ApplyFailed("applying appended records failed") from failure
 
     def _is_committed(self, decision: Decision, now_ms: int) -> bool:
         """Whether all applied records are committed, so that the replies are due now. Otherwise
@@ -299,13 +272,13 @@ class Journal:
 
     def marker_appended(
         self, producer_id: int, producer_epoch: int, committed: bool, end: int
-    ) -> Slices[None]:
+    ) -> Steps[None]:
         """The marker of a transaction has been appended to the partition; the end offset is `end`.
         The returned steps have to run before the next request reaches the machine."""
         self._markers.append((producer_id, producer_epoch, committed, end))
         return self._apply_markers()
 
-    def _apply_markers(self) -> Slices[None]:
+    def _apply_markers(self) -> Steps[None]:
         if self._is_applying:  # the records before them in the log come first
             return
         failure: Exception | None = None
@@ -338,7 +311,7 @@ class Journal:
                 del decision.replies[:room]
                 return True
             room -= max(1, len(decision.replies))
-            self._complete_replies(waiting.popleft().decision)
+            run_at_once(self._complete_replies(waiting.popleft().decision))
         return False
 
     @property
@@ -346,32 +319,24 @@ class Journal:
         """Whether there are replies that wait only for another call of `release_replies`."""
         return bool(self._waiting) and self._waiting[0].end <= self._port.high_watermark
 
-    def _complete_replies(self, decision: Decision) -> None:
-        for ticket, answer in decision.replies:
+    def _complete_replies(self, decision: Decision) -> Steps[None]:
+        for number, (ticket, answer) in enumerate(decision.replies, 1):
             ticket.settle(answer)
-        if decision.commands:
-            self.commands.extend(decision.commands)
-
-    def _complete_replies_in_steps(self, decision: Decision) -> Slices[None]:
-        """`_complete_replies` in steps."""
-        yield from each(decision.replies, lambda one: one.ticket.settle(one.answer))
+            if number % ITEMS_A_STEP == 0:
+                yield None
         if decision.commands:
             self.commands.extend(decision.commands)
 
     def wake_at(self) -> int | None:
-        """When to call `tick` next, in ms; None if there is nothing to wait for."""
+        """When to call `tick_in_steps` next, in ms; None if there is nothing to wait for."""
         timer = self.machine.timers.wake_at()
         if not self._waiting or self.has_due_replies:
             return timer
         deadline_ms = self._waiting[0].deadline_ms + self.machine.timers.clock_shift_ms
         return deadline_ms if timer is None else min(timer, deadline_ms)
 
-    def tick(self, now_ms: int) -> bool:
-        """Handle one expired deadline; whether there was one."""
-        return run_to_completion(self.tick_in_steps(now_ms))
-
-    def tick_in_steps(self, now_ms: int) -> Slices[bool]:
-        """`tick` in steps, as `carry_out_in_steps`."""
+    def tick_in_steps(self, now_ms: int) -> Steps[bool]:
+        """Handle one expired deadline, as `carry_out_in_steps` does; whether there was one."""
         if self._resigned is not None:
             return False
         unshifted_ms = now_ms - self.machine.timers.clock_shift_ms
@@ -394,7 +359,7 @@ class Journal:
             raise
         return True
 
-    def _refuse(self, decision: Decision, code: ErrorCode, now_ms: int) -> Slices[None]:
+    def _refuse(self, decision: Decision, code: ErrorCode, now_ms: int) -> Steps[None]:
         error = CLIENT_ERRORS.get(code, code)
         if decision.on_failure is None or self._resigned is not None:
             _fail(decision, error)
@@ -407,7 +372,7 @@ class Journal:
         if instead.records:
             yield from self.carry_out_in_steps(instead, now_ms)
         else:  # it does not depend on uncommitted state
-            yield from self._complete_replies_in_steps(instead)
+            yield from self._complete_replies(instead)
 
     def resign(self, code: ErrorCode) -> None:
         """This broker is no longer the leader: all pending replies fail with `code`."""
@@ -425,10 +390,9 @@ class Journal:
             ticket.settle(ApiError(code))
 
 
-def _is_little(decision: Decision) -> bool:
-    """Whether its records can be applied in one step."""
-    records = decision.records
-    if len(records) > ITEMS_A_STEP or len(decision.replies) > ITEMS_A_STEP:
+def _is_little(records: Sequence[Record]) -> bool:
+    """Whether these records can be applied in one step."""
+    if len(records) > ITEMS_A_STEP:
         return False
     room = BYTES_A_STEP
     for record in records:
@@ -446,12 +410,6 @@ def _parts(records: Sequence[Record]) -> Sequence[Sequence[Record]]:
             start, size = end, 0
         size += more
     return [*parts, records[start:]]
-
-
-def _apply_failed(decision: Decision) -> ApplyFailed:
-    """Fail the replies; the exception to raise."""
-    _fail(decision, ErrorCode.UNKNOWN_SERVER_ERROR)
-    return ApplyFailed("applying appended records failed")
 
 
 def _fail(decision: Decision, code: ErrorCode) -> None:

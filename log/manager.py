@@ -31,6 +31,7 @@ from kavka.log.partition_log import PartitionLog
 from kavka.log.recovery import create_log
 from kavka.log.settings import LogSettings
 from kavka.seams import Clock, Random
+from kavka.wire.steps import Steps, run_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -218,7 +219,7 @@ class LogManager:
         check_duplicate_logs(self._fs, loadings)
         self.check_usable()
 
-    def take_over(self, loading: DirectoryLoading) -> Iterator[None]:
+    def take_over(self, loading: DirectoryLoading) -> Steps[None]:
         """Add the loaded logs of a directory, in steps."""
         directory = loading.directory
         if (failure := directory.failure) is not None:
@@ -232,7 +233,7 @@ class LogManager:
             key = (log.topic, log.partition)
             self._logs[key] = within[key] = log
             if number % LOGS_PER_STEP == 0:
-                yield
+                yield None
         if (failed := self.futures.add_loaded(loading)) is not None:
             self.fail(*failed)
         self._high_watermarks |= loading.watermarks
@@ -397,12 +398,7 @@ class LogManager:
         self._by_directory[after][key] = log
         self._stale[key] = self._serial
 
-    def truncate(self, log: PartitionLog, offset: int) -> None:
-        """`truncate_in_steps` without pauses."""
-        for _ in self.truncate_in_steps(log, offset):
-            pass
-
-    def truncate_in_steps(self, log: PartitionLog, offset: int) -> Iterator[None]:
+    def truncate_in_steps(self, log: PartitionLog, offset: int) -> Steps[None]:
         """`PartitionLog.truncate_in_steps`; the first step truncates, and writes the checkpoints if
         needed: after a crash new records must not count as flushed or compacted."""
         self.futures.delete_source_durably(
@@ -410,11 +406,11 @@ class LogManager:
         )  # otherwise a power failure may bring back the truncated records
         known = log.recovery_point, log.compaction.clean_upto
         steps = log.truncate_in_steps(offset)
-        more = next(steps, steps) is None
+        more = next(steps, steps) is not steps
         if known != (log.recovery_point, log.compaction.clean_upto):
             self._checkpoint_now(self.directory_of(log))
         if more:
-            yield
+            yield None
             yield from steps
 
     @property
@@ -425,8 +421,7 @@ class LogManager:
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None) -> CheckpointPlan:
         """The current checkpoint files; the high watermarks only if given."""
         plan = self.begin_checkpoint()
-        for _ in self.fill(plan, high_watermarks):
-            pass
+        run_at_once(self.fill(plan, high_watermarks))
         return plan
 
     def begin_checkpoint(self) -> CheckpointPlan:
@@ -438,7 +433,7 @@ class LogManager:
 
     def fill(
         self, plan: CheckpointPlan, watermarks: Mapping[TopicPartition, int] | None
-    ) -> Iterator[None]:
+    ) -> Steps[None]:
         """Add the content of the checkpoint files to a plan, in steps. Each log is added with its
         state at that moment; one that is deleted meanwhile may be included or not."""
         for directory in self._online():
@@ -457,7 +452,7 @@ class LogManager:
                 if (clean_upto := log.compaction.clean_upto) is not None:
                     compacted.append(offset_line(key, clean_upto))
                 if number % LOGS_PER_STEP == 0:
-                    yield
+                    yield None
             lines = {names.RECOVERY_POINTS_FILE: points, names.START_OFFSETS_FILE: starts}
             if compacted or directory.has_compacted:
                 directory.has_compacted = True

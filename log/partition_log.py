@@ -8,7 +8,7 @@ thread-safe; only `FlushPlan.run` may run in another thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -29,6 +29,7 @@ from kavka.log.txn_guards import Guard
 from kavka.log.txn_index import AbortedTxn, AbortedTxns, OpenTxnIndex
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader, set_offset_and_epoch
+from kavka.wire.steps import Steps, run_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -345,7 +346,7 @@ class PartitionLog:
 
     # --- truncate and delete
 
-    def truncate_in_steps(self, offset: int) -> Iterator[None]:
+    def truncate_in_steps(self, offset: int) -> Steps[None]:
         """Truncate the log to `offset`. The first step does so, with fsync if there are records to
         drop. The others rebuild the producer state; until the last one nothing can be appended.
 
@@ -487,14 +488,14 @@ class PartitionLog:
             self.recovery_point = max(self.recovery_point, plan.offset)
             self._flushed_ms = plan.made_ms
 
-    def before_seal(self) -> Iterator[None]:
+    def before_seal(self) -> Steps[None]:
         """The part of `seal` that may take long, in steps. OSError, StorageError."""
         if not self.producer_manager.is_known:
             yield from self.truncate_in_steps(self.end_offset)
         if len(self.producers) or self.producer_manager.snapshots.newest >= 0:
             self.producer_manager.save(self.start_offset, self.end_offset)
         while self.producer_manager.write_snapshot_step():
-            yield
+            yield None
 
     def seal(self) -> FlushPlan | None:
         """Complete the indexes and save the producer state before closing; the flush plan, to be
@@ -503,8 +504,7 @@ class PartitionLog:
         if self._active.is_opened:
             self._active.seal()
             self._unsynced.add_name(self._active.path)  # so that there is a plan, for its indexes
-        for _ in self.before_seal():
-            pass
+        run_at_once(self.before_seal())
         return self.flush_plan(everything=True)
 
     def move_to(self, disk: Disk) -> None:

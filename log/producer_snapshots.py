@@ -5,7 +5,6 @@ With many producers a snapshot is written in steps. The state is rebuilt in step
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain
 
 from kavka.log.flush import UnsyncedPaths
@@ -18,6 +17,7 @@ from kavka.log.transactions import Transactions
 from kavka.log.txn_guards import Guard
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import BatchHeader
+from kavka.wire.steps import Steps
 
 
 class ProducerStateManager:
@@ -98,7 +98,7 @@ class ProducerStateManager:
         self.is_known = False
         self._truncations += 1
 
-    def rebuild(self, start: int, end: int) -> Iterator[None]:
+    def rebuild(self, start: int, end: int) -> Steps[None]:
         """After `invalidate`, rebuild the state of a log with these offsets, in steps.
 
         After an OSError or CorruptLogError it stays unknown.
@@ -106,7 +106,7 @@ class ProducerStateManager:
         truncations, states = self._truncations, ProducerStates()
         replay = replay_in_steps(self._segments, self.snapshots, states, start, end)
         for _ in chain(self._forgotten.clear_in_steps(), replay):
-            yield
+            yield None
             if self.is_known or truncations != self._truncations:
                 return  # rebuilt by another call, or truncated again
         states.checks_txn_sequences = (

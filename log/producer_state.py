@@ -10,7 +10,7 @@ batch of each producer.
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Final
@@ -34,6 +34,7 @@ from kavka.wire.control_records import Marker
 from kavka.wire.crc import crc32c
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, BatchHeader
+from kavka.wire.steps import Steps
 
 SNAPSHOT_VERSION: Final = 1
 EPOCH_MAX: Final = 0x7FFF
@@ -338,7 +339,7 @@ class ProducerStates:
             self._new.clear()
             self._saved_before_change.clear()
 
-    def clear_in_steps(self) -> Iterator[None]:
+    def clear_in_steps(self) -> Steps[None]:
         """Remove all producers in steps, since freeing very many takes long."""
         self.thaw()
         while self._entries:
@@ -347,9 +348,9 @@ class ProducerStates:
                 self._parts[-1].pop()
                 if not self._parts[-1]:
                     self._parts.pop()
-            yield
+            yield None
 
-    def load(self, file: File, path: str) -> Generator[None, None, None]:
+    def load(self, file: File, path: str) -> Steps[None]:
         """Load a snapshot file, in steps. After a CorruptFileError there are no producers."""
         self.clear()
         count, crc = _read_head(file, path)
@@ -368,7 +369,7 @@ class ProducerStates:
                 parts[-1].append(entry)
                 if entry.txn_first_offset >= 0:
                     ongoing.append(entry)
-            yield
+            yield None
         if found != crc:
             raise CorruptFileError(path, "its checksum is wrong")
         self._entries = entries

@@ -23,7 +23,7 @@ from kavka.log.errors import CorruptFileError, CorruptLogError
 from kavka.log.interrupted_work import base_of, clean_up_interrupted
 from kavka.log.partition_log import PartitionLog
 from kavka.log.producer_state import ProducerStates
-from kavka.log.replay import rebuild_txn_index, replay_batch, replay_producers, txn_index_damage
+from kavka.log.replay import rebuild_txn_index, replay_batch, replay_in_steps, txn_index_damage
 from kavka.log.scan import BatchScanner, headers
 from kavka.log.segment import (
     FILES,
@@ -39,6 +39,7 @@ from kavka.log.settings import COMPACT, FSYNC
 from kavka.log.snapshots import SUFFIX as SNAPSHOT
 from kavka.log.snapshots import Snapshots
 from kavka.wire.records import BatchHeader
+from kavka.wire.steps import run_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +117,9 @@ class LogLoader:
             self._check_txn_indexes(self._segments, end)
             self._rebuild_epochs(self._segments)
             if self._snapshots.newest >= 0:
-                replay_producers(self._segments, self._snapshots, self._producers, start, end)
+                run_at_once(
+                    replay_in_steps(self._segments, self._snapshots, self._producers, start, end)
+                )
         self._epochs.truncate_end(end)
         self._epochs.truncate_start(start)
         epochs = EpochFile(self._fs, self._location.directory, self._epochs)
@@ -282,12 +285,14 @@ class LogLoader:
         self._rebuild_epochs(self._segments[:first])
         self._epochs.truncate_end(begin)
         self._snapshots.remove_above(begin)
-        replay_producers(
-            self._segments[:first],
-            self._snapshots,
-            self._producers,
-            self._checkpointed.start_offset,
-            begin,
+        run_at_once(
+            replay_in_steps(
+                self._segments[:first],
+                self._snapshots,
+                self._producers,
+                self._checkpointed.start_offset,
+                begin,
+            )
         )
         end = begin
         for slot in range(first, len(bases)):

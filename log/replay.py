@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kavka.log.errors import CorruptFileError, CorruptLogError
@@ -16,21 +16,10 @@ from kavka.log.txn_index import AbortedTxn
 from kavka.wire.control_records import MARKER_BYTES_MAX, read_marker
 from kavka.wire.errors import ApiError
 from kavka.wire.records import CONTROL, BatchHeader
+from kavka.wire.steps import Steps, run_at_once
 
 BATCHES_PER_STEP: Final = 64
 """Batches replayed in one step, at 3 us each, and for big ones a read of 64 KiB."""
-
-
-def replay_producers(
-    segments: Iterable[Segment],
-    snapshots: Snapshots,
-    producers: ProducerStates,
-    start: int,
-    end: int,
-) -> None:
-    """`replay_in_steps` without pauses."""
-    for _ in replay_in_steps(segments, snapshots, producers, start, end):
-        pass
 
 
 def replay_in_steps(
@@ -39,7 +28,7 @@ def replay_in_steps(
     producers: ProducerStates,
     start: int,
     end: int,
-) -> Iterator[None]:
+) -> Steps[None]:
     """Set `producers` to the state just before `end`, for a log that starts at `start`.
 
     CorruptLogError if a needed segment is damaged.
@@ -62,7 +51,7 @@ def replay_in_steps(
             if header.producer_id >= 0:
                 replay_batch(producers, segment.file, segment.path, position, header)
             if number % BATCHES_PER_STEP == 0:
-                yield
+                yield None
 
 
 def txn_index_damage(segment: Segment, end: int) -> str | None:
@@ -95,7 +84,7 @@ def rebuild_txn_index(
     starts at `start`. CorruptLogError if the segment is damaged."""
     segment = segments[slot]
     producers = ProducerStates()
-    replay_producers(segments[:slot], snapshots, producers, start, segment.base_offset)
+    run_at_once(replay_in_steps(segments[:slot], snapshots, producers, start, segment.base_offset))
     found: list[AbortedTxn] = []
     for position, header in headers(segment.file, segment.path, 0, segment.size):
         if header.producer_id >= 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from kavka.log.errors import CorruptFileError
@@ -18,6 +18,7 @@ from kavka.log.producer_state import (
 )
 from kavka.log.segment import DELETED
 from kavka.wire.crc import crc32c
+from kavka.wire.steps import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ class Snapshots:
             writing.states.thaw()
             self._fs.remove(writing.temporary_path)
 
-    def load(self, upto: int, states: ProducerStates) -> Generator[None, None, int]:
+    def load(self, upto: int, states: ProducerStates) -> Steps[int]:
         """Load the newest valid snapshot at `upto` or before, in steps; its offset, -1 if there
         is none.
 

@@ -34,7 +34,7 @@ from kavka.txncoord.transaction import (
     producer_after,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 LOADED_A_STEP: Final = 1_000
 """Ids processed between two pauses after the log has been replayed, at up to 2 us each."""
@@ -59,7 +59,7 @@ class Ending:
 
     # -- EndTxn ------------------------------------------------------------------------------
 
-    def end(self, request: EndTxn, ticket: Ticket, now_ms: int) -> Slices[Decision]:
+    def end(self, request: EndTxn, ticket: Ticket, now_ms: int) -> Steps[Decision]:
         """EndTxn; replies with a ProducerIdAndEpoch. ApiError; NeedsProducerId."""
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -72,7 +72,7 @@ class Ending:
 
     def _end_v0(
         self, one: Transaction, request: EndTxn, ticket: Ticket, now_ms: int
-    ) -> Slices[Decision]:
+    ) -> Steps[Decision]:
         """For clients of transaction version 0, whose response has no producer id and epoch."""
         if request.producer_id != one.producer_id:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -94,7 +94,7 @@ class Ending:
 
     def _end_v2(
         self, one: Transaction, request: EndTxn, ticket: Ticket, now_ms: int
-    ) -> Slices[Decision]:
+    ) -> Steps[Decision]:
         """For clients of transaction version 2: the epoch distinguishes a retry from the next
         transaction, and an abort is legal even if no transaction was begun (KIP-890)."""
         check_settled(one)
@@ -125,7 +125,7 @@ class Ending:
 
     # -- timeout and fencing ---------------------------------------------------------------
 
-    def abort(self, transactional_id: str, replies: list[Reply], now_ms: int) -> Slices[Decision]:
+    def abort(self, transactional_id: str, replies: list[Reply], now_ms: int) -> Steps[Decision]:
         """Fence the producer of an ongoing transaction, and abort it. NeedsProducerId."""
         one = self._state.transactions[transactional_id]
         if self._state.settings().kavka_transaction_version >= EPOCH_BUMPED_SINCE:
@@ -153,7 +153,7 @@ class Ending:
         at_ms = max(at_ms, not_before_ms)
         self._state.timers.set(key, (at_ms // every_ms + 1) * every_ms)
 
-    def _time_out(self, transactional_id: str, now_ms: int) -> Slices[Decision]:
+    def _time_out(self, transactional_id: str, now_ms: int) -> Steps[Decision]:
         one = self._state.transactions.get(transactional_id)
         if one is None or one.times_out_ms is None:
             return Decision()
@@ -170,7 +170,7 @@ class Ending:
 
     def _prepare(
         self, transactional_id: str, new: Transaction, replies: list[Reply]
-    ) -> Slices[Decision]:
+    ) -> Steps[Decision]:
         assert transactional_id not in self._pending_markers
         record = yield from self._state.record(transactional_id, new)
         markers = yield from markers_of(transactional_id, new)
@@ -224,7 +224,7 @@ class Ending:
 
     def _complete(
         self, transactional_id: str, replies: list[Reply], now_ms: int
-    ) -> Slices[Decision]:
+    ) -> Steps[Decision]:
         one = self._state.transactions[transactional_id]
         record = yield from self._state.record(transactional_id, completed(one, now_ms))
         self.uncompleted.discard(transactional_id)

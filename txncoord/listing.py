@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import State, Transaction
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 STATE_NAMES: Final = frozenset((*(one.title for one in State), "Dead", "PrepareEpochFence"))
 """Valid state filters. Transactions are never in the last two, which only Apache Kafka has."""
@@ -89,7 +89,7 @@ def known(state: TransactionsState, transactional_id: str) -> Transaction:
     return one
 
 
-def described(one: Transaction) -> Slices[DescribedTransaction]:
+def described(one: Transaction) -> Steps[DescribedTransaction]:
     """The description of a transactional id; in slices, since it may have many partitions."""
     topics = yield from one.by_topic()
     return DescribedTransaction(

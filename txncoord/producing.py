@@ -25,7 +25,7 @@ from kavka.txncoord.transaction import (
     with_partitions,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 
 class Producing:
@@ -39,7 +39,7 @@ class Producing:
 
     def init_producer_id(
         self, request: InitProducerId, ticket: Ticket, now_ms: int
-    ) -> Slices[Decision]:
+    ) -> Steps[Decision]:
         """InitProducerId; replies with a ProducerIdAndEpoch. Aborts an ongoing transaction and
         replies CONCURRENT_TRANSACTIONS. Raises ApiError, NeedsProducerId."""
         transactional_id = request.transactional_id
@@ -96,7 +96,7 @@ class Producing:
 
     def add_partitions(
         self, request: AddPartitions, ticket: Ticket, now_ms: int
-    ) -> Slices[Decision]:
+    ) -> Steps[Decision]:
         """AddPartitionsToTxn; replies with None. ApiError."""
         one = self._known(request)
         check_settled(one)

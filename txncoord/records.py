@@ -17,7 +17,7 @@ from kavka.log.journal import Record
 from kavka.txncoord.requests import NO_EPOCH, NO_PRODUCER_ID
 from kavka.txncoord.transaction import State, Transaction
 from kavka.wire.fields import Reader, uvarint
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, Slices
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, Steps
 
 ID_BYTES_MAX: Final = 2**15 - 1
 """The longest transactional id that fits into a key."""
@@ -55,7 +55,7 @@ def decode_key(key: bytes) -> str | None:
         return None
 
 
-def transaction_record(transactional_id: str, one: Transaction, feature: int) -> Slices[Record]:
+def transaction_record(transactional_id: str, one: Transaction, feature: int) -> Steps[Record]:
     """The record to append; `feature` is the level of `transaction.version`."""
     value = yield from encode(one, 1 if feature >= 1 else 0)
     return Record(encode_key(transactional_id), value)
@@ -66,7 +66,7 @@ def tombstone(transactional_id: str) -> Record:
     return Record(encode_key(transactional_id), None)
 
 
-def encode(one: Transaction, version: int) -> Slices[bytes]:
+def encode(one: Transaction, version: int) -> Steps[bytes]:
     """A value of this version; version 0 lacks the previous and next producer id and the client's
     transaction version."""
     head = _HEAD.pack(version, one.producer_id, one.producer_epoch, one.timeout_ms, one.state)
@@ -76,7 +76,7 @@ def encode(one: Transaction, version: int) -> Slices[bytes]:
     return head + (yield from _compact_partitions(one)) + times + _tags(one)
 
 
-def _partitions(one: Transaction) -> Slices[bytes]:
+def _partitions(one: Transaction) -> Steps[bytes]:
     if one.state is State.EMPTY:
         return _INT.pack(-1)
     topics = yield from one.by_topic()
@@ -85,11 +85,11 @@ def _partitions(one: Transaction) -> Slices[bytes]:
         topic = name.encode()
         out += _SHORT.pack(len(topic)) + topic + _INT.pack(len(indexes)) + _ints(indexes)
         if pauses.is_due(TOPIC_COST + len(indexes)):
-            yield
+            yield None
     return bytes(out)
 
 
-def _compact_partitions(one: Transaction) -> Slices[bytes]:
+def _compact_partitions(one: Transaction) -> Steps[bytes]:
     if one.state is State.EMPTY:
         return b"\x00"
     if not one.partitions:
@@ -100,7 +100,7 @@ def _compact_partitions(one: Transaction) -> Slices[bytes]:
         topic = name.encode()
         out += uvarint(len(topic) + 1) + topic + uvarint(len(indexes) + 1) + _ints(indexes) + b"\0"
         if pauses.is_due(TOPIC_COST + len(indexes)):
-            yield
+            yield None
     return bytes(out)
 
 
@@ -124,7 +124,7 @@ def is_known(value: bytes) -> bool:
     return value[:2] in (b"\0\0", b"\0\1")
 
 
-def decode(value: bytes) -> Slices[Transaction | None]:
+def decode(value: bytes) -> Steps[Transaction | None]:
     """The transaction in a value; None if it can't be decoded, e.g. has a later version."""
     try:
         return (yield from _Reader(value).transaction())
@@ -142,7 +142,7 @@ class _Reader(Reader):
         self._head = data[: _HEAD.size]
         self._is_flexible = int.from_bytes(data[:2], "big") == 1
 
-    def transaction(self) -> Slices[Transaction]:
+    def transaction(self) -> Steps[Transaction]:
         version, producer_id, epoch, timeout_ms, number = _HEAD.unpack(self._head)
         if version not in (0, 1):
             raise ValueError(f"version {version}")
@@ -172,7 +172,7 @@ class _Reader(Reader):
             client_version,
         )
 
-    def _partitions(self) -> Slices[frozenset[tuple[str, int]]]:
+    def _partitions(self) -> Steps[frozenset[tuple[str, int]]]:
         found: set[tuple[str, int]] = set()
         pauses = PauseCounter()
         for _ in range(self._length(_INT)):
@@ -183,10 +183,10 @@ class _Reader(Reader):
                 some = indexes[begin : begin + QUICK_ITEMS_A_STEP]
                 found.update(zip(repeat(topic), some, strict=False))
                 if pauses.is_due(len(some)):
-                    yield
+                    yield None
             self._skip_tags()
             if pauses.is_due(TOPIC_COST):
-                yield
+                yield None
         return frozenset(found)
 
     def _length(self, plain: Struct) -> int:

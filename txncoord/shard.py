@@ -16,7 +16,7 @@ from kavka.txncoord.ending import Ending
 from kavka.txncoord.expiry import SWEEP, Expiry
 from kavka.txncoord.producing import Producing
 from kavka.txncoord.state import TransactionsState, pausing
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class TransactionShard:
         for key, value in zip(keys, values, strict=True):
             self.apply(Record(key, value), None)
 
-    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Slices[None]:
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Steps[None]:
         """This partition has no transactional records."""
         yield from ()
 

@@ -11,12 +11,12 @@ from kavka.txncoord import records
 from kavka.txncoord.requests import NeedsProducerId
 from kavka.txncoord.settings import TransactionSettings
 from kavka.txncoord.transaction import Transaction
-from kavka.wire.steps import Slices, run_to_completion
+from kavka.wire.steps import Steps, run_at_once
 
 T = TypeVar("T")
 
 
-def pausing(work: Slices[T]) -> Generator[Decision, None, T]:
+def pausing(work: Steps[T]) -> Generator[Decision, None, T]:
     """`work` for a generator of decisions: each pause becomes an empty decision."""
     while True:
         try:
@@ -52,7 +52,7 @@ class TransactionsState:
             raise NeedsProducerId
         return producer_id
 
-    def record(self, transactional_id: str, one: Transaction) -> Slices[Record]:
+    def record(self, transactional_id: str, one: Transaction) -> Steps[Record]:
         """The record to append for a transition that was just decided."""
         feature = self.settings().kavka_transaction_version
         record = yield from records.transaction_record(transactional_id, one, feature)
@@ -65,4 +65,4 @@ class TransactionsState:
         decided, self._decided = self._decided, None
         if decided is not None and decided[0] is record:
             return decided[1]
-        return None if record.value is None else run_to_completion(records.decode(record.value))
+        return None if record.value is None else run_at_once(records.decode(record.value))

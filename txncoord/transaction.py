@@ -20,7 +20,7 @@ from kavka.txncoord.requests import (
     ProducerIdAndEpoch,
     WriteMarkers,
 )
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, Slices
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, Steps
 
 EPOCH_MAX: Final = 2**15 - 1
 EPOCH_GIVEN_MAX: Final = EPOCH_MAX - 1
@@ -113,7 +113,7 @@ class Transaction(NamedTuple):
             return None
         return self.started_ms + self.timeout_ms
 
-    def by_topic(self) -> Slices[list[tuple[str, list[int]]]]:
+    def by_topic(self) -> Steps[list[tuple[str, list[int]]]]:
         """Its partitions, in order."""
         if len(self.partitions) == 1:  # the most frequent case
             ((topic, index),) = self.partitions
@@ -122,7 +122,7 @@ class Transaction(NamedTuple):
         for number, (topic, index) in enumerate(self.partitions, 1):
             found[topic, index // QUICK_ITEMS_A_STEP].append(index)
             if number % QUICK_ITEMS_A_STEP == 0:
-                yield
+                yield None
         topics: list[tuple[str, list[int]]] = []
         pauses = PauseCounter()
         for part in (yield from _in_order(list(found))):
@@ -133,7 +133,7 @@ class Transaction(NamedTuple):
             else:
                 topics.append((part[0], indexes))
             if pauses.is_due(TOPIC_COST + len(indexes)):
-                yield
+                yield None
         return topics
 
     def transition(self, state: State, **changes: object) -> Transaction:
@@ -244,17 +244,17 @@ def producer_after(one: Transaction) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(one.producer_id, one.producer_epoch)
 
 
-def _in_order(parts: list[tuple[str, int]]) -> Slices[Iterable[tuple[str, int]]]:
+def _in_order(parts: list[tuple[str, int]]) -> Steps[Iterable[tuple[str, int]]]:
     """Parts of topics, sorted in runs that are merged lazily."""
     runs = []
     for start in range(0, len(parts), QUICK_ITEMS_A_STEP):
         if start:
-            yield
+            yield None
         runs.append(sorted(parts[start : start + QUICK_ITEMS_A_STEP]))
     return runs[0] if len(runs) == 1 else merge(*runs)
 
 
-def markers_of(transactional_id: str, one: Transaction) -> Slices[WriteMarkers]:
+def markers_of(transactional_id: str, one: Transaction) -> Steps[WriteMarkers]:
     """The command to write the markers of a prepared transaction."""
     partitions: list[tuple[str, int]] = []
     pauses = PauseCounter()
@@ -263,7 +263,7 @@ def markers_of(transactional_id: str, one: Transaction) -> Slices[WriteMarkers]:
             some = indexes[begin : begin + QUICK_ITEMS_A_STEP]
             partitions += [(topic, index) for index in some]
             if pauses.is_due(len(some)):
-                yield
+                yield None
     return WriteMarkers(
         transactional_id,
         one.producer_id,

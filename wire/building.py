@@ -21,7 +21,7 @@ from kavka.wire.records import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
 )
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 PAIRS_A_STEP: Final = 1000
 """Records encoded between two pauses, at about a microsecond each."""
@@ -78,13 +78,13 @@ def batch_of_pairs(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = _NO_EPOCH,
     base_sequence: int = NO_SEQUENCE,
-) -> Slices[bytearray]:
+) -> Steps[bytearray]:
     """One batch of key-value pairs with the same timestamp, compressed as `attributes` says."""
     payload = bytearray()
     count = len(pairs)
     for start in range(0, count, PAIRS_A_STEP):
         if start:
-            yield
+            yield None
         parts: list[bytes] = []
         _add_pairs(parts, pairs[start : start + PAIRS_A_STEP], start)
         payload += b"".join(parts)

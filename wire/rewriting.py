@@ -28,7 +28,7 @@ from kavka.wire.records import (
     read_header,
     read_varint,
 )
-from kavka.wire.steps import ITEMS_A_STEP, Slices
+from kavka.wire.steps import ITEMS_A_STEP, Steps
 
 _CRC_AT: Final = 17
 _MAX_TIMESTAMP_AT: Final = 35
@@ -163,7 +163,7 @@ def _after_headers(payload: Bytes, position: int) -> int:
     return position
 
 
-def renumbered(payload: Bytes, count: int) -> Slices[Bytes]:
+def renumbered(payload: Bytes, count: int) -> Steps[Bytes]:
     """The `count` records in `payload`, validated by `iter_heads`, with offset deltas that count
     from 0. `payload` must not be overwritten before this ends."""
     parts: list[Bytes] = []

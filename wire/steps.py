@@ -1,13 +1,26 @@
 """Long work as generators, so that the event loop can serve others between two pieces.
 
-`Steps[T]` is a generator that yields None where it may pause, and a `Job` where it needs a long
-call that releases the GIL to run in a thread; it is sent the job's result, and returns a `T`.
-Short work never yields. `kavka.server.runtime.cooperative` drives these generators on the loop.
+`Steps[T]` is the only kind. Such a generator returns a `T`; short work never yields. What it
+yields, it waits for, and the result is sent to it (or the exception thrown into it):
+
+- None: a pause. Others may run, so state that it reads may have changed when it resumes.
+- a `Job`: a long call that releases the GIL, to run in a thread.
+- an awaitable, only in the server: what coordinators have still to answer, for example.
+
+Two drivers run them. `run_at_once` does everything where it is called: at start-up without a loop,
+in tools, tests, and for work that is known to be short. `kavka.server.runtime.cooperative` runs
+them on the event loop. The queue of `kavka.server.coordinators.serial_queue` runs them one after
+the other; it takes only work that pauses, since others wait behind it.
+
+There is no second type for work that only pauses. The machines of coordinators, whose decisions
+must not wait for threads, are kept from it by import-linter: they may not import the modules that
+make jobs (`kavka.wire.inflating` and its users). Drivers that can't do what is yielded raise
+TypeError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Any, Final, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -22,18 +35,18 @@ ITEMS_A_STEP: Final = 250
 Job: TypeAlias = tuple[Any, ...]
 """A call to run in a thread: the function and its arguments, which must not change meanwhile."""
 
-Steps: TypeAlias = Generator[Job | None, Any, T]
+Wait: TypeAlias = Job | Awaitable[Any] | None
+"""What `Steps` may yield."""
 
-Slices: TypeAlias = Generator[None, None, T]
-"""Steps without jobs: it only pauses."""
+Steps: TypeAlias = Generator[Wait, Any, T]
 
 
-def each(items: Iterable[T], do: Callable[[T], object], size: int = ITEMS_A_STEP) -> Slices[None]:
+def each(items: Iterable[T], do: Callable[[T], object], size: int = ITEMS_A_STEP) -> Steps[None]:
     """Call `do` with each item, `size` items between two pauses."""
     for number, item in enumerate(items, 1):
         do(item)
         if number % size == 0:
-            yield
+            yield None
 
 
 class PauseCounter:
@@ -53,21 +66,25 @@ class PauseCounter:
         return True
 
 
-def run_to_first_pause(work: Slices[T]) -> T | Slices[T]:
-    """The result of `work` if it does not pause; otherwise `work` itself, to be continued."""
+def run_at_once(work: Steps[T]) -> T:
+    """The result of `work`: its pauses are skipped, its jobs run here. TypeError if it waits for
+    something else."""
+    wanted: Wait = None
     try:
-        next(work)
+        while True:
+            try:
+                made = None if wanted is None else _run_here(wanted)
+            except Exception as failure:
+                wanted = work.throw(failure)
+            else:
+                wanted = work.send(made)
     except StopIteration as end:
         result: T = end.value
         return result
-    return work
 
 
-def run_to_completion(work: Slices[T]) -> T:
-    """The result of `work`, with its pauses skipped."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+def _run_here(wanted: Wait) -> Any:
+    if not isinstance(wanted, tuple):
+        raise TypeError(f"{wanted!r} needs an event loop to wait for it")
+    function, *arguments = wanted
+    return function(*arguments)

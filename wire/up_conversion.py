@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kavka.wire import records
@@ -35,7 +35,7 @@ from kavka.wire.message_set import (
     unpack_length,
 )
 from kavka.wire.old_lz4 import with_valid_checksum
-from kavka.wire.steps import Job, Steps
+from kavka.wire.steps import Steps
 
 RECORDS_PER_STEP: Final = 512
 """Messages before a pause; at 3 us each, a millisecond and a half."""
@@ -219,9 +219,7 @@ def _inflated(codec: int, value: memoryview, magic: int) -> Steps[Bytes]:
         raise _unexpected(str(failure)) from None
 
 
-def _append_inner(
-    view: memoryview, magic: int, stamp: int | None, batch: _NewBatch
-) -> Generator[Job | None, None, int]:
+def _append_inner(view: memoryview, magic: int, stamp: int | None, batch: _NewBatch) -> Steps[int]:
     """Append the messages inside a wrapper; the offset of the last one. `stamp`: the wrapper's
     LogAppendTime, which is then the timestamp of all of them."""
     position, held, offset, pause_at = 0, len(view), -1, BYTES_PER_STEP

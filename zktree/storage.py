@@ -7,11 +7,9 @@ is valid too: transactions that the snapshot includes are skipped.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from kavka.seams import Jobs, Pool, Tasks
+from kavka.wire.steps import Steps, run_at_once
 from kavka.zktree import storage_format
 from kavka.zktree.api import MultiFailed
 from kavka.zktree.storage_format import Corrupt
@@ -19,8 +17,6 @@ from kavka.zktree.tree import Tree
 
 if TYPE_CHECKING:
     from kavka.log.fs import File, FileSystem
-
-logger = logging.getLogger(__name__)
 
 LOG_NAME: Final = "coordination.log"
 SNAPSHOT_NAME: Final = "coordination.snapshot"
@@ -122,30 +118,15 @@ class Storage:
             self._log = None
 
 
-async def load(storage: Storage, *, tasks: Tasks, jobs: Jobs) -> Tree:
-    """The tree that `storage` holds, with `storage` ready to append to it.
-
-    A torn write at the end of the log is truncated. Corrupt for other damage; OSError.
-    """
-    loading = _Loading(storage.directory, *await jobs.run(Pool.READ, storage.read))
-    for _ in loading.slices():
-        await tasks.sleep(0)
-    if loading.torn_bytes:
-        logger.warning("coordination log: truncated a torn write of %d bytes", loading.torn_bytes)
-    await jobs.run(Pool.WRITE, storage.begin_at, loading.end, loading.log, loading.last_frame)
-    return loading.tree
-
-
 def read_tree(storage: Storage) -> Tree:
-    """The tree as `load` reads it, for a program without a loop; an existing log is not changed.
+    """The tree that `storage` holds, for a program without a loop; an existing log is not changed.
     Corrupt, OSError."""
-    loading = _Loading(storage.directory, *storage.read())
-    for _ in loading.slices():
-        pass
+    loading = TreeLoading(storage.directory, *storage.read())
+    run_at_once(loading.steps())
     return loading.tree
 
 
-class _Loading:
+class TreeLoading:
     """Builds a tree from the contents of the two files."""
 
     def __init__(self, directory: str, snapshot: bytes | None, log: bytes) -> None:
@@ -161,7 +142,7 @@ class _Loading:
         """Bytes after the last complete frame."""
         return len(self.log) - self.end
 
-    def slices(self) -> Iterator[None]:
+    def steps(self) -> Steps[None]:
         """Build the tree; pauses now and then. Corrupt names the files."""
         try:
             if self._snapshot is not None:
@@ -170,15 +151,15 @@ class _Loading:
         except Corrupt as error:
             raise Corrupt(f"{self._directory}: {LOG_NAME} or {SNAPSHOT_NAME}: {error}") from error
 
-    def _restore(self, snapshot: bytes) -> Iterator[None]:
+    def _restore(self, snapshot: bytes) -> Steps[None]:
         zxid, nodes = storage_format.decode_snapshot(snapshot)
         self.tree = Tree(zxid)
         for number, (path, node) in enumerate(nodes, start=1):
             self.tree.restore(path, node)
             if number % SLICE_NODES == 0:
-                yield
+                yield None
 
-    def _replay(self) -> Iterator[None]:
+    def _replay(self) -> Steps[None]:
         """Execute the log's transactions that are newer than the tree."""
         log, tree = self.log, self.tree
         if log[: self.end] != storage_format.LOG_HEADER:
@@ -199,6 +180,6 @@ class _Loading:
                 ops_in_slice += len(transaction.ops)
                 if ops_in_slice >= SLICE_NODES:
                     ops_in_slice = 0
-                    yield
+                    yield None
             self.last_frame, self.end = self.end, frame.end
         storage_format.check_tail(log, self.end)

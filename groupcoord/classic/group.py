@@ -24,7 +24,7 @@ from kavka.groupcoord.classic.subscription import CONSUMER, topics_of_all
 from kavka.log.journal import Record, Ticket
 from kavka.log.timers import Timers
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, each, run_to_completion
+from kavka.wire.steps import Steps, each, run_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -325,7 +325,7 @@ class ClassicGroup:
         count = len(self.members)
         return any(self._support.get(name, 0) == count for name, _ in protocols)
 
-    def choose_protocol(self) -> Slices[str | None]:
+    def choose_protocol(self) -> Steps[str | None]:
         """The protocol with the most votes, of those that all members support."""
         count = len(self.members)
         candidates = {name for name, support in self._support.items() if support == count}
@@ -364,7 +364,7 @@ class ClassicGroup:
     def can_rebalance(self) -> bool:
         return self.current in _COMES_FROM[GroupState.PREPARING_REBALANCE]
 
-    def next_generation(self, now_ms: int) -> Slices[None]:
+    def next_generation(self, now_ms: int) -> Steps[None]:
         """Start a new generation of all members that have joined."""
         self.generation += 1
         self.delay = None
@@ -372,11 +372,11 @@ class ClassicGroup:
         self.enter(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms)
         yield from self.find_topics()
 
-    def find_topics(self) -> Slices[None]:
+    def find_topics(self) -> Steps[None]:
         """Set `topics` from the subscriptions of this generation."""
         self.topics = (yield from self._topics()) if self.protocol_type == CONSUMER else None
 
-    def _topics(self) -> Slices[frozenset[str] | None]:
+    def _topics(self) -> Steps[frozenset[str] | None]:
         subscriptions = (member.metadata(self.protocol) for member in self.members.values())
         topics = yield from topics_of_all(subscriptions)
         if topics is None:
@@ -391,7 +391,7 @@ class ClassicGroup:
 
     # Records.
 
-    def record(self) -> Slices[Record]:
+    def record(self) -> Steps[Record]:
         """The group's record with its current state."""
         members: list[StoredMember] = []
 
@@ -414,7 +414,7 @@ class ClassicGroup:
         )
         return (yield from group_record(self.group_id, stored))
 
-    def restore(self, stored: StoredGroup) -> Slices[None]:
+    def restore(self, stored: StoredGroup) -> Steps[None]:
         """Restore an empty group from its last record; sessions are not started yet."""
         self.since_ms = stored.since_ms
         self.generation = stored.generation
@@ -438,4 +438,4 @@ class ClassicGroup:
 def empty_group_record(group: ClassicGroup) -> Record:
     """The record of a new group, which has no members yet."""
     empty = StoredGroup("", 0, None, None, group.since_ms, ())
-    return run_to_completion(group_record(group.group_id, empty))
+    return run_at_once(group_record(group.group_id, empty))

@@ -22,7 +22,7 @@ from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Reply, Ticket
 from kavka.wire.apis.join_group import JoinGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Joining:
 
     def join(
         self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int
-    ) -> Slices[Decision]:
+    ) -> Steps[Decision]:
         """Join a member; the response comes now or when the rebalance completes. The group may be
         a new one that is not registered yet."""
         out = Decision()
@@ -81,7 +81,7 @@ class Joining:
 
     def _join_new(
         self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
-    ) -> Slices[None]:
+    ) -> Steps[None]:
         if request.instance_id is not None:
             yield from self._join_static(group, request, ticket, now_ms, out)
             return
@@ -112,7 +112,7 @@ class Joining:
 
     def _join_static(
         self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
-    ) -> Slices[None]:
+    ) -> Steps[None]:
         instance_id = request.instance_id or ""
         known = group.static.get(instance_id)
         member_id = self._new_id(instance_id)
@@ -173,7 +173,7 @@ class Joining:
         ticket: Ticket,
         now_ms: int,
         out: Decision,
-    ) -> Slices[None]:
+    ) -> Steps[None]:
         """A static member rejoins without changes: only its new member id is stored."""
         logger.info(
             "Static member which joins during Stable stage and doesn't affect the selected "
@@ -210,7 +210,7 @@ class Joining:
 
     def _join_pending(
         self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
-    ) -> Slices[None]:
+    ) -> Steps[None]:
         if request.instance_id is not None:
             # Static members are never asked to rejoin with an id, so this can't be one.
             _refuse(out, ticket, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -232,7 +232,7 @@ class Joining:
         ticket: Ticket,
         now_ms: int,
         out: Decision,
-    ) -> Slices[None]:
+    ) -> Steps[None]:
         member = Member(
             group.group_id,
             member_id,
@@ -256,7 +256,7 @@ class Joining:
 
     def _join_known(
         self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
-    ) -> Slices[None]:
+    ) -> Steps[None]:
         member_id = request.member_id
         try:
             group.check_member(member_id, request.instance_id, "join-group")
@@ -296,7 +296,7 @@ class Joining:
         )
 
 
-def _current_generation(group: ClassicGroup, member: Member) -> Slices[JoinGroupResponse]:
+def _current_generation(group: ClassicGroup, member: Member) -> Steps[JoinGroupResponse]:
     assigns = group.leader == member.member_id and group.current is not GroupState.STABLE
     return join_response(group, member, (yield from joined_members(group)) if assigns else ())
 

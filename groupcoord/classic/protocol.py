@@ -33,7 +33,7 @@ from kavka.log.journal import Decision, DecisionOrSteps, Record, Reply, Ticket
 from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import PauseCounter, Slices, each
+from kavka.wire.steps import PauseCounter, Steps, each
 
 logger = logging.getLogger(__name__)
 
@@ -80,9 +80,7 @@ class ClassicProtocol:
             return Decision(replies=[Reply(ticket, join_error(code, request.member_id))])
         return self._join_new_group(request, ticket, now_ms)
 
-    def _join_new_group(
-        self, request: JoinRequest, ticket: Ticket, now_ms: int
-    ) -> Slices[Decision]:
+    def _join_new_group(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Steps[Decision]:
         """A new group is first stored without members; only then are requests answered."""
         groups = self._state.groups
         other = groups.get(request.group_id)
@@ -132,7 +130,7 @@ class ClassicProtocol:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
+    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Steps[Decision]:
         """Replies with a LeaveGroupResponse with an error code for each leaver."""
         group = self._group(request.group_id)
         out = Decision()
@@ -197,7 +195,7 @@ class ClassicProtocol:
 
     def _expire(
         self, group: ClassicGroup, what: str, member_id: str, now_ms: int, out: Decision
-    ) -> Slices[Decision]:
+    ) -> Steps[Decision]:
         if what == "member":
             yield from self._rebalancing.expire_member(group, member_id, now_ms, out)
         elif what == "join":
@@ -206,7 +204,7 @@ class ClassicProtocol:
             yield from self._rebalancing.expire_sync(group, now_ms, out)
         return out
 
-    def prepare_rebalance(self, group: ClassicGroup, reason: str, now_ms: int) -> Slices[Decision]:
+    def prepare_rebalance(self, group: ClassicGroup, reason: str, now_ms: int) -> Steps[Decision]:
         """Trigger a rebalance for an external reason."""
         out = Decision()
         yield from self._rebalancing.prepare(group, reason, now_ms, out)
@@ -246,7 +244,7 @@ class ClassicProtocol:
             if group.members:
                 yield from self._start_sessions(group, now_ms)
 
-    def decode_replayed(self) -> Slices[None]:
+    def decode_replayed(self) -> Steps[None]:
         """Restore the groups from the replayed values."""
         pauses = PauseCounter()
         for group_id, value in self._undecoded.items():
@@ -254,10 +252,10 @@ class ClassicProtocol:
             if group is not None:
                 yield from self._read(group, value)
             if pauses.is_due(_GROUP_COST + len(value) // _BYTES_OF_ONE):
-                yield
+                yield None
         self._undecoded.clear()
 
-    def _read(self, group: ClassicGroup, value: bytes) -> Slices[None]:
+    def _read(self, group: ClassicGroup, value: bytes) -> Steps[None]:
         stored = yield from decode(value)
         if stored is not None:
             yield from group.restore(stored)
@@ -284,7 +282,7 @@ class ClassicProtocol:
 
     def adopt(
         self, group: ClassicGroup, out: Decision, reason: str | None, now_ms: int
-    ) -> Slices[None]:
+    ) -> Steps[None]:
         """A consumer group is replaced by this classic one when `out` is in the log; if there is
         a `reason` it rebalances."""
         yield from each(group.members.values(), lambda member: group.touch(member, now_ms))

@@ -19,7 +19,7 @@ from kavka.log.journal import Decision, Reply, Ticket
 from kavka.wire.apis.join_group import JoinedMember, JoinGroupResponse
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, each
+from kavka.wire.steps import Steps, each
 
 logger = logging.getLogger(__name__)
 
@@ -38,14 +38,14 @@ class Rebalancing:
 
     def prepare_or_complete(
         self, group: ClassicGroup, reason: str, now_ms: int, out: Decision
-    ) -> Slices[None]:
+    ) -> Steps[None]:
         """Start a rebalance; or complete the join phase, if all members have joined."""
         if group.can_rebalance:
             yield from self.prepare(group, reason, now_ms, out)
         else:
             yield from self.complete_if_joined(group, now_ms, out)
 
-    def prepare(self, group: ClassicGroup, reason: str, now_ms: int, out: Decision) -> Slices[None]:
+    def prepare(self, group: ClassicGroup, reason: str, now_ms: int, out: Decision) -> Steps[None]:
         """Start a rebalance: all members must rejoin."""
         if group.current is GroupState.COMPLETING_REBALANCE:
             yield from self.fail_sync(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms, out)
@@ -76,7 +76,7 @@ class Rebalancing:
         group.delay = Delay(delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
         self._timers.set(group.join_timer, now_ms + delay_ms)
 
-    def expire_join(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
+    def expire_join(self, group: ClassicGroup, now_ms: int, out: Decision) -> Steps[None]:
         """The join phase has timed out; an initial delay is extended if members keep joining."""
         delay = group.delay
         if delay is None or not group.new_member_added or not delay.remaining_ms:
@@ -88,7 +88,7 @@ class Rebalancing:
         group.delay = Delay(next_ms, max(delay.remaining_ms - delay.delay_ms, 0))
         self._timers.set(group.join_timer, now_ms + next_ms)
 
-    def complete_if_joined(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
+    def complete_if_joined(self, group: ClassicGroup, now_ms: int, out: Decision) -> Steps[None]:
         """Complete the join phase if all have joined; an initial rebalance waits for its delay."""
         if group.current is not GroupState.PREPARING_REBALANCE:
             return
@@ -97,7 +97,7 @@ class Rebalancing:
         elif group.joining and group.join_timer not in self._timers:
             self._timers.set(group.join_timer, now_ms + group.rebalance_timeout_ms)
 
-    def complete(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
+    def complete(self, group: ClassicGroup, now_ms: int, out: Decision) -> Steps[None]:
         """Complete the join phase: the members that have joined form the next generation."""
         if group.current is not GroupState.PREPARING_REBALANCE:
             return
@@ -121,7 +121,7 @@ class Rebalancing:
             )
             self._proposals.propose(out, (yield from group.record()))
 
-    def _drop_absent(self, group: ClassicGroup) -> Slices[None]:
+    def _drop_absent(self, group: ClassicGroup) -> Steps[None]:
         absent = [
             member.member_id
             for member in group.members.values()
@@ -135,7 +135,7 @@ class Rebalancing:
                 ", ".join(absent),
             )
 
-    def _complete_joins(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
+    def _complete_joins(self, group: ClassicGroup, now_ms: int, out: Decision) -> Steps[None]:
         logger.info(
             "Stabilized group %s generation %d with %d members.",
             group.group_id,
@@ -155,7 +155,7 @@ class Rebalancing:
         yield from each(group.members.values(), announce)
         self._timers.set(group.sync_timer, now_ms + group.rebalance_timeout_ms)
 
-    def expire_sync(self, group: ClassicGroup, now_ms: int, out: Decision) -> Slices[None]:
+    def expire_sync(self, group: ClassicGroup, now_ms: int, out: Decision) -> Steps[None]:
         """The sync phase has timed out: remove the members that have not synced."""
         late = list(group.pending_sync)
         if not late:
@@ -171,7 +171,7 @@ class Rebalancing:
 
     def expire_member(
         self, group: ClassicGroup, member_id: str, now_ms: int, out: Decision
-    ) -> Slices[None]:
+    ) -> Steps[None]:
         """A session has expired, or a pending member has not rejoined."""
         if member_id in group.pending:
             logger.info(
@@ -197,9 +197,7 @@ class Rebalancing:
             reason = f"removing member {member_id} on heartbeat expiration."
             yield from self.prepare_or_complete(group, reason, now_ms, out)
 
-    def _completed_by_removal(
-        self, group: ClassicGroup, now_ms: int, out: Decision
-    ) -> Slices[None]:
+    def _completed_by_removal(self, group: ClassicGroup, now_ms: int, out: Decision) -> Steps[None]:
         if group.current is GroupState.PREPARING_REBALANCE and group.all_have_joined:
             yield from self.complete(group, now_ms, out)
 
@@ -221,7 +219,7 @@ class Rebalancing:
 
     def fail_sync(
         self, group: ClassicGroup, code: ErrorCode, now_ms: int, out: Decision
-    ) -> Slices[None]:
+    ) -> Steps[None]:
         """Clear all assignments; waiting SyncGroups fail with `code`."""
 
         def fail(member: Member) -> None:
@@ -254,7 +252,7 @@ def join_response(
     )
 
 
-def joined_members(group: ClassicGroup) -> Slices[Sequence[JoinedMember]]:
+def joined_members(group: ClassicGroup) -> Steps[Sequence[JoinedMember]]:
     """All members, as in the leader's response."""
     members: list[JoinedMember] = []
 

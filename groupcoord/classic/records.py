@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from kavka.log.journal import Record
 from kavka.wire.fields import Reader
-from kavka.wire.steps import Slices, each
+from kavka.wire.steps import Steps, each
 
 KEY_VERSION: Final = 2
 NO_TIME: Final = -1
@@ -74,7 +74,7 @@ def decode_key(key: bytes) -> str | None:
         return None
 
 
-def encode(group: StoredGroup) -> Slices[bytes]:
+def encode(group: StoredGroup) -> Steps[bytes]:
     """A value. ValueError if a string is too long for it."""
     out = [
         _SHORT.pack(_WRITTEN_VERSION),
@@ -103,7 +103,7 @@ def _member(member: StoredMember) -> tuple[bytes, ...]:
     )
 
 
-def group_record(group_id: str, group: StoredGroup) -> Slices[Record]:
+def group_record(group_id: str, group: StoredGroup) -> Steps[Record]:
     """The record to append for a group."""
     return Record(encode_key(group_id), (yield from encode(group)))
 
@@ -113,7 +113,7 @@ def tombstone(group_id: str) -> Record:
     return Record(encode_key(group_id), None)
 
 
-def decode(value: bytes) -> Slices[StoredGroup | None]:
+def decode(value: bytes) -> Steps[StoredGroup | None]:
     """The content of a value; None if it can't be decoded, e.g. has a later version."""
     try:
         return (yield from _Reader(value).group())
@@ -156,7 +156,7 @@ class _Reader(Reader):
     def protocol_type(self) -> str:
         return self._string()
 
-    def group(self) -> Slices[StoredGroup]:
+    def group(self) -> Steps[StoredGroup]:
         protocol_type = self.protocol_type()
         generation = self.int32()
         protocol = self._nullable()

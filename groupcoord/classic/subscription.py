@@ -12,7 +12,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final
 
-from kavka.wire.steps import PauseCounter, Slices
+from kavka.wire.steps import PauseCounter, Steps
 
 CONSUMER: Final = "consumer"
 """The protocol type of consumers."""
@@ -23,7 +23,7 @@ _LENGTH: Final = Struct(">h")
 _BYTES_LENGTH: Final = Struct(">i")
 
 
-def topics_of_all(subscriptions: Iterable[bytes]) -> Slices[frozenset[str] | None]:
+def topics_of_all(subscriptions: Iterable[bytes]) -> Steps[frozenset[str] | None]:
     """The union of the topics in some consumers' metadata; None if any can't be decoded.
 
     Consumers of one group mostly have the same topics, so equal prefixes are decoded once.
@@ -32,7 +32,7 @@ def topics_of_all(subscriptions: Iterable[bytes]) -> Slices[frozenset[str] | Non
     before, pauses = b"", PauseCounter()
     for metadata in subscriptions:
         if pauses.is_due(2):
-            yield
+            yield None
         end = _VERSION_BYTES + len(before)
         if before and metadata.startswith(before, _VERSION_BYTES) and _is_whole(metadata, end):
             continue
@@ -41,7 +41,7 @@ def topics_of_all(subscriptions: Iterable[bytes]) -> Slices[frozenset[str] | Non
             return None
         topics, end = read
         if pauses.is_due(3 * len(topics)):
-            yield
+            yield None
         found.update(topics)
         before = metadata[_VERSION_BYTES:end]
     return frozenset(found)

@@ -14,7 +14,7 @@ from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, DecisionOrSteps, Reply, Ticket
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, each, run_to_completion
+from kavka.wire.steps import Steps, each, run_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Syncing:
 
     def _store(
         self, group: ClassicGroup, leader: Member, request: SyncRequest, out: Decision, now_ms: int
-    ) -> Slices[Decision]:
+    ) -> Steps[Decision]:
         logger.info(
             "Assignment received from leader %s for group %s for generation %d. The group has %d "
             "members, %d of which are static.",
@@ -104,12 +104,12 @@ class Syncing:
         self, group: ClassicGroup, leader: Member, code: ErrorCode, now_ms: int
     ) -> Decision:
         out = Decision()
-        run_to_completion(self._rebalancing.fail_sync(group, code, now_ms, out))
+        run_at_once(self._rebalancing.fail_sync(group, code, now_ms, out))
         reason = (
             f"Error {code.name} when storing group assignment during SyncGroup "
             f"(member: {leader.member_id})."
         )
-        run_to_completion(self._rebalancing.prepare_or_complete(group, reason, now_ms, out))
+        run_at_once(self._rebalancing.prepare_or_complete(group, reason, now_ms, out))
         return out
 
 

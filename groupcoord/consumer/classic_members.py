@@ -45,7 +45,7 @@ from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.fields import Malformed
-from kavka.wire.steps import Slices, each, run_to_completion
+from kavka.wire.steps import Steps, each, run_at_once
 
 logger: Final = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class ClassicMembers:
 
     # -- JoinGroup -------------------------------------------------------------------------------
 
-    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
+    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Steps[Decision]:
         """Replies with a JoinGroupResponse immediately."""
         index = self._index
         group = index.group(request.group_id)
@@ -117,7 +117,7 @@ class ClassicMembers:
         out: Decision,
         *,
         changed: bool,
-    ) -> Slices[Member]:
+    ) -> Steps[Member]:
         """This member's join converts the group to a classic one."""
         group = change.group
         reason = None
@@ -179,7 +179,7 @@ class ClassicMembers:
             )
         self._index.cancel_timer(SYNC, group.group_id, member.member_id)
         self._index.keep_alive(group, member, now_ms)
-        names = self._migration.by_name(run_to_completion(partitions_of(member.assigned)))
+        names = self._migration.by_name(run_at_once(partitions_of(member.assigned)))
         assignment = embedded_protocol.assignment(
             names, embedded_protocol.version_of(protocols.protocols[0][1])
         )
@@ -213,7 +213,7 @@ class ClassicMembers:
 
     # -- LeaveGroup ------------------------------------------------------------------------------
 
-    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Slices[Decision]:
+    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Steps[Decision]:
         """Replies with a LeaveGroupResponse with an error code for each leaver."""
         group = self._index.group(request.group_id)
         gone: dict[str, Member] = {}

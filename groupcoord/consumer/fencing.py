@@ -14,7 +14,7 @@ from kavka.groupcoord.consumer.member_update import new_epoch
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.log.journal import Decision, Record, Reply
 from kavka.wire.errors import ApiError
-from kavka.wire.steps import Slices, each
+from kavka.wire.steps import Steps, each
 
 logger: Final = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Fencing:
 
     def fence(
         self, group: ConsumerGroup, members: Sequence[Member], replies: list[Reply], now_ms: int
-    ) -> Slices[Decision]:
+    ) -> Steps[Decision]:
         """Remove `members` and bump the group epoch; if all remaining members use the classic
         protocol, convert the group to a classic one. If that fails: ApiError for a request; for a
         timer the group stays a consumer group."""

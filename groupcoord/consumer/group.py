@@ -13,7 +13,7 @@ from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.group import PartitionCheck
 from kavka.log.journal import Record
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import PauseCounter, Slices, each
+from kavka.wire.steps import PauseCounter, Steps, each
 
 CONSUMER: Final = "consumer"
 
@@ -327,7 +327,7 @@ class ConsumerGroup:
 
     def subscriptions_with(
         self, old: Member | None, new: Member | None
-    ) -> Slices[dict[str, SubscriptionCount]]:
+    ) -> Steps[dict[str, SubscriptionCount]]:
         """The subscriptions if `new` replaced `old`."""
         found = dict(self.subscriptions)
         names = old.topic_names if old is not None else ()
@@ -345,7 +345,7 @@ class ConsumerGroup:
 
     def subscriptions_without(
         self, members: Iterable[Member]
-    ) -> Slices[dict[str, SubscriptionCount]]:
+    ) -> Steps[dict[str, SubscriptionCount]]:
         """The subscriptions if `members` were removed."""
         found, pauses = dict(self.subscriptions), PauseCounter()
         gone: dict[str, int] = {}
@@ -355,7 +355,7 @@ class ConsumerGroup:
             if member.regex is not None:
                 _count(gone, member.regex, 1)
             if pauses.is_due(1 + 5 * len(member.topic_names)):
-                yield
+                yield None
         self._without_regexes(found, self.last_of(gone))
         return found
 

@@ -14,7 +14,7 @@ from kavka.groupcoord.consumer.regexes import Resolution
 from kavka.groupcoord.settings import GroupSettings
 from kavka.groupcoord.state import GroupsState
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, each
+from kavka.wire.steps import Steps, each
 
 SESSION: Final = "session"
 REBALANCE: Final = "rebalance"
@@ -99,7 +99,7 @@ class GroupIndex:
             del self._subscribers[topic]
             self.hashes.invalidate(topic)
 
-    def topics_changed(self, topics: Iterable[str], now_ms: int) -> Iterator[None]:
+    def topics_changed(self, topics: Iterable[str], now_ms: int) -> Steps[None]:
         """Topics were created, deleted or changed: subscribed groups check them at the next
         heartbeat. Done in slices."""
         rest = iter(topics)
@@ -112,12 +112,12 @@ class GroupIndex:
                     if isinstance(group, ConsumerGroup):
                         group.refresh_topics = True
             there += [one for one in some if self.state.topics.partition_count(one) is not None]
-            yield
+            yield None
         for is_new in self._find_new(there):
             if is_new:
                 self.topics_version = max(now_ms, self.topics_version + 1)
                 return
-            yield
+            yield None
 
     def _find_new(self, topics: Sequence[str]) -> Iterator[bool]:
         """For each slice, whether a regex matches a topic that its last resolution did not
@@ -147,7 +147,7 @@ class GroupIndex:
     def cancel_timer(self, what: str, group_id: str, member_id: str) -> None:
         self.state.timers.cancel(("consumer", what, group_id, member_id))
 
-    def cancel_member_timers(self, group_id: str, member_ids: Iterable[str]) -> Slices[Deadlines]:
+    def cancel_member_timers(self, group_id: str, member_ids: Iterable[str]) -> Steps[Deadlines]:
         """Cancel all timers of members that are about to be removed; returns them."""
         taken: list[tuple[str, str, str, int]] = []
 

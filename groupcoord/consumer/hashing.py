@@ -14,7 +14,7 @@ from typing import Final
 from xxhash import xxh3_64_intdigest
 
 from kavka.groupcoord.state import Topics
-from kavka.wire.steps import Slices, each
+from kavka.wire.steps import Steps, each
 
 _MAGIC: Final = b"\0"
 _int32: Final = struct.Struct("<i").pack
@@ -50,7 +50,7 @@ class TopicHashes:
         """Compute its hash now, so that `of_group` finds it in the cache."""
         self._topic(topic)
 
-    def of_group(self, topics: Iterable[str]) -> Slices[int]:
+    def of_group(self, topics: Iterable[str]) -> Steps[int]:
         """The hash of the existing topics, signed; 0 if none exists."""
         found: list[bytes] = []
         yield from each(sorted(topics), lambda one: found.append(self._topic(one)))

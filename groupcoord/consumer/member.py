@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from kavka.wire.steps import PauseCounter, Slices
+from kavka.wire.steps import PauseCounter, Steps
 
 Target: TypeAlias = Mapping[UUID, Sequence[int]]
 """{topic id: partitions, in ascending order}; no empty topics."""
@@ -95,11 +95,11 @@ def with_epoch(target: Target, epoch: int) -> dict[UUID, dict[int, int]]:
     return {topic: dict.fromkeys(partitions, epoch) for topic, partitions in target.items()}
 
 
-def partitions_of(owned: Owned) -> Slices[dict[UUID, list[int]]]:
+def partitions_of(owned: Owned) -> Steps[dict[UUID, list[int]]]:
     """An assignment without its epochs; partitions are sorted."""
     found, pauses = {}, PauseCounter()
     for topic, partitions in owned.items():
         found[topic] = sorted(partitions)
         if pauses.is_due(2 + len(partitions)):
-            yield
+            yield None
     return found

@@ -5,13 +5,18 @@ group epoch, the target assignment, and the member's reconciliation.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Final
 
 from kavka.groupcoord.consumer import records, regexes
 from kavka.groupcoord.consumer.assignors import ASSIGNORS
-from kavka.groupcoord.consumer.group import ConsumerGroup, add_subscription, is_homogeneous
+from kavka.groupcoord.consumer.group import (
+    ConsumerGroup,
+    SubscriptionCount,
+    add_subscription,
+    is_homogeneous,
+)
 from kavka.groupcoord.consumer.group_index import REBALANCE, REGEX, GroupIndex
 from kavka.groupcoord.consumer.member import Member, MemberState, Target
 from kavka.groupcoord.consumer.reconcile import ReconcileGoal, Reported, reconcile_member
@@ -19,7 +24,7 @@ from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.consumer.regexes import Resolution
 from kavka.groupcoord.consumer.target import Subscribed, compute
 from kavka.log.journal import Record
-from kavka.wire.steps import PauseCounter, Slices, each
+from kavka.wire.steps import PauseCounter, Steps, each
 
 logger: Final = logging.getLogger(__name__)
 
@@ -57,7 +62,7 @@ class MemberUpdate:
         self.now_ms: Final = now_ms
         self._pauses: Final = PauseCounter()
 
-    def update_member(self, new: Member) -> Slices[bool]:
+    def update_member(self, new: Member) -> Steps[bool]:
         """Add the member's record if it has changed; whether its topic names have changed."""
         if new == self.old:
             return False
@@ -114,23 +119,18 @@ class MemberUpdate:
 
     # -- the group's epoch -----------------------------------------------------------------------
 
-    def update_epoch(self, new: Member, *, bump: bool) -> Slices[tuple[int, bool]]:
+    def update_epoch(self, new: Member, *, bump: bool) -> Steps[tuple[int, bool]]:
         """(group epoch, whether all members subscribe to the same topics): the epoch is bumped if
         `bump`, or if topics have changed since the last one."""
         group = self.group
         expired = group.refresh_topics or group.group_epoch < group.refreshed_epoch
         if not bump and not expired:
-            members = len(group.members)
-            # expensive, and needed only for a new assignment
-            alike = group.assignment_epoch < group.group_epoch and is_homogeneous(
-                group.regexes, group.subscriptions, members
-            )
-            return group.group_epoch, alike
+            if group.assignment_epoch >= group.group_epoch:
+                return group.group_epoch, False  # needed only for a new assignment
+            subscriptions = yield from group.subscriptions_with(self.old, new)
+            return group.group_epoch, self._are_alike(new, subscriptions)
         subscriptions = yield from group.subscriptions_with(self.old, new)
         metadata_hash = yield from self.index.hashes.of_group(subscriptions)
-        members = len(group.members)
-        if new.member_id not in group.members and new.instance_id not in group.static_members:
-            members += 1
         epoch = group.group_epoch
         if bump or metadata_hash != group.metadata_hash:
             epoch += 1
@@ -139,12 +139,19 @@ class MemberUpdate:
         group.refresh_topics, group.refreshed_epoch = False, epoch
         if group.has_topics_record:
             self.records.append(records.tombstone(records.TOPICS, group.group_id))
-        alike = is_homogeneous(group.regexes_with(self.old, new), subscriptions, members)
-        return epoch, alike
+        return epoch, self._are_alike(new, subscriptions)
+
+    def _are_alike(self, new: Member, subscriptions: Mapping[str, SubscriptionCount]) -> bool:
+        """Whether all members subscribe to the same topics, with `new` among them."""
+        group = self.group
+        members = len(group.members)
+        if new.member_id not in group.members and new.instance_id not in group.static_members:
+            members += 1
+        return is_homogeneous(group.regexes_with(self.old, new), subscriptions, members)
 
     # -- target assignment -----------------------------------------------------------------------
 
-    def update_target(self, new: Member, epoch: int, *, alike: bool) -> Slices[tuple[int, Target]]:
+    def update_target(self, new: Member, epoch: int, *, alike: bool) -> Steps[tuple[int, Target]]:
         """(assignment epoch, the member's target): computes a new assignment if the group epoch is
         newer and the assignment interval has passed."""
         group = self.group
@@ -157,7 +164,7 @@ class MemberUpdate:
         found = yield from compute(group, topics, new, name, is_homogeneous=alike)
         for member_id, target in found.items():
             if self._pauses.is_due(1 + 5 * len(target)):
-                yield
+                yield None
             if group.targets.get(member_id) != target:
                 made = records.target_member_in_steps(group.group_id, member_id, target)
                 self.records.append((yield from made))
@@ -185,7 +192,7 @@ class MemberUpdate:
         reported: Reported | None,
         *,
         subscription_changed: bool,
-    ) -> Slices[Member]:
+    ) -> Steps[Member]:
         """Reconcile the member with its target. ApiError FENCED_MEMBER_EPOCH."""
         epoch, partitions = target
         if not subscription_changed and member.is_reconciled_to(epoch):
@@ -225,7 +232,7 @@ def new_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int) -> Record:
 
 def resolution_records(
     index: GroupIndex, group: ConsumerGroup, found: dict[str, Resolved]
-) -> Slices[list[Record]]:
+) -> Steps[list[Record]]:
     """The records of newly resolved regexes; if their topics have changed, the group epoch is
     bumped."""
     subscriptions, bump = dict(group.subscriptions), False
@@ -242,7 +249,7 @@ def resolution_records(
             yield from each(new.topics, lambda topic: add_subscription(subscriptions, topic, 0, 1))
         out.append(records.regex(group.group_id, expression, new))
         if pauses.is_due(5 * len(new.topics)):
-            yield
+            yield None
     for expression in group.last_of({}):
         gone = group.resolved[expression].topics
         yield from each(gone, lambda topic: add_subscription(subscriptions, topic, 0, -1))

@@ -23,7 +23,7 @@ from kavka.groupcoord.consumer.member import ClassicProtocols, Member, Target, i
 from kavka.log.journal import Decision, Record, Reply
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.fields import Malformed
-from kavka.wire.steps import PauseCounter, Slices, each
+from kavka.wire.steps import PauseCounter, Steps, each, run_at_once
 
 logger: Final = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Migration:
 
     def consumer_group(
         self, group_id: str, collected: list[Record], now_ms: int, *, creates: bool
-    ) -> Slices[ConsumerGroup]:
+    ) -> Steps[ConsumerGroup]:
         """The group for a member with the consumer protocol; if `creates` it may be created or
         upgraded from a classic one. ApiError GROUP_ID_NOT_FOUND."""
         found = self._index.state.groups.get(group_id)
@@ -94,7 +94,7 @@ class Migration:
 
     def _upgraded(
         self, classic: ClassicGroup, collected: list[Record], now_ms: int
-    ) -> Slices[ConsumerGroup]:
+    ) -> Steps[ConsumerGroup]:
         group_id = classic.group_id
         group = ConsumerGroup(group_id)
         group.group_epoch = group.assignment_epoch = classic.generation
@@ -118,24 +118,26 @@ class Migration:
         logger.info("[GroupId %s] Converted the classic group to a consumer group.", group_id)
         return group
 
-    def _record(self, group: ConsumerGroup, collected: list[Record]) -> Slices[None]:
+    def _record(self, group: ConsumerGroup, collected: list[Record]) -> Steps[None]:
         """Add the records of the whole group."""
         group_id = group.group_id
 
         def add_target(of: tuple[str, Target]) -> None:
-            collected.append(records.target_member(group_id, *of))
+            collected.append(run_at_once(records.target_member_in_steps(group_id, *of)))
 
-        def add(record: Callable[[str, Member], Record]) -> Slices[None]:
+        def add(record: Callable[[str, Member], Steps[records.DecodedRecord]]) -> Steps[None]:
             members = group.members.values()
             yield from each(
-                members, lambda one: collected.append(record(group_id, one)), MEMBERS_A_STEP
+                members,
+                lambda one: collected.append(run_at_once(record(group_id, one))),
+                MEMBERS_A_STEP,
             )
 
-        yield from add(records.member)
+        yield from add(records.member_in_steps)
         collected.append(records.group(group_id, group.group_epoch, group.metadata_hash))
         yield from each(group.targets.items(), add_target, MEMBERS_A_STEP)
         collected.append(records.target(group_id, group.assignment_epoch, 0))
-        yield from add(records.current_member)
+        yield from add(records.current_member_in_steps)
 
     def _target(self, group_id: str, member: ClassicMember) -> dict[UUID, tuple[int, ...]]:
         assignment = embedded_protocol.read_assignment(member.assignment)
@@ -192,9 +194,7 @@ class Migration:
         )
         return False
 
-    def cancel_timers(
-        self, group_id: str, member_ids: Iterable[str], out: Decision
-    ) -> Slices[None]:
+    def cancel_timers(self, group_id: str, member_ids: Iterable[str], out: Decision) -> Steps[None]:
         """Cancel the timers of members that `out` removes; if `out` can't be appended they are
         restored."""
         index = self._index
@@ -215,7 +215,7 @@ class Migration:
         leaving: Sequence[Member] = (),
         joining: Member | None = None,
         reason: str | None,
-    ) -> Slices[None]:
+    ) -> Steps[None]:
         """Convert the group to a classic one, without the leaving members, and with the joining
         one in place of its static predecessor; with a `reason` the group rebalances. ApiError
         GROUP_ID_NOT_FOUND if a member's metadata is malformed."""
@@ -249,7 +249,7 @@ class Migration:
             names = self.by_name(targets.get(member_id, {}))
             one.assignment = embedded_protocol.assignment(names, version)
             if pauses.is_due(10 + 10 * len(names)):
-                yield
+                yield None
         yield from self._classic.adopt(classic, out, reason, now_ms)
         yield from self.cancel_timers(group.group_id, group.members, out)
         logger.info("[GroupId %s] Converted the consumer group to a classic group.", group.group_id)

@@ -22,7 +22,7 @@ from kavka.groupcoord.consumer.member_update import resolution_records
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, DecisionOrSteps, Record, Ticket
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 logger: Final = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ class ConsumerProtocol:
         self._index.set_timer(what, group_id, member_id, now_ms + RETRY_MS)
         return self._fencing.fence(group, [member], [], now_ms)
 
-    def _resolve(self, group_id: str, now_ms: int) -> Slices[Decision]:
+    def _resolve(self, group_id: str, now_ms: int) -> Steps[Decision]:
         """Continue resolving a group's regexes."""
         index = self._index
         resolution = index.resolutions.get(group_id)

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from kavka.groupcoord.consumer.member import NOTHING, Member, MemberState, Owned, Target
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import PauseCounter, Slices
+from kavka.wire.steps import PauseCounter, Steps
 
 Reported: TypeAlias = Mapping[UUID, Collection[int]]
 """Partitions that a member owns, as it reports."""
@@ -34,7 +34,7 @@ class ReconcileGoal(NamedTuple):
     subscription_changed: bool
 
 
-def reconcile_member(member: Member, goal: ReconcileGoal) -> Slices[Member]:
+def reconcile_member(member: Member, goal: ReconcileGoal) -> Steps[Member]:
     """The member after its next step, or unchanged. ApiError FENCED_MEMBER_EPOCH."""
     state = member.state
     if state is MemberState.STABLE:
@@ -82,7 +82,7 @@ def _within_subscription(member: Member, goal: ReconcileGoal) -> Member:
     return _moved(member, member.state, member.member_epoch, kept, member.revoking)
 
 
-def _step(member: Member, goal: ReconcileGoal, epoch: int) -> Slices[Member]:
+def _step(member: Member, goal: ReconcileGoal, epoch: int) -> Steps[Member]:
     kept: dict[UUID, dict[int, int]] = {}
     revoking: dict[UUID, dict[int, int]] = {}
     new: dict[UUID, list[int]] = {}
@@ -101,14 +101,14 @@ def _step(member: Member, goal: ReconcileGoal, epoch: int) -> Slices[Member]:
         if free:
             new[topic] = free
         if pauses.is_due(10 + len(wanted) + len(own)):
-            yield
+            yield None
     if revoking and _has_any(goal.reported, revoking):
         return _moved(member, MemberState.UNREVOKED_PARTITIONS, epoch, kept, revoking)
     for topic, partitions in new.items():
         all_of_it = {**kept.get(topic, {}), **dict.fromkeys(partitions, goal.target_epoch)}
         kept[topic] = dict(sorted(all_of_it.items()))
         if pauses.is_due(5 + len(all_of_it)):
-            yield
+            yield None
     state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
     return _moved(member, state, goal.target_epoch, kept, NOTHING)
 

@@ -24,7 +24,7 @@ from kavka.groupcoord.consumer.member import (
 from kavka.log.journal import Record
 from kavka.wire import fields
 from kavka.wire.fields import NO_TAGS, Malformed, Reader
-from kavka.wire.steps import Slices, each, run_to_completion
+from kavka.wire.steps import Steps, each
 
 T = TypeVar("T")
 
@@ -107,18 +107,13 @@ def _decoded_record(key: bytes, value: bytes, decoded: object) -> DecodedRecord:
     return record
 
 
-def _array(values: Collection[T], write: Callable[[T], bytes]) -> Slices[bytes]:
+def _array(values: Collection[T], write: Callable[[T], bytes]) -> Steps[bytes]:
     written: list[bytes] = []
     yield from each(values, lambda one: written.append(write(one)), TOPICS_A_STEP)
     return fields.uvarint(len(values) + 1) + b"".join(written)
 
 
-def member(group_id: str, of: Member) -> DecodedRecord:
-    """As `member_in_steps`, without pauses."""
-    return run_to_completion(member_in_steps(group_id, of))
-
-
-def member_in_steps(group_id: str, of: Member) -> Slices[DecodedRecord]:
+def member_in_steps(group_id: str, of: Member) -> Steps[DecodedRecord]:
     """Without epochs and partitions."""
     topic_names = yield from _array(of.topic_names, fields.string)
     value = b"".join(
@@ -162,14 +157,9 @@ def target(group_id: str, epoch: int, timestamp_ms: int) -> Record:
     return Record(fields.key(TARGET, group_id), value)
 
 
-def target_member(group_id: str, member_id: str, partitions: Target) -> DecodedRecord:
-    """As `target_member_in_steps`, without pauses."""
-    return run_to_completion(target_member_in_steps(group_id, member_id, partitions))
-
-
 def target_member_in_steps(
     group_id: str, member_id: str, partitions: Target
-) -> Slices[DecodedRecord]:
+) -> Steps[DecodedRecord]:
     """`partitions` must not change afterwards."""
     topics = yield from _array(
         partitions.items(), lambda one: one[0].bytes + fields.int32s(one[1]) + NO_TAGS
@@ -178,12 +168,7 @@ def target_member_in_steps(
     return _decoded_record(key, _VERSION + topics + NO_TAGS, partitions)
 
 
-def current_member(group_id: str, of: Member) -> DecodedRecord:
-    """As `current_member_in_steps`, without pauses."""
-    return run_to_completion(current_member_in_steps(group_id, of))
-
-
-def current_member_in_steps(group_id: str, of: Member) -> Slices[DecodedRecord]:
+def current_member_in_steps(group_id: str, of: Member) -> Steps[DecodedRecord]:
     """`of` must not change afterwards."""
     assigned = yield from _owned(of.assigned)
     revoking = yield from _owned(of.revoking)
@@ -204,7 +189,7 @@ def current_member_in_steps(group_id: str, of: Member) -> Slices[DecodedRecord]:
     return _decoded_record(fields.key(CURRENT_MEMBER, group_id, of.member_id), value, decoded)
 
 
-def _owned(owned: Owned) -> Slices[bytes]:
+def _owned(owned: Owned) -> Steps[bytes]:
     def topic(one: tuple[UUID, Mapping[int, int]]) -> bytes:
         topic_id, epochs = one
         if len(epochs) > 1:

@@ -11,7 +11,7 @@ import re2
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.state import Topics
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import PauseCounter, Slices
+from kavka.wire.steps import PauseCounter, Steps
 
 STEPS_A_SLICE: Final = 5_000
 """Work between two pauses, in names times instructions of the compiled regex: simple ones take
@@ -154,11 +154,11 @@ class Resolution:
                 self._seen(name)
                 found.append(name)
 
-    def result(self) -> Slices[dict[str, Resolved]]:
+    def result(self) -> Steps[dict[str, Resolved]]:
         found, pauses = {}, PauseCounter()
         for expression, names in self._found.items():
             topics = tuple(sorted(names))
             found[expression] = Resolved(topics, self._version, self._timestamp_ms)
             if pauses.is_due(1 + len(names)):
-                yield
+                yield None
         return found

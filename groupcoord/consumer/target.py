@@ -11,12 +11,12 @@ from kavka.groupcoord.consumer.assignors.task import Candidate, Task
 from kavka.groupcoord.consumer.group import NO_ASSIGNMENT, ConsumerGroup
 from kavka.groupcoord.consumer.member import Member, Target
 from kavka.groupcoord.state import Topics
-from kavka.wire.steps import PauseCounter, Slices, each
+from kavka.wire.steps import PauseCounter, Steps, each
 
 
 def compute(
     group: ConsumerGroup, topics: Topics, new: Member, assignor: str, *, is_homogeneous: bool
-) -> Slices[dict[str, Target]]:
+) -> Steps[dict[str, Target]]:
     """{member id: target}, with `new` replacing the member with its id, or its static
     predecessor."""
     replaced = group.static_members.get(new.instance_id) if new.instance_id is not None else None
@@ -34,14 +34,14 @@ def compute(
         target = _target(group, one, is_new=one is new)
         candidates.append(Candidate(one.member_id, one.instance_id, read, target))
         if pauses.is_due(5 + len(read) // 20):
-            yield
+            yield None
     assigned = yield from ASSIGNORS[assignor](Task(candidates, known.partitions, is_homogeneous))
     found: dict[str, Target] = {}
     for one in members:
         own = assigned.get(one.member_id, NO_ASSIGNMENT)
         found[one.member_id] = {topic: tuple(partitions) for topic, partitions in own.items()}
         if pauses.is_due(1 + len(own)):
-            yield
+            yield None
     return found
 
 
@@ -87,7 +87,7 @@ class _Known:
         self._lists: dict[tuple[tuple[str, ...], str | None], list[UUID]] = {}
         self.partitions: dict[UUID, int] = {}
 
-    def read_by(self, member: Member) -> Slices[list[UUID]]:
+    def read_by(self, member: Member) -> Steps[list[UUID]]:
         """The ids of the existing topics that a member subscribes to."""
         what = (member.topic_names, member.regex)
         found = self._lists.get(what)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kavka.log.disk import LogLocation
@@ -10,6 +10,7 @@ from kavka.log.flush import UnsyncedPaths
 from kavka.log.producer_snapshots import ProducerStateManager
 from kavka.log.segments import SegmentList
 from kavka.log.settings import LogSettings
+from kavka.wire.steps import Steps
 
 if TYPE_CHECKING:  # imported lazily, when there is something to compact
     from kavka.log.compaction.candidates import Cleanable
@@ -118,12 +119,12 @@ class LogCompaction:
             now_ms=now_ms,
         )
 
-    def collect_last_records(self, found: LastRecords) -> Iterator[None]:
+    def collect_last_records(self, found: LastRecords) -> Steps[None]:
         """Add the last records of all producers, in steps. They may write meanwhile; for each its
         last record at any moment of this will do."""
         for part in self._producers.states.parts():
             found.add(part)
-            yield
+            yield None
 
     def order(
         self,

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from kavka.seams import Tasks
 from kavka.server.config.value_types import one_line
-from kavka.server.connections.dispatch import Call, Dispatcher
+from kavka.server.connections.dispatch import FAST_PATHS, Call, Dispatcher
 from kavka.server.connections.registry import Acceptor, Connections, RegisteredConnection
 from kavka.server.request.context import BadRequest, Peer, RequestContext
 from kavka.server.runtime.sockets import plain_address
@@ -46,11 +46,8 @@ TURN_S_MAX: Final = 0.002
 REASON_CHARS_MAX: Final = 500
 """Length limit of the logged reason for a bad request, which may quote a name from it."""
 
-PRODUCE: Final = 0
-HEARTBEAT: Final = 12
-"""The APIs with a fast path for repeated requests."""
-
-_WEIGHTS: Final = {PRODUCE: 1, 1: UNANSWERED_MAX // FETCHES_UNANSWERED_MAX}
+_PRODUCE, _FETCH = 0, 1
+_WEIGHTS: Final = {_PRODUCE: 1, _FETCH: UNANSWERED_MAX // FETCHES_UNANSWERED_MAX}
 _WEIGHT_OF_OTHERS: Final = UNANSWERED_MAX // OTHERS_UNANSWERED_MAX
 """Weight of an in-flight request, by API key; reading pauses when they sum to UNANSWERED_MAX."""
 
@@ -258,10 +255,8 @@ class Connection(RegisteredConnection):
         if kind is CoroutineType:
             answer = self._tasks.spawn(answer, name=call.api.name)
         elif kind is not asyncio.Future:
-            if call.api.key == PRODUCE:
-                self._fast_path.remember_produce(call.context, call.request, answer, frame)
-            elif call.api.key == HEARTBEAT:
-                self._fast_path.remember_heartbeat(call.context, call.request, answer, frame)
+            if call.api.key in FAST_PATHS:
+                self._fast_path.remember(call.api, call.context, call.request, answer, frame)
             if self._slots:
                 self._enqueue(_Slot(call, None, len(frame)))
             else:

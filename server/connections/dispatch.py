@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kavka.server import handlers
 from kavka.server.broker import Broker
-from kavka.server.connections.produce_fast_path import FastPath
+from kavka.server.connections import produce_fast_path
+from kavka.server.connections.fast_path import FastPath, Remember
 from kavka.server.coordinators import group_coordinator, transaction_coordinator
 from kavka.server.replica import log_cleaner
 from kavka.server.request import log as request_log
@@ -73,9 +74,8 @@ from kavka.wire.apis import (
     write_txn_markers,
 )
 from kavka.wire.codec.frames import encode_response
-from kavka.wire.codec.long_messages import decode_in_slices
+from kavka.wire.codec.long_messages import decode_in_steps
 from kavka.wire.errors import ApiError, ErrorCode, clear_tracebacks
-from kavka.wire.steps import run_to_first_pause
 
 logger = logging.getLogger(__name__)
 
@@ -183,6 +183,20 @@ LAZY_MODULES: Final = (
 """Modules imported lazily or in the background, in that order."""
 
 
+def _remember_heartbeat(*succeeded: Any) -> None:
+    # lazy import, not before there are groups: see `kavka.server.runtime.lazy_imports`
+    from kavka.server.connections import heartbeat_fast_path
+
+    heartbeat_fast_path.remember(*succeeded)
+
+
+FAST_PATHS: Final[Mapping[int, Remember]] = {
+    produce.API.key: produce_fast_path.remember,
+    heartbeat.API.key: _remember_heartbeat,
+}
+"""The APIs with a fast path for repeated requests."""
+
+
 class Call(NamedTuple):
     """A request that was passed to its handler, with the handler's answer."""
 
@@ -204,7 +218,7 @@ class Dispatcher:
 
     def fast_path(self) -> FastPath:
         """A new connection's fast path for repeated requests."""
-        return FastPath(self._broker)
+        return FastPath(self._broker, FAST_PATHS)
 
     def call(self, peer: Peer, frame: memoryview) -> Call:
         """Run the handler of one request up to its first wait. BadRequest: close the connection."""
@@ -223,7 +237,8 @@ class Dispatcher:
             if version >= api.first_flexible:
                 position = header.skip_tags(frame, position)
             if len(frame) > BIG_BYTES and api is not produce.API:  # its records are not decoded
-                decoded = run_to_first_pause(decode_in_slices(api, version, frame, position))
+                decoding = decode_in_steps(api, version, frame, position)
+                decoded = cooperative.run(self._broker.tasks, decoding)
                 if not isinstance(decoded, tuple):
                     context = RequestContext(peer, version, correlation_id, client_id)
                     return self._call_after_decoding(row, context, frame, decoded)
@@ -287,7 +302,7 @@ class Dispatcher:
         row: _Row,
         context: RequestContext,
         frame: memoryview,
-        decoding: cooperative.Slices[Any],
+        decoding: Awaitable[Any],
     ) -> Call:
         """The rest of `call` for a big request. It is decoded in slices of the loop, and the
         connection's next request waits until it has been handled."""
@@ -301,7 +316,7 @@ class Dispatcher:
         self,
         row: _Row,
         context: RequestContext,
-        decoding: cooperative.Slices[Any],
+        decoding: Awaitable[Any],
         size: int,
         arrived_s: float,
     ) -> Response | BadRequest:
@@ -309,7 +324,7 @@ class Dispatcher:
         api, tasks, applied = row[0], self._broker.tasks, context.applied
         assert applied is not None, "the connection's next request waits for it"
         try:
-            request = await cooperative.run_rest(tasks, decoding)
+            request = await decoding
             context.applied = None
             answer = self._handle(row, context, request, size, arrived_s)
         except BadRequest as refusal:
@@ -406,12 +421,10 @@ class Dispatcher:
         return throttle_ms
 
 
-def _decode(
-    api: Api, version: int, frame: memoryview, decoding: cooperative.Slices[Any]
-) -> cooperative.Slices[Any]:
+async def _decode(api: Api, version: int, frame: memoryview, decoding: Awaitable[Any]) -> Any:
     """Decode the rest of a request, which must not exceed its frame. BadRequest."""
     try:
-        request, end = yield from decoding
+        request, end = await decoding
     except ValueError as failure:
         raise _malformed(api, version, failure) from failure
     except (IndexError, struct.error) as failure:

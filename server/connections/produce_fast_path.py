@@ -1,15 +1,8 @@
-"""Fast path for the Produce request that a producer sends over and over (for Heartbeat see
-`heartbeat_fast_path`).
+"""Fast path for the Produce request that a producer sends over and over.
 
-A producer's requests for one partition differ only in correlation id and records. Once such a
-request has taken the general path (`dispatch`, `handlers.produce`), its bytes around the records
-are remembered, with their decoded fields and an encoded response to fill in. The next one with
-the same bytes is validated and appended without decoding the request or encoding the response,
-which halves the time. The checks are the same: an unusual request, or one that fails before the
-append, takes the general path.
-
-`tests/unit/server/connections/test_produce_fast_path.py` checks that both paths give the same
-responses and the same logs.
+A producer's requests for one partition differ only in correlation id and records. The records are
+validated and appended as on the general path. A batch of one record takes 5 us instead of 25, one
+of 16 KiB 7 us instead of 28 (`bench.micro`: "Produce").
 """
 
 from __future__ import annotations
@@ -20,11 +13,11 @@ from uuid import UUID
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
+from kavka.server.connections.fast_path import FastPath, FastRequest
 from kavka.server.replica.batch_admission import ALL, UNUSUAL, check, codec_max
 from kavka.server.replica.partition_state import NEVER
 from kavka.server.replica.replica import Replica
 from kavka.server.request.context import RequestContext
-from kavka.server.request.stats import Tally
 from kavka.wire.apis.produce import (
     API,
     BATCHES_SINCE,
@@ -32,96 +25,154 @@ from kavka.wire.apis.produce import (
     ProduceResponse,
     TopicResponse,
 )
-from kavka.wire.codec.frames import encode_response
 from kavka.wire.errors import ApiError
 from kavka.wire.records import LENGTH_PREFIX_BYTES, TRANSACTIONAL, BatchHeader
 
 if TYPE_CHECKING:
     from kavka.log.txn_guards import Guard
-    from kavka.server.connections.heartbeat_fast_path import FastHeartbeat
-    from kavka.wire.apis.heartbeat import HeartbeatResponse
-
-LAYOUTS_MAX: Final = 8
-"""Layouts remembered per connection, a few hundred bytes each; a further one evicts one that was
-not used lately, or else is not remembered."""
 
 _FLEXIBLE_TRAILER: Final = b"\0\0\0"
 """Empty tagged sections of partition, topic and request, behind the records (KIP-482)."""
 
 _LOG_START_SINCE: Final = 5
+_OFFSETS: Final = (0x0101010101010101, 0x0202020202020202, 0x0303030303030303)
+"""Base offset, append time and log start offset in the response that is filled in."""
+
 _WRITE: Final = Operation.WRITE
 _TOPIC: Final = ResourceType.TOPIC
 _TRANSACTIONS: Final = ResourceType.TRANSACTIONAL_ID
 _unpack_length: Final = struct.Struct(">i").unpack_from
 
 
-class FastProduce:
-    """The layout of one remembered request: its bytes without correlation id and records, and its
-    encoded response."""
+class FastProduce(FastRequest):
+    """A producer's requests for one partition; what varies are the records, with their length."""
 
     __slots__ = (
-        "acks",
-        "answer",
-        "codec_max",
-        "verify",
-        "context",
-        "end",
-        "fill",
-        "fill_at",
-        "flexible",
-        "head",
-        "middle",
-        "name",
+        "_acks",
+        "_codec_max",
+        "_fill",
+        "_fill_at",
+        "_flexible",
+        "_name",
+        "_transactional_id",
+        "_unusual",
+        "_verify",
+        "_with_log_start",
         "replica",
-        "tally",
-        "transactional_id",
-        "unusual",
-        "used",
-        "with_log_start",
     )
 
     def __init__(
         self,
+        broker: Broker,
         context: RequestContext,
         request: Any,
         frame: memoryview,
         replica: Replica,
-        tally: Tally,
     ) -> None:
         topic = request.topic_data[0]
         partition = topic.partition_data[0]
-        self.context = context
-        self.used = True
-        """Whether it was used since the last search for a layout to evict."""
-        self.acks: int = request.acks
-        self.codec_max = codec_max(context.version)
-        self.name: str = replica.log.topic
+        self._flexible = API.is_flexible(context.version)
+        end = _records_length_at(frame, len(partition.records), self._flexible)
+        response = _response(topic.name, topic.topic_id, partition.index)
+        super().__init__(broker, API, context, frame, end, response)
+        self._with_log_start = context.version >= _LOG_START_SINCE
+        fields = struct.Struct(">qqq" if self._with_log_start else ">qq")
+        self._fill_at = self.response.index(fields.pack(*_OFFSETS[: fields.size // 8]))
+        self._fill = fields.pack_into
+        self._acks: int = request.acks
+        self._codec_max = codec_max(context.version)
+        self._name: str = replica.log.topic
         self.replica = replica
-        self.tally = tally
-        self.transactional_id: str | None = request.transactional_id
-        self.unusual = UNUSUAL if self.transactional_id is not None else UNUSUAL | TRANSACTIONAL
-        self.flexible = API.is_flexible(context.version)
-        self.end = _records_length_at(frame, len(partition.records), self.flexible)
-        self.head = bytes(frame[:4])  # API key and version
-        self.middle = bytes(frame[8 : self.end])
-        self._prepare_answer(topic.name, topic.topic_id, partition.index)
-        if self.transactional_id is not None:
+        self._transactional_id: str | None = request.transactional_id
+        self._unusual = UNUSUAL if self._transactional_id is not None else UNUSUAL | TRANSACTIONAL
+        if self._transactional_id is not None:
             # lazy import: not before there are transactions
             from kavka.server.handlers.common.transaction_verification import guard_without_waiting
 
-            self.verify = guard_without_waiting
+            self._verify = guard_without_waiting
 
-    def _prepare_answer(self, name: str, topic_id: UUID | None, index: int) -> None:
-        """Encode a response once, and find the position of its offsets."""
-        offsets = (0x0101010101010101, 0x0202020202020202, 0x0303030303030303)
-        partition = PartitionResponse(index, 0, *offsets)
-        response = ProduceResponse([TopicResponse(name, topic_id, [partition])])
-        answer: bytearray = encode_response(API, self.context.version, 0, response)[0]
-        self.with_log_start = self.context.version >= _LOG_START_SINCE
-        fields = struct.Struct(">qqq" if self.with_log_start else ">qq")
-        self.fill_at = answer.index(fields.pack(*offsets[: fields.size // 8]))
-        self.fill = fields.pack_into
-        self.answer = answer
+    def carry_out(self, frame: memoryview) -> bytearray | None:
+        broker, replica, context = self.broker, self.replica, self.context
+        partition, records = replica.partition, self.records(frame)
+        if records is None or not partition.is_leader or replica.offline:
+            return None
+        if not broker.authorizer.allows(context, _WRITE, _TOPIC, self._name):
+            return None
+        name = self._transactional_id
+        if name is not None and not broker.authorizer.allows(context, _WRITE, _TRANSACTIONS, name):
+            return None
+        if partition.flush_after != NEVER or (self._acks == ALL and len(partition.isr) > 1):
+            return None  # the response may have to wait
+        try:
+            header = check(replica, records, self._acks, self._codec_max)
+            if (
+                header.batch_length + LENGTH_PREFIX_BYTES != len(records)  # more bytes follow it
+                or header.max_timestamp > replica.inspect_newer_than_ms
+                or header.attributes & self._unusual
+            ):
+                return None  # needs the general path's further validation
+            guard: Guard | None = None
+            if name is not None and not _is_verified(replica, header):
+                # only if its coordinator can verify the partition without waiting (KIP-890)
+                guard = self._verify(broker, replica, name, context.version, header)
+                if guard is None:
+                    return None
+            base, _, append_time_ms, _ = replica.append(records, header, guard)
+        except ApiError:
+            return None  # nothing was appended; the general path responds with the same error
+        answer = self.response[:]
+        if self._with_log_start:
+            self._fill(answer, self._fill_at, base, append_time_ms, replica.log.start_offset)
+        else:
+            self._fill(answer, self._fill_at, base, append_time_ms)
+        return answer
+
+    def is_current(self) -> bool:
+        """Not when this broker does not lead the partition any more, or has to inspect each of
+        its batches."""
+        replica = self.replica
+        return (
+            replica.partition.is_leader
+            and not replica.offline
+            and not replica.rules.for_every_batch
+        )
+
+    def records(self, frame: memoryview) -> memoryview | None:
+        """The request's records, if nothing else follows the remembered bytes."""
+        end = self.end
+        if self._flexible:
+            return _flexible_records(frame, end)
+        if len(frame) < end + 4 or _unpack_length(frame, end)[0] != len(frame) - end - 4:
+            return None
+        return frame[end + 4 :]
+
+
+def remember(
+    fast_path: FastPath,
+    context: RequestContext,
+    request: Any,
+    response: ProduceResponse,
+    frame: memoryview,
+) -> None:
+    """Only a request for one partition whose batch could be appended as it came."""
+    topics, broker = request.topic_data, fast_path.broker
+    if len(topics) != 1 or len(topics[0].partition_data) != 1 or context.version < BATCHES_SINCE:
+        return
+    if response.responses[0].partition_responses[0].error_code:
+        return
+    name = topics[0].name or broker.metadata.image.names_by_id.get(topics[0].topic_id)
+    index = topics[0].partition_data[0].index
+    replica = None if name is None else broker.replicas.find(name, index)
+    if replica is None or replica.rules.for_every_batch or not fast_path.has_room():
+        return
+    made = FastProduce(broker, context, request, frame, replica)
+    if made.records(frame) is not None:
+        fast_path.requests.append(made)
+
+
+def _response(name: str, topic_id: UUID | None, index: int) -> ProduceResponse:
+    partition = PartitionResponse(index, 0, *_OFFSETS)
+    return ProduceResponse([TopicResponse(name, topic_id, [partition])])
 
 
 def _records_length_at(frame: memoryview, size: int, flexible: bool) -> int:
@@ -130,152 +181,6 @@ def _records_length_at(frame: memoryview, size: int, flexible: bool) -> int:
         return len(frame) - size - 4
     length_bytes = max(1, ((size + 1).bit_length() + 6) // 7)
     return len(frame) - len(_FLEXIBLE_TRAILER) - size - length_bytes
-
-
-class FastPath:
-    """The remembered requests of one connection."""
-
-    __slots__ = ("_heartbeat", "_broker", "_layouts")
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._layouts: list[FastProduce] = []
-        self._heartbeat: FastHeartbeat | None = None
-
-    def remember_produce(
-        self, context: RequestContext, request: Any, answer: ProduceResponse, frame: memoryview
-    ) -> None:
-        """Remember a request that has just taken the general path, if the fast path can serve it.
-
-        It must have succeeded, so its acks, topic and leader were valid; those of the checks whose
-        outcome may change are repeated for each request.
-        """
-        if context.version < BATCHES_SINCE:
-            return
-        topics = request.topic_data
-        if len(topics) != 1 or len(topics[0].partition_data) != 1:
-            return
-        if answer.responses[0].partition_responses[0].error_code:
-            return
-        partition = topics[0].partition_data[0]
-        name = topics[0].name or self._broker.metadata.image.names_by_id.get(topics[0].topic_id)
-        replica = None if name is None else self._broker.replicas.find(name, partition.index)
-        if replica is None or replica.rules.for_every_batch or not self._has_room():
-            return
-        tally = self._broker.requests.of(API).fast_path_tallies[context.version]
-        layout = FastProduce(context, request, frame, replica, tally)
-        if self._records_of(layout, frame) is not None:
-            self._layouts.append(layout)
-
-    def _has_room(self) -> bool:
-        """Whether one more may be remembered. Evicts the layouts of partitions that this broker no
-        longer leads (or that were deleted) first, then one not used since the last call that
-        found the list full."""
-        if len(self._layouts) < LAYOUTS_MAX:
-            return True
-        self._layouts = [one for one in self._layouts if one.replica.partition.is_leader]
-        for layout in self._layouts:
-            if not layout.used:
-                self._layouts.remove(layout)
-                break
-            layout.used = False
-        return len(self._layouts) < LAYOUTS_MAX
-
-    def remember_heartbeat(
-        self,
-        context: RequestContext,
-        request: Any,
-        answer: HeartbeatResponse,
-        frame: memoryview,
-    ) -> None:
-        """Remember a Heartbeat that has just taken the general path; only the latest, as a client
-        is in one group at a time. After an error forget it: the member is leaving or rejoining."""
-        if answer.error_code:
-            self._heartbeat = None
-            return
-        # lazy import, not before there are groups: see `kavka.server.runtime.lazy_imports`
-        from kavka.server.connections.heartbeat_fast_path import remember
-
-        self._heartbeat = remember(self._broker, context, request, frame)
-
-    def answer(self, frame: memoryview) -> bytes | bytearray | None:
-        """Carry out a remembered request and return its response; None: nothing was appended, and
-        the request must take the general path."""
-        for layout in self._layouts:
-            records = self._records_of(layout, frame)
-            if records is not None:
-                return self._append(layout, frame, records)
-        return None if self._heartbeat is None else self._heartbeat.answer(frame)
-
-    def _records_of(self, layout: FastProduce, frame: memoryview) -> memoryview | None:
-        """The request's records, if all bytes around them are the remembered ones."""
-        end = layout.end
-        if frame[8:end] != layout.middle or frame[:4] != layout.head:
-            return None
-        if not layout.flexible:
-            if len(frame) < end + 4:
-                return None
-            start = end + 4
-            size = _unpack_length(frame, end)[0]
-            return frame[start:] if size == len(frame) - start else None
-        return _flexible_records(frame, end)
-
-    def _append(
-        self, layout: FastProduce, frame: memoryview, records: memoryview
-    ) -> bytearray | None:
-        broker, replica, context = self._broker, layout.replica, layout.context
-        tally = layout.tally
-        layout.used = True
-        started_s = 0.0 if tally.left else broker.requests.now_s()
-        partition = replica.partition
-        if not partition.is_leader or replica.offline:
-            self._layouts.remove(layout)
-            return None
-        if not broker.authorizer.allows(context, _WRITE, _TOPIC, layout.name):
-            return None
-        name = layout.transactional_id
-        if name is not None and not broker.authorizer.allows(context, _WRITE, _TRANSACTIONS, name):
-            return None
-        if partition.flush_after != NEVER or (layout.acks == ALL and len(partition.isr) > 1):
-            return None  # the response may have to wait
-        if not broker.quotas.unlimited:
-            return None  # the response may need a throttle time
-        try:
-            header = check(replica, records, layout.acks, layout.codec_max)
-            if header.batch_length + LENGTH_PREFIX_BYTES != len(records):
-                return None  # more bytes follow the batch
-            if (
-                header.max_timestamp > replica.inspect_newer_than_ms
-                or header.attributes & layout.unusual
-            ):
-                if replica.rules.for_every_batch:
-                    self._layouts.remove(layout)
-                return None  # needs the general path's further validation
-            guard = None
-            if name is not None and not _is_verified(replica, header):
-                guard = self._verify(layout, name, header)
-                if guard is None:
-                    return None
-            appended = replica.append(records, header, guard)
-        except ApiError:
-            return None  # nothing was appended; the general path responds with the same error
-        answer = layout.answer[:]
-        answer[4:8] = frame[4:8]  # the correlation id
-        base, _, append_time_ms, _ = appended
-        if layout.with_log_start:
-            layout.fill(answer, layout.fill_at, base, append_time_ms, replica.log.start_offset)
-        else:
-            layout.fill(answer, layout.fill_at, base, append_time_ms)
-        if tally.left:
-            tally.left -= 1
-        else:
-            broker.requests.count_fast_path(tally, context, started_s, frame, answer)
-        return answer
-
-    def _verify(self, layout: FastProduce, name: str, header: BatchHeader) -> Guard | None:
-        """The guard to append a transaction's first batch here with, if its coordinator can verify
-        the partition without waiting (KIP-890)."""
-        return layout.verify(self._broker, layout.replica, name, layout.context.version, header)
 
 
 def _is_verified(replica: Replica, header: BatchHeader) -> bool:

@@ -219,6 +219,7 @@ class PartitionMachine:
     def _states_written(self, event: StatesWritten) -> Iterator[Command]:
         new: dict[TopicPartition, None] = {}
         written: list[TopicPartition] = []
+        writes: list[StateWrite] = []
         for tp, stored in event.stored.items():
             topic, partition = self._find(tp)
             if topic is None or partition is None:
@@ -228,9 +229,14 @@ class PartitionMachine:
             _set_state(partition, stored)
             if stored.state == partition.decided_state:
                 partition.away, partition.decided_state = (), None
-            if not topic.deleting:
-                written.append(tp)
-        return self._send_requests(written, list(self.cluster.brokers), new=new)
+            if topic.deleting:
+                continue
+            written.append(tp)
+            # a broker may have died while its leadership was being written
+            if write := self._decide(tp, partition):
+                writes.append(write)
+        yield from self._send_requests(written, list(self.cluster.brokers), new=new)
+        yield from _write(writes)
 
     def _decide(self, tp: TopicPartition, partition: Partition) -> StateWrite | None:
         live, epoch = self.cluster.live_replicas(partition), self.cluster.epoch

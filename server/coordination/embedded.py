@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kavka.log.fs import is_fd_exhaustion
 from kavka.seams import Clock, Jobs, Pool, Tasks
+from kavka.server.runtime.cooperative import run_rest
 from kavka.wire.errors import clear_tracebacks
 from kavka.zktree import storage_format
 from kavka.zktree.api import (
@@ -41,7 +42,7 @@ from kavka.zktree.api import (
     WatchEvent,
     Znode,
 )
-from kavka.zktree.storage import SLICE_NODES, Storage, load
+from kavka.zktree.storage import SLICE_NODES, Storage, TreeLoading
 from kavka.zktree.tree import CloseSession, Transaction, Tree, TreeOp, Watches
 
 if TYPE_CHECKING:
@@ -326,5 +327,9 @@ async def open_embedded(
     OSError.
     """
     storage = Storage(fs, directory)
-    tree = await load(storage, tasks=tasks, jobs=jobs)
-    return EmbeddedCoordination(tree, storage, clock=clock, tasks=tasks, jobs=jobs)
+    loading = TreeLoading(directory, *await jobs.run(Pool.READ, storage.read))
+    await run_rest(tasks, loading.steps())
+    if loading.torn_bytes:
+        logger.warning("coordination log: truncated a torn write of %d bytes", loading.torn_bytes)
+    await jobs.run(Pool.WRITE, storage.begin_at, loading.end, loading.log, loading.last_frame)
+    return EmbeddedCoordination(loading.tree, storage, clock=clock, tasks=tasks, jobs=jobs)

@@ -17,7 +17,7 @@ from kavka.log.journal import Machine, Producer, Record
 from kavka.log.pairs import BROKEN, add_pairs
 from kavka.seams import Clock, Jobs, Tasks
 from kavka.server.replica.replica import Replica
-from kavka.server.runtime.cooperative import run_rest_with_jobs
+from kavka.server.runtime.cooperative import run_rest
 from kavka.wire.control_records import MARKER_BYTES_MAX, read_marker
 from kavka.wire.crc import crc32c
 from kavka.wire.errors import ApiError
@@ -103,7 +103,7 @@ async def load(
         end = None
         while end is None:
             try:
-                end = await run_rest_with_jobs(tasks, jobs, replay.steps(), None)
+                end = await run_rest(tasks, replay.steps(), jobs=jobs)
             except OSError as failure:
                 if not is_fd_exhaustion(failure):
                     raise

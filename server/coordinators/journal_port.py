@@ -12,7 +12,7 @@ from kavka.wire.building import batch_of_pairs
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import LOG_APPEND_TIME, TRANSACTIONAL, read_header
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 COMPRESSED_BYTES_MAX: Final = 64 * 1024
 """Batches up to this size are compressed, if so configured, as it is done on the event loop. Bigger
@@ -50,7 +50,7 @@ class ReplicaPort:
 
     def append(
         self, records: Sequence[Record], producer: Producer | None, now_ms: int
-    ) -> Slices[int]:
+    ) -> Steps[int]:
         batch = memoryview((yield from self._batch(records, producer, now_ms)))
         if not self.leads:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -62,7 +62,7 @@ class ReplicaPort:
 
     def _batch(
         self, records: Sequence[Record], producer: Producer | None, now_ms: int
-    ) -> Slices[bytearray]:
+    ) -> Steps[bytearray]:
         """The records as one batch, so that they are appended atomically. ApiError."""
         replica = self._replica
         attributes = LOG_APPEND_TIME if replica.rules.append_time else 0
@@ -70,7 +70,7 @@ class ReplicaPort:
             attributes |= TRANSACTIONAL
         writer = producer or _NO_PRODUCER
 
-        def built(codec: Codec) -> Slices[bytearray]:
+        def built(codec: Codec) -> Steps[bytearray]:
             return batch_of_pairs(
                 records,
                 now_ms,
@@ -91,12 +91,12 @@ class ReplicaPort:
         return batch
 
 
-def _check_size(records: Sequence[Record], bytes_max: int) -> Slices[None]:
+def _check_size(records: Sequence[Record], bytes_max: int) -> Steps[None]:
     """ApiError for records that exceed the batch size; checked before building up to 100 MB."""
     size_bytes = 0
     for begin in range(0, len(records), RECORDS_A_STEP):
         if begin:
-            yield
+            yield None
         some = records[begin : begin + RECORDS_A_STEP]
         size_bytes += sum(len(key) + len(value or b"") for key, value in some)
         if size_bytes > bytes_max:

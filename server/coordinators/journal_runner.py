@@ -29,7 +29,7 @@ from kavka.server.replica.replica import Replica
 from kavka.server.runtime.purgatory import Purgatory
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, run_to_first_pause
+from kavka.wire.steps import Steps, run_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -164,7 +164,7 @@ class JournalRunner(Generic[M]):
         try:
             journal = self._journal_from(log.end_offset)
             for decision in self.machine.loaded(now_ms):
-                journal.carry_out(decision, now_ms)
+                run_at_once(journal.carry_out_in_steps(decision, now_ms))
         except Exception as failure:
             self._fail(failure)
         else:
@@ -247,7 +247,7 @@ class JournalRunner(Generic[M]):
 
     def _run_next(
         self, journal: Journal, decisions: Iterator[Decision], ticket: Ticket
-    ) -> Slices[None]:
+    ) -> Steps[None]:
         """Carry out the next decision. The ticket's answer is whether there was one."""
         decision = next(decisions, None)
         if decision is not None:
@@ -285,46 +285,21 @@ class JournalRunner(Generic[M]):
     def call(self, operation: Callable[[M, Ticket, int], DecisionOrSteps]) -> Any:
         """Run an operation on the state machine. Returns the answer, or an awaitable of it if
         records have to be committed first. ApiError from either."""
-        journal = self._admit()
+        self._admit()
         ticket = Ticket()
-        queue = self._queue
-        if queue.work:
-            queue.run(self._run_operation(operation, ticket), ticket)
-        else:
-            now_ms = self.now_ms()
-            try:
-                made = operation(self.machine, ticket, now_ms)
-                if not isinstance(made, Decision):
-                    made = run_to_first_pause(made)
-                is_done = isinstance(made, Decision) and journal.carry_out_at_once(made, now_ms)
-            except Exception:
-                self._after_operation(journal)  # it may have set a deadline before
-                raise
-            if is_done:
-                self._after_operation(journal)
-            else:
-                queue.run(self._run_decision(journal, made, now_ms), ticket)
+        self._queue.run(self._run_operation(operation, ticket), ticket)
         return self._result(ticket)
 
     def _run_operation(
         self, operation: Callable[[M, Ticket, int], DecisionOrSteps], ticket: Ticket
-    ) -> Slices[None]:
+    ) -> Steps[None]:
         journal = self._active()
         now_ms = self.now_ms()
         try:
             made = operation(self.machine, ticket, now_ms)
-        except Exception:
-            self._after_operation(journal)  # as in `call`
-            raise
-        yield from self._run_decision(journal, made, now_ms)
-
-    def _run_decision(self, journal: Journal, made: DecisionOrSteps, now_ms: int) -> Slices[None]:
-        if not isinstance(made, Decision):
-            yield  # it is a generator that was started already: yield to the event loop first
-        try:
             yield from journal.carry_out_in_steps(made, now_ms)
         except Exception:
-            self._after_operation(journal)  # as in `call`
+            self._after_operation(journal)  # it may have set a deadline before
             raise
         self._after_operation(journal)
 
@@ -342,14 +317,9 @@ class JournalRunner(Generic[M]):
         return result
 
     def try_read(self, query: Callable[[M, int], T]) -> T | None:
-        """The same; None, without running it, if it would have to wait or would fail."""
-        if not self.is_settled():
-            return None
-        machine = self.machine
-        found = query(machine, self.now_ms())
-        at_ms = machine.timers.wake_at()  # a query can change nothing else
-        if at_ms is not None and (self._timer is None or at_ms < self._armed_ms):
-            self._arm(at_ms)
+        """The same; None, without running it, if it would have to wait."""
+        found = self.read(query) if self.is_settled() else None
+        assert not isinstance(found, Awaitable), "all that was applied is committed"
         return found
 
     def is_settled(self) -> bool:
@@ -360,8 +330,7 @@ class JournalRunner(Generic[M]):
             journal is not None
             and self.is_active
             and not self._queue.work
-            # `journal.is_fully_committed` inlined, which saves two calls
-            and self.replica.partition.high_watermark >= journal.applied_end
+            and journal.is_fully_committed
         )
 
     def _admit(self) -> Journal:
@@ -391,7 +360,7 @@ class JournalRunner(Generic[M]):
             work = self._journal.marker_appended(producer_id, producer_epoch, committed, end)
             self._queue.run_next(self._apply_marker(work, producer_id), Ticket())
 
-    def _apply_marker(self, work: Slices[None], producer_id: int) -> Slices[None]:
+    def _apply_marker(self, work: Steps[None], producer_id: int) -> Steps[None]:
         try:
             yield from work
         except Exception:  # the marker is in the log already, so no retry would help
@@ -465,7 +434,7 @@ class JournalRunner(Generic[M]):
             return
         self._queue.run(self._expire_timers(journal), Ticket())
 
-    def _expire_timers(self, journal: Journal) -> Slices[None]:
+    def _expire_timers(self, journal: Journal) -> Steps[None]:
         """Run the timers that are due."""
         self._timer = None
         clock = self._resources.clock

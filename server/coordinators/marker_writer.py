@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Container, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -24,6 +23,7 @@ from kavka.log.partition_log import Appended
 from kavka.seams import Clock, Tasks, Timer
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
+from kavka.server.coordinators.serial_queue import SerialQueue
 from kavka.server.coordinators.transaction_coordinator import TransactionCoordinator
 from kavka.server.replica.batch_admission import check_in_sync
 from kavka.server.replica.manager import ReplicaManager
@@ -32,7 +32,7 @@ from kavka.server.runtime.purgatory import Purgatory
 from kavka.server.runtime.rate_limited_log import LogLimit
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, each
+from kavka.wire.steps import Steps, each
 from kavka.zktree import paths
 from kavka.zktree.api import Coordination, CoordinationError, NoNode, WatchEvent
 
@@ -41,13 +41,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SLICE_S: Final = 0.002
-"""How long markers are appended before a yield to the event loop."""
-
 PARTITIONS_A_STEP: Final = 50
 """Partitions retried between two checks of the slice's time."""
-
-_EXHAUSTED: Final = object()
 
 RETRY_S: Final = 1.0
 """When to retry after an error whose end causes no event: too many open files, say."""
@@ -163,9 +158,7 @@ class MarkerWriter:
         self._purgatory: Final[Purgatory] = replicas.purgatory
         self._leaderships: Final[dict[int, _Leadership]] = {}
         """By partition of `__transaction_state`."""
-        self._queue: Final[deque[Slices[None]]] = deque()
-        """Work to do, in order."""
-        self._is_scheduled = False
+        self._queue: Final = SerialQueue(self._tasks, self._clock, "writing transaction markers")
         self._waiting: Final[dict[PartitionKey, dict[_PendingTxn, None]]] = {}
         self.waiting = 0
         """Markers that can't be appended yet, or are not committed yet."""
@@ -188,20 +181,20 @@ class MarkerWriter:
         if (before := leadership.txns.get(name)) is not None:
             self._drop(before)
         txn = leadership.txns[name] = _PendingTxn(markers, coordinator_epoch, leadership)
-        self._enqueue(self._write(txn))
+        self._queue.enqueue(self._write(txn))
 
     def resigned(self, partition: int) -> None:
         """This broker no longer coordinates this partition: drop its transactions' markers."""
         leadership = self._leaderships.pop(partition, None)
         if leadership is not None:
             leadership.is_resigned = True
-            self._enqueue(self._unregister(leadership.txns.values()))
+            self._queue.enqueue(self._unregister(leadership.txns.values()))
 
     def _drop(self, txn: _PendingTxn) -> None:
         txn.drop()
-        self._enqueue(self._unregister([txn]))
+        self._queue.enqueue(self._unregister([txn]))
 
-    def _unregister(self, txns: Iterable[_PendingTxn]) -> Slices[None]:
+    def _unregister(self, txns: Iterable[_PendingTxn]) -> Steps[None]:
         """Remove dropped transactions from the waiting partitions."""
         for txn in txns:
             for key in txn.markers.partitions:
@@ -211,37 +204,11 @@ class MarkerWriter:
                     self.waiting -= 1
                     if not waiting:
                         self._unwatch(key)
-                yield
+                yield None
 
     # -- writing --------------------------------------------------------------------------
 
-    def _enqueue(self, work: Slices[None]) -> None:
-        """Add work to the queue, which runs in the next iteration of the event loop."""
-        self._queue.append(work)
-        self._schedule_run()
-
-    def _schedule_run(self) -> None:
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._tasks.call_soon(self._run_queue)
-
-    def _run_queue(self) -> None:
-        self._is_scheduled = False
-        ends_s = self._clock.monotonic_s() + SLICE_S
-        queue = self._queue
-        while queue:
-            try:
-                is_exhausted = next(queue[0], _EXHAUSTED) is _EXHAUSTED
-            except Exception:  # the work behind it must still run
-                logger.exception("writing transaction markers failed")
-                is_exhausted = True
-            if is_exhausted:
-                queue.popleft()
-            if queue and self._clock.monotonic_s() >= ends_s:
-                self._schedule_run()
-                return
-
-    def _write(self, txn: _PendingTxn) -> Slices[None]:
+    def _write(self, txn: _PendingTxn) -> Steps[None]:
         if not txn.remaining:
             self._complete(txn)
         for key in txn.markers.partitions:
@@ -249,7 +216,7 @@ class MarkerWriter:
                 return
             self._process(txn, key)
             if txn.remaining:
-                yield
+                yield None
 
     def _process(self, txn: _PendingTxn, key: PartitionKey) -> None:
         """Append a marker, or check whether it is committed. Retried after any failure until the
@@ -259,7 +226,7 @@ class MarkerWriter:
         except Exception:
             name = txn.markers.transactional_id
             logger.exception("processing the marker of %r for %s-%d failed; retrying", name, *key)
-            self._tasks.call_later(RETRY_S, self._enqueue, self._process_each(key, [txn]))
+            self._tasks.call_later(RETRY_S, self._queue.enqueue, self._process_each(key, [txn]))
 
     def _append_or_check(self, txn: _PendingTxn, key: PartitionKey) -> None:
         if key not in txn.remaining:
@@ -361,13 +328,13 @@ class MarkerWriter:
     def _partition_changed(self, key: PartitionKey) -> None:
         """A partition has changed, or it is time to retry: process its markers."""
         if key in self._waiting:
-            self._enqueue(self._process_each(key, self._unwatch(key)))
+            self._queue.enqueue(self._process_each(key, self._unwatch(key)))
 
-    def _process_each(self, key: PartitionKey, txns: Iterable[_PendingTxn]) -> Slices[None]:
+    def _process_each(self, key: PartitionKey, txns: Iterable[_PendingTxn]) -> Steps[None]:
         for txn in txns:
             if not txn.is_dropped:
                 self._process(txn, key)
-            yield
+            yield None
 
     def _unwatch(self, key: PartitionKey) -> Iterable[_PendingTxn]:
         """Stop watching a partition. Returns the transactions that waited for it."""
@@ -386,7 +353,7 @@ class MarkerWriter:
     def _retry(self) -> None:
         self._timer = None
         retries, self._retries = self._retries, {}
-        self._enqueue(each(retries, self._partition_changed, PARTITIONS_A_STEP))
+        self._queue.enqueue(each(retries, self._partition_changed, PARTITIONS_A_STEP))
 
     # -- deleted topics -------------------------------------------------------------------
 
@@ -404,28 +371,28 @@ class MarkerWriter:
             existing = {}.keys()
         except (CoordinationError, ValueError, KeyError) as failure:  # perhaps the node is damaged
             logger.warning("can't find out whether topic %s was deleted: %s", topic, failure)
-            self._enqueue(self._for_each_waiting(topic, self._schedule_retry))
+            self._queue.enqueue(self._for_each_waiting(topic, self._schedule_retry))
             return
         finally:
             del self._topic_reads[topic]
-        self._enqueue(self._for_each_waiting(topic, partial(self._skip_if_deleted, existing)))
+        self._queue.enqueue(self._for_each_waiting(topic, partial(self._skip_if_deleted, existing)))
 
     def _topic_changed(self, event: WatchEvent) -> None:
         topic = event.path.removeprefix(paths.topic(""))
-        self._enqueue(self._for_each_waiting(topic, self._partition_changed))
+        self._queue.enqueue(self._for_each_waiting(topic, self._partition_changed))
 
-    def _for_each_waiting(self, topic: str, do: Callable[[PartitionKey], object]) -> Slices[None]:
+    def _for_each_waiting(self, topic: str, do: Callable[[PartitionKey], object]) -> Steps[None]:
         for key in list(self._waiting):
             if key[0] == topic and key in self._waiting:
                 do(key)
-            yield
+            yield None
 
     def _skip_if_deleted(self, existing: Container[int], key: PartitionKey) -> None:
         is_new = self._replicas.find(*key) is not None  # created since the tree was read
         if key[1] not in existing and not is_new:
-            self._enqueue(self._skip_deleted(key, self._unwatch(key)))
+            self._queue.enqueue(self._skip_deleted(key, self._unwatch(key)))
 
-    def _skip_deleted(self, key: PartitionKey, txns: Iterable[_PendingTxn]) -> Slices[None]:
+    def _skip_deleted(self, key: PartitionKey, txns: Iterable[_PendingTxn]) -> Steps[None]:
         for txn in txns:
             if not txn.is_dropped:
                 name = txn.markers.transactional_id
@@ -433,7 +400,7 @@ class MarkerWriter:
                     "skipped marker of transaction %r in %s-%d: the topic was deleted", name, *key
                 )
                 self._partition_done(txn, key)
-            yield
+            yield None
 
 
 def as_api_error(failure: Exception, key: PartitionKey) -> ApiError:

@@ -1,12 +1,11 @@
-"""Runs the operations on one state machine one after the other, although some of them take long.
+"""Runs work on one state machine piece after piece, in order, although some of it takes long.
 
-A long operation yields to the event loop in between, but no other operation on the same machine
-runs until it is done; as in Apache Kafka, where each coordinator partition runs one at a time.
+Long work yields to the event loop in between, but nothing behind it runs until it is done; as in
+Apache Kafka, where each coordinator partition runs one operation at a time.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from typing import Final
@@ -14,87 +13,101 @@ from typing import Final
 from kavka.log.journal import Ticket
 from kavka.seams import Clock, Tasks
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 logger = logging.getLogger(__name__)
 
 TICK_SLICE_S: Final = 0.002
-"""How long operations run before a yield to the event loop."""
+"""How long work runs before a yield to the event loop."""
 
 QUEUED_MAX: Final = 100_000
 """Requests queued behind a long one; further ones are rejected with COORDINATOR_NOT_AVAILABLE."""
 
 
 class SerialQueue:
-    """The queue of one state machine."""
+    """A queue of work that only pauses; TypeError if it waits for anything else.
 
-    __slots__ = ("_clock", "_name", "_task", "_tasks", "work")
+    Work fails by itself: what is behind it still runs. A ticket gets the error if there is one.
+    """
+
+    __slots__ = ("_clock", "_is_scheduled", "_name", "_tasks", "work")
 
     def __init__(self, tasks: Tasks, clock: Clock, name: str) -> None:
         """`name` is for the log."""
         self._tasks = tasks
         self._clock = clock
         self._name = name
-        self._task: asyncio.Task[None] | None = None
-        self.work: Final[deque[tuple[Slices[None], Ticket]]] = deque()
-        """The running operation, first, and the queued ones behind it; mostly empty."""
+        self._is_scheduled = False
+        self.work: Final[deque[tuple[Steps[None], Ticket | None]]] = deque()
+        """The running work, first, and what is queued behind it; mostly empty."""
 
     def admit(self) -> None:
         """ApiError COORDINATOR_NOT_AVAILABLE if the queue is full."""
         if len(self.work) >= QUEUED_MAX:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests are queued")
 
-    def run(self, work: Slices[None], ticket: Ticket) -> None:
-        """Run an operation now, without a task if it never yields; or enqueue it behind a long one.
-        A failure is raised, or set on the ticket if the operation did not finish at once."""
-        entry = work, ticket
-        self.work.append(entry)
-        if self.work[0] is not entry:
+    def run(self, work: Steps[None], ticket: Ticket) -> None:
+        """Run work now, up to its first pause; or enqueue it behind what is running. A failure is
+        raised, or set on the ticket if the work was not done at once."""
+        queue, entry = self.work, (work, ticket)
+        queue.append(entry)
+        if len(queue) > 1:
             return
         try:
-            next(work)
-        except BaseException as end:
-            self.work.remove(entry)
-            if not isinstance(end, StopIteration):
-                raise
+            if (wanted := next(work)) is not None:
+                raise _not_a_pause(wanted)
+        except StopIteration:
+            queue.remove(entry)
+        except BaseException:
+            queue.remove(entry)
+            raise
         finally:
-            if self.work:
-                self._start_task()
+            if queue:
+                self._schedule()
 
-    def run_next(self, work: Slices[None], ticket: Ticket) -> None:
-        """Run an operation before all others, even before one that is running."""
+    def run_next(self, work: Steps[None], ticket: Ticket) -> None:
+        """Run work before all other, even before that which is running."""
         if self.work:
             self.work.appendleft((work, ticket))
         else:
             self.run(work, ticket)
 
-    def _start_task(self) -> None:
-        if self._task is None:
-            self._task = self._tasks.spawn(self._drain(), name=self._name)
+    def enqueue(self, work: Steps[None]) -> None:
+        """Run work behind all other, from the next iteration of the event loop on."""
+        self.work.append((work, None))
+        self._schedule()
 
-    async def _drain(self) -> None:
-        clock = self._clock
-        try:
-            while self.work:
-                await self._tasks.sleep(0)
-                ends_s = clock.monotonic_s() + TICK_SLICE_S
-                self._run_step()
-                while self.work and clock.monotonic_s() < ends_s:
-                    self._run_step()
-        finally:
-            self._task = None
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._tasks.call_soon(self._drain)
+
+    def _drain(self) -> None:
+        self._is_scheduled = False
+        ends_s = self._clock.monotonic_s() + TICK_SLICE_S
+        while self.work:
+            self._run_step()
+            if self._clock.monotonic_s() >= ends_s:
+                break
+        if self.work:
+            self._schedule()
 
     def _run_step(self) -> None:
-        """Run one step of the first operation. The step may put another one in front of it."""
+        """Run one step of the first work. The step may put another one in front of it."""
         entry = work, ticket = self.work[0]
         try:
-            next(work)
+            if (wanted := next(work)) is not None:
+                raise _not_a_pause(wanted)
         except StopIteration:
             self.work.remove(entry)
-        except ApiError as refusal:
+        except Exception as failure:
             self.work.remove(entry)
-            ticket.settle(refusal)
-        except Exception:
-            self.work.remove(entry)
-            logger.exception("%s failed", self._name)
-            ticket.settle(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
+            if ticket is None or not isinstance(failure, ApiError):
+                logger.exception("%s failed", self._name)
+                failure = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+            if ticket is not None:
+                ticket.settle(failure)
+
+
+def _not_a_pause(wanted: object) -> TypeError:
+    return TypeError(f"{wanted!r} would delay all that is queued behind it")

@@ -17,7 +17,6 @@ from kavka.server.coordinators.transaction_coordinator import add_partitions_ope
 from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.handlers.common.transaction_calls import check_id, client_code
 from kavka.server.request.context import RequestContext
-from kavka.server.runtime.cooperative import Slices
 from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, AddPartitions
 from kavka.wire.apis.add_partitions_to_txn import (
     API,
@@ -29,6 +28,7 @@ from kavka.wire.apis.add_partitions_to_txn import (
     TransactionResult,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 
 PARTITIONS_A_STEP: Final = 2_000
 """Partitions checked in one slice."""
@@ -53,18 +53,18 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     additions = [_Addition(broker, context, one) for one in asked]
     calls = CoordinatorCalls(broker, API)
 
-    def steps() -> Slices[None]:
+    def steps() -> Steps[None]:
         for number, addition in enumerate(additions, 1):
             yield from addition.submit(calls)
             if number % TRANSACTIONS_A_STEP == 0:
-                yield
+                yield None
 
-    def answer() -> Slices[AddPartitionsToTxnResponse]:
+    def answer() -> Steps[AddPartitionsToTxnResponse]:
         results = []
         for number, one in enumerate(additions, 1):
             results.append(TransactionResult(one.transactional_id, (yield from one.results)))
             if number % TRANSACTIONS_A_STEP == 0:
-                yield
+                yield None
         if is_batched:
             return AddPartitionsToTxnResponse(results_by_transaction=results)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
@@ -113,16 +113,16 @@ class _Addition:
         self._context: Final = context
         self._asked: Final = asked
         self._partitions: Sequence[TopicPartition] = ()
-        self.results: Slices[Sequence[TopicResult]]
+        self.results: Steps[Sequence[TopicResult]]
         """Builds the response, once the result is known."""
 
-    def submit(self, calls: CoordinatorCalls) -> Slices[None]:
+    def submit(self, calls: CoordinatorCalls) -> Steps[None]:
         """Check the partitions in slices, and call the coordinator."""
         codes: dict[TopicPartition, ErrorCode] = {}
         for number, (partition, code) in enumerate(self._check_partitions(), 1):
             codes[partition] = code
             if number % PARTITIONS_A_STEP == 0:
-                yield
+                yield None
         self._partitions = list(codes)
         if any(codes.values()):
             missed = ErrorCode.OPERATION_NOT_ATTEMPTED
@@ -185,7 +185,7 @@ class _Addition:
             self.results = _as_asked(self._asked.topics, code)
 
 
-def _each_once(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Slices[list[TopicResult]]:
+def _each_once(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Steps[list[TopicResult]]:
     topics: list[TopicResult] = []
     by_name: dict[str, list[PartitionResult]] = {}
     for number, ((name, index), code) in enumerate(codes, 1):
@@ -195,11 +195,11 @@ def _each_once(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Slices[list
             topics.append(TopicResult(name, partitions))
         partitions.append(PartitionResult(index, code))
         if number % PARTITIONS_A_STEP == 0:
-            yield
+            yield None
     return topics
 
 
-def _as_asked(asked: Sequence[Any], code: ErrorCode) -> Slices[list[TopicResult]]:
+def _as_asked(asked: Sequence[Any], code: ErrorCode) -> Steps[list[TopicResult]]:
     topics: list[TopicResult] = []
     number = 0
     for topic in asked:
@@ -209,5 +209,5 @@ def _as_asked(asked: Sequence[Any], code: ErrorCode) -> Slices[list[TopicResult]
             partitions.append(PartitionResult(index, code))
             number += 1
             if number % PARTITIONS_A_STEP == 0:
-                yield
+                yield None
     return topics

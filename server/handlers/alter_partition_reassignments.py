@@ -14,7 +14,6 @@ from kavka.server.broker import Broker
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.alter_partition_reassignments import (
     API,
     AlterPartitionReassignmentsResponse,
@@ -22,6 +21,7 @@ from kavka.wire.apis.alter_partition_reassignments import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 
 PARTITIONS_A_SLICE: Final = 200
 """Partitions handled in one slice; a refusal takes 15 us."""
@@ -37,7 +37,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return cooperative.run(broker.tasks, _reassign(broker, request), context)
 
 
-def _reassign(broker: Broker, request: Any) -> Slices[AlterPartitionReassignmentsResponse]:
+def _reassign(broker: Broker, request: Any) -> Steps[AlterPartitionReassignmentsResponse]:
     targets = [
         (TopicPartition(topic.name, one.partition_index), one.replicas)
         for topic in request.topics
@@ -45,7 +45,7 @@ def _reassign(broker: Broker, request: Any) -> Slices[AlterPartitionReassignment
     ]
     errors = list(broker.controller.reassign(targets[:PARTITIONS_A_SLICE]))
     for start in range(PARTITIONS_A_SLICE, len(targets), PARTITIONS_A_SLICE):
-        yield
+        yield None
         errors += broker.controller.reassign(targets[start : start + PARTITIONS_A_SLICE])
     remaining = iter(errors)
     answer = AlterPartitionReassignmentsResponse(

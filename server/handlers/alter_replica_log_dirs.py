@@ -15,7 +15,6 @@ from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.alter_replica_log_dirs import (
     API,
     AlterReplicaLogDirsResponse,
@@ -23,6 +22,7 @@ from kavka.wire.apis.alter_replica_log_dirs import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return cooperative.run(broker.tasks, _alter(broker, request), context)
 
 
-def _alter(broker: Broker, request: Any) -> Slices[AlterReplicaLogDirsResponse]:
+def _alter(broker: Broker, request: Any) -> Steps[AlterReplicaLogDirsResponse]:
     wanted = {
         (topic.name, index): directory.path
         for directory in request.dirs
@@ -48,7 +48,7 @@ def _alter(broker: Broker, request: Any) -> Slices[AlterReplicaLogDirsResponse]:
     for done, ((name, index), path) in enumerate(wanted.items(), 1):
         answers.setdefault(name, []).append(_partition(broker, name, index, path))
         if done % PARTITIONS_A_SLICE == 0:
-            yield
+            yield None
     return AlterReplicaLogDirsResponse(
         [TopicResponse(name, partitions) for name, partitions in answers.items()]
     )

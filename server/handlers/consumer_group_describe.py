@@ -18,7 +18,6 @@ from kavka.server.auth.authorizer import CHECK_ITEMS, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import GroupCalls
 from kavka.server.request.context import RequestContext
-from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.consumer_group_describe import (
     API,
     CLASSIC_MEMBER,
@@ -30,7 +29,7 @@ from kavka.wire.apis.consumer_group_describe import (
     TopicPartitions,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, each
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, Steps, each
 
 GROUPS_A_STEP: Final = 200
 """Groups read in one slice, at some 10 us each."""
@@ -47,7 +46,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     descriptions: list[_Description] = []
     asks_operations = request.include_authorized_operations
 
-    def answer() -> Slices[ConsumerGroupDescribeResponse]:
+    def answer() -> Steps[ConsumerGroupDescribeResponse]:
         ordered = sorted(descriptions, key=lambda one: one.may)
         groups, pauses = [], PauseCounter()
         for one in ordered:
@@ -59,7 +58,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         descriptions.append(description)
         description.submit(calls)
 
-    def steps() -> Slices[None]:
+    def steps() -> Steps[None]:
         yield from each(request.group_ids, ask, GROUPS_A_STEP)
 
     return calls.run(context, steps(), answer)
@@ -102,7 +101,7 @@ class _Description:
     def _failed(self, code: ErrorCode) -> None:
         self.response = DescribedGroup(self.response.group_id, code)
 
-    def build(self, pauses: PauseCounter, asks_operations: bool) -> Slices[DescribedGroup]:
+    def build(self, pauses: PauseCounter, asks_operations: bool) -> Steps[DescribedGroup]:
         """The response for the group, with authorized operations if requested."""
         response = self.response
         if not response.error_code:
@@ -111,7 +110,7 @@ class _Description:
             for member, target in self._members:
                 described.append((yield from _member(member, target, names)))
                 if pauses.is_due(20 + 10 * (len(member.assigned) + len(target))):
-                    yield
+                    yield None
             response.members = described
             if not (yield from self._may_see_topics(pauses)):
                 code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -126,24 +125,24 @@ class _Description:
             )
         return response
 
-    def _may_see_topics(self, pauses: PauseCounter) -> Slices[bool]:
+    def _may_see_topics(self, pauses: PauseCounter) -> Steps[bool]:
         topics: dict[str, None] = {}
         for member in self.response.members:
             topics |= dict.fromkeys(member.subscribed_topic_names)
             for part in (member.assignment, member.target_assignment):
                 topics |= dict.fromkeys(one.topic_name for one in part.topic_partitions)
             if pauses.is_due(5 + len(member.subscribed_topic_names)):
-                yield
+                yield None
         allows = self._broker.authorizer.allows
         for topic in topics:
             if not allows(self._context, Operation.DESCRIBE, ResourceType.TOPIC, topic):
                 return False
             if pauses.is_due(CHECK_ITEMS):
-                yield
+                yield None
         return True
 
 
-def _member(member: members.Member, target: members.Target, name_of: Any) -> Slices[Member]:
+def _member(member: members.Member, target: members.Target, name_of: Any) -> Steps[Member]:
     own = yield from partitions_of(member.assigned)
     for topic_id, partitions in (yield from partitions_of(member.revoking)).items():
         own[topic_id] = own.get(topic_id, []) + partitions
@@ -164,7 +163,7 @@ def _member(member: members.Member, target: members.Target, name_of: Any) -> Sli
     )
 
 
-def _assignment(partitions: Mapping[UUID, Sequence[int]], name_of: Any) -> Slices[Assignment]:
+def _assignment(partitions: Mapping[UUID, Sequence[int]], name_of: Any) -> Steps[Assignment]:
     """Deleted topics have no names, and are left out."""
     described: list[TopicPartitions] = []
 

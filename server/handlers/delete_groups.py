@@ -16,10 +16,9 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import GroupCalls
 from kavka.server.request.context import RequestContext
-from kavka.server.runtime.cooperative import AwaitingSlices
 from kavka.wire.apis.delete_groups import API, DeleteGroupsResponse, GroupResult
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 GROUPS_A_STEP: Final = 50
 """Groups handled in one slice."""
@@ -33,7 +32,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         ordered = sorted(deletions, key=lambda one: not one.may)
         return DeleteGroupsResponse([one.result for one in ordered])
 
-    def steps() -> AwaitingSlices[None]:
+    def steps() -> Steps[None]:
         for number, group_id in enumerate(dict.fromkeys(request.groups_names), 1):
             deletion = _Deletion(broker, context, group_id)
             deletions.append(deletion)
@@ -55,7 +54,7 @@ class _Deletion:
             self._failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         self._waits = self._done = False
 
-    def steps(self, calls: GroupCalls) -> AwaitingSlices[None]:
+    def steps(self, calls: GroupCalls) -> Steps[None]:
         """Delete the group, and before it its offsets, in parts."""
         while not self._done and not self.result.error_code:
             self._waits = True
@@ -65,7 +64,7 @@ class _Deletion:
             elif not self._done:
                 yield None
 
-    def _delete(self, shard: GroupShard, ticket: Ticket, now_ms: int) -> Slices[Decision]:
+    def _delete(self, shard: GroupShard, ticket: Ticket, now_ms: int) -> Steps[Decision]:
         group_id = self.result.group_id
         decision = yield from listing.delete_group(shard.state, shard.offsets, group_id, ticket)
         self._done = decision.replies[0].answer

@@ -16,7 +16,6 @@ from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import INTERNAL_TOPICS
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.delete_records import (
     HIGH_WATERMARK,
     DeleteRecordsResponse,
@@ -24,6 +23,7 @@ from kavka.wire.apis.delete_records import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 
 PARTITIONS_A_SLICE: Final = 100
 """Partitions handled in one slice, at 10 us each."""
@@ -33,12 +33,12 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return cooperative.run(broker.tasks, _delete(broker, context, request), context)
 
 
-def _delete(broker: Broker, context: RequestContext, request: Any) -> Slices[DeleteRecordsResponse]:
+def _delete(broker: Broker, context: RequestContext, request: Any) -> Steps[DeleteRecordsResponse]:
     answers: dict[str, list[PartitionResponse]] = {}
     for done, (name, index, offset) in enumerate(_asked(request), 1):
         answers.setdefault(name, []).append(_partition(broker, context, name, index, offset))
         if done % PARTITIONS_A_SLICE == 0:
-            yield
+            yield None
     return DeleteRecordsResponse(
         [TopicResponse(name, partitions) for name, partitions in answers.items()]
     )

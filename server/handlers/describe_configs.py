@@ -20,7 +20,6 @@ from kavka.server.controller.topic_validation import check_topic_name
 from kavka.server.handlers.common.config_rights import authorize, node_id
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.describe_configs import (
     ConfigResponse,
     ConfigSynonym,
@@ -28,6 +27,7 @@ from kavka.wire.apis.describe_configs import (
     ResourceResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 
 Keys: TypeAlias = Sequence[str] | None
 
@@ -53,7 +53,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 def _describe(
     broker: Broker, context: RequestContext, request: Any
-) -> Slices[DescribeConfigsResponse]:
+) -> Steps[DescribeConfigsResponse]:
     results: list[ResourceResponse] = []
     since_pause = total = 0
     for asked in request.resources:
@@ -70,14 +70,14 @@ def _describe(
                 configs.append(_as_asked(config, context, request))
                 since_pause += 1
                 if since_pause >= CONFIGS_A_SLICE:
-                    yield
+                    yield None
                     since_pause = 0
             result.configs = configs
             total += len(configs)
         except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message or ""
         if since_pause >= CONFIGS_A_SLICE:
-            yield
+            yield None
             since_pause = 0
     return DescribeConfigsResponse(results)
 

@@ -16,7 +16,6 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import GroupCalls
 from kavka.server.request.context import RequestContext
-from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.describe_groups import (
     API,
     DEAD,
@@ -26,6 +25,7 @@ from kavka.wire.apis.describe_groups import (
     MemberResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 
 MEMBERS_A_STEP: Final = 500
 """Members, or groups, described in one slice, at 2 us each."""
@@ -43,7 +43,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         ordered = sorted(descriptions, key=lambda one: one.may)
         return DescribeGroupsResponse([one.build(asks_operations) for one in ordered])
 
-    def steps() -> Slices[None]:
+    def steps() -> Steps[None]:
         members = 0
         for group_id in request.groups:
             description = _Description(broker, context, group_id)
@@ -52,7 +52,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             members += 1 + len(description.response.members) + len(group_id) // ID_CHARACTERS
             if members >= MEMBERS_A_STEP:
                 members = 0
-                yield
+                yield None
 
     return calls.run(context, steps(), answer)
 

@@ -14,7 +14,6 @@ from kavka.server.broker import Broker
 from kavka.server.controller.topic_validation import check_topic_name
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.describe_producers import (
     DescribeProducersResponse,
     PartitionResponse,
@@ -22,6 +21,7 @@ from kavka.wire.apis.describe_producers import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 
 PRODUCERS_A_SLICE: Final = 250
 """Producers and partitions described in one slice."""
@@ -39,7 +39,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 def _describe(
     broker: Broker, context: RequestContext, request: Any
-) -> Slices[DescribeProducersResponse]:
+) -> Steps[DescribeProducersResponse]:
     topics: list[TopicResponse] = []
     done = described = 0
     for asked in request.topics:
@@ -57,7 +57,7 @@ def _describe(
             partitions.append(answer)
             done += 1
             if done % PRODUCERS_A_SLICE == 0:
-                yield
+                yield None
     return DescribeProducersResponse(topics)
 
 
@@ -76,7 +76,7 @@ def _refusal(broker: Broker, context: RequestContext, name: str) -> ApiError | N
     return None
 
 
-def _partition(broker: Broker, name: str, index: int) -> Slices[PartitionResponse]:
+def _partition(broker: Broker, name: str, index: int) -> Steps[PartitionResponse]:
     replica = broker.replicas.find(name, index)
     if replica is None:
         topic = broker.metadata.image.topics.get(name)
@@ -94,7 +94,7 @@ def _partition(broker: Broker, name: str, index: int) -> Slices[PartitionRespons
         done += len(part)
         if done >= PRODUCERS_A_SLICE:
             done = 0
-            yield
+            yield None
     return PartitionResponse(index, active_producers=producers)
 
 

@@ -25,7 +25,6 @@ from kavka.server.cluster.metadata_cache import (
 from kavka.server.controller.topic_validation import check_topic_name
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.describe_topic_partitions import (
     CursorResponse,
     DescribeTopicPartitionsResponse,
@@ -33,6 +32,7 @@ from kavka.wire.apis.describe_topic_partitions import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 
 NAMES_A_SLICE: Final = 1000
 """Names sorted in one slice."""
@@ -53,7 +53,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 def _page(
     broker: Broker, context: RequestContext, request: Any
-) -> Slices[DescribeTopicPartitionsResponse]:
+) -> Steps[DescribeTopicPartitionsResponse]:
     image, asked, cursor = broker.metadata.image, bool(request.topics), request.cursor
     wanted = {topic.name: None for topic in request.topics} if asked else image.topics
     names = yield from _in_order(list(wanted), cursor.topic_name if cursor else "")
@@ -61,7 +61,7 @@ def _page(
     left = max(1, min(request.response_partition_limit, _limit(broker)))
     for count, name in enumerate(names):
         if count % ROWS_A_SLICE == ROWS_A_SLICE - 1:
-            yield
+            yield None
         topic = image.topics.get(name)
         if not broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
             if asked:
@@ -88,12 +88,12 @@ def _limit(broker: Broker) -> int:
     return broker.settings.max_request_partition_size_limit
 
 
-def _in_order(names: Sequence[str], first: str) -> Slices[Iterator[str]]:
+def _in_order(names: Sequence[str], first: str) -> Steps[Iterator[str]]:
     """The names from `first` on: sorted in slices, which are merged on iteration."""
     runs = []
     for start in range(0, len(names), NAMES_A_SLICE):
         if start:
-            yield
+            yield None
         part = names[start : start + NAMES_A_SLICE]
         runs.append(sorted(name for name in part if name >= first))
     return merge(*runs)
@@ -101,11 +101,11 @@ def _in_order(names: Sequence[str], first: str) -> Slices[Iterator[str]]:
 
 def _partitions(
     image: MetadataImage, context: RequestContext, topic: TopicImage, indexes: range
-) -> Slices[list[PartitionResponse]]:
+) -> Steps[list[PartitionResponse]]:
     found: list[PartitionResponse] = []
     for index in indexes:
         if len(found) % ROWS_A_SLICE == ROWS_A_SLICE - 1:
-            yield
+            yield None
         partition = topic.partition(index)
         if partition is not None:
             found.append(_partition(image, context, partition))

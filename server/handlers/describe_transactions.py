@@ -14,7 +14,6 @@ from kavka.server.broker import Broker
 from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.handlers.common.transaction_calls import check_id
 from kavka.server.request.context import RequestContext
-from kavka.server.runtime.cooperative import Slices
 from kavka.txncoord import listing
 from kavka.txncoord.shard import TransactionShard
 from kavka.txncoord.transaction import Transaction
@@ -25,6 +24,7 @@ from kavka.wire.apis.describe_transactions import (
     TransactionState,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 
 IDS_A_STEP: Final = 200
 """Ids read, or put into the response, in one slice; an id with many partitions has its own."""
@@ -34,20 +34,20 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     calls = CoordinatorCalls(broker, API)
     descriptions: list[_Description] = []
 
-    def steps() -> Slices[None]:
+    def steps() -> Steps[None]:
         for number, transactional_id in enumerate(request.transactional_ids, 1):
             one = _Description(broker, context, transactional_id)
             descriptions.append(one)
             one.submit(calls)
             if number % IDS_A_STEP == 0:
-                yield
+                yield None
 
-    def answer() -> Slices[DescribeTransactionsResponse]:
+    def answer() -> Steps[DescribeTransactionsResponse]:
         states = []
         for number, one in enumerate(descriptions, 1):
             states.append((yield from one.response()))
             if number % IDS_A_STEP == 0:
-                yield
+                yield None
         return DescribeTransactionsResponse(states)
 
     return calls.run(context, steps(), answer)
@@ -78,7 +78,7 @@ class _Description:
     def _failed(self, code: ErrorCode) -> None:
         self._code = code
 
-    def response(self) -> Slices[TransactionState]:
+    def response(self) -> Steps[TransactionState]:
         """The response for the id."""
         if self._known is None:
             return TransactionState(self._code, self._id)

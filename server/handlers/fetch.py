@@ -45,7 +45,7 @@ from kavka.wire.apis.fetch import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.frame import ARENA_BYTES
-from kavka.wire.steps import Slices, run_to_completion
+from kavka.wire.steps import Steps
 
 _REQUEST_LIMIT_SINCE: Final = 3
 _STORAGE_ERROR_SINCE: Final = 6
@@ -73,23 +73,8 @@ IDLE_A_STEP: Final = 2000
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    work = _begin(broker, context, request)
-    try:
-        next(work)
-    except StopIteration as end:
-        return end.value
-    context.applied = broker.tasks.future()
-    return _run_rest(broker, work, context.applied)
-
-
-async def _run_rest(
-    broker: Broker, work: Slices[Any], applied: asyncio.Future[None]
-) -> FetchResponse:
-    try:
-        answer = await cooperative.run_rest(broker.tasks, work)
-    finally:
-        applied.set_result(None)
-    return await _await_response(answer)
+    answer = cooperative.run(broker.tasks, _begin(broker, context, request), context)
+    return answer if isinstance(answer, FetchResponse) else _await_response(answer)
 
 
 async def _await_response(answer: Any) -> FetchResponse:
@@ -98,7 +83,7 @@ async def _await_response(answer: Any) -> FetchResponse:
     return answer
 
 
-def _begin(broker: Broker, context: RequestContext, request: Any) -> Slices[Any]:
+def _begin(broker: Broker, context: RequestContext, request: Any) -> Steps[Any]:
     """The response, or an awaitable of it."""
     try:
         fetching = yield from broker.sessions.begin_in_steps(request, context.version)
@@ -158,7 +143,7 @@ class _Fetch:
         """Whether `plan` may pause."""
         return len(self._fetching.partitions) >= PARTITIONS_A_STEP
 
-    def plan(self) -> Slices[bool]:
+    def plan(self) -> Steps[bool]:
         """Plan the fetch. True if it can be answered at once: with enough bytes, an error, or a
         slice that ends with its segment and so would not grow, as in Apache Kafka.
 
@@ -179,12 +164,8 @@ class _Fetch:
         enough = min(self._request.min_bytes, self._bytes_max)  # never more than the limit
         return size >= enough or missing >= self._enough_missing or not self._files_left
 
-    def _is_complete(self) -> bool | Slices[bool]:
+    def _is_complete(self) -> Steps[bool]:
         """`plan` for a waiting fetch, which holds no files in between."""
-        work = self._plan_again()
-        return work if self.is_big else run_to_completion(work)
-
-    def _plan_again(self) -> Slices[bool]:
         is_ready = yield from self.plan()
         if not is_ready:
             self._release_files()
@@ -194,7 +175,7 @@ class _Fetch:
         for part in self._parts:
             part.slice = None
 
-    def _plan(self) -> Slices[list[Part]]:
+    def _plan(self) -> Steps[list[Part]]:
         """Plan all partitions; missing ones come last, as in Apache Kafka."""
         broker, request = self._broker, self._request
         committed_only = request.isolation_level == READ_COMMITTED
@@ -212,7 +193,7 @@ class _Fetch:
         for wanted in (yield from self._without_idle()):
             done += 1
             if done % PARTITIONS_A_STEP == 0:
-                yield
+                yield None
             try:
                 replica = self._replica(wanted)
                 if self._skipped:
@@ -241,7 +222,7 @@ class _Fetch:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown isolation level")
         return parts + missing if missing else parts
 
-    def _without_idle(self) -> Slices[Iterable[FetchPartition]]:
+    def _without_idle(self) -> Steps[Iterable[FetchPartition]]:
         """The partitions except idle ones, which have nothing to report in an incremental fetch."""
         self._idle = idle = []
         partitions = self._fetching.partitions
@@ -254,7 +235,7 @@ class _Fetch:
         others: list[FetchPartition] = []
         for done, wanted in enumerate(partitions, 1):
             if done % IDLE_A_STEP == 0:
-                yield
+                yield None
             replica = idle_replica(wanted)
             if replica is not None and self._may_read(replica.log.topic):
                 idle.append(replica)
@@ -337,7 +318,7 @@ class _Fetch:
         found = cooperative.run(self._broker.tasks, self.plan())
         return found if isinstance(found, bool) else await found
 
-    def answer(self) -> Slices[Any]:
+    def answer(self) -> Steps[Any]:
         """The response to the last plan; an awaitable if the disk must be read."""
         if self._is_old_consumer:
             return self._answer_converted()
@@ -385,7 +366,7 @@ class _Fetch:
             purgatory.end_notes(noted)
         await self._context.wait(woken)
 
-    def _response(self) -> Slices[FetchResponse]:
+    def _response(self) -> Steps[FetchResponse]:
         fetching = self._fetching
         try:
             fetching.check_current()
@@ -403,7 +384,7 @@ class _Fetch:
             replica.traffic.fetches += 1
         for done, part in enumerate(self._parts, 1):
             if done % ANSWERED_A_STEP == 0:
-                yield
+                yield None
             if part.replica is not None:
                 part.replica.traffic.fetches += 1
                 part.wanted.replica = ref(part.replica)

@@ -17,7 +17,6 @@ from kavka.server.coordinators.base import Coordinator as AnyCoordinator
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.request.sliced_answers import encode_in_slices
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.find_coordinator import (
     API,
     BATCHED_SINCE,
@@ -30,6 +29,7 @@ from kavka.wire.apis.find_coordinator import (
     message_of,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 
 KEY_COST: Final = 64
 COST_A_STEP: Final = 32_000
@@ -95,14 +95,14 @@ async def _await_answer(
 
 def _find_all(
     broker: Broker, context: RequestContext, request: Any, found: list[Coordinator]
-) -> Slices[None]:
+) -> Steps[None]:
     kind, cost = _kind(context, request), 0
     for key in request.coordinator_keys:
         found.append(_find(broker, context, kind, key))
         cost += KEY_COST + len(key)
         if cost >= COST_A_STEP:
             cost = 0
-            yield
+            yield None
 
 
 def _find(broker: Broker, context: RequestContext, kind: int, key: str) -> Coordinator:

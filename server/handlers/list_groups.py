@@ -20,10 +20,9 @@ from kavka.server.auth.authorizer import (
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.request.context import RequestContext
-from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.list_groups import API, ListedGroup, ListGroupsResponse
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import each
+from kavka.wire.steps import Steps, each
 
 GROUPS_A_STEP: Final = 1_000
 """Groups read in one slice, at 1 to 2 us each."""
@@ -46,7 +45,7 @@ class _Listing:
         self._code = ErrorCode.NONE
         self._groups: Final[list[ListedGroup]] = []
 
-    def steps(self) -> Slices[None]:
+    def steps(self) -> Steps[None]:
         runners = self._broker.groups.runners
         return self.calls.read_all(
             runners, _ids, GROUPS_A_STEP, self._read, self._found, self._failed
@@ -64,7 +63,7 @@ class _Listing:
         if code != ErrorCode.NOT_COORDINATOR:  # another broker lists its groups now
             self._code = code
 
-    def answer(self) -> Slices[ListGroupsResponse]:
+    def answer(self) -> Steps[ListGroupsResponse]:
         if self._code:
             return ListGroupsResponse(error_code=self._code)
         allows, context = self._broker.authorizer.allows, self._context

@@ -19,7 +19,6 @@ from kavka.server.replica.fetch_reading import ISOLATION_LEVELS, READ_COMMITTED
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.request.sliced_answers import encode_in_slices, respond
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.list_offsets import (
     API,
     EARLIEST,
@@ -33,7 +32,7 @@ from kavka.wire.apis.list_offsets import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import PauseCounter
+from kavka.wire.steps import PauseCounter, Steps
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +73,7 @@ async def _await_answer(
 
 def _look_up(
     broker: Broker, context: RequestContext, request: Any
-) -> Slices[tuple[ListOffsetsResponse, list[Any]]]:
+) -> Steps[tuple[ListOffsetsResponse, list[Any]]]:
     """The response, and awaitables that complete it."""
     asked_once, twice = yield from _each_once(request)
     waiting: list[Any] = []
@@ -83,7 +82,7 @@ def _look_up(
         answers: list[PartitionResponse] = []
         for asked in partitions.values():
             if pauses.is_due(CHECK_ITEMS):
-                yield
+                yield None
             answer = PartitionResponse(asked.partition_index)
             answers.append(answer)
             try:
@@ -105,7 +104,7 @@ def _look_up(
 
 def _offsets_of_segments(
     broker: Broker, context: RequestContext, request: Any
-) -> Slices[ListOffsetsResponse]:
+) -> Steps[ListOffsetsResponse]:
     """Version 0. Unauthorized topics come last; a partition named twice gets two responses."""
     allowed: list[TopicResponse] = []
     refused: list[TopicResponse] = []
@@ -116,7 +115,7 @@ def _offsets_of_segments(
         (allowed if may else refused).append(TopicResponse(topic.name, answers))
         for asked in topic.partitions:
             if pauses.is_due(CHECK_ITEMS):
-                yield
+                yield None
             answer = PartitionResponse(asked.partition_index)
             answers.append(answer)
             try:
@@ -137,7 +136,7 @@ def _offsets_of_segments(
     return ListOffsetsResponse(allowed + refused)
 
 
-def _each_once(request: Any) -> Slices[tuple[dict[str, dict[int, Any]], set[tuple[str, int]]]]:
+def _each_once(request: Any) -> Steps[tuple[dict[str, dict[int, Any]], set[tuple[str, int]]]]:
     """The request by topic and partition, in order; and the partitions that were named twice."""
     asked_once: dict[str, dict[int, Any]] = {}
     twice: set[tuple[str, int]] = set()
@@ -148,7 +147,7 @@ def _each_once(request: Any) -> Slices[tuple[dict[str, dict[int, Any]], set[tupl
             if asked_once.setdefault(topic.name, {}).setdefault(index, asked) is not asked:
                 twice.add((topic.name, index))
             if pauses.is_due(1):
-                yield
+                yield None
     return asked_once, twice
 
 

@@ -15,7 +15,6 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.request.context import RequestContext
-from kavka.server.runtime.cooperative import Slices
 from kavka.txncoord import listing
 from kavka.txncoord.listing import STATE_NAMES, Filter, ListedTransaction
 from kavka.txncoord.shard import TransactionShard
@@ -27,6 +26,7 @@ from kavka.wire.apis.list_transactions import (
     TransactionState,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 
 IDS_A_STEP: Final = 1_000
 """Transactional ids read in one slice, at 1 to 2 us each."""
@@ -58,7 +58,7 @@ class _List:
         self._code = ErrorCode.NONE
         self._found: Final[list[TransactionState]] = []
 
-    def steps(self) -> Slices[None]:
+    def steps(self) -> Steps[None]:
         runners = self._broker.transactions.runners
         return self.calls.read_all(
             runners, _ids, self._a_step, self._read, self._add_visible, self._failed

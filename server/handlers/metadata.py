@@ -32,7 +32,6 @@ from kavka.server.cluster.metadata_cache import (
 from kavka.server.controller.topic_validation import NewTopic, check_topic_name
 from kavka.server.request.context import RequestContext
 from kavka.server.request.sliced_answers import respond
-from kavka.server.runtime.cooperative import AwaitingSlices, Slices
 from kavka.wire.apis.metadata import (
     API,
     OPERATIONS_NOT_ASKED,
@@ -42,7 +41,7 @@ from kavka.wire.apis.metadata import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, PauseCounter
+from kavka.wire.steps import ITEMS_A_STEP, PauseCounter, Steps
 
 _IDS_SINCE: Final = 10
 _IDS_ASKED_SINCE: Final = 12
@@ -61,9 +60,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return respond(broker.tasks, API, context, _build(broker, context, request))
 
 
-def _build(
-    broker: Broker, context: RequestContext, request: Any
-) -> AwaitingSlices[MetadataResponse]:
+def _build(broker: Broker, context: RequestContext, request: Any) -> Steps[MetadataResponse]:
     """Build the response in slices."""
     builder = _ResponseBuilder(broker, context, request)
     if request.topics is None or (context.version == 0 and not request.topics):
@@ -82,7 +79,7 @@ def _build(
 
 def _asked(
     context: RequestContext, request: Any
-) -> Slices[tuple[dict[str, None], dict[UUID, None]]]:
+) -> Steps[tuple[dict[str, None], dict[UUID, None]]]:
     """Requested names and ids, each once. ApiError if the version does not allow them."""
     names: dict[str, None] = {}
     ids: dict[UUID, None] = {}
@@ -98,7 +95,7 @@ def _asked(
         else:  # an error in Apache Kafka too
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a topic without name and id")
         if pauses.is_due(1):
-            yield
+            yield None
     return names, ids
 
 
@@ -119,16 +116,16 @@ def _cluster_operations(broker: Broker, context: RequestContext, request: Any) -
 # -- topics -------------------------------------------------------------------------------
 
 
-def _all(builder: _ResponseBuilder) -> Slices[None]:
+def _all(builder: _ResponseBuilder) -> Steps[None]:
     """Every topic that the client may describe."""
     for name, topic in builder.image.topics.items():
         if builder.may_describe(name):
             yield from builder.add(topic)
         elif builder.pauses.is_due(builder.cost):
-            yield
+            yield None
 
 
-def _by_id(builder: _ResponseBuilder, ids: Iterable[UUID]) -> Slices[None]:
+def _by_id(builder: _ResponseBuilder, ids: Iterable[UUID]) -> Steps[None]:
     image = builder.image
     for topic_id in ids:
         name = image.names_by_id.get(topic_id)
@@ -141,12 +138,12 @@ def _by_id(builder: _ResponseBuilder, ids: Iterable[UUID]) -> Slices[None]:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             builder.topics.append(TopicResponse(None, topic_id, code))
         if builder.pauses.is_due(builder.cost):
-            yield
+            yield None
 
 
 def _by_name(
     builder: _ResponseBuilder, names: Iterable[str], refused: Container[str]
-) -> Slices[None]:
+) -> Steps[None]:
     """The requested topics; those in `refused` the client may not create."""
     for name in names:
         known = builder.image.topics.get(name)
@@ -164,7 +161,7 @@ def _by_name(
                 code = ErrorCode.INVALID_TOPIC_EXCEPTION
             builder.topics.append(TopicResponse(name, None, code, _internal(name), (), operations))
         if builder.pauses.is_due(builder.cost):
-            yield
+            yield None
 
 
 def _is_valid(name: str) -> bool:
@@ -199,13 +196,13 @@ class _ResponseBuilder:
         allows = self._broker.authorizer.allows
         return allows(self._context, Operation.DESCRIBE, ResourceType.TOPIC, name)
 
-    def add(self, topic: TopicImage) -> Slices[None]:
+    def add(self, topic: TopicImage) -> Steps[None]:
         partitions: list[PartitionResponse] = []
         for begin in range(0, len(topic.partitions), ITEMS_A_STEP):
             some = topic.partitions[begin : begin + ITEMS_A_STEP]
             partitions += map(self._partition, some)
             if self.pauses.is_due(self.cost + 4 * len(some)):
-                yield
+                yield None
         self.topics.append(
             TopicResponse(
                 topic.name,
@@ -271,7 +268,7 @@ def _creates(broker: Broker, context: RequestContext, request: Any) -> bool:
     return context.version < 4 or bool(request.allow_auto_topic_creation)
 
 
-def _missing(builder: _ResponseBuilder, names: Iterable[str]) -> Slices[list[str]]:
+def _missing(builder: _ResponseBuilder, names: Iterable[str]) -> Steps[list[str]]:
     """Missing topics that can be auto-created and that the client may describe."""
     topics, pauses = builder.image.topics, PauseCounter()
     missing: list[str] = []
@@ -282,13 +279,13 @@ def _missing(builder: _ResponseBuilder, names: Iterable[str]) -> Slices[list[str
         if can_be and builder.may_describe(name):
             missing.append(name)
         if pauses.is_due(CHECK_ITEMS):
-            yield
+            yield None
     return missing
 
 
 def _create(
     broker: Broker, context: RequestContext, missing: list[str], refused: set[str]
-) -> Slices[None]:
+) -> Steps[None]:
     """Start creating topics; those that the client may not create are added to `refused`."""
     pauses, wanted = PauseCounter(), dict[str, None]()
     for name in missing:
@@ -297,7 +294,7 @@ def _create(
         elif name not in broker.auto_creating and len(broker.auto_creating) < AUTO_CREATE_MAX:
             wanted[name] = broker.auto_creating[name] = None
         if pauses.is_due(2 * CHECK_ITEMS):
-            yield
+            yield None
     if wanted:
         broker.tasks.spawn(_create_now(broker, wanted), name="topics on first use")
 

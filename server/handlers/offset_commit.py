@@ -119,4 +119,4 @@ async def _in_tree(
                 codes.append(refusal.code)
     finally:
         applied.set_result(None)
-    return await cooperative.run_rest(broker.tasks, validated.response_in_slices(codes))
+    return await cooperative.run_rest(broker.tasks, validated.response_in_steps(codes))

@@ -17,7 +17,6 @@ from kavka.server.auth.authorizer import CHECK_ITEMS, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import GroupCalls, Topics, check_group
 from kavka.server.request.context import RequestContext
-from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.offset_delete import (
     API,
     OffsetDeleteResponse,
@@ -25,7 +24,7 @@ from kavka.wire.apis.offset_delete import (
     TopicResponse,
 )
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import PauseCounter, each
+from kavka.wire.steps import PauseCounter, Steps, each
 
 OFFSETS_A_STEP: Final = 1_000
 """Partitions checked, or put into the response, in one slice."""
@@ -52,7 +51,7 @@ class _Deletion:
         self._context: Final = context
         self._asked: Final = request.topics
 
-    def _check_topic(self, topic: Any) -> Slices[None]:
+    def _check_topic(self, topic: Any) -> Steps[None]:
         """Accept a topic's partitions, or add their errors."""
         broker, context, name = self._broker, self._context, topic.name
         known = broker.metadata.image.topics.get(name)
@@ -78,13 +77,13 @@ class _Deletion:
         answers = self._answers.setdefault(name, [])
         answers += [PartitionResponse(index, code) for index in partitions]
 
-    def steps(self) -> Slices[None]:
+    def steps(self) -> Steps[None]:
         """Call the group even without valid partitions, to check that it exists."""
         pauses = PauseCounter()
         for topic in self._asked:
             yield from self._check_topic(topic)
             if pauses.is_due(CHECK_ITEMS + 2 * len(topic.partitions)):
-                yield
+                yield None
         ask = partial(_call_shard, self._group_id, self._accepted)
         self.calls.call(self._group_id, ask, self._deleted, self._failed)
 
@@ -95,7 +94,7 @@ class _Deletion:
     def _failed(self, code: ErrorCode) -> None:
         self._code = code
 
-    def answer(self) -> Slices[OffsetDeleteResponse]:
+    def answer(self) -> Steps[OffsetDeleteResponse]:
         """The response for all partitions."""
         if self._code:
             return OffsetDeleteResponse(self._code)
@@ -105,7 +104,7 @@ class _Deletion:
                 some = partitions[begin : begin + OFFSETS_A_STEP]
                 self._answer(name, some, code)
                 if pauses.is_due(CHECK_ITEMS + 2 * len(some)):
-                    yield
+                    yield None
         topics = [TopicResponse(name, found) for name, found in self._answers.items()]
         return OffsetDeleteResponse(topics=topics)
 

@@ -18,7 +18,6 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import GroupCalls
 from kavka.server.request.context import RequestContext
-from kavka.server.runtime.cooperative import AwaitingSlices
 from kavka.wire.apis.offset_fetch import (
     API,
     GROUPS_VERSION,
@@ -32,6 +31,7 @@ from kavka.wire.apis.offset_fetch import (
     group_error,
 )
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 
 OFFSETS_A_STEP: Final = 1_000
 """Offsets, topics and groups looked up in one slice, at 2 us each."""
@@ -45,7 +45,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     calls = GroupCalls(broker, API)
     groups: list[_Group] = []
 
-    def steps() -> AwaitingSlices[None]:
+    def steps() -> Steps[None]:
         looked_at = 0
         for asked in _asked(broker, context, request):
             groups.append(asked)

@@ -8,7 +8,6 @@ from kavka.server.auth.authorizer import CHECK_ITEMS, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext
 from kavka.server.request.sliced_answers import respond
-from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.offset_for_leader_epoch import (
     API,
     OffsetForLeaderEpochResponse,
@@ -16,7 +15,7 @@ from kavka.wire.apis.offset_for_leader_epoch import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import PauseCounter
+from kavka.wire.steps import PauseCounter, Steps
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -25,7 +24,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 def _look_up(
     broker: Broker, context: RequestContext, request: Any
-) -> Slices[OffsetForLeaderEpochResponse]:
+) -> Steps[OffsetForLeaderEpochResponse]:
     topics, pauses = [], PauseCounter()
     for topic in request.topics:
         partitions: list[PartitionResponse] = []
@@ -33,7 +32,7 @@ def _look_up(
         for asked in topic.partitions:
             partitions.append(_end_offset(broker, context, topic.topic, asked))
             if pauses.is_due(CHECK_ITEMS):
-                yield
+                yield None
     return OffsetForLeaderEpochResponse(topics)
 
 

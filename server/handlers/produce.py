@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.server.auth.authorizer import Operation, ResourceType
@@ -38,7 +38,7 @@ from kavka.server.replica.batch_admission import (
 from kavka.server.replica.record_rules import NotVerified, RecordsRefused
 from kavka.server.replica.replica import Replica
 from kavka.server.request.context import BadRequest, RequestContext
-from kavka.server.runtime.cooperative import Slices, run_rest
+from kavka.server.runtime.cooperative import run
 from kavka.wire.apis.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -51,7 +51,7 @@ from kavka.wire.records import (
     LOG_APPEND_TIME,
     Unacceptable,
 )
-from kavka.wire.steps import run_to_first_pause
+from kavka.wire.steps import Steps
 
 if TYPE_CHECKING:
     from kavka.log.txn_guards import Guard
@@ -143,7 +143,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     except ApiError as refusal:
         return _refuse_whole(request, asked, refusal)
     unfinished = _Unfinished([], [], InlineBudget(context.retain), verdicts)
-    topics = run_to_first_pause(_append_all(broker, context, request, asked, unfinished))
+    topics = run(broker.tasks, _append_all(broker, context, request, asked, unfinished))
     if not isinstance(topics, list) or unfinished.opened:
         context.applied = broker.tasks.future()
         return _finish(broker, context, request, topics, unfinished)
@@ -159,7 +159,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 def _append_all(
     broker: Broker, context: RequestContext, request: Any, asked: Any, unfinished: _Unfinished
-) -> Slices[list[TopicResponse]]:
+) -> Steps[list[TopicResponse]]:
     """Append what needs no waiting; the response as far as it is known."""
     acks = request.acks
     append = _append if acks in (ALL, NO_ANSWER, LEADER_ONLY) else _refuse_acks
@@ -172,7 +172,7 @@ def _append_all(
         for data in topic.partition_data:
             if done == BATCHES_A_STEP:
                 context.keep_frame()
-                yield
+                yield None
                 done = 0
             done += 1
             partitions.append(
@@ -196,7 +196,7 @@ async def _when_verified(
     assert applied is not None, "the connection's next request waits for it"
     try:
         unfinished = _Unfinished([], [], InlineBudget(_already_retained), await verdicts)
-        topics = run_to_first_pause(_append_all(broker, context, request, asked, unfinished))
+        topics = run(broker.tasks, _append_all(broker, context, request, asked, unfinished))
     except BaseException:
         applied.set_result(None)
         raise
@@ -212,7 +212,7 @@ async def _finish(
     broker: Broker,
     context: RequestContext,
     request: Any,
-    topics: list[TopicResponse] | Slices[list[TopicResponse]],
+    topics: list[TopicResponse] | Awaitable[list[TopicResponse]],
     unfinished: _Unfinished,
 ) -> ProduceResponse | BadRequest | None:
     """Append the rest, and the batches being decompressed; then the response, if there is one."""
@@ -220,7 +220,7 @@ async def _finish(
     assert applied is not None, "the connection's next request waits for it"
     try:
         if not isinstance(topics, list):
-            topics = await run_rest(broker.tasks, topics)
+            topics = await topics
         for opened in unfinished.opened:
             await _append_opened(broker, context, opened, request.acks, unfinished.waiting)
     finally:

@@ -112,7 +112,7 @@ def _refuse(
     broker: Broker, context: RequestContext, validated: ValidatedOffsets, code: ErrorCode
 ) -> Response | Awaitable[Response]:
     codes = [code] * len(validated.offsets)
-    return respond(broker.tasks, API, context, validated.response_in_slices(codes))
+    return respond(broker.tasks, API, context, validated.response_in_steps(codes))
 
 
 async def _when_verified(

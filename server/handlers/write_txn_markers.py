@@ -20,7 +20,6 @@ from kavka.server.coordinators.marker_writer import (
 )
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.cooperative import Slices
 from kavka.wire.apis.write_txn_markers import (
     VERSIONS_TOLD_SINCE,
     MarkerResult,
@@ -30,6 +29,7 @@ from kavka.wire.apis.write_txn_markers import (
 )
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 
 MARKERS_A_STEP: Final = 50
 """Markers written in one slice, at 40 us each."""
@@ -60,12 +60,12 @@ class _Work:
 
         self._waiting: Final[list[tuple[AppendedMarker, PartitionResult]]] = []
 
-    def steps(self) -> Slices[None]:
+    def steps(self) -> Steps[None]:
         """Write the markers."""
         for number, (marker, topic, index) in enumerate(self._each(), 1):
             self._write(marker, (topic, index))
             if number % MARKERS_A_STEP == 0:
-                yield
+                yield None
 
     def _each(self) -> Iterator[tuple[Any, str, int]]:
         for marker in self._request.markers:

@@ -35,7 +35,7 @@ from kavka.wire.records import (
     read_header,
 )
 from kavka.wire.rewriting import rebuild, renumbered, set_times
-from kavka.wire.steps import Job, Steps
+from kavka.wire.steps import Steps, Wait
 
 ALL: Final = -1
 """`acks=all`: all replicas in sync."""
@@ -81,7 +81,7 @@ class PendingBatch:
 
     __slots__ = ("_steps", "_wanted")
 
-    def __init__(self, steps: Steps[Prepared], wanted: Job | None) -> None:
+    def __init__(self, steps: Steps[Prepared], wanted: Wait) -> None:
         self._steps = steps
         self._wanted = wanted
 

@@ -6,8 +6,8 @@ import asyncio
 from typing import Final, TypeVar
 
 from kavka.seams import Jobs, Tasks
-from kavka.server.runtime.cooperative import run_rest_with_jobs
-from kavka.wire.steps import Job, Steps
+from kavka.server.runtime.cooperative import run_rest
+from kavka.wire.steps import Steps, Wait
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ class BatchOpener:
         self.room = asyncio.Semaphore(OPENED_AT_ONCE_MAX)
         """To be held while a batch is open."""
 
-    async def finish(self, steps: Steps[T], wanted: Job | None) -> T:
-        """Go on with steps that have asked for `wanted`; their result, or what they raise."""
+    async def finish(self, steps: Steps[T], wanted: Wait) -> T:
+        """Run the rest of `steps`, which have yielded `wanted`."""
         async with self.room:
-            return await run_rest_with_jobs(self.tasks, self.jobs, steps, wanted)
+            return await run_rest(self.tasks, steps, wanted, jobs=self.jobs)

@@ -21,7 +21,7 @@ from kavka.server.request.context import RequestContext
 from kavka.wire.apis.fetch import AbortedTransaction, EpochEndOffset, PartitionResponse
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.frame import ARENA_BYTES, Arena, ArenaPool
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -203,9 +203,7 @@ def room_for(size: int, arenas: ArenaPool, context: RequestContext) -> Callable[
     return _Packer(arenas, context).take if size > COPIED_BYTES_MAX else _fresh
 
 
-def read_cached(
-    parts: list[Part], arenas: ArenaPool, context: RequestContext
-) -> Slices[list[Cold]]:
+def read_cached(parts: list[Part], arenas: ArenaPool, context: RequestContext) -> Steps[list[Cold]]:
     """Read, in steps, what the page cache holds; the parts that it does not hold are returned, for
     `read_cold`."""
     size = sum([part.slice.length for part in parts if part.slice is not None])
@@ -218,7 +216,7 @@ def read_cached(
             continue
         done += 1
         if done % READS_A_STEP == 0:
-            yield
+            yield None
         view = take(found.length)
         try:
             is_whole = found.file.read_cached(view, found.position) == found.length

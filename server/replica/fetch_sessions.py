@@ -18,7 +18,7 @@ from kavka.wire.apis.fetch import (
     PartitionResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, run_to_completion
+from kavka.wire.steps import Steps
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -117,7 +117,7 @@ class Session:
         self.partitions: dict[PartitionKey, FetchPartition] = {}
         self.used_ms = now_ms
 
-    def update(self, request: Any, version: int) -> Slices[None]:
+    def update(self, request: Any, version: int) -> Steps[None]:
         """Add, change and forget partitions as the request says; one that it both fetches and
         forgets is removed."""
         done = 0
@@ -131,14 +131,14 @@ class Session:
                     known.update(asked, version)
                 done += 1
                 if done % PARTITIONS_A_STEP == 0:
-                    yield
+                    yield None
         for topic in request.forgotten_topics_data:
             key = _topic_key(topic, version)
             for partition in topic.partitions:
                 self.partitions.pop((key, partition), None)
                 done += 1
                 if done % PARTITIONS_A_STEP == 0:
-                    yield
+                    yield None
 
 
 @dataclass(slots=True)
@@ -190,11 +190,7 @@ class FetchSessions:
     def __iter__(self) -> Iterator[Session]:
         return iter(self._sessions.values())
 
-    def begin(self, request: Any, version: int) -> Fetching:
-        """`begin_in_steps` at once."""
-        return run_to_completion(self.begin_in_steps(request, version))
-
-    def begin_in_steps(self, request: Any, version: int) -> Slices[Fetching]:
+    def begin_in_steps(self, request: Any, version: int) -> Steps[Fetching]:
         """What `request` fetches, in steps if it names many partitions. ApiError when it names a
         session that does not fit."""
         epoch = request.session_epoch
@@ -219,7 +215,7 @@ class FetchSessions:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return Fetching(list(session.partitions.values()), session, True, epoch)
 
-    def _update(self, session: Session, request: Any, version: int) -> Slices[None]:
+    def _update(self, session: Session, request: Any, version: int) -> Steps[None]:
         """Update a session in steps. ApiError if another request has used or ended it meanwhile."""
         steps, epoch = session.update(request, version), session.epoch
         is_more = True
@@ -228,13 +224,13 @@ class FetchSessions:
             is_more = next(steps, steps) is None
             self._held += len(session.partitions) - before
             if is_more:
-                yield
+                yield None
                 if self._sessions.get(session.id) is not session:
                     raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
                 if session.epoch != epoch:
                     raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
-    def _full(self, request: Any, version: int) -> Slices[Fetching]:
+    def _full(self, request: Any, version: int) -> Steps[Fetching]:
         """A full fetch; it ends the session whose id it has, and may begin one."""
         ended = self._sessions.get(request.session_id)
         if ended is not None:
@@ -247,7 +243,7 @@ class FetchSessions:
                 partitions[key, asked.partition] = _wanted(key, asked, version)
                 done += 1
                 if done % PARTITIONS_A_STEP == 0:
-                    yield
+                    yield None
         wanted = list(partitions.values())
         if request.session_epoch == FINAL_EPOCH or not wanted:
             return Fetching(wanted)

@@ -21,6 +21,7 @@ from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
 from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.replica import Replica
+from kavka.server.runtime.cooperative import run_rest
 
 if TYPE_CHECKING:  # not imported by a broker that compacts nothing
     from kavka.log.compaction.candidates import Cleanable
@@ -313,8 +314,7 @@ class LogCleaner:
             bytes_per_s=settings.log_cleaner_io_max_bytes_per_second / share,
         )
         log, producers = replica.log, LastRecords.none()
-        for _ in log.compaction.collect_last_records(producers):
-            await self._tasks.sleep(0)
+        await run_rest(self._tasks, log.compaction.collect_last_records(producers))
         now_ms = self._clock.now_ms()
         return log.compaction.order(log.settings, cleanable, producers, limits, now_ms)
 

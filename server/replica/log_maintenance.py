@@ -15,6 +15,7 @@ from kavka.log.manager import LOGS_PER_STEP, LogManager
 from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.config.live import LiveSettings
 from kavka.server.replica.manager import ReplicaManager
+from kavka.server.runtime.cooperative import run_rest
 
 logger = logging.getLogger(__name__)
 
@@ -139,8 +140,7 @@ class LogMaintenance:
         state = watermarks, points, copies
         if state != self._saved:
             plan = self._logs.begin_checkpoint()
-            for _ in self._logs.fill(plan, watermarks):
-                await self._tasks.sleep(0)
+            await run_rest(self._tasks, self._logs.fill(plan, watermarks))
             await self._jobs.run(Pool.WRITE, plan.run)
             self._saved = None if plan.lacked_descriptors else state
             for directory, failure in plan.failures.items():

@@ -13,6 +13,7 @@ from kavka.log.loading import DirectoryLoading
 from kavka.log.manager import LogManager
 from kavka.log.settings import LogSettings
 from kavka.seams import Clock, Jobs, Pool, Tasks
+from kavka.server.runtime.cooperative import run_rest
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +63,7 @@ class LogStartup:
         finally:
             progress.cancel()
         for loading in self._loadings:
-            for _ in self._logs.take_over(loading):
-                await self._tasks.sleep(0)
+            await run_rest(self._tasks, self._logs.take_over(loading))
             self._log_progress(loading)
         if (plan := self._logs.recovery_checkpoint()) is not None:
             await self._in_threads([plan.run])

@@ -145,7 +145,7 @@ async def _open(batch: FileRange, opener: BatchOpener) -> _Opened:
     header = records.read_header(view)
     inner = view[records.HEADER_BYTES : header.size]
     steps = decompress_in_steps(header.compression, inner)
-    return _Opened(header, await cooperative.run_with_jobs(opener.tasks, opener.jobs, steps))
+    return _Opened(header, await cooperative.run_rest(opener.tasks, steps, jobs=opener.jobs))
 
 
 async def _search(

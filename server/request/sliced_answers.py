@@ -12,6 +12,7 @@ from kavka.server.runtime import cooperative
 from kavka.wire.api import Api
 from kavka.wire.codec import long_messages
 from kavka.wire.error_counts import Counts
+from kavka.wire.steps import Steps
 
 
 class EncodedResponse:
@@ -28,7 +29,7 @@ class EncodedResponse:
 
 
 def respond(
-    tasks: Tasks, api: Api, context: RequestContext, work: cooperative.AwaitingSlices[Response]
+    tasks: Tasks, api: Api, context: RequestContext, work: Steps[Response]
 ) -> Response | Awaitable[Response]:
     """The result of `work`; if that takes slices, it is encoded in slices too."""
     response = cooperative.run(tasks, work)
@@ -49,10 +50,10 @@ async def encode_in_slices(
     """The encoded response, which must not change any more. Unencoded if it can't be encoded: the
     connection then handles that error (see `Dispatcher.encode`)."""
 
-    def steps() -> cooperative.Slices[EncodedResponse]:
+    def steps() -> Steps[EncodedResponse]:
         version, correlation_id = context.version, context.correlation_id
-        frame = yield from long_messages.encode_in_slices(api, version, correlation_id, response)
-        errors = yield from long_messages.count_errors_in_slices(api, response)
+        frame = yield from long_messages.encode_in_steps(api, version, correlation_id, response)
+        errors = yield from long_messages.count_errors_in_steps(api, response)
         return EncodedResponse(response, frame, errors)
 
     try:

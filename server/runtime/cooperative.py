@@ -1,32 +1,15 @@
-"""Cooperative multitasking: long work on the event loop, run in slices.
-
-Such work is a generator that yields wherever other tasks may run, and returns its result. State
-that it reads may have changed when it resumes.
-"""
+"""Cooperative multitasking: runs long work (`kavka.wire.steps`) on the event loop, in slices."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Generator
-from typing import Any, Protocol, TypeAlias, TypeVar
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeVar
 
 from kavka.seams import Jobs, Pool, Tasks
-from kavka.wire.steps import Job, Slices, Steps
-
-__all__ = [
-    "Deferring",
-    "Slices",
-    "AwaitingSlices",
-    "run_rest",
-    "run_rest_with_jobs",
-    "run",
-    "run_with_jobs",
-]
+from kavka.wire.steps import Steps, Wait
 
 T = TypeVar("T")
-
-AwaitingSlices: TypeAlias = Generator[Awaitable[object] | None, None, T]
-"""Slices that may also yield an awaitable to wait for; if that fails the work ends."""
 
 
 class Deferring(Protocol):
@@ -36,73 +19,53 @@ class Deferring(Protocol):
 
 
 def run(
-    tasks: Tasks, work: AwaitingSlices[T], context: Deferring | None = None
-) -> T | Awaitable[T]:
+    tasks: Tasks, work: Steps[T], context: Deferring | None = None, *, jobs: Jobs | None = None
+) -> T | Coroutine[Any, Any, T]:
     """The result of `work`; plain if it does not yield, so that small work costs no task.
 
-    If the work carries out a request, `context` is that request's.
+    If the work carries out a request, `context` is that request's. Work that may yield jobs needs
+    `jobs`.
     """
     try:
-        pause = next(work)
+        wanted = next(work)
     except StopIteration as end:
         result: T = end.value
         return result
+    rest = run_rest(tasks, work, wanted, jobs=jobs)
     if context is None:
-        return run_rest(tasks, work, pause)
+        return rest
     context.applied = tasks.future()
-    return _apply(tasks, work, pause, context.applied)
+    return _apply(rest, context.applied)
 
 
 async def run_rest(
-    tasks: Tasks, work: AwaitingSlices[T], pause: Awaitable[object] | None = None
+    tasks: Tasks, work: Steps[T], wanted: Wait = None, *, jobs: Jobs | None = None
 ) -> T:
-    """Run the rest of `work`, which has yielded `pause`, yielding to the loop first."""
-    while True:
-        await (tasks.sleep(0) if pause is None else pause)
-        try:
-            pause = next(work)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
-async def _apply(
-    tasks: Tasks,
-    work: AwaitingSlices[T],
-    pause: Awaitable[object] | None,
-    applied: asyncio.Future[None],
-) -> T:
-    try:
-        return await run_rest(tasks, work, pause)
-    finally:
-        applied.set_result(None)
-
-
-async def run_with_jobs(tasks: Tasks, jobs: Jobs, work: Steps[T]) -> T:
-    """The result of work that may also yield jobs for a thread; if it does not yield, nothing else
-    runs meanwhile."""
-    try:
-        job = next(work)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    return await run_rest_with_jobs(tasks, jobs, work, job)
-
-
-async def run_rest_with_jobs(tasks: Tasks, jobs: Jobs, work: Steps[T], job: Job | None) -> T:
-    """Run the rest of `work`, which has yielded `job`."""
+    """Run the rest of `work`, which has yielded `wanted`. Work that has not begun may be passed
+    too: it yields to the loop first."""
     try:
         while True:
             made: Any = None
             try:
-                if job is None:
+                if wanted is None:
                     await tasks.sleep(0)
+                elif not isinstance(wanted, tuple):
+                    made = await wanted
+                elif jobs is None:
+                    raise TypeError(f"no threads were given to run {wanted[0]!r}")
                 else:
-                    made = await jobs.run(Pool.COMPUTE, *job)
+                    made = await jobs.run(Pool.COMPUTE, *wanted)
             except Exception as failure:
-                job = work.throw(failure)
+                wanted = work.throw(failure)
             else:
-                job = work.send(made)
+                wanted = work.send(made)
     except StopIteration as end:
         result: T = end.value
         return result
+
+
+async def _apply(rest: Coroutine[Any, Any, T], applied: asyncio.Future[None]) -> T:
+    try:
+        return await rest
+    finally:
+        applied.set_result(None)

@@ -12,17 +12,18 @@ changed so far, each once and in order, then those of keys that changed later.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from kavka.seams import Tasks, Timer
-from kavka.wire.steps import PauseCounter, Slices
+from kavka.server.runtime import cooperative
+from kavka.wire.steps import PauseCounter, Steps
 
 KEYS_A_TURN: Final = 25
 """Keys of the waiters checked in one slice: 10 to 30 us each for a Fetch, and most completed
 waiters then make a response in the same loop iteration, at 50 us."""
 
-Ready: TypeAlias = Callable[[], bool | Slices[bool]]
+Ready: TypeAlias = Callable[[], bool | Steps[bool]]
 """Whether a waiter is complete; in slices if that takes long."""
 
 
@@ -124,40 +125,41 @@ class Purgatory:
         self._changed[key] = None
         if not self._is_checking:
             self._is_checking = True
-            self._tasks.call_soon(self._run_round, self._rounds())
+            self._tasks.call_soon(self._check)
 
-    def _run_round(self, rounds: Slices[None]) -> None:
+    def _check(self) -> None:
+        rest = cooperative.run(self._tasks, self._check_changed())
+        if rest is not None:
+            self._tasks.spawn(rest, name="checks of waiting requests")
+
+    def _check_changed(self) -> Steps[None]:
         try:
-            next(rounds)
-        except BaseException as end:
+            while self._changed:
+                changed, self._changed = self._changed, {}
+                yield from self._check_round(changed)
+        finally:
             self._is_checking = False
-            if not isinstance(end, StopIteration):
-                raise
-        else:
-            self._tasks.call_soon(self._run_round, rounds)
 
-    def _rounds(self) -> Slices[None]:
-        while self._changed:
-            changed, self._changed = self._changed, {}
-            waiters: dict[_Waiter, None] = {}
-            pauses = PauseCounter()
-            for key in changed:
-                of_key = self._waiters.get(key, {})
-                waiters |= of_key
-                if pauses.is_due(len(of_key)):
-                    yield
-            room = KEYS_A_TURN
-            for waiter in waiters:
-                if room <= 0:
-                    yield
-                    room = KEYS_A_TURN
-                if waiter.future.done():
-                    continue
-                room -= len(waiter.keys)
-                try:
-                    yield from _check_one(waiter)
-                except Exception as fault:  # of this waiter; the others are still checked
-                    self._tasks.call_soon(_raise, fault)
+    def _check_round(self, changed: Iterable[Hashable]) -> Steps[None]:
+        waiters: dict[_Waiter, None] = {}
+        pauses = PauseCounter()
+        for key in changed:
+            of_key = self._waiters.get(key, {})
+            waiters |= of_key
+            if pauses.is_due(len(of_key)):
+                yield None
+        room = KEYS_A_TURN
+        for waiter in waiters:
+            if room <= 0:
+                yield None
+                room = KEYS_A_TURN
+            if waiter.future.done():
+                continue
+            room -= len(waiter.keys)
+            try:
+                yield from _check_one(waiter)
+            except Exception as fault:  # of this waiter; the others are still checked
+                self._tasks.call_soon(_raise, fault)
 
     def _expire(self, waiter: _Waiter) -> None:
         if not waiter.future.done():
@@ -185,7 +187,7 @@ def _never() -> bool:
     return False
 
 
-def _check_one(waiter: _Waiter) -> Slices[None]:
+def _check_one(waiter: _Waiter) -> Steps[None]:
     is_ready = waiter.ready()
     if not isinstance(is_ready, bool):
         is_ready = yield from _run_unless_done(waiter, is_ready)
@@ -193,14 +195,14 @@ def _check_one(waiter: _Waiter) -> Slices[None]:
         waiter.future.set_result(True)
 
 
-def _run_unless_done(waiter: _Waiter, work: Slices[bool]) -> Slices[bool]:
+def _run_unless_done(waiter: _Waiter, work: Steps[bool]) -> Steps[bool]:
     """The result of `work`, which is abandoned if the wait ends meanwhile."""
     while True:
         try:
-            next(work)
+            wanted = next(work)
         except StopIteration as end:
             return bool(end.value)
-        yield
+        yield wanted
         if waiter.future.done():
             work.close()
             return False

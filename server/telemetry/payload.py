@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
 
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 PARTS_MAX: Final = 50_000
 """Messages and data points in one push."""
@@ -52,7 +52,7 @@ class Point(NamedTuple):
     is_delta: bool
 
 
-def points(data: memoryview) -> Slices[list[Point]]:
+def points(data: memoryview) -> Steps[list[Point]]:
     """All data points of a `MetricsData`. BadPayload."""
     found: list[Point] = []
     parts = 0
@@ -65,7 +65,7 @@ def points(data: memoryview) -> Slices[list[Point]]:
         if parts > PARTS_MAX:
             raise BadPayload(f"it has more than {PARTS_MAX} parts")
         if parts % PARTS_A_SLICE == 0 or metric is not None:
-            yield
+            yield None
     return found
 
 

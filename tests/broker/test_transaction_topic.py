@@ -20,7 +20,7 @@ from kavka.txncoord.listing import described, known
 from kavka.txncoord.requests import ProducerIdAndEpoch
 from kavka.txncoord.transaction import EPOCH_GIVEN_MAX, created
 from kavka.wire.building import batch_of_pairs
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support import java
 from support.broker import Kavka
 from support.clients.kafka_python import create_topic
@@ -239,10 +239,9 @@ class Side:
             for one, own in WORN.items()
         }
         written = [
-            run_to_completion(records.transaction_record(one, state, 0))
-            for one, state in values.items()
+            run_at_once(records.transaction_record(one, state, 0)) for one, state in values.items()
         ]
-        batch = run_to_completion(batch_of_pairs(written, empty.updated_ms))
+        batch = run_at_once(batch_of_pairs(written, empty.updated_ms))
         batch[:8] = self.first_end.to_bytes(8, "big")
         with self.log.open("ab") as log:
             log.write(batch)
@@ -322,7 +321,7 @@ def test_the_log_of_apache_kafka_has_the_states_that_it_answered(sides: tuple[Si
     written = [record for record in kafka.records if record.offset < kafka.first_end]
     shard.replay(*zip(*((one.key or b"", one.value) for one in written), strict=True))
     for one, state in kafka.states.items():
-        found = run_to_completion(described(known(shard.state, one)))
+        found = run_at_once(described(known(shard.state, one)))
         topics = {topic["topic"]: sorted(topic["partitions"]) for topic in state["topics"]}
         assert (found.state, found.producer_id, found.producer_epoch) == (
             state["transaction_state"],
@@ -343,10 +342,10 @@ def test_its_records_are_written_again_to_the_byte(sides: tuple[Side, Side]) -> 
     for record in kafka.records:
         assert record.key is not None and record.value is not None
         transactional_id = records.decode_key(record.key)
-        one = run_to_completion(records.decode(record.value))
+        one = run_at_once(records.decode(record.value))
         assert transactional_id is not None and one is not None
         assert records.encode_key(transactional_id) == record.key
-        written = run_to_completion(records.encode(one, record.value[1]))
+        written = run_at_once(records.encode(one, record.value[1]))
         assert sorted(written) == sorted(record.value)
         seen += len(one.partitions) < 2 and written == record.value
         assert len(one.partitions) > 1 or written == record.value

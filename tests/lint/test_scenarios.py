@@ -41,6 +41,27 @@ class Sum:
             yield str(self.sum)
 
 
+INLINE = """\
+== two numbers
+add 1 by=2 -> 3
+# nothing changes
+add 0
+
+count 2
+  0
+  1
+"""
+
+
+class InlineSum(Sum):
+    """The same, with the output behind each command."""
+
+    is_inline = True
+
+    def do_count(self, command: Command) -> Iterator[str]:
+        yield from map(str, range(int(command.words[0])))
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "sum.txt"
@@ -73,6 +94,29 @@ def test_a_difference_fails_and_is_mended(path: Path, old: str, new: str) -> Non
     scenario.check(Sum(), rewrite=True)
     scenario.check(Sum(), rewrite=False)
     Scenario(path, "none").check(Sum(), rewrite=False)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        (" -> 3", ""),
+        (" -> 3", " -> 4"),
+        ("add 0", "add 0 -> 0"),
+        ("  0\n  1\n", ""),
+        ("  0\n", ""),
+        ("  1\n", "  1\n  2\n"),
+    ],
+)
+def test_the_same_with_inline_output(path: Path, old: str, new: str) -> None:
+    path.write_text(INLINE.replace(old, new, 1))
+    scenario = Scenario(path, "two numbers")
+    if old:
+        with pytest.raises(AssertionError, match="rewrite-scenarios"):
+            scenario.check(InlineSum(), rewrite=False)
+        scenario.check(InlineSum(), rewrite=True)
+    scenario.check(InlineSum(), rewrite=False)
+    assert path.read_text() == INLINE
 
 
 def test_an_option_that_does_nothing_is_an_error(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tasks for assignors, and what every answer to one owes."""
+"""Tasks for assignors, and a check of their results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ topics_of_one = st.lists(st.sampled_from(TOPICS), unique=True)
 
 @st.composite
 def tasks(draw: st.DrawFn) -> Task:
-    """Members alike or not, with targets that may be of earlier sizes and subscriptions."""
+    """Members with equal or different subscriptions; their targets may be of earlier ones, when
+    topics had other numbers of partitions."""
     partitions = draw(counts)
     alike = draw(st.booleans())
     same = draw(topics_of_one)
@@ -39,7 +40,7 @@ def tasks(draw: st.DrawFn) -> Task:
 
 
 def check(task: Task, found: Mapping[str, Mapping[UUID, list[int]]]) -> None:
-    wanted = {
+    subscribed = {
         (topic, partition)
         for member in task.members
         for topic in member.topics
@@ -54,7 +55,7 @@ def check(task: Task, found: Mapping[str, Mapping[UUID, list[int]]]) -> None:
         if topic in reads[member_id]
     ]
     assert len(given) == sum(len(one) for own in found.values() for one in own.values())
-    assert sorted(given) == sorted(wanted)
+    assert sorted(given) == sorted(subscribed)
     for own in found.values():
         assert all(partitions == sorted(partitions) for partitions in own.values())
-        assert all(own.values()), "no topic is without partitions"
+        assert all(own.values()), "a topic without partitions"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import random
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from random import Random as SeededRandom
 from typing import Any
 from uuid import UUID
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.classic.members import Member, OfferedProtocol, member_timer
 from kavka.groupcoord.classic.membership import Membership, membership_of
+from kavka.groupcoord.classic.records import StoredGroup, decode
 from kavka.groupcoord.classic.requests import (
     HeartbeatRequest,
     JoinRequest,
@@ -23,8 +24,9 @@ from kavka.groupcoord.classic.requests import (
 from kavka.groupcoord.shard import GroupShard
 from kavka.groupcoord.state import GroupsState, Topics
 from kavka.log.journal import Ticket
+from kavka.seams import Random
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.group_settings import ConsumerGroupSettings
 from support.journal_kit import CountedTicket, JournalKit
 
@@ -34,11 +36,10 @@ DELAY_MS = 3_000
 
 
 def reading(*topics: str, user_data: bytes = b"") -> bytes:
-    """What a consumer of `topics` says, in version 0 of the consumers' own protocol."""
+    """The metadata of a consumer that subscribes to `topics`, in version 0 of its protocol."""
     names = b"".join(struct.pack(">h", len(one)) + one.encode() for one in topics)
-    return (
-        struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", len(user_data)) + user_data
-    )
+    data = struct.pack(">i", len(user_data)) + user_data
+    return struct.pack(">hi", 0, len(topics)) + names + data
 
 
 RANGE = (OfferedProtocol("range", reading("t")),)
@@ -79,14 +80,16 @@ class NoTopics:
 class ClassicKit(JournalKit[GroupShard]):
     """The groups of one partition."""
 
-    def __init__(self, *, seed: int = 1, topics: Topics | None = None, **settings: Any) -> None:
+    def __init__(
+        self, *, random: Random | None = None, topics: Topics | None = None, **settings: Any
+    ) -> None:
         self.settings = Settings(**settings)
         self.topics = NoTopics() if topics is None else topics
-        self.random = random.Random(seed)
+        self.random = SeededRandom(1) if random is None else random
         self.memberships: dict[tuple[GroupShard, HeartbeatRequest], Membership] = {}
-        """Of each Heartbeat that was answered without an error."""
-        self.told = 0
-        """Heartbeats that it needed no more than that for."""
+        """The fast path of each Heartbeat that was answered without an error."""
+        self.fast_heartbeats = 0
+        """How many were answered by these."""
         super().__init__()
 
     def new_shard(self) -> GroupShard:
@@ -94,15 +97,15 @@ class ClassicKit(JournalKit[GroupShard]):
 
     def replayed(self) -> GroupShard:
         shard = super().replayed()
-        run_to_completion(shard.classic.decode_replayed())
+        run_at_once(shard.classic.decode_replayed())
         return shard
 
     # -- requests
 
     def _ask(self, request: Any, kind: str) -> CountedTicket:
         """Any request; `kind` is the name of the method."""
-        part = self.shard.classic_requests_for(request.group_id, self.now_ms)
-        return self.ask(partial(getattr(part, kind), request))
+        handler = self.shard.classic_requests_for(request.group_id, self.now_ms)
+        return self.ask(partial(getattr(handler, kind), request))
 
     def join(
         self,
@@ -119,22 +122,13 @@ class ClassicKit(JournalKit[GroupShard]):
     ) -> CountedTicket:
         """One JoinGroup."""
         request = JoinRequest(
-            group_id,
-            member_id,
-            instance_id,
-            client_id,
-            "/127.0.0.1",
-            session_ms,
-            rebalance_ms,
-            kind,
-            protocols,
-            None,
-            version,
-        )
+            group_id, member_id, instance_id, client_id, "/127.0.0.1", session_ms, rebalance_ms,
+            kind, protocols, None, version,
+        )  # fmt: skip
         return self._ask(request, "join")
 
     def join_twice(self, **more: Any) -> tuple[str, CountedTicket]:
-        """As a new dynamic member does; its id, and the second JoinGroup."""
+        """JoinGroup of a new dynamic member, and again with the id that it is given; both."""
         first = self.join(**more).answer
         assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
         return first.member_id, self.join(first.member_id, **more)
@@ -159,16 +153,16 @@ class ClassicKit(JournalKit[GroupShard]):
     def beat(
         self, member_id: str, generation: int, instance_id: str | None = None, group_id: str = "g"
     ) -> ErrorCode:
-        """One Heartbeat, which who remembers the one before must answer alike."""
+        """One Heartbeat, to which the fast path of the one before must give the same response."""
         request = HeartbeatRequest(group_id, generation, member_id, instance_id)
         shard, timer = self.shard, member_timer(group_id, member_id)
         remembered = self.memberships.get((shard, request))
-        told = remembered is not None and remembered.heartbeat(self.now_ms)
+        is_fast = remembered is not None and remembered.heartbeat(self.now_ms)
         before = shard.timers.at(timer)
         code = shard.classic_requests_for(group_id, self.now_ms).heartbeat(request, self.now_ms)
-        if told:
+        if is_fast:
             assert (code, before) == (ErrorCode.NONE, shard.timers.at(timer))
-            self.told += 1
+            self.fast_heartbeats += 1
         elif code is ErrorCode.NONE:
             membership = membership_of(shard.state, request)
             if membership is not None:
@@ -180,7 +174,7 @@ class ClassicKit(JournalKit[GroupShard]):
         named = [one if isinstance(one, Leaver) else Leaver(one) for one in leavers]
         return self._ask(LeaveRequest(group_id, named), "leave")
 
-    # -- groups that are there
+    # -- groups
 
     def form(self, *protocols: Sequence[OfferedProtocol], **more: Any) -> list[str]:
         """A stable group of dynamic members; their ids, the leader's first."""
@@ -209,7 +203,7 @@ class ClassicKit(JournalKit[GroupShard]):
 
 
 def big_group(kit: ClassicKit, members: int) -> ClassicGroup:
-    """A stable group of so many, which is not among the groups."""
+    """A stable group with this number of members, not registered yet."""
     group = ClassicGroup("g", kit.shard.timers, kit.now_ms)
     for number in range(members):
         member = Member("g", f"m{number}", None, "c", "/h", REBALANCE_MS, SESSION_MS, BOTH)
@@ -219,41 +213,55 @@ def big_group(kit: ClassicKit, members: int) -> ClassicGroup:
 
 
 def code_of(ticket: Ticket) -> ErrorCode:
-    """What a request was answered with, by the machine or for it."""
-    assert ticket.settled, "no answer yet"
+    """The error code of the response, or that of the failure."""
+    assert ticket.settled, "no response yet"
     if ticket.failure is not None:
         return ticket.failure.code
     return ErrorCode(getattr(ticket.answer, "error_code", ticket.answer))
 
 
 def assert_sound(group: ClassicGroup, kit: ClassicKit) -> None:
-    """What is true of every group whenever nothing is under way."""
-    timers = kit.shard.timers
-    members = group.members
-    waiting = [one for one in members.values() if one.join is not None]
-    assert group.joining == len(waiting)
+    """What holds for every group between two requests."""
+    timers, members, state = kit.shard.timers, group.members, group.current
+    joins = [one for one in members.values() if one.join is not None]
+    assert group.joining == len(joins)
     assert group.static == {
         one.instance_id: one.member_id for one in members.values() if one.instance_id is not None
     }
     assert (group.leader in members) if members else group.leader is None
     assert not set(group.pending) & set(members)
-    assert set(group.pending_sync) <= set(members)
     for member in members.values():
-        assert member.is_waiting or member.timer in timers, f"{member.member_id} stays for ever"
-    assert all(("classic", "member", group.group_id, one) in timers for one in group.pending)
-    state = group.current
-    if state is not GroupState.PREPARING_REBALANCE:  # whose first members may have gone again
+        assert member.is_waiting or member.timer in timers, f"{member.member_id} never expires"
+    assert all(member_timer(group.group_id, one) in timers for one in group.pending)
+    if state is not GroupState.PREPARING_REBALANCE:
         assert (state is GroupState.EMPTY) == (not members)
-    if state is not GroupState.PREPARING_REBALANCE:
         assert group.join_timer not in timers
-    elif waiting:
-        assert group.join_timer in timers, "they would wait for ever"
+        assert not joins
+    else:
+        assert not joins or group.join_timer in timers, "they would wait without an end"
+        assert not group.pending_sync
+    assert set(group.pending_sync) <= set(members)
     assert (group.sync_timer in timers) == bool(group.pending_sync)
-    if state is not GroupState.PREPARING_REBALANCE:
-        assert not waiting
     if state is not GroupState.COMPLETING_REBALANCE:
         assert all(one.sync is None for one in members.values())
     else:
-        assert members[group.leader or ""].sync is None, "the leader's is what all wait for"
+        assert members[group.leader or ""].sync is None, "all wait for the leader's"
     if members:
-        assert run_to_completion(group.choose_protocol()) is not None
+        assert run_at_once(group.choose_protocol()) is not None
+
+
+def assert_replayed(group: ClassicGroup, kit: ClassicKit) -> None:
+    """A stable group, and an empty one that is stored, are as they are read from the log."""
+    if group.current not in (GroupState.STABLE, GroupState.EMPTY):
+        return
+    stored = kit.replayed().state.groups[group.group_id]
+    assert isinstance(stored, ClassicGroup)
+    if group.current is GroupState.STABLE or stored.generation == group.generation:
+        assert _stored(stored) == _stored(group)
+
+
+def _stored(group: ClassicGroup) -> StoredGroup:
+    """What a group's record says, without when it became stable: that is after the record."""
+    found = run_at_once(decode(run_at_once(group.record()).value or b""))
+    assert found is not None
+    return found._replace(since_ms=0) if group.members else found

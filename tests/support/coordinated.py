@@ -12,7 +12,7 @@ from kavka.log.journal import Decision, Record, Reply, Ticket
 from kavka.server.coordinators.base import Coordinator
 from kavka.txncoord.shard import TransactionShard
 from kavka.txncoord.transaction import created
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 from support.memory_broker import MemoryBroker
 
 DONE = "done"
@@ -90,7 +90,7 @@ class OfTransactions:
         return broker.parts.transactions
 
     def write(self, broker: MemoryBroker, name: str = "g", number: int = 5) -> object:
-        def ask(shard: TransactionShard, ticket: Ticket, now_ms: int) -> Slices[Decision]:
+        def ask(shard: TransactionShard, ticket: Ticket, now_ms: int) -> Steps[Decision]:
             record = yield from shard.state.record(name, created(number, 60_000, now_ms))
             return Decision([record], [Reply(ticket, DONE)])
 

@@ -11,7 +11,7 @@ import pytest
 from kavka.log.journal import Decision
 from kavka.server.coordinators import serial_queue
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 from support.classic_groups import DELAY_MS, RANGE, REBALANCE_MS, SESSION_MS
 from support.memory_broker import MemoryBroker
 from support.memory_network import Client, until
@@ -49,7 +49,7 @@ async def make_topic(broker: MemoryBroker) -> None:
 def occupy(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the group's machine do for LONG_TURNS of the loop what nothing else may interrupt."""
 
-    def long(*_: Any) -> Slices[Decision]:
+    def long(*_: Any) -> Steps[Decision]:
         yield from [None] * LONG_TURNS
         return Decision()
 

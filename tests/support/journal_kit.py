@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from kavka.log.journal import DecisionOrSteps, Journal, Machine, Record, Ticket
 from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import run_at_once
 from support.toy_machine import ToyPort
 
 START_MS = 1_700_000_000_000
@@ -47,7 +48,7 @@ class JournalKit(ABC, Generic[M]):
         """Become the coordinator: what is in the log is all that is known."""
         self._take_over()
         for decision in self.shard.loaded(self.now_ms):
-            self.journal.carry_out(decision, self.now_ms)
+            run_at_once(self.journal.carry_out_in_steps(decision, self.now_ms))
 
     def _take_over(self) -> None:
         """Without what a machine does when it is loaded."""
@@ -99,7 +100,7 @@ class JournalKit(ABC, Generic[M]):
 
     def carry_out(self, made: DecisionOrSteps) -> None:
         """What a request, or something else, has led to."""
-        self.journal.carry_out(made, self.now_ms)
+        run_at_once(self.journal.carry_out_in_steps(made, self.now_ms))
         self.commit_unless_held()
 
     # -- time
@@ -112,7 +113,7 @@ class JournalKit(ABC, Generic[M]):
             if at_ms is None or at_ms > end_ms:
                 break
             self.now_ms = max(self.now_ms, at_ms)
-            while self.journal.tick(self.now_ms):
+            while run_at_once(self.journal.tick_in_steps(self.now_ms)):
                 self.commit_unless_held()
         self.now_ms = end_ms
 

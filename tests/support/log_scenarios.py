@@ -25,6 +25,7 @@ from kavka.log.partition_log import PartitionLog
 from kavka.log.settings import LogSettings
 from kavka.log.txn_guards import NOT_NEEDED, Guard
 from kavka.wire.errors import ApiError
+from kavka.wire.steps import run_at_once
 from support import logs
 from support.logs import TIMESTAMP, Broker, Producer
 from support.scenarios import Command, duration_ms
@@ -252,7 +253,8 @@ class LogMachine:
         yield self._changes()
 
     def do_truncate(self, command: Command) -> Iterator[str]:
-        self.broker.logs.truncate(self.broker.log(), int(command.words[0]))
+        steps = self.broker.logs.truncate_in_steps(self.broker.log(), int(command.words[0]))
+        run_at_once(steps)
         yield self._changes()
 
     def do_purge(self, command: Command) -> Iterator[str]:

@@ -23,6 +23,7 @@ from kavka.log.txn_guards import NOT_NEEDED, Guard
 from kavka.log.txn_index import AbortedTxn, TxnIndex
 from kavka.wire.control_records import Marker
 from kavka.wire.records import read_header
+from kavka.wire.steps import run_at_once
 from support.virtual import VirtualClock
 
 DIRECTORY = "/data"
@@ -129,9 +130,8 @@ def end_transaction(
 
 
 def truncate(log: PartitionLog, offset: int) -> None:
-    """Cut a log, without the checkpoint that `LogManager.truncate` writes."""
-    for _ in log.truncate_in_steps(offset):
-        pass
+    """Truncate a log, without the checkpoint that `LogManager.truncate_in_steps` writes."""
+    run_at_once(log.truncate_in_steps(offset))
 
 
 def fill(log: PartitionLog, count: int, *, size: int = 100, start: int = 0) -> None:

@@ -12,8 +12,8 @@ from kavka.groupcoord.offset_records import NO_TOPIC_ID
 from kavka.groupcoord.offsets import Commit, FetchedOffset, OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Producer
-from kavka.wire.steps import run_to_completion
-from support.classic_groups import ClassicKit
+from kavka.wire.steps import run_at_once
+from support.consumer_groups import ConsumerKit
 
 
 class Marker(NamedTuple):
@@ -23,7 +23,7 @@ class Marker(NamedTuple):
     committed: bool
 
 
-class OffsetKit(ClassicKit):
+class OffsetKit(ConsumerKit):
     """The groups of one partition."""
 
     def commit_offsets(
@@ -40,7 +40,7 @@ class OffsetKit(ClassicKit):
     ) -> Any:
         """One OffsetCommit, or TxnOffsetCommit: the codes. ApiError."""
         if isinstance(offsets, Mapping):
-            offsets = [OffsetToCommit(*place, offset) for place, offset in offsets.items()]
+            offsets = [OffsetToCommit(*one, offset) for one, offset in offsets.items()]
         asked = Commit(group_id, member_id, instance_id, generation, version, offsets, retention_ms)
         rules = self.shard.offsets
         if producer_id is None:
@@ -51,19 +51,19 @@ class OffsetKit(ClassicKit):
         """A transaction's marker."""
         self.port.batches.append(((), Marker(producer_id, committed)))  # type: ignore[arg-type]
         self.port.end += 1
-        run_to_completion(self.shard.apply_marker(producer_id, 0, committed))
+        run_at_once(self.shard.apply_marker(producer_id, 0, committed))
         self.commit_unless_held()
 
-    def delete_offsets(self, places: Sequence[tuple[str, int]], group_id: str = "g") -> Any:
-        """One OffsetDelete: a code for each place. ApiError."""
-        asked = [(topic, [partition]) for topic, partition in places]
+    def delete_offsets(self, partitions: Sequence[tuple[str, int]], group_id: str = "g") -> Any:
+        """One OffsetDelete: a code for each partition. ApiError."""
+        asked = [(topic, [partition]) for topic, partition in partitions]
         return self.answer(lambda ticket, _: self.shard.offsets.delete(group_id, asked, ticket))
 
     def delete_group(self, group_id: str = "g") -> bool:
-        """A step of DeleteGroups: whether the group is gone. ApiError."""
+        """A step of DeleteGroups: whether the group is deleted. ApiError."""
         delete = partial(listing.delete_group, self.shard.state, self.shard.offsets, group_id)
-        gone: bool = self.answer(lambda ticket, _: delete(ticket))
-        return gone
+        is_deleted: bool = self.answer(lambda ticket, _: delete(ticket))
+        return is_deleted
 
     def fetch(
         self,
@@ -74,7 +74,7 @@ class OffsetKit(ClassicKit):
         topic_id: UUID = NO_TOPIC_ID,
         require_stable: bool = False,
     ) -> FetchedOffset:
-        """What is told of one partition."""
+        """OffsetFetch of one partition."""
         (found,) = self.shard.offsets.fetch(
             group_id, topic, topic_id, [partition], require_stable=require_stable
         )
@@ -88,10 +88,25 @@ class OffsetKit(ClassicKit):
             for partition in partitions
         }
 
+    def assert_replayed_alike(self) -> None:
+        """A replay of the log gives the same offsets, pending ones included."""
+        live, again = self.shard, self.replayed()
+        assert set(again.state.groups) == set(live.state.groups)
+        for group_id in live.state.groups:
+            now, then = (one.offsets.store.topics(group_id) for one in (live, again))
+            assert {name: one.values for name, one in now.items()} == {
+                name: one.values for name, one in then.items()
+            }
+        now_pending, then_pending = (
+            {one: kept.values(*one) for one in kept.all_partitions()}
+            for kept in (live.offsets.pending, again.offsets.pending)
+        )
+        assert now_pending == then_pending
+
     def replay(self, shard: GroupShard) -> None:
         for records, producer in self.port.batches:
             if isinstance(producer, Marker):
-                run_to_completion(shard.apply_marker(producer.producer_id, 0, producer.committed))
+                run_at_once(shard.apply_marker(producer.producer_id, 0, producer.committed))
             elif producer is None:
                 shard.replay([one.key for one in records], [one.value for one in records])
             else:

@@ -1,4 +1,4 @@
-"""Whether work lets others have the loop: the pauses that a broker in memory makes."""
+"""The pauses that a broker in memory makes on its event loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from support.memory_broker import MemoryBroker
 
 
 def pauses_of(broker: MemoryBroker) -> list[float]:
-    """How long each pause is meant to be, in seconds; noted from now on."""
+    """The lengths of all pauses from now on, in seconds; 0 for one iteration of the loop."""
     found: list[float] = []
     sleep = broker.tasks.sleep
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
-from kavka.server.connections.connection import PRODUCE, TURN_S_MAX, Connection
+from kavka.server.connections.connection import TURN_S_MAX, Connection
 from kavka.server.connections.dispatch import Call
 from kavka.server.connections.registry import Acceptor, Connections
 from kavka.server.request.context import BadRequest, Peer, RequestContext
+from kavka.wire.apis import produce
 from kavka.wire.frame import ArenaPool
 from support.virtual import VirtualClock, VirtualTasks
 
@@ -105,9 +106,9 @@ class Script:
             context.lend(self.arena)
         return Call(api, context, name, name)
 
-    key = PRODUCE
+    key = produce.API.key
 
-    def remember_produce(self, *request: Any) -> None:
+    def remember(self, *request: Any) -> None:
         """Nothing."""
 
     def now_s(self) -> float:

@@ -19,9 +19,15 @@ A test module names its files and its machine:
     def test_scenarios(scenario: Scenario, rewrite: bool) -> None:
         scenario.check(ClassicGroups(), rewrite)
 
-where the machine has a method `do_<name>(command) -> Iterable[str]` for each command. With
-`pytest --rewrite-scenarios` the files get the outputs of the code as it is: read the diff, each
-changed line is a change of behaviour.
+where the machine has a method `do_<name>(command) -> Iterable[str]` for each command. If it has an
+attribute `is_inline` that is true, the output stands behind the command, or, if it has several
+lines, indented below it:
+
+    join a -> a: generation 1
+    leave a
+
+With `pytest --rewrite-scenarios` the files get the outputs of the code as it is: read the diff,
+each changed line is a change of behaviour.
 """
 
 from __future__ import annotations
@@ -109,7 +115,8 @@ class Scenario:
     def check(self, machine: Any, rewrite: bool) -> None:
         """Do the commands with `machine` and compare the outputs with the file's."""
         expected = _sections(self.path.read_text())[self.title]
-        actual = "\n".join(_replay(expected.splitlines(), machine)).rstrip("\n")
+        replay = _replay_inline if getattr(machine, "is_inline", False) else _replay
+        actual = "\n".join(replay(expected.splitlines(), machine)).rstrip("\n")
         if rewrite and actual != expected:
             text = self.path.read_text()
             head, _, rest = text.partition(f"{_TITLE}{self.title}\n")
@@ -151,6 +158,19 @@ def _replay(lines: list[str], machine: Any) -> Iterator[str]:
             yield from output
             output = []
         yield line
+
+
+def _replay_inline(lines: list[str], machine: Any) -> Iterator[str]:
+    """The same, where the output stands behind each command."""
+    for line in lines:
+        if not line or line.startswith("#"):
+            yield line
+        elif not line.startswith(" "):
+            text = line.partition(" -> ")[0]
+            output = _do(_parse(text), machine)
+            yield f"{text} -> {output[0].strip()}" if len(output) == 1 else text
+            if len(output) > 1:
+                yield from (f"  {one}" for one in output)
 
 
 def _do(command: Command, machine: Any) -> list[str]:

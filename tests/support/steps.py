@@ -1,36 +1,31 @@
-"""Work in pieces (`kavka.wire.steps`), driven to its end on the spot."""
+"""Counts where steps (`kavka.wire.steps`) pause, and which jobs they have."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from kavka.wire.steps import Steps
+from kavka.wire.steps import Steps, Wait
 
 T = TypeVar("T")
 
 
-def run_at_once(steps: Steps[T]) -> T:
-    """The result, with everything done on the spot."""
-    result, _, _ = run_and_look(steps)
-    return result
-
-
 def stops_of(steps: Steps[Any]) -> tuple[int, list[str]]:
-    """How many pauses there are, and what is wanted from threads."""
+    """The number of pauses, and the names of the functions that are jobs."""
     _, pauses, jobs = run_and_look(steps)
     return pauses, jobs
 
 
 def run_and_look(steps: Steps[T]) -> tuple[T, int, list[str]]:
-    """Both."""
+    """Run `steps` at once: the result, the number of pauses, and the jobs' names."""
     pauses, jobs = 0, []
     try:
-        wanted = next(steps)
+        wanted: Wait = next(steps)
         while True:
             if wanted is None:
                 pauses += 1
                 wanted = steps.send(None)
                 continue
+            assert isinstance(wanted, tuple), "only the server waits for awaitables"
             jobs.append(wanted[0].__qualname__)
             try:
                 made = wanted[0](*wanted[1:])

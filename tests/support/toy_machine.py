@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from kavka.log.journal import Decision, Producer, Record, Reply, Ticket
 from kavka.log.timers import Timers
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, each
+from kavka.wire.steps import Steps, each
 
 BROKEN = b"broken"
 """The key of a record that the machine can't take."""
@@ -61,10 +61,10 @@ class Toy:
         value: bytes,
         pauses: int,
         failure: Exception | None = None,
-    ) -> Slices[Decision]:
+    ) -> Steps[Decision]:
         """The same, but to find it out takes a while; with a `failure` it can't be."""
         for _ in range(pauses):
-            yield
+            yield None
         if failure is not None:
             raise failure
         return self.put(ticket, key, value)
@@ -107,10 +107,10 @@ class Toy:
         for key, value in zip(keys, values, strict=True):
             self.apply(Record(key, value), None)
 
-    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Slices[None]:
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Steps[None]:
         for number, record in enumerate(self.pending.pop(producer_id, [])):
             if number:
-                yield
+                yield None
             if committed:
                 self.apply(record, None)
 
@@ -141,7 +141,7 @@ class ToyPort:
 
     def append(
         self, records: Sequence[Record], producer: Producer | None, now_ms: int
-    ) -> Slices[int]:
+    ) -> Steps[int]:
         yield from each(records, lambda one: None)
         if self.failures:
             raise ApiError(self.failures.pop(0))

@@ -18,7 +18,7 @@ from kavka.txncoord.shard import TransactionShard
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import Transaction
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.journal_kit import JournalKit
 
 TIMEOUT_MS = 60_000
@@ -71,7 +71,7 @@ class TransactionKit(JournalKit[TransactionShard]):
     def put(self, transactional_id: str, one: Transaction) -> None:
         """Become the coordinator of a log that says this last."""
         feature = self.settings.kavka_transaction_version
-        record = run_to_completion(records.transaction_record(transactional_id, one, feature))
+        record = run_at_once(records.transaction_record(transactional_id, one, feature))
         self.port.batches.append(((record,), None))
         self.port.end += 1
         self.move()

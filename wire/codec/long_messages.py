@@ -1,7 +1,8 @@
 """Decodes and encodes messages with many items, and counts their errors, in slices of loop time.
 
 An item takes 1 to 3 us. The sliced decoders and encoders are the library's generated source with
-`yield` added to its loops.
+`yield` added to its loops. Small messages are left to those without it, which take less: 2.0 us
+instead of 2.6 to decode an OffsetCommit of one partition, 1.3 instead of 3.2 for its response.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kavka.wire.api import Api
 from kavka.wire.codec import private_copy
 from kavka.wire.codec.frames import SpliceBuffer, drain_parts
 from kavka.wire.error_counts import Counts, counter_source
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
 ITEMS_A_SLICE: Final = 500
 """Items of all arrays together: partitions, topics, names."""
@@ -26,10 +27,10 @@ BYTES_AN_ITEM: Final = 512
 
 SLICE_BYTES: Final = ITEMS_A_SLICE * BYTES_AN_ITEM
 
-SlicedDecoder: TypeAlias = Callable[[memoryview, int], Slices[tuple[Any, int]]]
+SlicedDecoder: TypeAlias = Callable[[memoryview, int], Steps[tuple[Any, int]]]
 """A `kavka.wire.api.Decoder` that yields between items; the frame must not change meanwhile."""
 
-SlicedEncoder: TypeAlias = Callable[[Any, Any], Slices[None]]
+SlicedEncoder: TypeAlias = Callable[[Any, Any], Steps[None]]
 """A `kavka.wire.api.Encoder` that yields between items and resumes at the buffer's position."""
 
 _INDENT: Final = "    "
@@ -44,9 +45,9 @@ _encoders: Final[dict[tuple[int, int], SlicedEncoder]] = {}
 # -- requests ----------------------------------------------------------------------------------
 
 
-def decode_in_slices(
+def decode_in_steps(
     api: Api, version: int, frame: memoryview, position: int
-) -> Slices[tuple[Any, int]]:
+) -> Steps[tuple[Any, int]]:
     """As `Api.decoder`, with the same exceptions, for requests without records. `frame` must not
     change meanwhile."""
     key = (api.key, version)
@@ -61,7 +62,7 @@ def _make_decoder(api: Api, version: int) -> SlicedDecoder:
     made = private_copy.decoder_context(
         api.request_name, version, flexible=api.is_flexible(version)
     )
-    exec(_in_slices(made.source(), _PAUSE), made.globs)
+    exec(_in_steps(made.source(), _PAUSE), made.globs)
     decoder: SlicedDecoder = made.globs["_decode"]
     return decoder
 
@@ -69,9 +70,7 @@ def _make_decoder(api: Api, version: int) -> SlicedDecoder:
 # -- responses ---------------------------------------------------------------------------------
 
 
-def encode_in_slices(
-    api: Api, version: int, correlation_id: int, response: Any
-) -> Slices[list[Any]]:
+def encode_in_steps(api: Api, version: int, correlation_id: int, response: Any) -> Steps[list[Any]]:
     """As `frames.encode_response`, with one buffer per slice. `response` must not change
     meanwhile."""
     out = SpliceBuffer()
@@ -81,19 +80,19 @@ def encode_in_slices(
     parts: list[Any] = []
     for _ in _encoder(api, version)(response, out):
         parts += drain_parts(out)  # else the growing buffer would be copied again and again
-        yield
+        yield None
     parts += drain_parts(out)
     _pack_frame_head(parts[0], 0, sum(map(len, parts)) - 4, correlation_id)
     return parts
 
 
-def count_errors_in_slices(api: Api, response: Any) -> Slices[Counts]:
+def count_errors_in_steps(api: Api, response: Any) -> Steps[Counts]:
     """How often each error code occurs, as `kavka.wire.error_counts.error_counter` counts."""
     names: dict[str, Any] = {
         "counts": defaultdict(int),
         "pos": 0,
     }  # `pos` counts bytes; there are none
-    exec(_in_slices(counter_source(api), _PAUSE), names)
+    exec(_in_steps(counter_source(api), _PAUSE), names)
     yield from names["count"](response)
     counts: Counts = names["counts"]
     return counts
@@ -112,7 +111,7 @@ def _make_encoder(api: Api, version: int) -> SlicedEncoder:
     struct = private_copy.message_class(api.response_name)._struct
     flexible = api.is_flexible(version)
     made = struct.encode_into__optimized_context(version, compact=flexible, tagged=flexible)
-    exec(_in_slices(made.source(), _PAUSE_OF_WRITER), made.globs)
+    exec(_in_steps(made.source(), _PAUSE_OF_WRITER), made.globs)
     encoder: SlicedEncoder = made.globs["_encode"]
     return encoder
 
@@ -120,7 +119,7 @@ def _make_encoder(api: Api, version: int) -> SlicedEncoder:
 # -- slices ------------------------------------------------------------------------------------
 
 
-def _in_slices(source: str, pause: str) -> str:
+def _in_steps(source: str, pause: str) -> str:
     """The source of a function as a generator that pauses in its loops. It loops over arrays, and
     `pos` is its position in the bytes."""
 

@@ -9,9 +9,9 @@ from uuid import UUID
 from kavka.groupcoord.consumer.assignors import range as by_range
 from kavka.groupcoord.consumer.assignors import uniform
 from kavka.groupcoord.consumer.assignors.task import Task
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 
-Assignor: TypeAlias = Callable[[Task], Slices[Mapping[str, Mapping[UUID, list[int]]]]]
+Assignor: TypeAlias = Callable[[Task], Steps[Mapping[str, Mapping[UUID, list[int]]]]]
 """{member id: {topic id: partitions, in order}}; members without partitions may be omitted."""
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": uniform.assign, "range": by_range.assign}

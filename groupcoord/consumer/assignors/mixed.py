@@ -13,13 +13,13 @@ from typing import Final
 from uuid import UUID
 
 from kavka.groupcoord.consumer.assignors.task import Task
-from kavka.wire.steps import PauseCounter, Slices
+from kavka.wire.steps import PauseCounter, Steps
 
 ROUNDS_MAX: Final = 16
 """Limit of balancing rounds over all topics."""
 
 
-def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
+def assign(task: Task) -> Steps[dict[str, dict[UUID, list[int]]]]:
     alike, pauses = _alike(task), PauseCounter()
     balance = _Balance(task, (yield from _subscribers(alike, pauses)), pauses)
     yield from balance.keep(alike)
@@ -47,7 +47,7 @@ class _Balance:
         }
         self._order = sorted(self._subscribers, key=self._place)
 
-    def keep(self, alike: Sequence[tuple[Sequence[UUID], list[int]]]) -> Slices[None]:
+    def keep(self, alike: Sequence[tuple[Sequence[UUID], list[int]]]) -> Steps[None]:
         """Members keep their current targets."""
         subscribed = {id(topics): frozenset(topics) for topics, _ in alike}
         for number, member in enumerate(self._members):
@@ -62,25 +62,25 @@ class _Balance:
                             owners[partition] = number
                             self._sizes[number] += 1
                 if self._pauses.is_due(1 + len(partitions)):
-                    yield
+                    yield None
 
     def _place(self, topic: UUID) -> tuple[float, int, int]:
         """Topics with the most partitions per subscriber come first."""
         subscribers = len(self._subscribers[topic])
         return -len(self._owners[topic]) / subscribers, subscribers, topic.int
 
-    def hand_out(self) -> Slices[None]:
+    def hand_out(self) -> Steps[None]:
         """Assign unassigned partitions to the members with the fewest."""
         for topic in self._order:
             owners = self._owners[topic]
             free = [partition for partition, owner in enumerate(owners) if owner is None]
             if self._pauses.is_due(1 + len(owners)):
-                yield
+                yield None
             if not free:
                 continue
             subscribers = self._subscribers[topic]
             if self._pauses.is_due(len(subscribers)):
-                yield
+                yield None
             least = [(self._sizes[number], number) for number in subscribers]
             heapify(least)
             for partition in free:
@@ -89,14 +89,14 @@ class _Balance:
                 self._sizes[number] = size + 1
                 heapreplace(least, (size + 1, number))
 
-    def even_out(self) -> Slices[None]:
+    def even_out(self) -> Steps[None]:
         """Balance topic by topic until a full round changes nothing."""
         shared = [topic for topic in self._order if len(self._subscribers[topic]) > 1]
         unchanged = 0
         for _ in range(ROUNDS_MAX):
             for topic in shared:
                 if self._pauses.is_due(len(self._subscribers[topic]) + len(self._owners[topic])):
-                    yield
+                    yield None
                 unchanged = 0 if self._even_out_topic(topic) else unchanged + 1
                 if unchanged >= len(shared):
                     return
@@ -142,7 +142,7 @@ class _Balance:
         self._even[id(subscribers)] = self._moved
         return True
 
-    def result(self) -> Slices[dict[str, dict[UUID, list[int]]]]:
+    def result(self) -> Steps[dict[str, dict[UUID, list[int]]]]:
         found: dict[str, dict[UUID, list[int]]] = {one.member_id: {} for one in self._members}
         for topic, owners in self._owners.items():
             for partition, owner in enumerate(owners):
@@ -150,7 +150,7 @@ class _Balance:
                     assignment = found[self._members[owner].member_id]
                     assignment.setdefault(topic, []).append(partition)
             if self._pauses.is_due(1 + len(owners)):
-                yield
+                yield None
         return found
 
 
@@ -164,14 +164,14 @@ def _alike(task: Task) -> list[tuple[Sequence[UUID], list[int]]]:
 
 def _subscribers(
     alike: list[tuple[Sequence[UUID], list[int]]], pauses: PauseCounter
-) -> Slices[dict[UUID, list[int]]]:
+) -> Steps[dict[UUID, list[int]]]:
     """{topic: its subscribers}, one list for all topics that have the same ones."""
     of_topic: dict[UUID, list[int]] = {}
     for number, (topics, _) in enumerate(alike):
         for topic in topics:
             of_topic.setdefault(topic, []).append(number)
         if pauses.is_due(1 + len(topics)):
-            yield
+            yield None
     lists: dict[tuple[int, ...], list[int]] = {}
     found = {}
     for topic, numbers in of_topic.items():
@@ -180,7 +180,7 @@ def _subscribers(
             lists[which] = [one for number in which for one in alike[number][1]]
         found[topic] = lists[which]
         if pauses.is_due(1 + len(which)):
-            yield
+            yield None
     return found
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from uuid import UUID
 
 from kavka.groupcoord.consumer.assignors.task import Candidate, Task
-from kavka.wire.steps import PauseCounter, Slices
+from kavka.wire.steps import PauseCounter, Steps
 
 
-def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
+def assign(task: Task) -> Steps[dict[str, dict[UUID, list[int]]]]:
     members = sorted(task.members, key=_place)
     pauses = PauseCounter()
     subscribers: dict[UUID, list[str]] = {}
@@ -20,7 +20,7 @@ def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
         for topic in member.topics:
             subscribers.setdefault(topic, []).append(member.member_id)
         if pauses.is_due(len(member.topics)):
-            yield
+            yield None
     found: dict[str, dict[UUID, list[int]]] = {member.member_id: {} for member in members}
     for topic, member_ids in subscribers.items():
         partitions = task.partitions[topic]
@@ -31,7 +31,7 @@ def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
             found[member_id][topic] = list(range(start, end))
             start = end
         if pauses.is_due(1 + partitions):
-            yield
+            yield None
     return found
 
 

@@ -9,17 +9,17 @@ from uuid import UUID
 
 from kavka.groupcoord.consumer.assignors import mixed
 from kavka.groupcoord.consumer.assignors.task import Task
-from kavka.wire.steps import PauseCounter, Slices
+from kavka.wire.steps import PauseCounter, Steps
 
 
-def assign(task: Task) -> Slices[dict[str, dict[UUID, list[int]]]]:
+def assign(task: Task) -> Steps[dict[str, dict[UUID, list[int]]]]:
     if not task.members:
         return {}
     work = _assign_alike(task, PauseCounter()) if task.is_homogeneous else mixed.assign(task)
     return (yield from work)
 
 
-def _assign_alike(task: Task, pauses: PauseCounter) -> Slices[dict[str, dict[UUID, list[int]]]]:
+def _assign_alike(task: Task, pauses: PauseCounter) -> Steps[dict[str, dict[UUID, list[int]]]]:
     """All members subscribe to the same topics."""
     topics = task.members[0].topics
     targets, free = yield from _sound_targets(task, pauses)
@@ -27,7 +27,7 @@ def _assign_alike(task: Task, pauses: PauseCounter) -> Slices[dict[str, dict[UUI
     for topic in topics:
         all_partitions += task.partitions[topic]
         if pauses.is_due(1):
-            yield
+            yield None
     quota, extra = divmod(all_partitions, len(task.members))
     found: dict[str, dict[UUID, list[int]]] = {}
     unfilled: list[tuple[str, int]] = []
@@ -46,14 +46,14 @@ def _assign_alike(task: Task, pauses: PauseCounter) -> Slices[dict[str, dict[UUI
             unfilled.append((member.member_id, missing))
         extra -= takes_extra
         if pauses.is_due(1 + allowed):
-            yield
+            yield None
     yield from _hand_out(free, unfilled, found, pauses)
     return found
 
 
 def _sound_targets(
     task: Task, pauses: PauseCounter
-) -> Slices[tuple[list[dict[UUID, list[int]]], list[tuple[UUID, int]]]]:
+) -> Steps[tuple[list[dict[UUID, list[int]]], list[tuple[UUID, int]]]]:
     """(valid current target of each member, unassigned partitions). A damaged or foreign log may
     contain partitions that don't exist, or one twice: then the first member keeps it."""
     topics = task.members[0].topics
@@ -61,7 +61,7 @@ def _sound_targets(
     for topic in topics:
         is_free[topic] = bytearray(b"\1") * task.partitions[topic]
         if pauses.is_due(1):
-            yield
+            yield None
     targets: list[dict[UUID, list[int]]] = []
     for member in task.members:
         targets.append(sound := {})
@@ -77,20 +77,20 @@ def _sound_targets(
             if own:
                 sound[topic] = own
             if pauses.is_due(1 + len(partitions)):
-                yield
+                yield None
         if pauses.is_due(1):
-            yield
+            yield None
     free: list[tuple[UUID, int]] = []
     for topic, of_topic in is_free.items():
         free += [(topic, partition) for partition, one in enumerate(of_topic) if one]
         if pauses.is_due(1 + len(of_topic)):
-            yield
+            yield None
     return targets, free
 
 
 def _keep(
     target: Mapping[UUID, list[int]], allowed: int, pauses: PauseCounter
-) -> Slices[tuple[dict[UUID, list[int]], list[tuple[UUID, int]]]]:
+) -> Steps[tuple[dict[UUID, list[int]], list[tuple[UUID, int]]]]:
     """(partitions that the member keeps, partitions that it gives up)."""
     kept: dict[UUID, list[int]] = {}
     given_up: list[tuple[UUID, int]] = []
@@ -100,7 +100,7 @@ def _keep(
         given_up += [(topic, partition) for partition in partitions[allowed:]]
         allowed -= len(stays)
         if pauses.is_due(1 + len(partitions)):
-            yield
+            yield None
     return kept, given_up
 
 
@@ -109,7 +109,7 @@ def _hand_out(
     unfilled: list[tuple[str, int]],
     found: dict[str, dict[UUID, list[int]]],
     pauses: PauseCounter,
-) -> Slices[None]:
+) -> Steps[None]:
     rest = iter(free)
     for member_id, missing in unfilled:
         assignment = found[member_id]
@@ -118,8 +118,8 @@ def _hand_out(
             assignment.setdefault(topic, []).append(partition)
             changed[topic] = None
             if pauses.is_due(1):
-                yield
+                yield None
         for topic in changed:
             assignment[topic].sort()
             if pauses.is_due(1):
-                yield
+                yield None

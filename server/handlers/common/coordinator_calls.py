@@ -14,9 +14,9 @@ from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.request.sliced_answers import encode_in_slices
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.cooperative import AwaitingSlices, Slices
 from kavka.wire.api import Api
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 
 if TYPE_CHECKING:
     from kavka.log.journal import Machine
@@ -52,7 +52,7 @@ class CoordinatorCalls:
             else:
                 then(result)
 
-    def wait_for_answers(self) -> AwaitingSlices[None]:
+    def wait_for_answers(self) -> Steps[None]:
         """Wait for the results of all calls so far, on which further calls depend."""
         if self._waiting:
             yield self._await_answers()
@@ -65,7 +65,7 @@ class CoordinatorCalls:
         read: Callable[[Sequence[str], M, int], Any],
         then: Callable[[Any], object],
         failed: Callable[[ErrorCode], object],
-    ) -> Slices[None]:
+    ) -> Steps[None]:
         """Read all keys (group or transactional ids) of all shards, up to `size` of a shard per
         call; a shard without keys is called too, as it may be loading."""
         done = 0
@@ -77,13 +77,13 @@ class CoordinatorCalls:
                 done += 1 + len(part)
                 if done >= size:
                     done = 0
-                    yield
+                    yield None
 
     def run(
         self,
         context: RequestContext,
-        steps: AwaitingSlices[None],
-        build: Callable[[], Response | Slices[Response]],
+        steps: Steps[None],
+        build: Callable[[], Response | Steps[Response]],
     ) -> Any:
         """Run `steps`, which submit the calls, in slices; when all results are there, `build` the
         response. If submitting or building takes slices, the response is encoded in slices too."""
@@ -99,7 +99,7 @@ class CoordinatorCalls:
         self,
         context: RequestContext,
         submitted: Awaitable[None] | None,
-        build: Callable[[], Response | Slices[Response]],
+        build: Callable[[], Response | Steps[Response]],
     ) -> Response:
         if submitted is not None:
             await submitted
@@ -122,7 +122,7 @@ class CoordinatorCalls:
                 then(result)
 
     def _build(
-        self, build: Callable[[], Response | Slices[Response]]
+        self, build: Callable[[], Response | Steps[Response]]
     ) -> Response | Awaitable[Response]:
         response = build()
         if isinstance(response, Generator):

@@ -89,7 +89,7 @@ async def _convert(broker: Broker, part: Part, magic: int) -> Converted:
     assert part.slice is not None, "there is something to read"
     batches = await _read(part.slice, broker.jobs)
     steps = down_convert(batches, magic, part.wanted.offset, part.bytes_max)
-    return await cooperative.run_with_jobs(broker.tasks, broker.jobs, steps)
+    return await cooperative.run_rest(broker.tasks, steps, jobs=broker.jobs)
 
 
 async def _read(found: FileRange, jobs: Jobs) -> memoryview:
@@ -108,7 +108,7 @@ async def _place(
     take = fetch_reading.room_for(sum(found.size for _, found in made), broker.arenas, context)
     for part, found in made:
         view = take(found.size)
-        await cooperative.run_with_jobs(broker.tasks, broker.jobs, _fill(view, found.pieces))
+        await cooperative.run_rest(broker.tasks, _fill(view, found.pieces), jobs=broker.jobs)
         part.answer.records = view
 
 

@@ -20,10 +20,13 @@ from kavka.server.cluster.metadata_cache import TopicImage
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.request.sliced_answers import respond
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.cooperative import Slices
 from kavka.wire.api import Api
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, QUICK_ITEMS_A_STEP, run_to_completion, run_to_first_pause
+from kavka.wire.steps import (
+    ITEMS_A_STEP,
+    QUICK_ITEMS_A_STEP,
+    Steps,
+)
 
 GroupCall: TypeAlias = Callable[[GroupShard, Ticket, int], DecisionOrSteps]
 
@@ -67,7 +70,7 @@ class ValidatedOffsets:
         self.offsets: Final[list[OffsetToCommit]] = []
         """In the order of the request."""
 
-    def validate(self, topics: Any) -> Slices[None]:
+    def validate(self, topics: Any) -> Steps[None]:
         """Validate all topics of a request."""
         by_id, context, done = self._shape.by_id, self._context, 0
         image, authorizer = self._broker.metadata.image, self._broker.authorizer
@@ -88,13 +91,13 @@ class ValidatedOffsets:
                 for begin in range(0, len(partitions), ITEMS_A_STEP):
                     some = partitions[begin : begin + ITEMS_A_STEP]
                     self._validate_partitions(topic, some, known, why_not, accepted)
-                    yield
+                    yield None
             if accepted:
                 self._accepted.append(_Topic(topic.name, self._id_of(topic), accepted))
             done += CHECK_ITEMS + len(partitions)
             if done >= QUICK_ITEMS_A_STEP:
                 done = 0
-                yield
+                yield None
 
     def _id_of(self, topic: Any) -> UUID:
         return topic.topic_id if self._shape.by_id else NO_TOPIC_ID
@@ -143,11 +146,7 @@ class ValidatedOffsets:
         """The response if no offset was valid."""
         return self._shape.whole(list(self._refused.values()))
 
-    def response_with(self, codes: Sequence[int]) -> Response:
-        """The response with the codes of `offsets`: refused ones come first, as in Apache Kafka."""
-        return run_to_completion(self.response_in_slices(codes))
-
-    def response_in_slices(self, codes: Sequence[int]) -> Slices[Response]:
+    def response_in_steps(self, codes: Sequence[int]) -> Steps[Response]:
         """The same for many offsets."""
         position = 0
         topics: list[Any] = []
@@ -161,7 +160,7 @@ class ValidatedOffsets:
                 answer.partitions.append(partition(index, codes[position]))
                 position += 1
                 if position % OFFSETS_A_STEP == 0:
-                    yield
+                    yield None
         return self.answer() if self._refused else self._shape.whole(topics)
 
 
@@ -175,22 +174,21 @@ def when_validated(
     """The answer of `then`, called when a request's topics have been validated. The connection's
     next request waits until then, and until `context.applied` that `then` may set is done."""
     found = ValidatedOffsets(broker, context, shape)
-    rest = run_to_first_pause(found.validate(topics))
-    if rest is None:
+    validating = cooperative.run(broker.tasks, found.validate(topics))
+    if validating is None:
         return then(found)
     applied = context.applied = broker.tasks.future()
-    return _run_rest(broker, context, rest, partial(then, found), applied)
+    return _when_validated(context, validating, partial(then, found), applied)
 
 
-async def _run_rest(
-    broker: Broker,
+async def _when_validated(
     context: RequestContext,
-    rest: Slices[None],
+    validating: Awaitable[None],
     then: Callable[[], Any],
     applied: asyncio.Future[None],
 ) -> Response:
     try:
-        await cooperative.run_rest(broker.tasks, rest)
+        await validating
         answer = then()
     finally:
         release_next(context, applied)
@@ -223,7 +221,7 @@ def commit(
         codes = [refusal.code] * len(validated.offsets)
     if not isinstance(codes, list):
         return _await_answer(broker, context, api, codes, validated)
-    return respond(broker.tasks, api, context, validated.response_in_slices(codes))
+    return respond(broker.tasks, api, context, validated.response_in_steps(codes))
 
 
 async def _await_answer(
@@ -237,5 +235,5 @@ async def _await_answer(
         codes = await waiting
     except ApiError as refusal:
         codes = [refusal.code] * len(validated.offsets)
-    made = respond(broker.tasks, api, context, validated.response_in_slices(codes))
+    made = respond(broker.tasks, api, context, validated.response_in_steps(codes))
     return await made if isinstance(made, Awaitable) else made

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import TopicImage
 from kavka.server.monitoring.metrics.samples import Sample
-from kavka.server.runtime.cooperative import Slices
+from kavka.wire.steps import Steps
 
 if TYPE_CHECKING:
     from kavka.groupcoord.offset_store import TopicOffsets
@@ -34,7 +34,7 @@ class Lags:
     """Committed offsets beyond LAG_SERIES_MAX."""
 
 
-def lags(broker: Broker) -> Slices[Lags]:
+def lags(broker: Broker) -> Steps[Lags]:
     """Compute all lags, in slices; not a consistent snapshot."""
     found = Lags()
     for runner in broker.groups.runners:
@@ -49,7 +49,7 @@ def lags(broker: Broker) -> Slices[Lags]:
     return found
 
 
-def _of_group(broker: Broker, topics: list[TopicOffsets], found: Lags) -> Slices[None]:
+def _of_group(broker: Broker, topics: list[TopicOffsets], found: Lags) -> Steps[None]:
     for of in topics:
         topic = broker.metadata.image.topics.get(of.topic)
         values = list(islice(of.values.items(), LAG_SERIES_MAX - found.examined))
@@ -60,7 +60,7 @@ def _of_group(broker: Broker, topics: list[TopicOffsets], found: Lags) -> Slices
             before = found.examined // OFFSETS_PER_SLICE
             found.examined += len(some)
             if found.examined // OFFSETS_PER_SLICE > before:
-                yield
+                yield None
 
 
 def _add_lags(

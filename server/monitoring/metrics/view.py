@@ -19,7 +19,7 @@ from kavka.server.monitoring.metrics.lag import Lags, lags
 from kavka.server.monitoring.process_usage import Usage
 from kavka.server.replica.replica import Replica
 from kavka.server.replica.topic_traffic import TopicTraffic
-from kavka.server.runtime.cooperative import Slices
+from kavka.wire.steps import Steps
 
 LATE_AFTER_MS: Final = 300_000
 """The time beyond the longest timeout after which a transaction is late; as Apache Kafka."""
@@ -93,7 +93,7 @@ class View:
         return self.sources.broker
 
 
-def collect(sources: Sources) -> Slices[View]:
+def collect(sources: Sources) -> Steps[View]:
     """Collect the snapshot, in slices."""
     broker = sources.broker
     view = View(
@@ -103,25 +103,25 @@ def collect(sources: Sources) -> Slices[View]:
         list(broker.replicas),
         sources.usage(),
     )
-    yield
+    yield None
     allowed_ms = broker.settings.transaction_max_timeout_ms + LATE_AFTER_MS
     late_ms = broker.clock.now_ms() - allowed_ms
     for part in _parts(view.replicas):
         for replica in part:
             _count_replica(replica, view.here, late_ms)
-        yield
+        yield None
     topics = list(broker.metadata.image.topics.values())
     for some in _parts_of_topics(topics):
         for topic in some:
             _count_topic(topic, view.cluster)
-        yield
+        yield None
     yield from _count_groups(view)
     view.lags = yield from lags(broker)
     yield from _count_transactions(view)
     return view
 
 
-def _count_groups(view: View) -> Slices[None]:
+def _count_groups(view: View) -> Steps[None]:
     now_ms = view.broker.clock.now_ms()
     count_so_far = 0
     for runner in view.broker.groups.runners:
@@ -133,10 +133,10 @@ def _count_groups(view: View) -> Slices[None]:
             view.groups[group.kind, group.state(now_ms)] += 1
             count_so_far += 1
             if count_so_far % GROUPS_PER_SLICE == 0:
-                yield
+                yield None
 
 
-def _count_transactions(view: View) -> Slices[None]:
+def _count_transactions(view: View) -> Steps[None]:
     for runner in view.broker.transactions.runners:
         if not runner.is_active:
             continue
@@ -144,7 +144,7 @@ def _count_transactions(view: View) -> Slices[None]:
         for count_so_far, one in enumerate(list(runner.machine.state.transactions.values()), 1):
             view.transactions[one.state.title] += 1
             if count_so_far % TRANSACTIONS_PER_SLICE == 0:
-                yield
+                yield None
 
 
 def _parts(replicas: Sequence[Replica]) -> Iterator[Sequence[Replica]]:

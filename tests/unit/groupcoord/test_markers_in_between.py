@@ -1,7 +1,5 @@
-"""A marker that comes while a decision is being made is as one that came before it.
-
-It is in the log before the decision's records: so replay has them in that order.
-"""
+"""A transaction marker that is applied between two steps of a decision has the effect of one before
+the decision: in the log it is before the decision's records."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from kavka.groupcoord.offset_records import NO_TOPIC_ID
 from kavka.groupcoord.offsets import Commit, OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import DecisionOrSteps, Producer, Ticket
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.offset_groups import OffsetKit
 
 COUNT = 9
@@ -25,8 +23,8 @@ Decide = Callable[[OffsetKit], DecisionOrSteps]
 
 
 def _commit(kit: OffsetKit, producer_id: int | None) -> DecisionOrSteps:
-    wanted = [OffsetToCommit("t", index, 100 + index) for index in range(1, COUNT + 2)]
-    asked = Commit("g", "", None, -1, 9, wanted)
+    offsets_to_commit = [OffsetToCommit("t", index, 100 + index) for index in range(1, COUNT + 2)]
+    asked = Commit("g", "", None, -1, 9, offsets_to_commit)
     if producer_id is None:
         return kit.shard.offsets.commit(asked, Ticket(), kit.now_ms)
     producer = Producer(producer_id, 0)
@@ -46,7 +44,7 @@ DECISIONS: dict[str, Decide] = {
 }
 
 
-def all_of(shard: GroupShard) -> tuple[Any, ...]:
+def contents(shard: GroupShard) -> tuple[Any, ...]:
     kept = shard.offsets
     return (
         {
@@ -61,7 +59,7 @@ def all_of(shard: GroupShard) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize("name", DECISIONS)
-def test_live_and_replayed_alike(
+def test_a_replay_gives_the_same_offsets(
     name: str, committed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offsets, "OFFSETS_A_STEP", 2)
@@ -77,12 +75,12 @@ def test_live_and_replayed_alike(
             if next(work, "over") == "over":
                 break
             if number == pause:
-                # as `SerialQueue.do_next`: applied before the decision goes on
+                # as `SerialQueue.do_next` does
                 kit.end(PRODUCER_ID, committed=committed)
         else:
-            run_to_completion(work)
+            run_at_once(work)
             kit.commit()
-            assert all_of(kit.shard) == all_of(kit.replayed())
+            assert contents(kit.shard) == contents(kit.replayed())
             pause += 1
             continue
         break

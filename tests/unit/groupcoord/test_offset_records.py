@@ -72,7 +72,7 @@ def expected(version: int, metadata: str, *, has_id: bool) -> CommittedOffset:
 
 
 @pytest.mark.parametrize(("version", "metadata", "value"), EXAMPLES)
-def test_what_apache_kafka_wrote(version: int, metadata: str, value: str) -> None:
+def test_values_of_apache_kafka(version: int, metadata: str, value: str) -> None:
     committed = expected(version, metadata, has_id=value.endswith(WITH_ID))
     data = bytes.fromhex(value)
     assert is_sound(data)
@@ -81,7 +81,7 @@ def test_what_apache_kafka_wrote(version: int, metadata: str, value: str) -> Non
         assert encode(committed) == data
 
 
-def test_a_key_as_apache_kafka_writes_it() -> None:
+def test_a_key_of_apache_kafka() -> None:
     key = bytes.fromhex("000100076772c3bc7070650006742e6f70696300000102")
     assert partition_key(topic_key("grüppe", "t.opic"), 258) == key
     assert split_topic_key(key[:-4]) == ("grüppe", "t.opic")
@@ -89,7 +89,7 @@ def test_a_key_as_apache_kafka_writes_it() -> None:
 
 
 @given(COMMITTED)
-def test_what_is_written_is_read(committed: CommittedOffset) -> None:
+def test_encoded_values_are_decoded(committed: CommittedOffset) -> None:
     value = encode(committed)
     assert is_sound(value)
     kept = committed
@@ -99,7 +99,7 @@ def test_what_is_written_is_read(committed: CommittedOffset) -> None:
 
 
 @given(COMMITTED, st.data())
-def test_a_value_that_is_cut_is_not_sound(committed: CommittedOffset, data: st.DataObject) -> None:
+def test_a_truncated_value_is_not_sound(committed: CommittedOffset, data: st.DataObject) -> None:
     value = encode(committed)
     cut = value[: data.draw(st.integers(0, len(value) - 1))]
     assert decode(cut) is None
@@ -107,25 +107,27 @@ def test_a_value_that_is_cut_is_not_sound(committed: CommittedOffset, data: st.D
 
 
 @given(st.binary(max_size=80) | st.binary(max_size=60).map(b"\0\4".__add__))
-def test_garbage_is_sound_or_not_but_never_fails(value: bytes) -> None:
+def test_no_value_raises(value: bytes) -> None:
     assert is_sound(value) == (decode(value) is not None)
 
 
 @given(st.binary(max_size=40) | st.binary(max_size=40).map(b"\0\1\0\1".__add__))
-def test_keys_of_garbage(key: bytes) -> None:
+def test_no_key_raises(key: bytes) -> None:
     names = split_topic_key(key)
     if names is not None:
         assert topic_key(*names)[2:] == key[2:]
 
 
-def test_tags_that_are_not_known_are_skipped() -> None:
+def test_unknown_tags_are_skipped() -> None:
     plain = bytes.fromhex(EXAMPLES[8][2])
     tagged = plain[:-1] + bytes.fromhex("02" + "0501ff" + "0903aabbcc")
     assert decode(tagged) == decode(plain)
     assert is_sound(tagged)
+    too_long = plain[:-1] + bytes.fromhex("01" + "0005" + "aabb")
+    assert decode(too_long) is None and not is_sound(too_long)
 
 
-def test_metadata_that_is_no_text_is_told_as_far_as_it_goes() -> None:
+def test_metadata_that_is_not_utf_8_is_replaced_in_part() -> None:
     value = bytes.fromhex(EXAMPLES[8][2]).replace(b"\xc3\xa4", b"\xc3\xff")
     found = decode(value)
     assert found is not None and found.metadata == "a note \ufffd\ufffd"

@@ -1,4 +1,4 @@
-"""Where offsets are kept."""
+"""The committed offsets by group, topic and partition; see `test_offsets_model` for more."""
 
 from __future__ import annotations
 
@@ -31,29 +31,7 @@ def filled() -> OffsetStore:
     return store
 
 
-def test_what_is_put_is_found() -> None:
-    store = filled()
-    assert store.count == 4
-    assert list(store.groups()) == ["g", "h"]
-    assert {topic: list(of.values) for topic, of in store.topics("g").items()} == {
-        "t": [0, 1],
-        "u": [0],
-    }
-    assert store.get("g", "t", 1) == value(1)
-    store.put(store.of("g", "t"), 1, value(9))
-    assert store.get("g", "t", 1) == value(9)
-    assert store.count == 4
-
-
-@pytest.mark.parametrize("place", [("g", "t", 2), ("g", "v", 0), ("i", "t", 0)])
-def test_what_is_not_there(place: tuple[str, str, int]) -> None:
-    store = filled()
-    assert store.get(*place) is None
-    store.remove(store.of(*place[:2]), place[2])
-    assert store.count == 4
-
-
-def test_nothing_is_left_of_a_group_whose_offsets_go() -> None:
+def test_a_group_is_removed_with_its_last_offset() -> None:
     store = filled()
     for topic, partition in (("t", 0), ("u", 0), ("t", 1)):
         store.remove(store.of("g", topic), partition)
@@ -64,7 +42,7 @@ def test_nothing_is_left_of_a_group_whose_offsets_go() -> None:
     assert of_key is not None and not of_key.values
 
 
-def test_both_versions_of_keys_are_of_the_same_place() -> None:
+def test_both_versions_of_a_key_are_the_same_partition() -> None:
     store = filled()
     assert store.of_key(key("g", "t", 0)) is store.of("g", "t")
     assert store.of_key(b"\0\0" + key("g", "t", 0)[2:]) is store.of("g", "t")
@@ -73,11 +51,11 @@ def test_both_versions_of_keys_are_of_the_same_place() -> None:
 @pytest.mark.parametrize(
     "broken", [b"", b"\0\1", b"\0\1\0\7ab", key("g", "t", 0)[:-1], b"\0\1" * 9]
 )
-def test_keys_that_can_t_be_read(broken: bytes) -> None:
+def test_malformed_keys(broken: bytes) -> None:
     assert filled().of_key(broken) is None
 
 
-def test_many_are_put_up_to_the_first_that_is_not_simple() -> None:
+def test_the_fast_path_ends_at_the_first_record_that_needs_more() -> None:
     known = [key("g", "t", 7), key("g", "t", 8), key("g", "t", 7)]
     simple = [value(1), value(2), value(3)]
     for odd_key, odd_value in (

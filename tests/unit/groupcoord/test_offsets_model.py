@@ -6,6 +6,7 @@ when a transaction ends, as Apache Kafka does; the machine has no such numbers.
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 from hypothesis import settings, strategies
@@ -26,11 +27,11 @@ RETENTION_MINUTES = 3
 CHECK_MS = 45_000
 MINUTE_MS = 60_000
 
-places = strategies.tuples(strategies.sampled_from(TOPICS), strategies.sampled_from(PARTITIONS))
+partitions = strategies.tuples(strategies.sampled_from(TOPICS), strategies.sampled_from(PARTITIONS))
 group_ids = strategies.sampled_from(GROUPS)
 
 
-class Kept(NamedTuple):
+class StoredOffset(NamedTuple):
     number: int
     offset: int
     committed_ms: int
@@ -49,19 +50,19 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
         )
         list(self.kit.shard.loaded(START_MS))
         self.number = 0
-        self.kept: dict[str, dict[tuple[str, int], Kept]] = {}
-        self.pending: dict[int, dict[str, dict[tuple[str, int], Kept]]] = {}
+        self.kept: dict[str, dict[tuple[str, int], StoredOffset]] = {}
+        self.pending: dict[int, dict[str, dict[tuple[str, int], StoredOffset]]] = {}
         self.groups: set[str] = set()
         self.sweep_ms = START_MS + CHECK_MS
 
     def teardown(self) -> None:
         self.patch.undo()
 
-    # -- what happens
+    # -- requests, time and the cluster
 
     @rule(
         group_id=group_ids,
-        offsets=strategies.dictionaries(places, strategies.integers(0, 2**63 - 1), min_size=1),
+        offsets=strategies.dictionaries(partitions, strategies.integers(0, 2**63 - 1), min_size=1),
         retention_ms=strategies.sampled_from((-1, 0, 30_000, 5 * MINUTE_MS)),
     )
     def commit(self, group_id: str, offsets: dict[tuple[str, int], int], retention_ms: int) -> None:
@@ -74,7 +75,7 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
     @rule(
         group_id=group_ids,
         producer_id=strategies.sampled_from(PRODUCERS),
-        offsets=strategies.dictionaries(places, strategies.integers(0, 100), min_size=1),
+        offsets=strategies.dictionaries(partitions, strategies.integers(0, 100), min_size=1),
     )
     def commit_in_transaction(
         self, group_id: str, producer_id: int, offsets: dict[tuple[str, int], int]
@@ -86,36 +87,36 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
 
     def _keep(
         self,
-        kept: dict[tuple[str, int], Kept],
+        kept: dict[tuple[str, int], StoredOffset],
         offsets: dict[tuple[str, int], int],
         expires_ms: int | None,
     ) -> None:
-        for place, offset in offsets.items():
+        for partition, offset in offsets.items():
             self.number += 1
-            kept[place] = Kept(self.number, offset, self.kit.now_ms, expires_ms)
+            kept[partition] = StoredOffset(self.number, offset, self.kit.now_ms, expires_ms)
 
     @rule(producer_id=strategies.sampled_from(PRODUCERS), committed=strategies.booleans())
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         self.kit.end(producer_id, committed=committed)
         for group_id, offsets in self.pending.pop(producer_id, {}).items():
-            for place, kept in offsets.items() if committed else ():
-                before = self.kept.setdefault(group_id, {}).get(place)
+            for partition, kept in offsets.items() if committed else ():
+                before = self.kept.setdefault(group_id, {}).get(partition)
                 if before is None or before.number < kept.number:
-                    self.kept[group_id][place] = kept
+                    self.kept[group_id][partition] = kept
 
-    @rule(group_id=group_ids, deleted=strategies.lists(places, min_size=1, unique=True))
+    @rule(group_id=group_ids, deleted=strategies.lists(partitions, min_size=1, unique=True))
     def delete_offsets(self, group_id: str, deleted: list[tuple[str, int]]) -> None:
         if group_id not in self.groups:
             self._refused(ErrorCode.GROUP_ID_NOT_FOUND, self.kit.delete_offsets, deleted, group_id)
             return
         assert self.kit.delete_offsets(deleted, group_id) == [0] * len(deleted)
-        for place in deleted:
-            self._forget(group_id, place)
+        for partition in deleted:
+            self._delete(group_id, partition)
 
-    def _forget(self, group_id: str, place: tuple[str, int]) -> None:
-        self.kept.get(group_id, {}).pop(place, None)
+    def _delete(self, group_id: str, partition: tuple[str, int]) -> None:
+        self.kept.get(group_id, {}).pop(partition, None)
         for groups in self.pending.values():
-            groups.get(group_id, {}).pop(place, None)
+            groups.get(group_id, {}).pop(partition, None)
 
     @rule(group_id=group_ids)
     def delete_group(self, group_id: str) -> None:
@@ -127,7 +128,7 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
         self.groups.discard(group_id)
         for topic in TOPICS:
             for partition in PARTITIONS:
-                self._forget(group_id, (topic, partition))
+                self._delete(group_id, (topic, partition))
 
     def _refused(self, code: ErrorCode, call: object, *args: object) -> None:
         try:
@@ -138,7 +139,7 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
             raise AssertionError("it was not refused")
 
     @rule(by_ms=strategies.sampled_from((1, 10_000, CHECK_MS, 4 * MINUTE_MS)))
-    def let_time_pass(self, by_ms: int) -> None:
+    def pass_time(self, by_ms: int) -> None:
         end_ms = self.kit.now_ms + by_ms
         while self.sweep_ms <= end_ms:
             self._sweep(self.sweep_ms)
@@ -148,18 +149,18 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
     def _sweep(self, now_ms: int) -> None:
         for group_id in list(self.groups):
             kept = self.kept.get(group_id, {})
-            for place, one in list(kept.items()):
+            for partition, one in list(kept.items()):
                 if one.expires_ms is None:
                     over = now_ms - one.committed_ms >= RETENTION_MINUTES * MINUTE_MS
                 else:
                     over = now_ms >= one.expires_ms
-                if over and not self._is_pending(group_id, place):
-                    del kept[place]
+                if over and not self._is_pending(group_id, partition):
+                    del kept[partition]
             if not kept and not any(groups.get(group_id) for groups in self.pending.values()):
                 self.groups.discard(group_id)
 
-    def _is_pending(self, group_id: str, place: tuple[str, int]) -> bool:
-        return any(place in groups.get(group_id, {}) for groups in self.pending.values())
+    def _is_pending(self, group_id: str, partition: tuple[str, int]) -> bool:
+        return any(partition in groups.get(group_id, {}) for groups in self.pending.values())
 
     @rule(topic=strategies.sampled_from(TOPICS))
     def delete_topic(self, topic: str) -> None:
@@ -167,52 +168,40 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
         self.kit.advance(0)
         for group_id in GROUPS:
             for partition in PARTITIONS:
-                self._forget(group_id, (topic, partition))
+                self._delete(group_id, (topic, partition))
 
     @rule()
     def move(self) -> None:
-        """Another broker takes over; it looks for what is unused an interval later."""
+        """Another broker becomes the coordinator; its first scan is an interval later."""
         self.kit.move()
         self.sweep_ms = self.kit.now_ms + CHECK_MS
 
-    # -- what must be true
+    # -- invariants
 
     @invariant()
-    def all_is_as_expected(self) -> None:
+    def offsets_are_those_of_the_model(self) -> None:
         rules = self.kit.shard.offsets
         assert set(self.kit.shard.state.groups) == self.groups
         expected = {
-            group_id: {place: one.offset for place, one in kept.items()}
+            group_id: {partition: one.offset for partition, one in kept.items()}
             for group_id, kept in self.kept.items()
         }
         for group_id in GROUPS:
             assert self.kit.offsets(group_id) == expected.get(group_id, {})
-            for place in [(topic, partition) for topic in TOPICS for partition in PARTITIONS]:
-                stable = self.kit.fetch(*place, group_id, require_stable=True)
+            for partition in itertools.product(TOPICS, PARTITIONS):
+                stable = self.kit.fetch(*partition, group_id, require_stable=True)
                 is_unstable = stable.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
-                assert is_unstable == self._is_pending(group_id, place)
+                assert is_unstable == self._is_pending(group_id, partition)
         assert rules.store.count == sum(map(len, expected.values()))
         open_groups = {
-            group_id
-            for groups in self.pending.values()
-            for group_id, offsets in groups.items()
-            if offsets
+            one for groups in self.pending.values() for one, offsets in groups.items() if offsets
         }
         assert {group_id for group_id in GROUPS if rules.pending.has_any(group_id)} == open_groups
         assert bool(rules.pending) == bool(open_groups)
 
     @invariant()
-    def a_replay_comes_to_the_same(self) -> None:
-        again = self.kit.replayed()
-        assert set(again.state.groups) == set(self.kit.shard.state.groups)
-        for group_id in GROUPS:
-            now = self.kit.shard.offsets.store.topics(group_id)
-            then = again.offsets.store.topics(group_id)
-            assert {name: one.values for name, one in now.items()} == {
-                name: one.values for name, one in then.items()
-            }
-            pending = self.kit.shard.offsets.pending.of_group(group_id)
-            assert sorted(again.offsets.pending.of_group(group_id)) == sorted(pending)
+    def a_replay_gives_the_same(self) -> None:
+        self.kit.assert_replayed_alike()
 
 
 NO_ID = OffsetToCommit("", 0, 0).topic_id

@@ -17,6 +17,7 @@ from kavka.log.mirror import LogMirror
 from kavka.log.mirror_files import SourceError, copy_bytes
 from kavka.log.partition_log import PartitionLog
 from kavka.log.settings import FSYNC
+from kavka.wire.steps import run_at_once
 from support import logs
 from support.logs import Broker, Producer, append, batch, fill, flush, read_from
 
@@ -171,7 +172,7 @@ def test_truncated_records_do_not_reappear_in_the_copy(broker: Broker) -> None:
         broker.fs.sync_file(f"{left}/{name}")
     broker.fs.sync_dir(left)
     broker.fs.sync_dir(HERE)
-    broker.logs.truncate(log, 4)
+    run_at_once(broker.logs.truncate_in_steps(log, 4))
     broker.crash()
     assert values(broker.log()) == list(range(4))
 
@@ -245,7 +246,7 @@ def test_a_truncated_log_is_copied_as_it_is_then(broker: Broker) -> None:
     copy = broker.logs.futures.begin(log, THERE)
     assert copy.mirror is not None
     copy_all(copy.mirror)
-    broker.logs.truncate(log, 12)
+    run_at_once(broker.logs.truncate_in_steps(log, 12))
     assert copy.mirror.synced_end == 0 or not copy.mirror.is_ready
     fill(log, 28, start=100)
     moved(broker, log)

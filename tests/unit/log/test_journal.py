@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kavka.log import journal as journal_module
 from kavka.log.journal import Decision, Journal, Producer, Record, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices, run_to_completion
+from kavka.wire.steps import Steps, run_at_once
 from support.toy_machine import Toy, ToyPort
 
 TIMEOUT_MS = 100
@@ -32,12 +32,12 @@ class Kit:
 
     def put(self, key: bytes = b"a", value: bytes | None = b"1", **more: Any) -> Ticket:
         ticket = Ticket()
-        self.journal.carry_out(self.toy.put(ticket, key, value, **more), 0)
+        run_at_once(self.journal.carry_out_in_steps(self.toy.put(ticket, key, value, **more), 0))
         return ticket
 
     def get(self, key: bytes = b"a") -> Ticket:
         ticket = Ticket()
-        self.journal.carry_out(self.toy.get(ticket, key), 0)
+        run_at_once(self.journal.carry_out_in_steps(self.toy.get(ticket, key), 0))
         return ticket
 
     def commit(self) -> None:
@@ -87,7 +87,7 @@ def test_pending_replies_are_sent_in_the_order_of_requests() -> None:
     kit.port.high_watermark = kit.port.end  # of which the journal was not notified yet
     ticket = Ticket()
     ticket.wake = lambda _: order.append("second")
-    kit.journal.carry_out(kit.toy.get(ticket, b"a"), 0)
+    run_at_once(kit.journal.carry_out_in_steps(kit.toy.get(ticket, b"a"), 0))
     assert order == ["first", "second"]
 
 
@@ -128,11 +128,11 @@ def test_a_request_times_out_and_its_records_stay() -> None:
     kit = Kit()
     early, late = kit.put(), kit.put(b"b", on_refusal="sorry")
     assert kit.journal.wake_at() == TIMEOUT_MS
-    assert not kit.journal.tick(TIMEOUT_MS - 1)
-    assert kit.journal.tick(TIMEOUT_MS)
+    assert not run_at_once(kit.journal.tick_in_steps(TIMEOUT_MS - 1))
+    assert run_at_once(kit.journal.tick_in_steps(TIMEOUT_MS))
     assert code_of(early) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert kit.journal.tick(TIMEOUT_MS)
-    assert not kit.journal.tick(TIMEOUT_MS)
+    assert run_at_once(kit.journal.tick_in_steps(TIMEOUT_MS))
+    assert not run_at_once(kit.journal.tick_in_steps(TIMEOUT_MS))
     assert late.answer == "sorry"
     kit.commit()
     assert kit.toy.refusals == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, TIMEOUT_MS)]
@@ -146,7 +146,7 @@ def test_a_reply_waits_for_the_records_that_replace_refused_ones() -> None:
     ticket = Ticket()
     decision = kit.toy.put(ticket, b"a", b"big")
     decision.on_failure = lambda code, _: kit.toy.put(ticket, b"a", b"small")
-    kit.journal.carry_out(decision, 0)
+    run_at_once(kit.journal.carry_out_in_steps(decision, 0))
     assert not ticket.settled
     kit.commit()
     assert ticket.answer == b"small"
@@ -156,10 +156,10 @@ def test_a_reply_waits_for_the_records_that_replace_refused_ones() -> None:
 def test_deadlines_of_the_machine_lead_to_records() -> None:
     kit = Kit()
     ticket = Ticket()
-    kit.journal.carry_out(kit.toy.park(ticket, b"a", 30), 0)
+    run_at_once(kit.journal.carry_out_in_steps(kit.toy.park(ticket, b"a", 30), 0))
     assert kit.journal.wake_at() == 30
-    assert not kit.journal.tick(29)
-    assert kit.journal.tick(30)
+    assert not run_at_once(kit.journal.tick_in_steps(29))
+    assert run_at_once(kit.journal.tick_in_steps(30))
     assert not ticket.settled
     kit.commit()
     assert ticket.answer == b"1"
@@ -168,7 +168,7 @@ def test_deadlines_of_the_machine_lead_to_records() -> None:
 
 def test_the_next_deadline_is_the_earlier_of_both() -> None:
     kit = Kit()
-    kit.journal.carry_out(kit.toy.park(Ticket(), b"a", TIMEOUT_MS + 1), 0)
+    run_at_once(kit.journal.carry_out_in_steps(kit.toy.park(Ticket(), b"a", TIMEOUT_MS + 1), 0))
     assert kit.journal.wake_at() == TIMEOUT_MS + 1
     kit.put(b"b")
     assert kit.journal.wake_at() == TIMEOUT_MS
@@ -177,7 +177,7 @@ def test_the_next_deadline_is_the_earlier_of_both() -> None:
 def test_resigning_fails_all_pending_requests() -> None:
     kit = Kit()
     written, read, parked = kit.put(command="go"), kit.get(), Ticket()
-    kit.journal.carry_out(kit.toy.park(parked, b"a", 30), 0)
+    run_at_once(kit.journal.carry_out_in_steps(kit.toy.park(parked, b"a", 30), 0))
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
     kit.journal.resign(ErrorCode.UNKNOWN_SERVER_ERROR)
     for ticket in (written, read, parked):
@@ -188,9 +188,9 @@ def test_resigning_fails_all_pending_requests() -> None:
 
 def test_nothing_is_done_after_resigning() -> None:
     kit = Kit()
-    kit.journal.carry_out(kit.toy.park(Ticket(), b"a", 30), 0)
+    run_at_once(kit.journal.carry_out_in_steps(kit.toy.park(Ticket(), b"a", 30), 0))
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
-    assert not kit.journal.tick(30)
+    assert not run_at_once(kit.journal.tick_in_steps(30))
     assert code_of(kit.put(on_refusal="sorry")) == ErrorCode.NOT_COORDINATOR
     assert code_of(kit.get()) == ErrorCode.NOT_COORDINATOR
     assert not kit.port.batches
@@ -227,7 +227,7 @@ def test_records_of_a_transaction_count_when_its_marker_comes() -> None:
     kit.commit()
     assert kit.get().answer is None
     kit.port.end += 1
-    run_to_completion(kit.journal.marker_appended(7, 0, True, kit.port.end))
+    run_at_once(kit.journal.marker_appended(7, 0, True, kit.port.end))
     read = kit.get()
     assert not read.settled, "the marker is not committed"
     kit.commit()
@@ -268,7 +268,7 @@ class Anything(RuleBasedStateMachine):
         ticket = Ticket()
         self.tickets.append(ticket)
         before = len(self.port.batches)
-        self.journal.carry_out(decide(ticket), self.now)
+        run_at_once(self.journal.carry_out_in_steps(decide(ticket), self.now))
         self.note(before)
         needed = self.journal.applied_end
         if ticket.settled:
@@ -302,7 +302,7 @@ class Anything(RuleBasedStateMachine):
     def end_transaction(self, producer: int, committed: bool) -> None:
         self.port.end += 1
         self.events.append(("marker", (producer, committed)))
-        run_to_completion(self.journal.marker_appended(producer, 0, committed, self.port.end))
+        run_at_once(self.journal.marker_appended(producer, 0, committed, self.port.end))
 
     @rule(key=KEYS)
     def get(self, key: bytes) -> None:
@@ -320,7 +320,7 @@ class Anything(RuleBasedStateMachine):
     def time_passes(self, by: int) -> None:
         self.now += by
         before = len(self.port.batches)
-        while self.journal.tick(self.now):
+        while run_at_once(self.journal.tick_in_steps(self.now)):
             pass
         self.note(before)
         wake_at = self.journal.wake_at()
@@ -357,7 +357,7 @@ def replayed(events: list[tuple[str, Any]]) -> Toy:
     toy = Toy()
     for kind, content in events:
         if kind == "marker":
-            run_to_completion(toy.apply_marker(content[0], 0, content[1]))
+            run_at_once(toy.apply_marker(content[0], 0, content[1]))
             continue
         records, producer = content
         for record in records:
@@ -371,8 +371,10 @@ TestAnything = Anything.TestCase
 def test_the_toy_machine_returns_decisions() -> None:
     """The defaults: nothing to write, no replies."""
     kit = Kit()
-    kit.journal.carry_out(Decision(), 0)
-    kit.journal.carry_out(Decision([Record(b"a", b"2")], [Reply(Ticket(), None)]), 0)
+    run_at_once(kit.journal.carry_out_in_steps(Decision(), 0))
+    run_at_once(
+        kit.journal.carry_out_in_steps(Decision([Record(b"a", b"2")], [Reply(Ticket(), None)]), 0)
+    )
     assert kit.toy.numbers == {b"a": b"2"}
 
 
@@ -399,12 +401,14 @@ def test_many_records_are_applied_in_steps_before_the_reply() -> None:
 def test_a_marker_is_applied_after_the_records_being_applied() -> None:
     kit = Kit()
     producer = Producer(7, 0)
-    kit.journal.carry_out(kit.toy.put(Ticket(), b"0", b"of 7", producer=producer), 0)
+    run_at_once(
+        kit.journal.carry_out_in_steps(kit.toy.put(Ticket(), b"0", b"of 7", producer=producer), 0)
+    )
     work = kit.journal.carry_out_in_steps(kit.toy.put_many(Ticket(), 1000, b"1"), 0)
     while kit.toy.numbers.get(b"0") is None:
         next(work)
     kit.port.end += 1
-    run_to_completion(kit.journal.marker_appended(7, 0, True, kit.port.end))
+    run_at_once(kit.journal.marker_appended(7, 0, True, kit.port.end))
     assert kit.toy.numbers[b"0"] == b"1"
     for _ in work:
         assert kit.toy.numbers[b"0"] == b"1"
@@ -422,9 +426,9 @@ def test_markers_of_much_are_applied_with_pauses_in_their_order() -> None:
     next(first)
     assert kit.toy.numbers == {b"0": b"1"}, "it has begun"
     second = kit.journal.marker_appended(8, 0, True, kit.port.end)
-    run_to_completion(second)
+    run_at_once(second)
     assert kit.toy.numbers == {b"0": b"1"}, "one after the other"
-    run_to_completion(first)
+    run_at_once(first)
     assert kit.toy.numbers == {b"0": b"of 8", b"1": b"1", b"2": b"1"}
     assert kit.journal.applied_end == kit.port.end
 
@@ -435,7 +439,7 @@ def test_resigning_while_records_are_applied_fails_the_replies() -> None:
     work = kit.journal.carry_out_in_steps(kit.toy.put_many(ticket, 1000, b"1"), 0)
     next(work)
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
-    run_to_completion(work)
+    run_at_once(work)
     assert ticket.failure is not None
     assert ticket.failure.code is ErrorCode.NOT_COORDINATOR
 
@@ -444,13 +448,13 @@ def test_a_request_parked_after_the_resignation_fails() -> None:
     kit = Kit()
     ticket = Ticket()
 
-    def park() -> Slices[Decision]:
-        yield
+    def park() -> Steps[Decision]:
+        yield None
         return kit.toy.park(ticket, b"a", 10)
 
     work = kit.journal.carry_out_in_steps(park(), 0)
     next(work)
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
-    run_to_completion(work)
+    run_at_once(work)
     assert ticket.failure is not None
     assert ticket.failure.code is ErrorCode.NOT_COORDINATOR

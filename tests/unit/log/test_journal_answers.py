@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kavka.log.journal import Decision, Journal, Record, Reply, Ticket
-from kavka.wire.steps import ITEMS_A_STEP
+from kavka.wire.steps import ITEMS_A_STEP, run_at_once
 from support.toy_machine import Toy, ToyPort
 
 TIMEOUT_MS = 100
@@ -20,7 +20,7 @@ class Kit:
 
     def put(self, value: bytes = b"1") -> Ticket:
         ticket = Ticket()
-        self.journal.carry_out(self.toy.put(ticket, b"a", value), 0)
+        run_at_once(self.journal.carry_out_in_steps(self.toy.put(ticket, b"a", value), 0))
         return ticket
 
 
@@ -57,7 +57,7 @@ def test_a_committed_decision_succeeds_though_its_deadline_expires_before_the_re
     kit.port.high_watermark = kit.port.end
     kit.journal.release_replies()
     assert kit.journal.wake_at() is None
-    assert not kit.journal.tick(2 * TIMEOUT_MS)
+    assert not run_at_once(kit.journal.tick_in_steps(2 * TIMEOUT_MS))
     while kit.journal.has_due_replies:
         kit.journal.release_replies()
     assert all(ticket.settled and ticket.failure is None for ticket in tickets)
@@ -68,7 +68,7 @@ def test_one_decision_with_many_answers_gives_them_in_steps_and_then_its_command
     tickets = [Ticket() for _ in range(MANY)]
     replies = [Reply(ticket, number) for number, ticket in enumerate(tickets)]
     records = [Record(b"a", b"1")]
-    kit.journal.carry_out(Decision(records, replies, commands=["go"]), 0)
+    run_at_once(kit.journal.carry_out_in_steps(Decision(records, replies, commands=["go"]), 0))
     kit.port.high_watermark = kit.port.end
     steps = []
     while kit.journal.has_due_replies:

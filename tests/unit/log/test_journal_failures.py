@@ -15,7 +15,7 @@ from kavka.log.journal import (
     Ticket,
 )
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.toy_machine import BROKEN, Toy, ToyPort
 
 UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -32,13 +32,16 @@ class Kit:
 
     def pend(self, key: bytes, producer_id: int) -> None:
         """Set a number in a transaction."""
-        self.journal.carry_out(
-            self.toy.put(Ticket(), key, b"%d" % producer_id, producer=Producer(producer_id, 0)), 0
+        run_at_once(
+            self.journal.carry_out_in_steps(
+                self.toy.put(Ticket(), key, b"%d" % producer_id, producer=Producer(producer_id, 0)),
+                0,
+            )
         )
 
     def mark(self, producer_id: int) -> None:
         self.port.end += 1
-        run_to_completion(self.journal.marker_appended(producer_id, 0, True, self.port.end))
+        run_at_once(self.journal.marker_appended(producer_id, 0, True, self.port.end))
 
 
 @pytest.fixture
@@ -56,7 +59,7 @@ def test_a_record_that_can_not_be_applied_keeps_no_marker_and_no_answer(
     records.insert(count // 2, Record(BROKEN, b""))
     work = kit.journal.carry_out_in_steps(Decision(records, [Reply(ticket, "done")]), 0)
     with pytest.raises(ApplyFailed):
-        run_to_completion(work)
+        run_at_once(work)
     assert ticket.failure is not None and ticket.failure.code == UNKNOWN
     if count > 1:
         assert kit.toy.numbers[b"%d" % (count - 1)] == b"1", "the others are in the log too"
@@ -73,7 +76,7 @@ def test_a_marker_that_comes_meanwhile_is_applied(kit: Kit) -> None:
     kit.mark(7)
     assert b"a" not in kit.toy.numbers, "it comes behind the records"
     with pytest.raises(ApplyFailed):
-        run_to_completion(work)
+        run_at_once(work)
     assert kit.toy.numbers[b"a"] == b"7"
 
 
@@ -87,18 +90,18 @@ def test_a_marker_that_can_not_be_applied_keeps_no_other(kit: Kit) -> None:
     kit.mark(8)
     assert b"8" not in kit.toy.numbers, "one after the other"
     with pytest.raises(ApplyFailed):
-        run_to_completion(work)
+        run_at_once(work)
     assert kit.toy.numbers[b"8"] == b"8", "it waited for the broken one"
     kit.mark(9)
     assert kit.toy.numbers[b"9"] == b"9", "it came later"
 
 
 def test_a_deadline_that_fails_is_tried_again_but_not_at_once(kit: Kit) -> None:
-    kit.journal.carry_out(kit.toy.park(Ticket(), BROKEN, 10), 0)
+    run_at_once(kit.journal.carry_out_in_steps(kit.toy.park(Ticket(), BROKEN, 10), 0))
     for now_ms in (10, 10 + FAILED_DEADLINE_RETRY_MS):
         with pytest.raises(ValueError, match="nobody knows"):
-            kit.journal.tick(now_ms)
-        assert not kit.journal.tick(now_ms + FAILED_DEADLINE_RETRY_MS - 1)
+            run_at_once(kit.journal.tick_in_steps(now_ms))
+        assert not run_at_once(kit.journal.tick_in_steps(now_ms + FAILED_DEADLINE_RETRY_MS - 1))
 
 
 def test_a_failing_deadline_that_was_set_again_is_delayed(
@@ -113,8 +116,8 @@ def test_a_failing_deadline_that_was_set_again_is_delayed(
     monkeypatch.setattr(kit.toy, "expire", expire)
     kit.toy.timers.set(b"a", 10)
     with pytest.raises(ValueError, match="broken"):
-        kit.journal.tick(10)
-    assert not kit.journal.tick(10)
+        run_at_once(kit.journal.tick_in_steps(10))
+    assert not run_at_once(kit.journal.tick_in_steps(10))
     assert kit.toy.timers.at(b"a") == 10 + FAILED_DEADLINE_RETRY_MS
 
 
@@ -126,6 +129,6 @@ def test_an_exception_in_on_failure_fails_the_replies(kit: Kit) -> None:
     ticket = Ticket()
     decision = Decision([Record(b"a", b"1")], [Reply(ticket, "done")], on_failure=refused)
     with pytest.raises(ValueError, match="broken"):
-        kit.journal.carry_out(decision, 0)
+        run_at_once(kit.journal.carry_out_in_steps(decision, 0))
     assert ticket.failure is not None
     assert ticket.failure.code == ErrorCode.NOT_COORDINATOR

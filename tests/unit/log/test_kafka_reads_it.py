@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kavka.log.fs import OsFs
+from kavka.wire.steps import run_at_once
 from support import dump_log, logs
 from support.logs import Broker, Producer
 
@@ -47,7 +48,7 @@ def test_every_kind_of_file(data: Path) -> None:
     write(50)
     cut = log.read(log.end_offset - 30, 1, upto=log.end_offset, at_least_one=True)
     assert cut is not None
-    broker.logs.truncate(log, cut.base_offset)
+    run_at_once(broker.logs.truncate_in_steps(log, cut.base_offset))
     logs.purge(broker.logs)
     sequences = {state.producer_id: state.last_sequence + 1 for state in log.producers}
     write(40)

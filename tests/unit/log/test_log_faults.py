@@ -29,6 +29,7 @@ from kavka.log.txn_guards import NOT_NEEDED
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError
 from kavka.wire.records import read_header
+from kavka.wire.steps import run_at_once
 from support import batches, compaction, log_model, logs
 from support.compaction import Keyed
 from support.log_life import DAY_MS, IDEMPOTENT, TRANSACTIONAL
@@ -179,7 +180,7 @@ class LogUnderFaults(LogThatMoves):
         gone = [o for o in self.seen if o >= offset]
 
         def cut() -> None:
-            self.broker.logs.truncate(self.log, offset)
+            run_at_once(self.broker.logs.truncate_in_steps(self.log, offset))
 
         if not self.attempt(cut, loses=[*gone, offset]):
             self.write_back()  # else a power failure much later may undo what it did

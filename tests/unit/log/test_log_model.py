@@ -18,6 +18,7 @@ from hypothesis.stateful import (
 
 from kavka.log.memfs import Fault, MemFs
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import run_at_once
 from support import logs
 from support.logs import Broker, Producer, Read
 
@@ -203,7 +204,7 @@ class LogModel(RuleBasedStateMachine):
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
         offset = data.draw(st.sampled_from([batch[0].offset for batch in self.batches]))
-        self.broker.logs.truncate(self.log, offset)
+        run_at_once(self.broker.logs.truncate_in_steps(self.log, offset))
         self.cut(offset)
         logs.purge(self.broker.logs)
 

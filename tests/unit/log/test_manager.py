@@ -16,6 +16,7 @@ from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem, OsFs
 from kavka.log.manager import LogManager
 from kavka.log.memfs import Fault, MemFs
+from kavka.wire.steps import run_at_once
 from support import logs
 from support.logs import TOPIC_ID, Broker
 from support.virtual import VirtualClock
@@ -424,7 +425,7 @@ def test_a_truncation_is_on_the_disk_before_the_next_append(fs: MemFs) -> None:
     logs.fill(log, 20)
     logs.flush(log)
     broker.logs.checkpoint({}).run()
-    broker.logs.truncate(log, 5)
+    run_at_once(broker.logs.truncate_in_steps(log, 5))
     assert fs.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 5\n"
 
 

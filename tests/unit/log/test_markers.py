@@ -13,6 +13,7 @@ from kavka.log.memfs import Fault, MemFs
 from kavka.log.partition_log import PartitionLog
 from kavka.log.txn_index import AbortedTxn
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import run_at_once
 from support import dump_log, logs
 from support.log_model import ABORT, COMMIT, Batch, History
 from support.logs import Broker, Producer
@@ -70,7 +71,7 @@ class Story:
         """Truncate to somewhere in the later half, as a follower does."""
         batches = self.written.batches
         offset = self.chance.choice(batches[len(batches) // 2 :]).first
-        self.broker.logs.truncate(self.log, offset)
+        run_at_once(self.broker.logs.truncate_in_steps(self.log, offset))
         self.written.cut(offset)
 
     # --- what must be true
@@ -212,7 +213,8 @@ def test_truncated_records_do_not_come_back_after_a_power_failure(crash: int) ->
     story.write(1, transactional=True)
     story.end(1, commit=False)
     flush_active(story)
-    story.broker.logs.truncate(story.log, story.written.batches.pop().first)
+    first = story.written.batches.pop().first
+    run_at_once(story.broker.logs.truncate_in_steps(story.log, first))
     story.end(1, commit=True)
     flush_active(story)
     story.log.roll(logs.TIMESTAMP)

@@ -8,9 +8,10 @@ from kavka.log.errors import CorruptLogError
 from kavka.log.memfs import MemFs
 from kavka.log.partition_log import PartitionLog
 from kavka.log.producer_state import ProducerStates
-from kavka.log.replay import replay_batch, replay_producers
+from kavka.log.replay import replay_batch, replay_in_steps
 from kavka.log.snapshots import Snapshots
 from kavka.wire.records import read_header
+from kavka.wire.steps import run_at_once
 from support import logs
 from support.batches import CONTROL, Written, around, build, patch
 from support.logs import Broker, Producer
@@ -28,7 +29,7 @@ def log(fs: MemFs) -> PartitionLog:
 
 def state_at(log: PartitionLog, snapshots: Snapshots, end: int, start: int = 0) -> dict[int, int]:
     states = ProducerStates()
-    replay_producers(log._segments, snapshots, states, start, end)
+    run_at_once(replay_in_steps(log._segments, snapshots, states, start, end))
     return {state.producer_id: state.last_sequence for state in states}
 
 
@@ -70,7 +71,7 @@ def test_a_marker_without_sense_is_named(fs: MemFs, made: bytearray, why: str) -
 
 def test_no_segments(fs: MemFs) -> None:
     states = ProducerStates()
-    replay_producers([], Snapshots(fs, "/", []), states, 0, 0)
+    run_at_once(replay_in_steps([], Snapshots(fs, "/", []), states, 0, 0))
     assert len(states) == 0
 
 

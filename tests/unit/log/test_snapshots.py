@@ -9,7 +9,7 @@ from kavka.log.memfs import MemFs
 from kavka.log.producer_state import ProducerStates
 from kavka.log.snapshots import Snapshots
 from kavka.wire.records import read_header
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support import logs
 from support.logs import Producer
 
@@ -40,9 +40,9 @@ def test_the_newest_snapshot_at_or_below_an_offset_is_loaded(fs: MemFs) -> None:
     assert snapshots.save(20, states(21)) == "/d/00000000000000000020.snapshot"
     assert snapshots.offsets == [10, 20, 30]
     found = ProducerStates()
-    assert run_to_completion(snapshots.load(29, found)) == 20
+    assert run_at_once(snapshots.load(29, found)) == 20
     assert last_sequence(found) == 21
-    assert run_to_completion(snapshots.load(9, found)) == -1
+    assert run_at_once(snapshots.load(9, found)) == -1
     assert last_sequence(found) == -1
 
 
@@ -52,7 +52,7 @@ def test_a_corrupt_snapshot_is_skipped_and_removed(fs: MemFs) -> None:
         snapshots.save(offset, states(offset))
     fs.open("/d/00000000000000000020.snapshot").truncate(11)
     found = ProducerStates()
-    assert run_to_completion(snapshots.load(99, found)) == 10
+    assert run_at_once(snapshots.load(99, found)) == 10
     assert last_sequence(found) == 10
     assert fs.list_dir("/d") == ["00000000000000000010.snapshot"]
 

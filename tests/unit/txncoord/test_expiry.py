@@ -7,6 +7,7 @@ import pytest
 from kavka.txncoord import expiry
 from kavka.txncoord.requests import ProducerIdAndEpoch
 from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import run_at_once
 from support.transaction_machine import FIRST_ID, TransactionKit
 
 SWEEP_MS = 60_000
@@ -104,7 +105,7 @@ def test_what_changes_between_two_steps_counts(
     for one in ("x", "y"):
         kit.init(one)
     kit.now_ms += UNUSED_MS
-    assert kit.journal.tick(kit.now_ms)
+    assert run_at_once(kit.journal.tick_in_steps(kit.now_ms))
     kit.init("y")
     kit.advance(0)
     assert list(kit.shard.state.transactions) == ["y"]

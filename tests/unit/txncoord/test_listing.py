@@ -17,7 +17,7 @@ from kavka.txncoord.listing import (
 )
 from kavka.txncoord.requests import ProducerIdAndEpoch
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.journal_kit import START_MS
 from support.refusals import refusal
 from support.transaction_machine import FIRST_ID, TIMEOUT_MS, TransactionKit
@@ -65,7 +65,7 @@ def test_filters(kit: TransactionKit, wanted: Filter, expected: list[ListedTrans
 
 
 def told(kit: TransactionKit, transactional_id: str = "x") -> DescribedTransaction:
-    return run_to_completion(described(known(kit.shard.state, transactional_id)))
+    return run_at_once(described(known(kit.shard.state, transactional_id)))
 
 
 def test_an_id_is_described(kit: TransactionKit) -> None:

@@ -7,7 +7,7 @@ import pytest
 from kavka.txncoord import records
 from kavka.txncoord.records import decode_key, encode_key, tombstone
 from kavka.txncoord.transaction import State, Transaction
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, run_to_completion
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, run_at_once
 
 MS = 0x1A2_0071_0000
 """What the times below begin with."""
@@ -48,11 +48,11 @@ partitions from a hash table, in order."""
 
 
 def encode(one: Transaction, version: int) -> bytes:
-    return run_to_completion(records.encode(one, version))
+    return run_at_once(records.encode(one, version))
 
 
 def decode(value: bytes) -> Transaction | None:
-    return run_to_completion(records.decode(value))
+    return run_at_once(records.decode(value))
 
 
 @pytest.mark.parametrize("value", WRITTEN)
@@ -74,8 +74,7 @@ def test_a_value_that_is_cut_can_not_be_read(value: str) -> None:
 
 def test_the_feature_chooses_the_form() -> None:
     forms = [
-        run_to_completion(records.transaction_record("a", COMMITTED, feature))
-        for feature in (0, 1, 2)
+        run_at_once(records.transaction_record("a", COMMITTED, feature)) for feature in (0, 1, 2)
     ]
     assert [decode(one.value or b"") for one in forms] == [
         COMMITTED._replace(previous_producer_id=-1, version=0),

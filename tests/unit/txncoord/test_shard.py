@@ -11,7 +11,7 @@ from kavka.txncoord import ending, records, shard
 from kavka.txncoord.records import encode_key, tombstone
 from kavka.txncoord.requests import ProducerIdAndEpoch
 from kavka.txncoord.transaction import Transaction
-from kavka.wire.steps import Slices, run_to_completion
+from kavka.wire.steps import Steps, run_at_once
 from support.transaction_machine import FIRST_ID, TransactionKit
 
 
@@ -53,7 +53,7 @@ def test_of_what_is_replayed_only_the_last_of_an_id_is_read(
     read: list[bytes] = []
     decode = records.decode
 
-    def counted(value: bytes) -> Slices[Transaction | None]:
+    def counted(value: bytes) -> Steps[Transaction | None]:
         read.append(value)
         return decode(value)
 
@@ -113,5 +113,5 @@ def test_nobody_waits_in_the_machine() -> None:
     kit = TransactionKit()
     kit.init()
     assert kit.shard.resign() == ()
-    run_to_completion(kit.shard.apply_marker(FIRST_ID, 0, True))
+    run_at_once(kit.shard.apply_marker(FIRST_ID, 0, True))
     kit.add(ProducerIdAndEpoch(FIRST_ID, 0))

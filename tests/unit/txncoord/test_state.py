@@ -9,7 +9,7 @@ from kavka.txncoord.records import decode, tombstone
 from kavka.txncoord.requests import NeedsProducerId
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import State, created, initialised
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.journal_kit import START_MS
 from support.transaction_machine import Settings
 
@@ -38,14 +38,14 @@ def test_producer_ids_are_taken_one_by_one() -> None:
 
 @pytest.mark.parametrize("feature", [0, 1, 2])
 def test_records_have_the_form_of_the_feature(feature: int) -> None:
-    record = run_to_completion(state(feature=feature).record("x", ONE))
+    record = run_at_once(state(feature=feature).record("x", ONE))
     assert record.value is not None
     assert record.value[:2] == bytes((0, min(feature, 1)))
 
 
 def test_of_what_was_decided_last_more_is_known_than_the_record_says() -> None:
     shared = state()
-    record = run_to_completion(shared.record("x", ONE))
+    record = run_at_once(shared.record("x", ONE))
     assert shared.decode_record(record) == ONE
     assert shared.decode_record(record) == ONE._replace(last_epoch=-1), "but once"
 
@@ -53,11 +53,11 @@ def test_of_what_was_decided_last_more_is_known_than_the_record_says() -> None:
 def test_what_was_decided_and_refused_is_not_known() -> None:
     """Nor of another record that looks the same."""
     shared = state()
-    record = run_to_completion(shared.record("x", ONE))
+    record = run_at_once(shared.record("x", ONE))
     assert shared.decode_record(Record(*record)) == ONE._replace(last_epoch=-1)
-    run_to_completion(shared.record("x", ONE))
-    later = run_to_completion(shared.record("x", ONE._replace(state=State.EMPTY, producer_epoch=9)))
-    assert shared.decode_record(record) == run_to_completion(decode(record.value or b""))
+    run_at_once(shared.record("x", ONE))
+    later = run_at_once(shared.record("x", ONE._replace(state=State.EMPTY, producer_epoch=9)))
+    assert shared.decode_record(record) == run_at_once(decode(record.value or b""))
     assert shared.decode_record(later) != ONE
 
 

@@ -24,7 +24,7 @@ from kavka.txncoord.transaction import (
     producer_after,
     with_partitions,
 )
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, Slices, run_to_completion
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, Steps, run_at_once
 
 T = [("t", 0)]
 NEW = created(7, 60_000, 1_000)
@@ -76,7 +76,7 @@ def test_a_plain_end_leaves_the_epoch() -> None:
     one = prepared(ongoing(), committed=True, version=0, next_producer_id=-1, now_ms=3_000)
     assert (one.producer_epoch, one.last_epoch) == (3, 1)
     assert (one.started_ms, one.updated_ms) == (2_000, 3_000)
-    assert run_to_completion(markers_of("x", one)) == ("x", 7, 3, True, (("t", 0),), 0)
+    assert run_at_once(markers_of("x", one)) == ("x", 7, 3, True, (("t", 0),), 0)
     after = completed(one, 4_000)
     assert after.state is State.COMPLETE_COMMIT
     assert (after.partitions, after.started_ms, after.updated_ms) == (frozenset(), 2_000, 4_000)
@@ -141,14 +141,14 @@ def test_many_partitions_are_in_order(topics: int, partitions: int) -> None:
     expected = [(f"t{number:05d}", list(range(partitions))) for number in range(topics)]
     places = [(topic, index) for topic, indexes in expected for index in indexes]
     one = with_partitions(NEW._replace(producer_epoch=0), reversed(places), 2, 2_000)
-    assert run_to_completion(one.by_topic()) == expected
+    assert run_at_once(one.by_topic()) == expected
     ended = prepared(one, committed=True, version=2, next_producer_id=-1, now_ms=3_000)
-    assert run_to_completion(markers_of("x", ended)).partitions == tuple(places)
+    assert run_at_once(markers_of("x", ended)).partitions == tuple(places)
     pauses, of_topics = len(places) // QUICK_ITEMS_A_STEP, TOPIC_COST * topics // QUICK_ITEMS_A_STEP
     assert pauses <= paused(one.by_topic()) <= 3 * pauses + of_topics
     assert 2 * pauses <= paused(markers_of("x", ended)) <= 4 * pauses + of_topics
 
 
-def paused(work: Slices[object]) -> int:
+def paused(work: Steps[object]) -> int:
     """How often it pauses."""
     return sum(1 for _ in work)

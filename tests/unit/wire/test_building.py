@@ -16,7 +16,7 @@ from kavka.wire.records import (
     read_header,
     read_varint,
 )
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support import batches
 from support.batches import BASE_TIMESTAMP_MS, Written
 
@@ -65,7 +65,7 @@ PAIRS = st.lists(st.tuples(st.binary(max_size=300), BYTES), min_size=1, max_size
 @given(PAIRS)
 def test_pairs_make_the_same_batch(pairs: list[tuple[bytes, bytes | None]]) -> None:
     records = [NewRecord(BASE_TIMESTAMP_MS, key, value) for key, value in pairs]
-    assert run_to_completion(batch_of_pairs(pairs, BASE_TIMESTAMP_MS)) == build_batch(records)
+    assert run_at_once(batch_of_pairs(pairs, BASE_TIMESTAMP_MS)) == build_batch(records)
 
 
 ALIKE = st.tuples(
@@ -79,14 +79,14 @@ def test_many_equal_records(runs: list[tuple[bytes, bytes | None, int]]) -> None
     where their numbers get longer."""
     pairs = [(key, value) for key, value, count in runs for _ in range(count)]
     records = [NewRecord(BASE_TIMESTAMP_MS, key, value) for key, value in pairs]
-    assert run_to_completion(batch_of_pairs(pairs, BASE_TIMESTAMP_MS)) == build_batch(records)
+    assert run_at_once(batch_of_pairs(pairs, BASE_TIMESTAMP_MS)) == build_batch(records)
 
 
 @given(PAIRS, st.sampled_from(Codec))
 def test_pairs_in_a_codec_and_a_transaction(
     pairs: list[tuple[bytes, bytes | None]], codec: Codec
 ) -> None:
-    batch = run_to_completion(
+    batch = run_at_once(
         batch_of_pairs(
             pairs,
             5,

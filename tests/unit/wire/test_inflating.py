@@ -35,7 +35,7 @@ def walk(steps: Steps[Any]) -> tuple[list[Callable[..., Any]], bytes]:
             job = steps.send(answer)
         except StopIteration as end:
             return asked, bytes(end.value)
-        assert job is not None
+        assert isinstance(job, tuple)
         function, *args = job
         asked.append(function)
         try:

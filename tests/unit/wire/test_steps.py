@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from kavka.wire.steps import (
     ITEMS_A_STEP,
     QUICK_ITEMS_A_STEP,
     PauseCounter,
-    Slices,
+    Steps,
     each,
-    run_to_completion,
-    run_to_first_pause,
+    run_at_once,
 )
 
 
@@ -34,17 +37,42 @@ def test_a_pause_is_due_after_so_many_items_whatever_they_are() -> None:
     assert not pauses.is_due(1)
 
 
-def _work(pauses: int) -> Slices[int]:
+def _work(pauses: int) -> Steps[int]:
     yield from each(range(pauses), str, 1)
     return 7
 
 
-def test_all_in_one_go() -> None:
-    assert run_to_completion(_work(3)) == 7
+def test_at_once_pauses_are_skipped() -> None:
+    assert run_at_once(_work(3)) == 7
 
 
-def test_work_without_pauses_is_done_at_the_first_step() -> None:
-    assert run_to_first_pause(_work(0)) == 7
-    rest = run_to_first_pause(_work(2))
-    assert not isinstance(rest, int)
-    assert list(rest) == [None]
+def test_at_once_jobs_are_called_and_their_failures_thrown_into_the_work() -> None:
+    def converting() -> Steps[str]:
+        yield None
+        number = yield int, "7"
+        try:
+            yield int, "x"
+        except ValueError as failure:
+            return f"{number}, then {failure}"
+        return "no failure"
+
+    assert run_at_once(converting()) == "7, then invalid literal for int() with base 10: 'x'"
+
+
+def test_at_once_a_failure_that_the_work_does_not_catch_is_raised() -> None:
+    def converting() -> Steps[None]:
+        yield int, "x"
+
+    with pytest.raises(ValueError, match="invalid literal"):
+        run_at_once(converting())
+
+
+def test_awaitables_need_an_event_loop() -> None:
+    loop = asyncio.new_event_loop()
+
+    def waiting() -> Steps[None]:
+        yield loop.create_future()
+
+    with pytest.raises(TypeError, match="needs an event loop"):
+        run_at_once(waiting())
+    loop.close()

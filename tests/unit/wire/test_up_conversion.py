@@ -21,11 +21,12 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import LOG_APPEND_TIME, check_batch
+from kavka.wire.steps import run_at_once
 from kavka.wire.up_conversion import BYTES_PER_STEP, RECORDS_PER_STEP, up_convert
 from support import batches, message_sets
 from support.batches import BASE_TIMESTAMP_MS, CODECS
 from support.message_sets import framed, message, several, wrapped
-from support.steps import run_at_once, stops_of
+from support.steps import stops_of
 
 MIB = 1 << 20
 OLD_CODECS = ("none", "gzip", "snappy", "lz4")
@@ -265,11 +266,13 @@ def test_large_batches_are_joined_in_threads(name: str) -> None:
     with suppress(StopIteration):
         while True:
             wanted = steps.send(answer)
-            answer = None if wanted is None else wanted[0](*wanted[1:])
-            if wanted is not None and wanted[0].__name__ == "decompress":
-                inflated = answer
-            elif wanted is not None and wanted[0].__name__ == "join":
-                joined.append(wanted[1])
+            answer = None
+            if isinstance(wanted, tuple):
+                answer = wanted[0](*wanted[1:])
+                if wanted[0].__name__ == "decompress":
+                    inflated = answer
+                elif wanted[0].__name__ == "join":
+                    joined.append(wanted[1])
             lengths.append(len(inflated))
     assert len(joined) == 1
     assert all(type(part) is bytes for part in joined[0])

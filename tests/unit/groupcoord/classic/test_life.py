@@ -1,13 +1,14 @@
-"""Classic groups as a whole: clients that come, go, stall and restart, on virtual time.
+"""Classic groups under random events, on virtual time: clients start, stall, change and leave, the
+coordinator moves, and appends fail.
 
-The model is what clients are promised: one generation at a time, of which all members hear the
-same; what the leader assigns is what each gets; who keeps to the protocol stays a member; every
-request is answered once; and another coordinator knows what was stored.
+The model is what clients are promised: one generation at a time, in which each member gets its own
+part of the leader's assignment; a client that follows the protocol stays a member; each request is
+answered once; and another coordinator knows what was stored.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import settings
@@ -19,334 +20,230 @@ from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.classic.requests import Leaver
 from kavka.log.journal import Ticket
 from kavka.wire.errors import ErrorCode
-from support.classic_groups import (
-    BOTH,
-    RANGE,
-    REBALANCE_MS,
-    SESSION_MS,
-    ClassicKit,
-    assert_sound,
-    code_of,
-)
+from support.classic_clients import ClassicClients, Client, Request
+from support.classic_groups import BOTH, RANGE, REBALANCE_MS, SESSION_MS
 
-BEAT_MS = 3_000
+HEARTBEAT_MS = 3_000
 CLIENTS = 4
-SIZE_MAX = 3
+NUMBERS = st.integers(0, CLIENTS - 1)
 VERSIONS = st.sampled_from([0, 3, 4, 5, 8, 9])
 CODES = st.sampled_from(
     [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.MESSAGE_TOO_LARGE]
 )
-FORGET = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 
 
-@dataclass
-class Client:
+@dataclass(eq=False)
+class Consumer(Client):
     """One consumer, as stock ones behave."""
 
-    number: int
-    instance_id: str | None = None
-    protocols: tuple[OfferedProtocol, ...] = RANGE
-    version: int = 9
-    member_id: str = ""
-    generation: int = -1
-    protocol: str | None = None
-    ticket: Ticket | None = None
-    syncs: bool = False
-    is_stable: bool = False
     runs: bool = False
-    fenced: bool = False
-    beaten_ms: int = 0
-    assigned: dict[int, bytes] = field(default_factory=dict)
-    """By generation."""
+    heartbeat_ms: int = 0
+    """Time of the last one."""
 
-    def forget(self) -> None:
-        """Begin without an id."""
-        self.member_id, self.generation, self.is_stable, self.ticket = "", -1, False, None
+    @property
+    def is_stable(self) -> bool:
+        api, code = self.last
+        return api not in ("", "JoinGroup") and code is ErrorCode.NONE
 
 
 class Groups(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.kit = ClassicKit()
-        self.clients = [Client(number) for number in range(CLIENTS)]
-        self.asked: list[tuple[str, Ticket]] = []
-        self.leaders: dict[tuple[int, int], str] = {}
-        """By life of the coordinator and generation."""
-        self.plans: dict[tuple[int, int], dict[str, bytes]] = {}
-        self.life = 0
+        self.coordinator = ClassicClients()
+        self.kit = self.coordinator.kit
+        self.consumers = [Consumer(f"c{number}") for number in range(CLIENTS)]
+        self.started = CLIENTS
 
-    # -- what clients do
+    # -- consumers
 
-    def turn(self, client: Client) -> None:
+    def step(self, consumer: Consumer) -> None:
         """Do the next thing, if there is one."""
-        if not client.runs:
+        self.receive()
+        if not consumer.runs or any(one.client is consumer for one in self.coordinator.waiting):
             return
-        if client.ticket is not None:
-            if client.ticket.settled:
-                self.answered(client, client.ticket)
-        elif client.is_stable:
-            if self.kit.now_ms - client.beaten_ms >= BEAT_MS:
-                self.beat(client)
+        api, code = consumer.last
+        if consumer.is_stable:
+            self.heartbeat(consumer)
+        elif (api, code) == ("JoinGroup", ErrorCode.NONE):
+            members, generation = consumer.members, consumer.generation
+            assignments = {one: f"{one} in {generation}".encode() for one in members}
+            self.coordinator.sync(consumer, assignments)
         else:
-            self.join(client)
+            self.coordinator.join(consumer, consumer.member_id)
 
-    def join(self, client: Client) -> None:
-        client.syncs = False
-        client.ticket = self.kit.join(
-            client.member_id,
-            instance_id=client.instance_id,
-            client_id=f"c{client.number}",
-            protocols=client.protocols,
-            version=client.version,
-        )
-        self.asked.append(("join", client.ticket))
+    def heartbeat(self, consumer: Consumer) -> None:
+        now_ms = self.kit.now_ms
+        if now_ms - consumer.heartbeat_ms >= HEARTBEAT_MS and self.kit.journal.is_fully_committed:
+            consumer.heartbeat_ms = now_ms
+            code = self.coordinator.heartbeat(consumer)
+            self.receive()
+            assert code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS) or (
+                consumer.generation < 0
+            )
 
-    def answered(self, client: Client, ticket: Ticket) -> None:
-        client.ticket = None
-        code = code_of(ticket)
-        if code is ErrorCode.NONE:
-            if client.syncs:
-                self.assigned(client, ticket.answer)
-            else:
-                self.joined(client, ticket.answer)
-        elif code is ErrorCode.MEMBER_ID_REQUIRED:
-            client.member_id = ticket.answer.member_id
-        elif code is ErrorCode.FENCED_INSTANCE_ID:
-            client.runs, client.fenced = False, True
-        elif code in FORGET:
-            client.forget()
-        elif code is ErrorCode.GROUP_MAX_SIZE_REACHED:
-            client.forget()
-            client.runs = False
+    def receive(self) -> None:
+        for client, api, _ in self.coordinator.receive():
+            if isinstance(client, Consumer):
+                self.received(client, api, client.last[1])
 
-    def joined(self, client: Client, answer: Any) -> None:
-        client.member_id, client.generation = answer.member_id, answer.generation_id
-        client.protocol = answer.protocol_name
-        is_leader = answer.leader == answer.member_id
-        key = (self.life, answer.generation_id)
-        if is_leader and answer.members and not answer.skip_assignment:
-            ids = [one.member_id for one in answer.members]
-            assert client.member_id in ids
-            assert len(ids) == len(set(ids))
-            plan = {one: f"{one} in {key}".encode() for one in ids}
-            self.plans[key] = plan
-        else:
-            plan = {}
-        client.syncs = True
-        client.ticket = self.kit.sync(
-            client.member_id,
-            client.generation,
-            plan,
-            instance_id=client.instance_id,
-            protocol=client.protocol,
-        )
-        self.asked.append(("sync", client.ticket))
-
-    def assigned(self, client: Client, answer: Any) -> None:
-        client.is_stable = True
-        client.beaten_ms = self.kit.now_ms
-        client.assigned[client.generation] = answer.assignment
-        assert answer.protocol_name == client.protocol
-        others = {
-            one.assigned.get(client.generation)
-            for one in self.clients
-            if one is not client
-            and one.runs
-            and one.generation == client.generation
-            # an older one of the same instance does not know yet that it is fenced
-            and (one.instance_id is None or one.instance_id != client.instance_id)
-        }
-        assert not answer.assignment or answer.assignment not in others, "two have the same part"
-
-    def beat(self, client: Client) -> None:
-        if self.kit.journal.is_fully_committed:
-            code = self.kit.beat(client.member_id, client.generation, client.instance_id)
-            client.beaten_ms = self.kit.now_ms
-            if code is ErrorCode.REBALANCE_IN_PROGRESS:
-                client.is_stable = False
-            elif code in FORGET:
-                client.forget()
-            elif code is ErrorCode.FENCED_INSTANCE_ID:
-                client.runs, client.fenced = False, True
-            else:
-                assert code is ErrorCode.NONE
+    def received(self, consumer: Consumer, api: str, code: ErrorCode) -> None:
+        if api == "SyncGroup" and code is ErrorCode.NONE:
+            consumer.heartbeat_ms = self.kit.now_ms
+            others = [
+                one.assignment
+                for one in self.consumers
+                if one is not consumer
+                and one.runs
+                and one.is_stable
+                and one.generation == consumer.generation
+                # an older one of the same instance does not know yet that it is fenced
+                and (one.instance_id is None or one.instance_id != consumer.instance_id)
+            ]
+            assert not consumer.assignment or consumer.assignment not in others
+        elif code in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED):
+            consumer.runs, consumer.generation = False, -1
+        elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            consumer.member_id, consumer.generation = "", -1
 
     def pass_time(self, ms: int, *, step_ms: int = 500) -> None:
-        """All clients that run go on meanwhile."""
+        """The consumers that run go on meanwhile."""
         for _ in range(0, ms, step_ms):
-            for client in self.clients:
-                self.turn(client)
+            for consumer in self.consumers:
+                self.step(consumer)
             self.kit.advance(step_ms)
-        for client in self.clients:
-            self.turn(client)
+        for consumer in self.consumers:
+            self.step(consumer)
 
-    # -- what happens to them
+    # -- events
 
     @rule(
-        number=st.integers(0, CLIENTS - 1),
+        number=NUMBERS,
         protocols=st.sampled_from([RANGE, BOTH]),
         instance=st.sampled_from([None, None, "i", "j"]),
         version=VERSIONS,
     )
     def start(self, number: int, protocols: Any, instance: str | None, version: int) -> None:
-        client = self.clients[number]
-        if not client.runs:
-            was_fenced = client.fenced
-            self.clients[number] = client = Client(
-                number, instance if version >= 5 else None, protocols, version, runs=True
+        if not self.consumers[number].runs:
+            self.started += 1
+            self.consumers[number] = Consumer(
+                f"c{self.started}",
+                instance if version >= 5 else None,
+                values={"protocols": protocols, "version": version},
+                runs=True,
             )
-            assert not (was_fenced and client.fenced)
-            self.turn(client)
+            self.step(self.consumers[number])
 
-    @rule(number=st.integers(0, CLIENTS - 1))
-    def kill(self, number: int) -> None:
-        self.clients[number].runs = False
+    @rule(number=NUMBERS)
+    def stall(self, number: int) -> None:
+        self.consumers[number].runs = False
 
-    @rule(number=st.integers(0, CLIENTS - 1))
+    @rule(number=NUMBERS)
     def go_on_after_a_stall(self, number: int) -> None:
-        client = self.clients[number]
-        if not client.fenced and client.generation >= 0:
-            client.runs = True
+        consumer = self.consumers[number]
+        consumer.runs = consumer.runs or consumer.generation >= 0
 
-    @rule(number=st.integers(0, CLIENTS - 1))
+    @rule(number=NUMBERS)
     def change_subscription(self, number: int) -> None:
-        client = self.clients[number]
-        if client.runs and client.is_stable:
-            name, metadata = client.protocols[0]
-            changed = OfferedProtocol(name, metadata + b"+")  # behind what is read of it
-            client.protocols = (changed, *client.protocols[1:])
-            client.is_stable = False
+        consumer = self.consumers[number]
+        if consumer.runs and consumer.is_stable:
+            (name, metadata), *others = consumer.values["protocols"]
+            changed = OfferedProtocol(name, metadata + b"+")  # behind what the broker decodes
+            consumer.values["protocols"] = (changed, *others)
+            consumer.last = ("", ErrorCode.NONE)
 
-    @rule(number=st.integers(0, CLIENTS - 1), by_instance=st.booleans())
+    @rule(number=NUMBERS, by_instance=st.booleans())
     def leave(self, number: int, by_instance: bool) -> None:
-        client = self.clients[number]
-        if not client.member_id:
-            return
-        leaver = Leaver(client.member_id, client.instance_id)
-        if by_instance and client.instance_id is not None:
-            leaver = Leaver("", client.instance_id)
-        ticket = self.kit.leave(leaver)
-        self.asked.append(("leave", ticket))
-        client.runs = False
+        consumer = self.consumers[number]
+        if consumer.member_id:
+            by_instance = by_instance and consumer.instance_id is not None
+            member_id = "" if by_instance else consumer.member_id
+            consumer.runs = False
+            self.other_request(self.kit.leave(Leaver(member_id, consumer.instance_id)))
+
+    def other_request(self, ticket: Ticket) -> None:
+        """One to whose response no consumer reacts."""
+        self.coordinator.waiting.append(Request(Client("other"), "LeaveGroup", ticket))
 
     @rule(ms=st.sampled_from([0, 1_000, 3_000, SESSION_MS, REBALANCE_MS]))
     def wait(self, ms: int) -> None:
         self.pass_time(ms)
 
     @rule(ms=st.sampled_from([1_000, SESSION_MS, REBALANCE_MS, 300_000]))
-    def everything_stalls(self, ms: int) -> None:
+    def all_stall(self, ms: int) -> None:
         self.kit.advance(ms)
 
-    @rule()
-    def commits_stop(self) -> None:
-        self.kit.holds = True
-
-    @rule()
-    def commits_go_on(self) -> None:
-        self.kit.holds = False
-        self.kit.commit()
+    @rule(holds=st.booleans())
+    def hold_commits(self, holds: bool) -> None:
+        self.kit.holds = holds
+        self.kit.commit_unless_held()
 
     @rule(code=CODES)
     def the_next_append_fails(self, code: ErrorCode) -> None:
         self.kit.port.failures = [code]
 
-    @rule(size_max=st.sampled_from([SIZE_MAX, 100]))
-    def the_size_is_limited(self, size_max: int) -> None:
+    @rule(size_max=st.sampled_from([3, 100]))
+    def limit_the_size(self, size_max: int) -> None:
         self.kit.settings.group_max_size = size_max
 
     @precondition(lambda self: not self.kit.holds)
     @rule()
-    def another_coordinator(self) -> None:
+    def move_the_coordinator(self) -> None:
         self.kit.move()
-        self.life += 1
 
     @rule(
-        member=st.sampled_from(["", "nobody"]),
+        member=st.sampled_from(["", "unknown"]),
         generation=st.integers(-1, 3),
         instance=st.sampled_from([None, "i", "k"]),
         kind=st.sampled_from(["", "consumer", "x"]),
     )
-    def something_odd(self, member: str, generation: int, instance: str | None, kind: str) -> None:
+    def wrong_requests(self, member: str, generation: int, instance: str | None, kind: str) -> None:
         kit = self.kit
-        self.asked.append(("sync", kit.sync(member, generation, instance_id=instance, kind=kind)))
-        self.asked.append(("leave", kit.leave(Leaver(member, "k"))))
+        self.other_request(kit.sync(member, generation, instance_id=instance, kind=kind))
+        self.other_request(kit.leave(Leaver(member, "k")))
         if member:
             join = kit.join(member, instance_id=instance, kind=kind)
             assert join.settled or not kit.journal.is_fully_committed
-            self.asked.append(("join", join))
+            self.other_request(join)
 
-    # -- what is always so
+    # -- what always holds
 
     @property
     def group(self) -> ClassicGroup | None:
-        found = self.kit.shard.state.groups.get("g")
-        assert found is None or isinstance(found, ClassicGroup)
-        return found
+        return self.kit.group if "g" in self.kit.shard.state.groups else None
 
     @invariant()
-    def the_group_is_sound(self) -> None:
-        if self.group is not None:
-            assert_sound(self.group, self.kit)
+    def the_coordinator_is_sound(self) -> None:
+        self.coordinator.check()
 
     @invariant()
-    def no_request_is_lost(self) -> None:
-        open_ = {id(ticket) for _, ticket in self.asked if not ticket.settled}
-        self.asked = [one for one in self.asked if not one[1].settled]
-        waiting = {id(ticket) for ticket in self.kit.shard.resign()}
-        if self.kit.journal.is_fully_committed:
-            assert open_ == waiting
-        else:
-            assert waiting <= open_
-
-    @invariant()
-    def one_part_each(self) -> None:
-        if self.group is None or self.group.current is not GroupState.STABLE:
-            return
-        plan = self.plans.get((self.life, self.group.generation))
-        if plan is not None:
-            parts = [one.assignment for one in self.group.members.values()]
-            assert set(parts) <= {*plan.values(), b""}
-            assert len(parts) == len(set(parts)) or b"" in parts
-
-    @invariant()
-    def what_is_stored_is_what_is(self) -> None:
-        group = self.group
-        if group is None or group.current is not GroupState.STABLE:
-            return
-        stored = self.kit.replayed().state.groups["g"]
-        assert isinstance(stored, ClassicGroup)
-        assert stored.generation == group.generation
-        assert (stored.protocol, stored.leader) == (group.protocol, group.leader)
-        assert {one.member_id: one.assignment for one in stored.members.values()} == {
-            one.member_id: one.assignment for one in group.members.values()
-        }
-        assert stored.static == group.static
+    def each_member_has_its_own_part(self) -> None:
+        if self.group is not None and self.group.current is GroupState.STABLE:
+            parts = [one.assignment for one in self.group.members.values() if one.assignment]
+            assert len(parts) == len(set(parts))
+            assert all(one.endswith(b" in %d" % self.group.generation) for one in parts)
 
     def teardown(self) -> None:
-        """Left in peace, all that run are together, and hold their parts."""
-        self.kit.holds = False
+        """Undisturbed, the consumers that run are the members of a stable group."""
         self.kit.port.failures = []
-        self.kit.commit()
-        self.kit.settings.group_max_size = 100
+        self.hold_commits(False)
+        self.limit_the_size(100)
         self.pass_time(2 * REBALANCE_MS + 3 * SESSION_MS + 300_000, step_ms=1_000)
-        running = [one for one in self.clients if one.runs]
+        self.the_coordinator_is_sound()
+        running = {one.member_id: one for one in self.consumers if one.runs}
         if self.group is None:
             assert not running
             return
-        assert_sound(self.group, self.kit)
-        assert {one.member_id for one in running} == set(self.group.members)
-        assert all(one.is_stable for one in running)
-        assert {one.generation for one in running} <= {self.group.generation}
-        for client in running:
-            member = self.group.members[client.member_id]
-            assert client.assigned[client.generation] == member.assignment
-        if running:
-            assert self.group.current is GroupState.STABLE
-        calm = self.group.generation
+        assert running.keys() == self.group.members.keys()
+        assert self.group.current is (GroupState.STABLE if running else GroupState.EMPTY)
+        generation = self.group.generation
+        for member in self.group.members.values():
+            consumer = running[member.member_id]
+            assert (consumer.is_stable, consumer.generation) == (True, generation)
+            assert consumer.assignment == member.assignment
         self.pass_time(2 * SESSION_MS, step_ms=1_000)
-        assert self.group.generation == calm, "rebalances without a reason"
-        for _, ticket in self.asked:
-            assert ticket.settled
+        if running:
+            assert self.group.generation == generation, "it rebalances without a reason"
+        assert not self.coordinator.waiting
 
 
 Groups.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -1,4 +1,4 @@
-"""Records that a decision is about to append."""
+"""Callbacks of the records that a decision is about to append."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ from kavka.wire.errors import ErrorCode
 RECORD = Record(b"key", b"value")
 
 
-def test_what_is_to_be_done_is_done_once_the_record_is_in_the_log() -> None:
+def test_the_callback_runs_once_when_the_record_is_appended() -> None:
     done: list[str] = []
-    proposals, out = Proposals(), Decision(records=[Record(b"before", None)])
+    before = Record(b"before", None)
+    proposals, out = Proposals(), Decision(records=[before])
     proposals.propose(out, RECORD, done=lambda: done.append("done"))
-    assert out.records == [Record(b"before", None), RECORD]
-    assert not done
-    assert not proposals.applied(Record(b"before", None))
-    assert proposals.applied(out.records[1])
-    assert done == ["done"]
-    assert not proposals.applied(out.records[1]), "it was done"
+    assert out.records == [before, RECORD]
+    assert (proposals.applied(before), done) == (False, [])
+    assert (proposals.applied(RECORD), done) == (True, ["done"])
+    assert (proposals.applied(RECORD), done) == (False, ["done"])
 
 
-def test_a_record_that_looks_alike_is_another() -> None:
-    proposals, out = Proposals(), Decision()
-    proposals.propose(out, RECORD)
+def test_an_equal_record_from_the_log_is_not_the_proposed_one() -> None:
+    proposals = Proposals()
+    proposals.propose(Decision(), RECORD)
     assert not proposals.applied(Record(RECORD.key, RECORD.value))
 
 
-def test_what_is_done_can_not_be_refused_any_more() -> None:
+def test_an_appended_record_can_not_be_refused() -> None:
     proposals, out = Proposals(), Decision()
     proposals.propose(out, RECORD, refused=lambda code, now_ms: Decision())
     assert out.on_failure is not None
@@ -36,12 +35,11 @@ def test_what_is_done_can_not_be_refused_any_more() -> None:
     assert out.on_failure is None
 
 
-def test_the_last_one_counts() -> None:
+def test_a_proposal_replaces_the_one_before() -> None:
     done: list[str] = []
-    proposals = Proposals()
-    proposals.propose(Decision(), RECORD, done=lambda: done.append("one"))
-    other = Record(b"key", b"other")
-    proposals.propose(Decision(), other, done=lambda: done.append("other"))
+    proposals, other = Proposals(), Record(b"key", b"other")
+    proposals.propose(Decision(), RECORD, done=lambda: done.append("first"))
+    proposals.propose(Decision(), other, done=lambda: done.append("second"))
     assert not proposals.applied(RECORD)
     assert proposals.applied(other)
-    assert done == ["other"]
+    assert done == ["second"]

@@ -1,9 +1,8 @@
-"""Records of classic groups, as Apache Kafka writes them and as its schemas say."""
+"""Records of classic groups, compared with Apache Kafka's and with its schemas."""
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from kavka.groupcoord.classic import records
 from kavka.groupcoord.classic.records import NO_TIME, StoredGroup, StoredMember
 from kavka.log.journal import Record
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.batches import uvarint
 
 ID = "i-3a9f5ff5-121d-4c7b-88ac-3d4278d25178"
@@ -20,7 +19,7 @@ SUBSCRIPTION = b"\0\0\0\0\0\1\0\1t\0\0\0\0"
 MEMBER = StoredMember(ID, "i", "tester", "/127.0.0.1", 60_000, 30_000, SUBSCRIPTION, b"part")
 SINCE_MS = (0x1A1FFCAAB8E, 0x1A1FFCAAB9D, 0x1A1FFCAABC2)
 
-# What Apache Kafka 4.3.1 had in its log after one member had come, synced and left.
+# What Apache Kafka 4.3.1 had in its log after one member had joined, synced and left.
 NEW = b"\0\3\0\0\0\0\0\0\xff\xff\xff\xff\0\0\1\xa1\xff\xca\xab\x8e\0\0\0\0"
 STABLE = (
     b"\0\3\0\x08consumer\0\0\0\1\0\5range\0&" + ID.encode() + b"\0\0\1\xa1\xff\xca\xab\x9d"
@@ -29,65 +28,52 @@ STABLE = (
 )
 LEFT = b"\0\3\0\x08consumer\0\0\0\2\xff\xff\xff\xff\0\0\1\xa1\xff\xca\xab\xc2\0\0\0\0"
 
-WRITTEN = [
+VALUES = [
     (NEW, StoredGroup("", 0, None, None, SINCE_MS[0], [])),
     (STABLE, StoredGroup("consumer", 1, "range", ID, SINCE_MS[1], [MEMBER])),
     (LEFT, StoredGroup("consumer", 2, None, None, SINCE_MS[2], [])),
 ]
 
 
-@pytest.mark.parametrize(("value", "group"), WRITTEN)
-def test_values_are_apache_kafkas(value: bytes, group: StoredGroup) -> None:
-    assert run_to_completion(records.encode(group)) == value
-    assert run_to_completion(records.decode(value)) == group
+@pytest.mark.parametrize(("value", "group"), VALUES)
+def test_values_equal_apache_kafkas(value: bytes, group: StoredGroup) -> None:
+    assert run_at_once(records.encode(group)) == value
+    assert run_at_once(records.decode(value)) == group
 
 
-@dataclass
-class Form:
-    """How one version writes things."""
+def expected_value(version: int, group: StoredGroup) -> bytes:
+    """A value by the schema of a version, with an unknown tagged field where there may be one."""
+    flexible = version >= 4
+    tags = b"\1\x07\3new" if flexible else b""
 
-    flexible: bool
+    def length(number: int, plain: str) -> bytes:
+        return uvarint(number + 1) if flexible else struct.pack(plain, number)
 
-    def text(self, text: str | None) -> bytes:
-        data = b"" if text is None else text.encode()
-        if self.flexible:
-            return uvarint(0 if text is None else len(data) + 1) + data
-        return struct.pack(">h", -1 if text is None else len(data)) + data
+    def string(text: str | None) -> bytes:
+        data = (text or "").encode()
+        return length(-1 if text is None else len(data), ">h") + data
 
-    def data(self, data: bytes) -> bytes:
-        return (uvarint(len(data) + 1) if self.flexible else struct.pack(">i", len(data))) + data
-
-    def count(self, number: int) -> bytes:
-        return uvarint(number + 1) if self.flexible else struct.pack(">i", number)
-
-    def tags(self) -> bytes:
-        """One that nobody knows."""
-        return b"\1\x07\3new" if self.flexible else b""
-
-
-def written(version: int, group: StoredGroup) -> bytes:
-    """A value, by the schema of a version."""
-    form = Form(version >= 4)
-    out = struct.pack(">h", version) + form.text(group.protocol_type)
-    out += struct.pack(">i", group.generation) + form.text(group.protocol)
-    out += form.text(group.leader)
+    out = struct.pack(">h", version) + string(group.protocol_type)
+    out += struct.pack(">i", group.generation) + string(group.protocol) + string(group.leader)
     if version >= 2:
         out += struct.pack(">q", group.since_ms)
-    out += form.count(len(group.members))
+    out += length(len(group.members), ">i")
     for one in group.members:
-        out += form.text(one.member_id)
+        out += string(one.member_id)
         if version >= 3:
-            out += form.text(one.instance_id)
-        out += form.text(one.client_id) + form.text(one.client_host)
+            out += string(one.instance_id)
+        out += string(one.client_id) + string(one.client_host)
         if version >= 1:
             out += struct.pack(">i", one.rebalance_timeout_ms)
         out += struct.pack(">i", one.session_timeout_ms)
-        out += form.data(one.subscription) + form.data(one.assignment) + form.tags()
-    return out + form.tags()
+        for data in (one.subscription, one.assignment):
+            out += length(len(data), ">i") + data
+        out += tags
+    return out + tags
 
 
-def as_told_by(version: int, group: StoredGroup) -> StoredGroup:
-    """What is left of a group in a version."""
+def without_later_fields(version: int, group: StoredGroup) -> StoredGroup:
+    """A group with the fields of a version."""
     members = [
         one._replace(
             instance_id=one.instance_id if version >= 3 else None,
@@ -110,33 +96,37 @@ GROUPS = st.builds(
 )  # fmt: skip
 
 
-@given(group=GROUPS, version=st.integers(0, 4))
-def test_every_version_is_read(group: StoredGroup, version: int) -> None:
-    assert run_to_completion(records.decode(written(version, group))) == as_told_by(version, group)
-
-
-@given(group=GROUPS)
-def test_version_3_is_written(group: StoredGroup) -> None:
-    assert run_to_completion(records.encode(group)) == written(3, group)
+def decode(value: bytes) -> StoredGroup | None:
+    return run_at_once(records.decode(value))
 
 
 @given(group=GROUPS, version=st.integers(0, 4), share=st.floats(0, 1, exclude_max=True))
-def test_what_is_cut_off_is_not_read(group: StoredGroup, version: int, share: float) -> None:
-    value = written(version, group)
-    assert run_to_completion(records.decode(value[: int(len(value) * share)])) is None
+def test_all_versions_are_decoded_unless_truncated(
+    group: StoredGroup, version: int, share: float
+) -> None:
+    value = expected_value(version, group)
+    assert decode(value) == without_later_fields(version, group)
+    assert decode(value[: int(len(value) * share)]) is None
+
+
+@given(group=GROUPS)
+def test_version_3_is_encoded(group: StoredGroup) -> None:
+    assert run_at_once(records.encode(group)) == expected_value(3, group)
 
 
 @given(version=st.integers(0, 5), value=st.binary(max_size=80))
-def test_rubbish_is_no_failure(version: int, value: bytes) -> None:
-    found = run_to_completion(records.decode(struct.pack(">h", version) + value))
+def test_decoding_random_bytes_does_not_raise(version: int, value: bytes) -> None:
+    found = decode(struct.pack(">h", version) + value)
     assert found is None or isinstance(found, StoredGroup)
 
 
-def test_a_version_to_come_is_not_read() -> None:
-    assert run_to_completion(records.decode(written(4, WRITTEN[1][1]))) == WRITTEN[1][1]
-    assert run_to_completion(records.decode(b"\0\5" + written(4, WRITTEN[1][1])[2:])) is None
-    assert run_to_completion(records.decode(b"\xff\xff" + STABLE[2:])) is None
-    assert run_to_completion(records.decode(b"")) is None
+def test_other_versions_are_not_decoded() -> None:
+    group = VALUES[1][1]
+    value = expected_value(4, group)
+    assert decode(value) == group
+    assert [decode(one) for one in (b"\0\5" + value[2:], b"\xff\xff" + STABLE[2:], b"")] == [
+        None
+    ] * 3
 
 
 @given(group_id=TEXTS)
@@ -145,17 +135,17 @@ def test_keys(group_id: str) -> None:
     assert key == struct.pack(">hh", 2, len(group_id.encode())) + group_id.encode()
     assert records.decode_key(key) == group_id
     assert records.tombstone(group_id) == Record(key, None)
-    assert run_to_completion(records.group_record(group_id, WRITTEN[0][1])) == Record(key, NEW)
+    assert run_at_once(records.group_record(group_id, VALUES[0][1])) == Record(key, NEW)
 
 
 @pytest.mark.parametrize(
     "key",
     [b"", b"\0\2", b"\0\2\0\3ab", b"\0\1\0\1a", b"\0\3\0\1a", b"\0\2\xff\xff", b"\0\2\0\1\xff"],
 )
-def test_other_keys(key: bytes) -> None:
+def test_keys_that_are_not_of_a_group(key: bytes) -> None:
     assert records.decode_key(key) is None
 
 
-def test_a_text_that_is_too_long() -> None:
+def test_a_string_that_is_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match="32768 bytes"):
-        run_to_completion(records.encode(WRITTEN[1][1]._replace(leader="x" * 32_768)))
+        run_at_once(records.encode(VALUES[1][1]._replace(leader="x" * 32_768)))

@@ -1,48 +1,41 @@
-"""Topics out of what consumers tell each other, as stock clients write it."""
+"""The topics in consumers' metadata, as stock clients encode it."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-from kavka.groupcoord.classic import subscription
 from kavka.groupcoord.classic.subscription import topics_of_all
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, run_at_once
 from support.classic_groups import reading
+from support.steps import run_and_look
 
 TOPICS = st.lists(st.text(min_size=1, max_size=30), max_size=5)
 
 
-def written(version: int, topics: list[str], user_data: bytes | None) -> bytes:
-    """As kafka-python writes it."""
-    subscription = ConsumerProtocolSubscription(
-        version=version, topics=topics, user_data=user_data, owned_partitions=[], rack_id="r"
-    )
-    data: bytes = subscription.encode()
-    return data
+def topics_of(*metadata: bytes) -> frozenset[str] | None:
+    return run_at_once(topics_of_all(metadata))
 
 
 @pytest.mark.parametrize("version", range(4))
 @given(topics=TOPICS, user_data=st.none() | st.binary(max_size=20))
 def test_topics_of_stock_clients(version: int, topics: list[str], user_data: bytes | None) -> None:
-    data = written(version, topics, user_data)
-    assert run_to_completion(topics_of_all([data])) == frozenset(topics)
-
-
-def test_a_version_to_come_begins_alike() -> None:
-    assert run_to_completion(topics_of_all([b"\0\x63" + reading("t")[2:] + b"more"])) == frozenset(
-        "t"
+    subscription = ConsumerProtocolSubscription(
+        version=version, topics=topics, user_data=user_data, owned_partitions=[], rack_id="r"
     )
+    assert topics_of(subscription.encode()) == frozenset(topics)
+
+
+def test_later_versions_are_decoded() -> None:
+    assert topics_of(b"\0\x63" + reading("t")[2:] + b"more") == frozenset("t")
 
 
 @given(topics=TOPICS, share=st.floats(0, 1, exclude_max=True))
-def test_what_is_cut_off_is_not_read(topics: list[str], share: float) -> None:
+def test_truncated_metadata_is_not_decoded(topics: list[str], share: float) -> None:
     data = reading(*topics) if all(one.isascii() for one in topics) else reading("t")
-    assert run_to_completion(topics_of_all([data[: int(len(data) * share)]])) is None
+    assert topics_of(data[: int(len(data) * share)]) is None
 
 
 @pytest.mark.parametrize(
@@ -55,35 +48,26 @@ def test_what_is_cut_off_is_not_read(topics: list[str], share: float) -> None:
         b"\0\0\0\0\0\0\0\0\0\5abc",
     ],
 )
-def test_rubbish(data: bytes) -> None:
-    assert run_to_completion(topics_of_all([data])) is None
+def test_malformed_metadata_is_not_decoded(data: bytes) -> None:
+    assert topics_of(data) is None
 
 
 @given(st.lists(st.tuples(st.lists(st.sampled_from("abc"), max_size=3), st.binary(max_size=3))))
-def test_topics_of_several(members: list[tuple[list[str], bytes]]) -> None:
+def test_topics_of_several_members(members: list[tuple[list[str], bytes]]) -> None:
     data = [reading(*topics, user_data=user_data) for topics, user_data in members]
-    assert run_to_completion(topics_of_all(data)) == frozenset(
-        topic for topics, _ in members for topic in topics
-    )
+    assert topics_of(*data) == frozenset(topic for topics, _ in members for topic in topics)
 
 
-def test_one_that_can_not_be_read_among_others_that_begin_alike() -> None:
+def test_truncated_metadata_among_others_with_the_same_beginning() -> None:
     whole = reading("t", user_data=b"12345")
     for size in range(len(whole)):
-        assert run_to_completion(topics_of_all([whole, whole, whole[:size]])) is None
-    assert run_to_completion(topics_of_all([])) == frozenset()
+        assert topics_of(whole, whole, whole[:size]) is None
+    assert topics_of() == frozenset()
 
 
-def test_what_is_named_again_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    reads: list[bytes] = []
-    read = subscription._read
-
-    def noted(metadata: bytes) -> Any:
-        reads.append(metadata)
-        return read(metadata)
-
-    monkeypatch.setattr(subscription, "_read", noted)
-    alike = [reading("t", "u", user_data=b"%d" % number) for number in range(500)]
-    other = reading("t", "v")
-    assert run_to_completion(topics_of_all([*alike, other, *alike])) == frozenset("tuv")
-    assert reads == [alike[0], other, alike[0]]
+def test_equal_topics_are_decoded_once() -> None:
+    topics = [f"t{number}" for number in range(QUICK_ITEMS_A_STEP)]  # enough for a pause
+    equal = [reading(*topics, user_data=b"%d" % number) for number in range(50)]
+    found, pauses, _ = run_and_look(topics_of_all([*equal, reading("u"), *equal]))
+    assert found == frozenset([*topics, "u"])
+    assert pauses == 2, "before and after the other ones"

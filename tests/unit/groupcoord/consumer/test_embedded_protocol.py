@@ -1,4 +1,4 @@
-"""The consumers' own protocol; the examples are written down by its schema."""
+"""The embedded protocol of consumers; the examples are encoded by hand from its schema."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_assignments(assigned: dict[str, list[int]], version: int) -> None:
     assert embedded_protocol.read_assignment(data) == (assigned, b"")
 
 
-def test_an_assignment_as_it_is_written_down() -> None:
+def test_an_encoded_assignment() -> None:
     assert embedded_protocol.assignment({"t": [0, 2]}, 1) == bytes.fromhex(
         "0001 00000001 0001 74 00000002 00000000 00000002 ffffffff"
     )
@@ -39,12 +39,12 @@ def test_subscriptions_of_all_versions() -> None:
         assert found.rack_id == ("r1" if version == 3 else None)
 
 
-def test_what_later_versions_have_more_is_left_alone() -> None:
+def test_further_fields_of_later_versions_are_ignored() -> None:
     data = bytes.fromhex("0004 00000000 ffffffff 00000000 ffffffff ffff 1234")
     assert embedded_protocol.read_subscription(data) == ([], {}, None)
 
 
-def test_an_assignment_that_was_never_given() -> None:
+def test_an_empty_assignment_and_user_data() -> None:
     assert embedded_protocol.read_assignment(b"") == ({}, b"")
     assert (
         embedded_protocol.read_assignment(bytes.fromhex("0000 00000000 00000001 78")).user_data
@@ -55,6 +55,6 @@ def test_an_assignment_that_was_never_given() -> None:
 @pytest.mark.parametrize(
     "data", ["", "00", "ffff 00000000 ffffffff", "0000 7fffffff", "0000 00000001 00ff 61"]
 )
-def test_what_is_malformed(data: str) -> None:
+def test_malformed_subscriptions(data: str) -> None:
     with pytest.raises(Malformed):
         embedded_protocol.read_subscription(bytes.fromhex(data))

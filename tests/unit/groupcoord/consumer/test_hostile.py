@@ -1,10 +1,11 @@
-"""Consumer groups with members that lie, repeat themselves, come back as others and jump epochs,
-of both protocols, on a partition that takes some of the writes only: what is true of every group
-stays true, nothing but refusals come, and nobody stays who is not heard of.
+"""Consumer groups with members of both protocols that report wrong partitions, repeat requests,
+rejoin under other ids and send any epoch, while some appends fail: the group stays sound, requests
+are refused with known errors, and silent members are fenced.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 from uuid import UUID
 
@@ -45,13 +46,12 @@ class Hostile(RuleBasedStateMachine):
         self.last: tuple[Any, ...] | None = None
 
     def _group(self) -> ConsumerGroup | None:
-        group = self.kit.shard.state.groups.get("g")
-        return group if isinstance(group, ConsumerGroup) else None
+        return self.kit.find_consumer_group()
 
     def _send(self, member_id: str, epoch: int, more: dict[str, Any]) -> None:
         self.last = (member_id, epoch, more)
         try:
-            answer = self.kit.heartbeat("g", member_id, epoch, **more)
+            answer = self.kit.consumer_heartbeat(member_id, epoch, **more)
         except ApiError as refusal:
             assert refusal.code is not ErrorCode.UNKNOWN_SERVER_ERROR
             return
@@ -75,7 +75,7 @@ class Hostile(RuleBasedStateMachine):
         names=st.one_of(st.none(), NAMES),
         regex=REGEXES,
     )
-    def beat(
+    def heartbeat(
         self,
         member_id: str,
         epoch: Any,
@@ -128,11 +128,11 @@ class Hostile(RuleBasedStateMachine):
         except ApiError as refusal:
             assert refusal.code is not ErrorCode.UNKNOWN_SERVER_ERROR
 
-    # -- the world
+    # -- the partition, time and the cluster
 
     @rule(count=st.integers(1, 3))
     def fail(self, count: int) -> None:
-        """The next writes are refused."""
+        """The next appends fail."""
         self.kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS] * count
 
     @rule(by_ms=st.sampled_from([1, 1_000, 3_000, 11_000]))
@@ -149,20 +149,20 @@ class Hostile(RuleBasedStateMachine):
         self.kit.move()
 
     @rule(times=st.integers(1, 9))
-    def all_are_heard_of(self, times: int) -> None:
-        """They keep what they have, whatever they are told."""
+    def all_send_heartbeats(self, times: int) -> None:
+        """They report the partitions that they have now, whatever is assigned to them."""
         group = self._group()
         owned = {one: group.members[one].assigned for one in group.members} if group else {}
         for _ in range(times):
             self.kit.advance(1_000)
-            for member in list(self.kit.consumer_group().members.values()) if group else ():
+            for member in list(group.members.values()) if group else ():
                 more = {"instance_id": member.instance_id, "reported": owned.get(member.member_id)}
                 self._send(member.member_id, member.member_epoch, more)
             group = self._group()
 
     @rule()
-    def fall_silent(self) -> None:
-        """Nobody is heard of for long: nobody stays, and no deadline of a member does."""
+    def all_are_silent(self) -> None:
+        """All members are fenced, and no timer of a member is left."""
         self.kit.port.failures = []
         self.kit.advance(200_000)
         group = self._group()
@@ -171,7 +171,7 @@ class Hostile(RuleBasedStateMachine):
             for member_id in "abcd":
                 assert ("consumer", what, "g", member_id) not in self.kit.shard.timers
 
-    # -- what is true at all times
+    # -- invariants
 
     @invariant()
     def is_sound(self) -> None:
@@ -180,15 +180,18 @@ class Hostile(RuleBasedStateMachine):
             assert_sound(self.kit, group)
 
     @invariant()
-    def what_is_counted_is_so(self) -> None:
-        """The numbers that are kept beside the members are those that counting finds."""
+    def counts_are_right(self) -> None:
+        """The counts that a group keeps are those of its members."""
         group = self._group()
         if group is None:
             return
         members = group.members.values()
-        assert group.classic_members == sum(one.classic is not None for one in members)
+        classic = [one.classic for one in members if one.classic is not None]
+        assert group.classic_members == len(classic)
+        protocols = [name for one in classic for name, _ in one.protocols]
+        assert group.classic_protocols == Counter(protocols)
         regexes = [one.regex for one in members if one.regex is not None]
-        assert group.regexes == {one: regexes.count(one) for one in regexes}
+        assert group.regexes == Counter(regexes)
         names = [name for one in members for name in one.topic_names]
         resolved = [name for one in group.resolved.values() for name in one.topics]
         assert group.subscriptions == {

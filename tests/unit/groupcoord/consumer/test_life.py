@@ -1,5 +1,5 @@
-"""Consumer groups over their lives: whatever members do and however time passes, no partition has
-two owners, epochs never go back, all come to their targets, and the log tells the same.
+"""A consumer group with members that follow the protocol: no partition has two owners, epochs only
+grow, all members reach their targets, and a replay of the log gives the same group.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Life(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        # an empty group is not deleted meanwhile, so its epochs go on
+        # an empty group is not deleted, so its epochs only grow
         never = {"offsets_retention_check_interval_ms": 10**12}
         self.kit = ConsumerKit(topics=FakeTopics(**TOPICS), **never)
         self.members: dict[str, Client] = {}
@@ -43,51 +43,52 @@ class Life(RuleBasedStateMachine):
     # -- what members do
 
     @rule(target=clients, names=NAMES, assignor=st.sampled_from([None, "uniform", "range"]))
-    def come(self, names: list[str], assignor: str | None) -> Client:
+    def join(self, names: list[str], assignor: str | None) -> Client:
         assume(len(self.members) < MEMBERS_MAX)
         self.count += 1
         client = self.kit.client(f"m{self.count}", names, assignor=assignor)
-        return self._come(client)
+        return self._join(client)
 
     @rule(target=clients, regex=st.sampled_from(["[tu]", "t.*", "nothing", "[uvw]"]))
-    def come_with_regex(self, regex: str) -> Client:
+    def join_with_regex(self, regex: str) -> Client:
         assume(len(self.members) < MEMBERS_MAX)
         self.count += 1
-        return self._come(self.kit.client(f"m{self.count}", None, regex=regex))
+        return self._join(self.kit.client(f"m{self.count}", None, regex=regex))
 
     @rule(target=clients, number=st.integers(1, 2), names=NAMES)
-    def come_as_instance(self, number: int, names: list[str]) -> Client:
+    def join_with_instance_id(self, number: int, names: list[str]) -> Client:
         assume(len(self.members) < MEMBERS_MAX)
         self.count += 1
         client = self.kit.client(f"m{self.count}", names, instance_id=f"i{number}")
         try:
-            return self._come(client)
+            return self._join(client)
         except ApiError as refusal:
             assert refusal.code is ErrorCode.UNRELEASED_INSTANCE_ID
             return client
 
-    def _come(self, client: Client) -> Client:
+    def _join(self, client: Client) -> Client:
         client.join()
         self.members[client.member_id] = client
         return client
 
-    @rule(client=clients, tells=st.booleans())
-    def beat(self, client: Client, tells: bool) -> None:
-        self._try(client, lambda: client.beat() if tells else client.idle())
+    @rule(client=clients, reports=st.booleans())
+    def heartbeat(self, client: Client, reports: bool) -> None:
+        more = {} if reports else {"reported": None}
+        self._try(client, lambda: client.heartbeat(**more))
 
     @rule(client=clients, names=NAMES)
     def subscribe(self, client: Client, names: list[str]) -> None:
-        self._try(client, lambda: client.beat(topic_names=names, topic_regex=""))
+        self._try(client, lambda: client.heartbeat(topic_names=names, topic_regex=""))
 
     @rule(client=clients)
-    def repeat_lost_answer(self, client: Client) -> None:
-        """The answer to a heartbeat is lost, and the member sends the same again."""
+    def lose_a_response(self, client: Client) -> None:
+        """The response to a heartbeat is lost, and the member sends the same again."""
         before = client.epoch, client.owned
 
         def twice() -> Any:
-            client.beat()
+            client.heartbeat()
             client.epoch, client.owned = before
-            return client.beat()
+            return client.heartbeat()
 
         self._try(client, twice)
 
@@ -98,12 +99,12 @@ class Life(RuleBasedStateMachine):
         self.members.pop(client.member_id, None)
 
     @rule(client=clients)
-    def fall_silent(self, client: Client) -> None:
-        """Its partitions go to others when its session is over."""
+    def be_silent(self, client: Client) -> None:
+        """Others get its partitions when its session expires."""
         self.members.pop(client.member_id, None)
 
     def _try(self, client: Client, ask: Any) -> None:
-        """A member that was fenced joins anew, as clients do."""
+        """A member that was fenced joins again later, as clients do."""
         if client.member_id not in self.members:
             return
         try:
@@ -118,7 +119,7 @@ class Life(RuleBasedStateMachine):
             client.owned = {}
             self.members.pop(client.member_id)
 
-    # -- what happens to them
+    # -- time and the cluster
 
     @rule(by_ms=st.sampled_from([1, INTERVAL_MS, 11_000, 46_000, 61_000]))
     def pass_time(self, by_ms: int) -> None:
@@ -134,10 +135,10 @@ class Life(RuleBasedStateMachine):
         self.kit.move()
 
     @rule()
-    def come_to_rest(self) -> None:
-        """Members that are heard of have just what they shall have, and all of it is theirs."""
+    def become_stable(self) -> None:
+        """Each member has its target assignment, and all partitions are assigned."""
         kit = self.kit
-        kit.advance(61_000)  # whoever is silent is gone, or is fenced for what it keeps
+        kit.advance(61_000)  # silent members are fenced, and those that do not revoke
         for client in list(self.members.values()):
             if client.member_id in self._group_members():
                 continue
@@ -146,12 +147,12 @@ class Life(RuleBasedStateMachine):
             except ApiError as refusal:
                 assert refusal.code is ErrorCode.UNRELEASED_INSTANCE_ID, "another has it now"
                 del self.members[client.member_id]
-        for _ in range(4):  # regular expressions are looked at every ten seconds
-            kit.settle(*self.members.values())
+        for _ in range(4):  # regexes are resolved every ten seconds
+            kit.reconcile(*self.members.values())
             kit.advance(11_000)
-        kit.settle(*self.members.values())
-        group = kit.shard.state.groups.get("g")
-        if not isinstance(group, ConsumerGroup) or not group.members:
+        kit.reconcile(*self.members.values())
+        group = kit.find_consumer_group()
+        if group is None or not group.members:
             return
         assert group.state(kit.now_ms) == "Stable"
         for member in group.members.values():
@@ -163,8 +164,8 @@ class Life(RuleBasedStateMachine):
         self._assert_all_assigned(group)
 
     def _group_members(self) -> dict[str, Any]:
-        group = self.kit.shard.state.groups.get("g")
-        return group.members if isinstance(group, ConsumerGroup) else {}
+        group = self.kit.find_consumer_group()
+        return group.members if group is not None else {}
 
     def _assert_all_assigned(self, group: ConsumerGroup) -> None:
         read = {
@@ -179,18 +180,18 @@ class Life(RuleBasedStateMachine):
         have = [one for client in self.members.values() for one in client.partitions]
         assert sorted(have) == wanted
 
-    # -- what is true at all times
+    # -- invariants
 
     @invariant()
     def is_sound(self) -> None:
-        group = self.kit.shard.state.groups.get("g")
-        if isinstance(group, ConsumerGroup):
+        group = self.kit.find_consumer_group()
+        if group is not None:
             assert_sound(self.kit, group)
 
     @invariant()
-    def epochs_never_go_back(self) -> None:
-        group = self.kit.shard.state.groups.get("g")
-        if not isinstance(group, ConsumerGroup):
+    def epochs_only_grow(self) -> None:
+        group = self.kit.find_consumer_group()
+        if group is None:
             return
         assert group.group_epoch >= self.group_epoch
         self.group_epoch = group.group_epoch

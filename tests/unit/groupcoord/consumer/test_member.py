@@ -13,13 +13,13 @@ from kavka.groupcoord.consumer.member import (
     partitions_of,
     with_epoch,
 )
-from kavka.wire.steps import QUICK_ITEMS_A_STEP
-from support.steps import run_and_look, run_at_once
+from kavka.wire.steps import QUICK_ITEMS_A_STEP, run_at_once
+from support.steps import run_and_look
 
 T = UUID(int=1)
 
 
-def test_names_of_topics_come_once_and_in_order() -> None:
+def test_topic_names_are_sorted_without_duplicates() -> None:
     assert in_order(["b", "a", "b"]) == ("a", "b")
 
 
@@ -28,10 +28,10 @@ def test_assignments_with_and_without_epochs() -> None:
     assert run_at_once(partitions_of({T: {1: 7, 0: 3}})) == {T: [0, 1]}
 
 
-def test_those_of_many_topics_are_told_in_steps() -> None:
+def test_partitions_of_many_topics_are_collected_in_steps() -> None:
     owned = {UUID(int=number + 1): {0: 7} for number in range(QUICK_ITEMS_A_STEP)}
-    told, pauses, _ = run_and_look(partitions_of(owned))
-    assert told == dict.fromkeys(owned, [0])
+    found, pauses, _ = run_and_look(partitions_of(owned))
+    assert found == dict.fromkeys(owned, [0])
     assert pauses == 2, "one for each 334"
 
 
@@ -43,13 +43,13 @@ def test_states_by_number(number: int, state: MemberState) -> None:
     assert MemberState.of(number) is state
 
 
-def test_when_a_member_is_where_it_should_be() -> None:
+def test_when_a_member_is_reconciled() -> None:
     assert Member("m", 3).is_reconciled_to(3)
     assert not Member("m", 3).is_reconciled_to(4)
     assert not Member("m", 3, state=MemberState.UNRELEASED_PARTITIONS).is_reconciled_to(3)
 
 
-def test_an_empty_expression_is_none() -> None:
+def test_an_empty_regex_is_none() -> None:
     assert Member("m").regex is None
     assert Member("m", topic_regex=None).regex is None
     assert Member("m", topic_regex="a").regex == "a"

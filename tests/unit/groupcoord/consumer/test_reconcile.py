@@ -1,9 +1,8 @@
-"""One step of a member towards its target; the cases are KIP-848's."""
+"""One step of a member's reconciliation with its target; the cases are KIP-848's."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,115 +10,112 @@ import pytest
 from kavka.groupcoord.consumer.member import Member, MemberState
 from kavka.groupcoord.consumer.reconcile import ReconcileGoal, reconcile_member
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.refusals import refusal
 
-T, U = UUID(int=1), UUID(int=2)
-STABLE, UNREVOKED, UNRELEASED = (
-    MemberState.STABLE,
-    MemberState.UNREVOKED_PARTITIONS,
-    MemberState.UNRELEASED_PARTITIONS,
-)
+TOPICS = {"t": UUID(int=1), "u": UUID(int=2)}
+STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState
 
 
-def step(
-    member: Member,
-    epoch: int,
-    target: Mapping[UUID, tuple[int, ...]],
-    *,
-    taken: Collection[tuple[UUID, int]] = (),
-    reported: Mapping[UUID, Collection[int]] | None = None,
-    subscribed: Collection[UUID] = (T, U),
-    changed: bool = False,
-) -> Member:
-    own = {
-        (one, p) for part in (member.assigned, member.revoking) for one in part for p in part[one]
-    }
+def owned(text: str) -> dict[UUID, dict[int, int]]:
+    """Partitions such as "t0@1", with the epochs at which they were assigned (else 0)."""
+    found: dict[UUID, dict[int, int]] = {}
+    for one in text.split():
+        partition, _, epoch = one.partition("@")
+        found.setdefault(TOPICS[partition[0]], {})[int(partition[1:])] = int(epoch or 0)
+    return found
 
-    def has_owner(topic: UUID, partition: int) -> bool:
-        return (topic, partition) in taken or (topic, partition) in own
 
-    return run_to_completion(
-        reconcile_member(
-            member, ReconcileGoal(epoch, target, subscribed, has_owner, reported, changed)
-        )
+def member(epochs: str, assigned: str = "", revoking: str = "", state: MemberState = STABLE) -> Any:
+    """Its previous and its current epoch, such as "1 2"."""
+    previous, epoch = map(int, epochs.split())
+    return Member("m", epoch, previous, state, assigned=owned(assigned), revoking=owned(revoking))
+
+
+def step(before: Member, epoch: int, target: str, **more: Any) -> Member:
+    """With partitions that others `own`, those that the member `reported`, and the topics to which
+    it is `subscribed`."""
+    taken = owned(more.get("others", ""))
+    reported = more.get("reported")
+    goal = ReconcileGoal(
+        epoch,
+        {topic: tuple(partitions) for topic, partitions in owned(target).items()},
+        [TOPICS[one] for one in more.get("subscribed", "tu")],
+        lambda topic, one: any(
+            one in part.get(topic, ()) for part in (taken, before.assigned, before.revoking)
+        ),
+        None if reported is None else owned(reported),
+        more.get("changed", False),
     )
+    return run_at_once(reconcile_member(before, goal))
 
 
-def has(epoch: int, *partitions: int, state: MemberState = STABLE, **more: object) -> Member:
-    """A member with these partitions of T, all since its epoch."""
-    assigned = {T: dict.fromkeys(partitions, epoch)} if partitions else {}
-    return replace(Member("m", epoch, epoch - 1, state, assigned=assigned), **more)  # type: ignore[arg-type]
+WAITS = member("0 1", "t0@1", state=UNRELEASED)
+REVOKES = member("1 1", "t0@1", "t1@1", UNREVOKED)
+TWO_TOPICS = member("1 2", "t0@2 u0@2")
 
 
-def test_a_new_member_gets_what_is_free() -> None:
-    after = step(has(0), 1, {T: (0, 1)})
-    assert after == has(1, 0, 1)
+@pytest.mark.parametrize(
+    ("before", "epoch", "target", "more", "after"),
+    [
+        # it gets what has no owner, and waits for the rest
+        (member("-1 0"), 1, "t0 t1", {}, member("0 1", "t0@1 t1@1")),
+        (member("-1 0"), 1, "t0 t1", {"others": "t1"}, WAITS),
+        (WAITS, 1, "t0 t1", {"others": "t1"}, member("1 1", "t0@1", state=UNRELEASED)),
+        (WAITS, 1, "t0 t1", {}, member("1 1", "t0@1 t1@1")),
+        # it revokes before it advances to the next epoch
+        (member("0 1", "t0@1 t1@1"), 2, "t0 t2", {"reported": "t0 t1"}, REVOKES),
+        (REVOKES, 2, "t0 t2", {}, REVOKES),
+        (REVOKES, 2, "t0 t2", {"reported": "t0 t1"}, REVOKES),
+        (REVOKES, 2, "t0 t2", {"reported": "t1"}, REVOKES),
+        (REVOKES, 2, "t0 t2", {"reported": "t0"}, member("1 2", "t0@1 t2@2")),
+        # it has revoked already
+        (member("0 1", "t0@1 t1@1"), 2, "t0", {"reported": "t0"}, member("1 2", "t0@1")),
+        # the target changes while it revokes: it can get at once what it has revoked itself
+        (REVOKES, 3, "t0 t1", {"reported": "t0"}, member("1 3", "t0@1 t1@3")),
+        # it is at its target
+        (member("1 2", "t0@2"), 2, "t0 t1", {}, member("1 2", "t0@2")),
+        (TWO_TOPICS, 2, "", {"changed": True}, TWO_TOPICS),
+        # topics that it does not subscribe to any more are revoked at once
+        (
+            TWO_TOPICS,
+            2,
+            "t0",
+            {"subscribed": "t", "reported": "t0 u0", "changed": True},
+            member("2 2", "t0@2", "u0@2", UNREVOKED),
+        ),
+        (
+            TWO_TOPICS,
+            2,
+            "t0",
+            {"subscribed": "t", "reported": "t0", "changed": True},
+            member("2 2", "t0@2"),
+        ),
+        (
+            member("0 1", "t0@1 u1@1", "u0@1", UNREVOKED),
+            2,
+            "t0",
+            {"subscribed": "t", "reported": "t0 u0 u1", "changed": True},
+            member("1 1", "t0@1", "u0@1 u1@1", UNREVOKED),
+        ),
+        # a target with topics that it does not subscribe to
+        (member("0 1", "t0@1"), 2, "t0 u0", {"subscribed": "t"}, member("1 2", "t0@1")),
+        # an unknown state: a member without partitions starts again
+        (
+            member("0 1", "t0@1", state=UNKNOWN),
+            3,
+            "t0",
+            {"reported": ""},
+            member("1 3", "t0@1"),
+        ),
+    ],
+)
+def test_step(before: Member, epoch: int, target: str, more: Any, after: Member) -> None:
+    assert step(before, epoch, target, **more) == after
 
 
-def test_it_waits_for_what_others_have() -> None:
-    waiting = step(has(0), 1, {T: (0, 1)}, taken=[(T, 1)])
-    assert waiting == has(1, 0, state=UNRELEASED)
-    assert step(waiting, 1, {T: (0, 1)}, taken=[(T, 1)]).state is UNRELEASED
-    after = step(waiting, 1, {T: (0, 1)})
-    assert (after.state, after.assigned) == (STABLE, {T: {0: 1, 1: 1}})
-
-
-def test_it_gives_up_before_it_goes_on() -> None:
-    told = step(has(1, 0, 1), 2, {T: (0, 2)}, reported={T: [0, 1]})
-    assert (told.state, told.member_epoch) == (UNREVOKED, 1)
-    assert (told.assigned, told.revoking) == ({T: {0: 1}}, {T: {1: 1}})
-    for reported in (None, {T: [0, 1]}, {T: [1]}):
-        assert step(told, 2, {T: (0, 2)}, reported=reported) is told
-    after = step(told, 2, {T: (0, 2)}, reported={T: [0]})
-    assert (after.state, after.member_epoch, after.previous_member_epoch) == (STABLE, 2, 1)
-    assert (after.assigned, after.revoking) == ({T: {0: 1, 2: 2}}, {})
-
-
-def test_what_it_no_longer_has_need_not_be_given_up() -> None:
-    after = step(has(1, 0, 1), 2, {T: (0,)}, reported={T: [0]})
-    assert (after.state, after.member_epoch, after.assigned) == (STABLE, 2, {T: {0: 1}})
-
-
-def test_a_target_that_changes_while_it_gives_up() -> None:
-    told = step(has(1, 0, 1), 2, {T: (0,)}, reported={T: [0, 1]})
-    after = step(told, 3, {T: (0, 1)}, reported={T: [0]})
-    assert (after.state, after.member_epoch) == (STABLE, 3)
-    assert after.assigned == {T: {0: 1, 1: 3}}, "what it gave up itself belongs to nobody else"
-
-
-def test_nothing_happens_at_the_target() -> None:
-    member = has(2, 0)
-    assert step(member, 2, {T: (0, 1)}) is member
-
-
-def test_what_it_does_not_read_any_more_is_taken_at_once() -> None:
-    member = has(2, 0, assigned={T: {0: 2}, U: {0: 2}})
-    told = step(member, 2, {T: (0,)}, subscribed=[T], reported={T: [0], U: [0]}, changed=True)
-    assert (told.state, told.member_epoch) == (UNREVOKED, 2)
-    assert (told.assigned, told.revoking) == ({T: {0: 2}}, {U: {0: 2}})
-    gone = step(member, 2, {T: (0,)}, subscribed=[T], reported={T: [0]}, changed=True)
-    assert (gone.state, gone.assigned, gone.revoking) == (STABLE, {T: {0: 2}}, {})
-    assert step(member, 2, {}, changed=True) is member
-
-
-def test_a_target_of_topics_that_it_does_not_read_counts_for_nothing() -> None:
-    after = step(has(1, 0), 2, {T: (0,), U: (0,)}, subscribed=[T])
-    assert after.assigned == {T: {0: 1}}
-
-
-def test_more_is_to_be_given_up_when_the_subscription_changes_meanwhile() -> None:
-    member = Member("m", 1, 0, UNREVOKED, assigned={T: {0: 1}, U: {1: 1}}, revoking={U: {0: 1}})
-    told = step(member, 2, {T: (0,)}, subscribed=[T], reported={T: [0], U: [0, 1]}, changed=True)
-    assert (told.state, told.assigned) == (UNREVOKED, {T: {0: 1}})
-    assert told.revoking == {U: {0: 1, 1: 1}}
-
-
-@pytest.mark.parametrize("reported", [None, {T: [0]}])
-def test_an_unknown_state_needs_a_member_without_partitions(
-    reported: Mapping[UUID, Collection[int]] | None,
-) -> None:
-    member = has(1, 0, state=MemberState.UNKNOWN)
-    code = refusal(lambda: step(member, 3, {T: (0,)}, reported=reported))
+@pytest.mark.parametrize("reported", [None, "t0"])
+def test_a_member_with_partitions_in_an_unknown_state_is_fenced(reported: str | None) -> None:
+    before = member("0 1", "t0@1", state=UNKNOWN)
+    code = refusal(lambda: step(before, 3, "t0", reported=reported))
     assert code is ErrorCode.FENCED_MEMBER_EPOCH
-    assert step(member, 3, {T: (0,)}, reported={}).state is STABLE

@@ -13,14 +13,15 @@ from kavka.groupcoord.consumer.member import ClassicProtocols, Member, MemberSta
 from kavka.groupcoord.consumer.records import TOPICS_A_STEP, Key, Resolved
 from kavka.log.journal import Record
 from kavka.wire.fields import Malformed
+from kavka.wire.steps import run_at_once
 from support.steps import run_and_look
 
 ALPHA = UUID("182a9a66-e341-4b6f-a263-e4048219ef14")
 BETA = UUID("c48176f9-e382-4da9-bf4a-dfa89540d9ab")
 GROUP = "recorded"
 
-# Recorded: member m1 (instance i1, rack r1, assignor range) read alpha with 3 partitions and beta
-# with 1; then m2 came, with the expression al.*, and m1 was to give partition 2 of alpha up.
+# Recorded: member m1 (instance i1, rack r1, assignor range) subscribed to alpha with 3 partitions
+# and beta with 1; then m2 joined with the regex al.*, and m1 had to revoke partition 2 of alpha.
 FIRST = Member(
     "m1",
     2,
@@ -34,7 +35,7 @@ FIRST = Member(
     server_assignor="range",
     assigned={ALPHA: {0: 2, 1: 2, 2: 2}, BETA: {0: 2}},
 )
-GIVING_UP = Member(
+REVOKING = Member(
     "m1",
     2,
     2,
@@ -72,13 +73,13 @@ WRITTEN = {
         "00000000000300",
     ),
     "member": (
-        records.member(GROUP, FIRST),
+        run_at_once(records.member_in_steps(GROUP, FIRST)),
         "000500087265636f7264656400026d31",
         "0000036931037231077465737465720b2f3132372e302e302e310306616c7068610562657461010000ea60"
         "0672616e676501000100",
     ),
-    "member with an expression": (
-        records.member(GROUP, SECOND),
+    "member with a regex": (
+        run_at_once(records.member_in_steps(GROUP, SECOND)),
         "000500087265636f7264656400026d32",
         "00000000077465737465720b2f3132372e302e302e310105616c2e2a000075300001000100",
     ),
@@ -93,26 +94,26 @@ WRITTEN = {
         "00000000000100",
     ),
     "target of a member": (
-        records.target_member(GROUP, "m1", {ALPHA: (0, 1, 2), BETA: (0,)}),
+        run_at_once(records.target_member_in_steps(GROUP, "m1", {ALPHA: (0, 1, 2), BETA: (0,)})),
         "000700087265636f7264656400026d31",
         "000003182a9a66e3414b6fa263e4048219ef1404000000000000000100000002"
         "00c48176f9e3824da9bf4adfa89540d9ab02000000000000",
     ),
     "current": (
-        records.current_member(GROUP, FIRST),
+        run_at_once(records.current_member_in_steps(GROUP, FIRST)),
         "000800087265636f7264656400026d31",
         "000000000002000000000003182a9a66e3414b6fa263e4048219ef1404000000000000000100000002"
         "01000d04000000020000000200000002c48176f9e3824da9bf4adfa89540d9ab0200000000010005020000"
         "00020100",
     ),
-    "current, giving up": (
-        records.current_member(GROUP, GIVING_UP),
+    "current, revoking": (
+        run_at_once(records.current_member_in_steps(GROUP, REVOKING)),
         "000800087265636f7264656400026d31",
         "000000000002000000020103182a9a66e3414b6fa263e4048219ef14030000000000000001010009030000"
         "000200000002c48176f9e3824da9bf4adfa89540d9ab0200000000010005020000000202182a9a66e3414b"
         "6fa263e4048219ef140200000002010005020000000200",
     ),
-    "regular expression": (
+    "regex": (
         records.regex(GROUP, "al.*", Resolved(("alpha",), 0x8C1, 0x01A1FFD4E7EE)),
         "001000087265636f726465640004616c2e2a",
         "00000206616c70686100000000000008c1000001a1ffd4e7ee00",
@@ -121,39 +122,39 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_written_as_apache_kafka_writes(name: str) -> None:
+def test_records_are_those_of_apache_kafka(name: str) -> None:
     record, key, value = WRITTEN[name]
     assert (record.key.hex(), record.value and record.value.hex()) == (key, value)
 
 
-def test_a_member_of_the_classic_protocol_is_written_as_apache_kafka_writes() -> None:
+def test_the_record_of_a_classic_member_is_that_of_apache_kafka() -> None:
     # recorded with the group id and member id of another script: the value alone
     recorded = (
         "00000000077465737465720b2f3132372e302e302e310208612d746f706963010000ea600001002201"
         "0000ea60020672616e6765140000000000010007612d746f706963000000000000"
     )
-    value = records.member(GROUP, CLASSIC).value
+    value = run_at_once(records.member_in_steps(GROUP, CLASSIC)).value
     assert value is not None
     assert value.hex() == recorded
     assert records.read_member("m", bytes.fromhex(recorded)) == CLASSIC
 
 
-def test_what_was_written_is_read() -> None:
+def test_values_are_decoded() -> None:
     found = {name: bytes.fromhex(value) for name, (_, _, value) in WRITTEN.items()}
     assert records.read_group(found["group"]) == (2, 0x0E99D88BAA55A2BF)
     assert records.read_group(found["group without a hash"]) == (3, 0)
-    assert records.read_member("m2", found["member with an expression"]) == SECOND
+    assert records.read_member("m2", found["member with a regex"]) == SECOND
     assert records.read_target(found["target"]) == (2, 0x01A1FFD4E319)
     assert records.read_target(found["target without a time"]) == (1, 0)
     target = records.read_target_member(found["target of a member"])
     assert target == {ALPHA: (0, 1, 2), BETA: (0,)}
-    current = records.read_current_member(found["current, giving up"])
-    assert current == (2, 2, MemberState.UNREVOKED_PARTITIONS, GIVING_UP.assigned, {ALPHA: {2: 2}})
-    resolved = records.read_regex(found["regular expression"])
+    current = records.read_current_member(found["current, revoking"])
+    assert current == (2, 2, MemberState.UNREVOKED_PARTITIONS, REVOKING.assigned, {ALPHA: {2: 2}})
+    resolved = records.read_regex(found["regex"])
     assert resolved == (("alpha",), 0x8C1, 0x01A1FFD4E7EE)
 
 
-def test_keys_are_read() -> None:
+def test_keys_are_decoded() -> None:
     assert records.read_key(bytes.fromhex("000300087265636f72646564")) == Key(3, GROUP, "")
     assert records.read_key(bytes.fromhex("000800087265636f7264656400026d31")) == Key(
         8, GROUP, "m1"
@@ -163,20 +164,20 @@ def test_keys_are_read() -> None:
             records.read_key(kind.to_bytes(2, "big") + b"\0\1g\0\1m")
 
 
-def test_before_4_3_partitions_had_no_epochs() -> None:
-    """As 4.0 wrote it: epoch 5, partitions 1 and 0 of alpha, nothing to give up."""
+def test_partitions_without_epochs_from_before_4_3() -> None:
+    """As 4.0 wrote it: epoch 5, partitions 1 and 0 of alpha, none to revoke."""
     value = bytes.fromhex("0000 00000005 00000004 00 02") + ALPHA.bytes
     value += bytes.fromhex("03 00000001 00000000 00 01 00")
     assert records.read_current_member(value).assigned == {ALPHA: {0: 5, 1: 5}}
 
 
-def test_an_unknown_state_is_told_apart() -> None:
+def test_an_unknown_state() -> None:
     value = bytes.fromhex("0000 00000005 00000004 2a 01 01 00")
     assert records.read_current_member(value).state is MemberState.UNKNOWN
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_what_is_cut_off_is_malformed(name: str) -> None:
+def test_truncated_values_are_malformed(name: str) -> None:
     record, *_ = WRITTEN[name]
     assert record.value is not None
     read = {
@@ -194,7 +195,7 @@ def test_what_is_cut_off_is_malformed(name: str) -> None:
         read(b"\0\1" + record.value[2:])
 
 
-def test_a_group_goes_with_all_that_it_has() -> None:
+def test_tombstones_of_a_group() -> None:
     gone = records.without_group(GROUP, ["m1", "m2"], ["al.*"])
     assert [records.read_key(record.key) for record in gone] == [
         Key(8, GROUP, "m1"),
@@ -238,36 +239,40 @@ PARTS = st.dictionaries(
         classic=st.none() | st.just(ClassicProtocols(5, (("range", b"data"),))),
     )
 )
-def test_what_a_record_made_here_says_is_what_its_value_says(member: Member) -> None:
-    one = records.member(GROUP, member)
+def test_records_created_here_carry_what_decoding_gives(member: Member) -> None:
+    one = run_at_once(records.member_in_steps(GROUP, member))
     assert one.value is not None
     assert one.decoded == records.read_member(member.member_id, one.value)
-    current = records.current_member(GROUP, member)
+    current = run_at_once(records.current_member_in_steps(GROUP, member))
     assert current.value is not None
     assert current.decoded == records.read_current_member(current.value)
     target = {topic: tuple(partitions) for topic, partitions in member.assigned.items()}
-    shall = records.target_member(GROUP, member.member_id, target)
-    assert shall.value is not None
-    assert shall.decoded == records.read_target_member(shall.value)
+    made = run_at_once(records.target_member_in_steps(GROUP, member.member_id, target))
+    assert made.value is not None
+    assert made.decoded == records.read_target_member(made.value)
     resolved = Resolved(member.topic_names, 3, 4)
     regex = records.regex(GROUP, "t.*", resolved)
     assert regex.value is not None
     assert regex.decoded == records.read_regex(regex.value)
 
 
-def test_members_of_many_topics_are_written_in_steps() -> None:
+def test_members_of_many_topics_are_encoded_in_steps() -> None:
     topics = [UUID(int=number + 1) for number in range(2 * TOPICS_A_STEP)]
     owned = {topic: {0: 7} for topic in topics}
     big = Member(
         "m", topic_names=in_order([str(one) for one in topics]), assigned=owned, revoking=owned
     )
     for work, pauses, written in (
-        (records.member_in_steps(GROUP, big), 2, records.member(GROUP, big)),
-        (records.current_member_in_steps(GROUP, big), 4, records.current_member(GROUP, big)),
+        (records.member_in_steps(GROUP, big), 2, run_at_once(records.member_in_steps(GROUP, big))),
+        (
+            records.current_member_in_steps(GROUP, big),
+            4,
+            run_at_once(records.current_member_in_steps(GROUP, big)),
+        ),
         (
             records.target_member_in_steps(GROUP, "m", dict.fromkeys(topics, (0,))),
             2,
-            records.target_member(GROUP, "m", dict.fromkeys(topics, (0,))),
+            run_at_once(records.target_member_in_steps(GROUP, "m", dict.fromkeys(topics, (0,)))),
         ),
     ):
         assert run_and_look(work) == (written, pauses, [])

@@ -1,17 +1,20 @@
-"""Regular expressions of topics. What Apache Kafka says of bad ones was recorded from the library
-that it uses, re2j 1.8."""
+"""Topic regexes. The messages for malformed ones were recorded from re2j 1.8, the library that
+Apache Kafka uses."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from kavka.groupcoord.consumer import regexes
 from kavka.groupcoord.consumer.regexes import EXPRESSION_BYTES_MAX, NAMES_A_SLICE, Resolution
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.consumer_groups import FakeTopics
+from support.refusals import refusal
 
-BAD = {
+MALFORMED = {
     "(": "missing closing )",
     "[": "missing closing ]",
     "a**": "invalid nested repetition operator",
@@ -28,58 +31,50 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("expression", BAD)
-def test_bad_expressions(expression: str) -> None:
+@pytest.mark.parametrize("expression", MALFORMED)
+def test_malformed_regexes(expression: str) -> None:
     with pytest.raises(ApiError) as refused:
         regexes.check(expression)
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert refused.value.message == (
-        f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {BAD[expression]}."
+        f"SubscribedTopicRegex `{expression}` is not a valid regular expression: "
+        f"{MALFORMED[expression]}."
     )
 
 
-@pytest.mark.parametrize("expression", ["", "a.*", "(?<n>a)", "\\Qa", "a{,2}", "(?i)A", "a|b"])
-def test_good_expressions(expression: str) -> None:
+@pytest.mark.parametrize(
+    "expression", ["", "a.*", "(?<n>a)", "\\Qa", "a{,2}", "(?i)A", "a|b", "a" * 10_000]
+)
+def test_valid_regexes(expression: str) -> None:
     regexes.check(expression)
 
 
-def test_an_expression_that_takes_too_much_memory_is_refused() -> None:
-    with pytest.raises(ApiError) as refused:
-        regexes.check("((a{100}){100}){100}")
-    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+@pytest.mark.parametrize(
+    "expression",
+    ["((a{100}){100}){100}", "|" * EXPRESSION_BYTES_MAX + "\u00e4"],
+    ids=["too much memory", "too long for a key"],
+)
+def test_regexes_beyond_the_limits(expression: str) -> None:
+    assert refusal(regexes.check, expression) is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_one_that_is_too_long_for_a_key_is_refused() -> None:
-    regexes.check("a" * 10_000)
-    with pytest.raises(ApiError) as refused:
-        regexes.check("|" * EXPRESSION_BYTES_MAX + "\u00e4")
-    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+def resolution_of(expressions: list[str], topics: FakeTopics, **more: Any) -> Resolution:
+    values: dict[str, Any] = {"may_see": lambda name: True, "version": 7, "now_ms": 5, **more}
+    return Resolution(expressions, topics, **values)
 
 
-def test_a_costly_expression_is_held_against_few_names_in_one_go() -> None:
-    topics = FakeTopics(**{f"t{number}": 1 for number in range(20)})
-    resolution = Resolution(["(a?b?){900}"], topics, lambda name: True, version=1, now_ms=1)
+def steps_of(resolution: Resolution) -> int:
+    """Finish it; the number of its steps."""
     steps = 1
     while not resolution.advance():
         steps += 1
-    assert steps == 20
+    return steps
 
 
-def test_topics_that_match_are_told() -> None:
-    told: list[str] = []
-    topics = FakeTopics(a=1, ab=1, b=1)
-    resolution = Resolution(
-        ["a.*"], topics, lambda name: name != "ab", version=1, now_ms=1, seen=told.append
-    )
-    assert resolution.advance()
-    assert told == ["a"]
-
-
-def resolve(expressions: list[str], topics: FakeTopics, hidden: str = "") -> dict[str, list[str]]:
-    resolution = Resolution(expressions, topics, lambda name: name != hidden, version=7, now_ms=5)
-    while not resolution.advance():
-        pass
-    found = run_to_completion(resolution.result())
+def resolve(expressions: list[str], topics: FakeTopics, **more: Any) -> dict[str, list[str]]:
+    resolution = resolution_of(expressions, topics, **more)
+    steps_of(resolution)
+    found = run_at_once(resolution.result())
     assert all((one.version, one.timestamp_ms) == (7, 5) for one in found.values())
     return {expression: list(one.topics) for expression, one in found.items()}
 
@@ -89,28 +84,31 @@ def test_whole_names_match() -> None:
     assert resolve(["a.*", "b|a", "x"], topics) == {"a.*": ["a", "ab"], "b|a": ["a"], "x": []}
 
 
-def test_what_the_member_may_not_see_is_left_out() -> None:
-    assert resolve(["a.*"], FakeTopics(a=1, ab=1), hidden="ab") == {"a.*": ["a"]}
+def test_only_topics_that_the_member_may_describe_match() -> None:
+    seen: list[str] = []
+    topics = FakeTopics(a=1, ab=1, b=1)
+    found = resolve(["a.*"], topics, may_see=lambda name: name != "ab", seen=seen.append)
+    assert found == {"a.*": ["a"]}
+    assert seen == ["a"]
 
 
-def test_one_that_came_out_of_a_log_and_is_bad_stands_for_nothing() -> None:
+def test_a_malformed_regex_in_a_log_matches_nothing() -> None:
     assert resolve(["(", "a"], FakeTopics(a=1)) == {"(": [], "a": ["a"]}
-
-
-def test_many_topics_are_gone_through_in_slices() -> None:
-    topics = FakeTopics(**{f"t{number}": 1 for number in range(2 * NAMES_A_SLICE + 1)})
-    resolution = Resolution([".*5", ".*"], topics, lambda name: True, version=1, now_ms=1)
-    steps = 1
-    while not resolution.advance():
-        steps += 1
-    assert steps == 6
-    assert len(run_to_completion(resolution.result())[".*"].topics) == 2 * NAMES_A_SLICE + 1
-
-
-def test_topics_that_come_meanwhile_are_for_the_next_time() -> None:
-    topics = FakeTopics(a=1)
-    resolution = Resolution([".*"], topics, lambda name: True, version=1, now_ms=1)
-    topics.make("b", 1)
-    assert resolution.advance()
-    assert run_to_completion(resolution.result())[".*"].topics == ("a",)
     assert regexes.compiled("(") is None
+
+
+def test_topics_are_matched_in_steps() -> None:
+    topics = FakeTopics(**{f"t{number}": 1 for number in range(2 * NAMES_A_SLICE + 1)})
+    resolution = resolution_of([".*5", ".*"], topics)
+    assert steps_of(resolution) == 6
+    assert len(run_at_once(resolution.result())[".*"].topics) == 2 * NAMES_A_SLICE + 1
+    few = FakeTopics(**{f"t{number}": 1 for number in range(20)})
+    assert steps_of(resolution_of(["(a?b?){900}"], few)) == 20, "a regex that takes long"
+
+
+def test_topics_that_are_created_during_a_resolution_are_for_the_next_one() -> None:
+    topics = FakeTopics(a=1)
+    resolution = resolution_of([".*"], topics)
+    topics.create("b", 1)
+    assert resolution.advance()
+    assert run_at_once(resolution.result())[".*"].topics == ("a",)

@@ -1,4 +1,4 @@
-"""Records as they may stand in a log, also one that is not quite right."""
+"""Records in any order, as in a compacted log, and records that can't be applied."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from uuid import UUID
 import pytest
 
 from kavka.groupcoord.consumer import records, replay
-from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.group_index import GroupIndex
 from kavka.groupcoord.consumer.member import Member
 from kavka.groupcoord.consumer.records import Resolved
 from kavka.log.journal import Record
+from kavka.wire.steps import run_at_once
 from support.consumer_groups import ConsumerKit, contents
 
 T = UUID(int=1)
 MEMBER = Member("m", topic_names=("t",))
 OWNING = replace(MEMBER, member_epoch=2, previous_member_epoch=1, assigned={T: {0: 2}})
 ALL = (
-    records.member("g", MEMBER),
+    run_at_once(records.member_in_steps("g", MEMBER)),
     records.group("g", 2, 7),
-    records.target_member("g", "m", {T: (0,)}),
+    run_at_once(records.target_member_in_steps("g", "m", {T: (0,)})),
     records.target("g", 2, 9),
-    records.current_member("g", OWNING),
+    run_at_once(records.current_member_in_steps("g", OWNING)),
     records.regex("g", "x", Resolved(("u",), 1, 2)),
     Record(records.tombstone(records.TOPICS, "g").key, b"\0\0\1\0"),
 )
@@ -37,7 +37,7 @@ def replayed(*of: Record) -> GroupIndex:
     return index
 
 
-def test_all_of_a_group() -> None:
+def test_the_records_of_a_group() -> None:
     group = replayed(*ALL).group("g")
     assert group.members == {"m": OWNING}
     assert (group.group_epoch, group.metadata_hash) == (2, 7)
@@ -47,25 +47,28 @@ def test_all_of_a_group() -> None:
     assert group.resolved == {"x": Resolved(("u",), 1, 2)}
     assert group.has_topics_record
     assert list(group.subscriptions) == ["t", "u"]
-
-
-def test_the_order_makes_no_difference() -> None:
-    """A compacted log has the records in the order in which they last changed."""
     forward, back = (contents(replayed(*of).group("g")) for of in (ALL, ALL[::-1]))
     assert forward.pop("subscriptions").keys() == back.pop("subscriptions").keys()
-    assert forward == back
+    assert forward == back, "the order makes no difference"
 
 
-def test_all_of_a_group_goes() -> None:
+def test_tombstones_of_a_member() -> None:
+    group = replayed(*ALL, *records.without_member("g", "m")).group("g")
+    assert (group.members, group.targets, group.owners) == ({}, {}, {})
+
+
+def test_tombstones_of_a_group() -> None:
     gone = records.without_group("g", ["m"], ["x"])
-    index = replayed(*ALL, *gone)
-    assert index.state.groups == {}
-    index = replayed(*gone)
-    assert index.state.groups == {}
+    for known in (ALL, ()):
+        assert replayed(*known, *gone).state.groups == {}
 
 
-def test_a_group_that_is_gone_reads_nothing() -> None:
-    gone = records.without_group("g", ["m"], ["x"])
+@pytest.mark.parametrize(
+    "gone",
+    [records.without_group("g", ["m"], ["x"]), [records.tombstone(records.GROUP, "g")]],
+    ids=["all records", "the group before its members"],
+)
+def test_a_deleted_group_subscribes_to_no_topics(gone: list[Record]) -> None:
     index = replayed(*ALL, *gone, records.group("g", 1, 0))
     group = index.group("g")
     group.refresh_topics = False
@@ -73,19 +76,14 @@ def test_a_group_that_is_gone_reads_nothing() -> None:
     assert not group.refresh_topics
 
 
-def test_a_member_goes() -> None:
-    group = replayed(*ALL, *records.without_member("g", "m")).group("g")
-    assert (group.members, group.targets, group.owners) == ({}, {}, {})
-
-
-def test_a_group_that_only_keeps_offsets_makes_room() -> None:
+def test_a_group_that_only_stores_offsets_is_replaced() -> None:
     kit = ConsumerKit()
     kit.shard.state.groups["g"] = kit.shard.classic.simple_group("g")
     index = GroupIndex(kit.shard.state)
     replay.apply(index, records.tombstone(records.GROUP, "g"))
-    assert not isinstance(kit.shard.state.groups["g"], ConsumerGroup)
+    assert kit.find_consumer_group() is None
     replay.apply(index, ALL[0])
-    assert isinstance(kit.shard.state.groups["g"], ConsumerGroup)
+    assert kit.find_consumer_group() is not None
 
 
 @pytest.mark.parametrize(
@@ -97,7 +95,7 @@ def test_a_group_that_only_keeps_offsets_makes_room() -> None:
         Record(b"\0\3\0\1\xff", b""),
     ],
 )
-def test_what_can_not_be_read_is_told_of_and_skipped(
+def test_a_malformed_record_is_logged_and_skipped(
     record: Record, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -106,9 +104,7 @@ def test_what_can_not_be_read_is_told_of_and_skipped(
     assert len(caplog.records) == 1
 
 
-def test_a_record_of_a_group_that_is_a_classic_one_is_skipped(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_record_of_a_classic_group_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     kit = ConsumerKit()
     kit.form()
     index = GroupIndex(kit.shard.state)
@@ -117,11 +113,3 @@ def test_a_record_of_a_group_that_is_a_classic_one_is_skipped(
     replay.apply(index, records.tombstone(records.MEMBER, "g", "m"))
     assert kit.shard.state.groups["g"] is before
     assert len(caplog.records) == 1
-
-
-def test_a_group_that_goes_before_its_members_reads_nothing() -> None:
-    index = replayed(*ALL, records.tombstone(records.GROUP, "g"), records.group("g", 1, 0))
-    group = index.group("g")
-    group.refresh_topics = False
-    list(index.topics_changed(["t", "u"], 1))
-    assert not group.refresh_topics

@@ -10,6 +10,7 @@ from kavka.log import producer_state, replay
 from kavka.log.compaction.order import LastRecord, LastRecords
 from kavka.log.compaction.run import compact
 from kavka.log.memfs import MemFs
+from kavka.wire.steps import run_at_once
 from support import logs
 from support.batches import Written, build
 from support.compaction import clean, order, read_all
@@ -99,7 +100,7 @@ def test_a_truncated_log_is_dirty_from_there_and_a_running_compaction_is_void() 
     fill(broker)
     serial = log.compaction.serial
     compact(InlineWorker(news.append), fs, order(log))
-    broker.logs.truncate(log, 20)
+    run_at_once(broker.logs.truncate_in_steps(log, 20))
     assert log.compaction.first_dirty(0, 20) == 20
     fill(broker)
     before = read_all(log)
@@ -137,7 +138,7 @@ def test_records_after_a_truncation_are_not_clean_after_a_crash() -> None:
     clean(log, fs)
     broker.logs.checkpoint(None).run()
     assert log.recovery_point == 0, "nothing of it was flushed, so no recovery point goes back"
-    broker.logs.truncate(log, 20)
+    run_at_once(broker.logs.truncate_in_steps(log, 20))
     fill(broker)
     broker.kill()
     assert broker.log().end_offset == 120

@@ -17,7 +17,7 @@ from kavka.server.connections.dispatch import BIG_BYTES
 from kavka.server.request.context import RequestContext
 from kavka.server.request.sliced_answers import encode_in_slices
 from kavka.wire.apis import metadata
-from kavka.wire.codec.long_messages import ITEMS_A_SLICE, decode_in_slices
+from kavka.wire.codec.long_messages import ITEMS_A_SLICE, decode_in_steps
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
@@ -191,9 +191,9 @@ def test_only_big_ones_that_are_not_of_records(monkeypatch: pytest.MonkeyPatch) 
 
     def noting(api: Any, *rest: Any) -> Any:
         asked.append(api.name)
-        return decode_in_slices(api, *rest)
+        return decode_in_steps(api, *rest)
 
-    monkeypatch.setattr("kavka.server.connections.dispatch.decode_in_slices", noting)
+    monkeypatch.setattr("kavka.server.connections.dispatch.decode_in_steps", noting)
 
     @scenario(topics={"t": 1})
     async def story(broker: MemoryBroker) -> None:

@@ -15,8 +15,8 @@ import pytest
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC
+from kavka.server.connections.fast_path import FastPath
 from kavka.server.connections.heartbeat_fast_path import FastHeartbeat
-from kavka.server.connections.produce_fast_path import FastPath
 from kavka.server.coordinators import journal_runner
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime.java_hash import java_hash
@@ -41,15 +41,15 @@ UNTIL_LOADED_TURNS = 60
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     """The answers that have gone the fast path."""
     taken: list[bytes] = []
-    original = FastHeartbeat.answer
+    original = FastHeartbeat.carry_out
 
-    def noting(self: FastHeartbeat, frame: memoryview) -> bytes | None:
+    def noting(self: FastHeartbeat, frame: memoryview) -> bytearray | None:
         answer = original(self, frame)
         if answer is not None:
             taken.append(bytes(answer))
         return answer
 
-    monkeypatch.setattr(FastHeartbeat, "answer", noting)
+    monkeypatch.setattr(FastHeartbeat, "carry_out", noting)
     yield taken
 
 
@@ -107,7 +107,7 @@ def test_both_ways_answer_and_count_the_same(
         taken += len(short)
         assert len(set(quick[0])) == len(quick[0]), "each has its correlation id"
         with monkeypatch.context() as patch:
-            patch.setattr(FastPath, "remember_heartbeat", lambda *_: None)
+            patch.setattr(FastPath, "remember", lambda *_: None)
             short.clear()
             slow = asyncio.run(answers(version, seed))
         assert not short

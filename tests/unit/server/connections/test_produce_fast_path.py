@@ -13,9 +13,11 @@ from contextlib import contextmanager
 import pytest
 
 from kavka.server.auth.authorizer import Operation
-from kavka.server.connections import produce_fast_path
+from kavka.server.connections import fast_path
 from kavka.server.connections.connection import Connection
-from kavka.server.connections.produce_fast_path import LAYOUTS_MAX
+from kavka.server.connections.fast_path import REMEMBERED_MAX
+from kavka.server.connections.produce_fast_path import FastProduce
+from kavka.server.replica.replica import Replica
 from kavka.wire.apis.produce import API, BATCHES_SINCE
 from kavka.wire.errors import ErrorCode as Code
 from support import batches, wire_client
@@ -77,16 +79,16 @@ def requests(version: int, topic_ids: dict[str, object], seed: int) -> Iterator[
 def short_ways() -> Iterator[list[int]]:
     """How long the answers to requests are that take the fast path."""
     found: list[int] = []
-    original = produce_fast_path.FastPath.answer
+    original = fast_path.FastPath.answer
 
-    def counting(self: produce_fast_path.FastPath, frame: memoryview) -> bytes | bytearray | None:
+    def counting(self: fast_path.FastPath, frame: memoryview) -> bytes | bytearray | None:
         answer = original(self, frame)
         if answer is not None:
             found.append(len(answer))
         return answer
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(produce_fast_path.FastPath, "answer", counting)
+        patch.setattr(fast_path.FastPath, "answer", counting)
         yield found
 
 
@@ -115,7 +117,7 @@ def test_both_ways_answer_and_append_the_same(
     version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick, quick_logs, short = asyncio.run(answers(version, seed=version))
-    monkeypatch.setattr(produce_fast_path, "LAYOUTS_MAX", 0)
+    monkeypatch.setattr(fast_path, "REMEMBERED_MAX", 0)
     slow, slow_logs, none = asyncio.run(answers(version, seed=version))
     assert none == 0
     if version < BATCHES_SINCE:
@@ -241,7 +243,7 @@ def test_both_ways_are_the_same_in_transactions(
     version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick, quick_logs, short = asyncio.run(transactions(version, seed=version))
-    monkeypatch.setattr(produce_fast_path, "LAYOUTS_MAX", 0)
+    monkeypatch.setattr(fast_path, "REMEMBERED_MAX", 0)
     slow, slow_logs, none = asyncio.run(transactions(version, seed=version))
     assert none == 0 and short > ROUNDS // 12, "the fast path is taken"
     assert quick == slow
@@ -293,24 +295,29 @@ async def test_who_may_not_use_the_id_any_more(broker: MemoryBroker) -> None:
     assert (await one.write()).code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-@scenario(topics={"t": LAYOUTS_MAX + 1, "gone": 1})
+@scenario(topics={"t": REMEMBERED_MAX + 1, "gone": 1})
 async def test_partitions_that_are_not_written_to_any_more_make_room(broker: MemoryBroker) -> None:
     """A connection that began with as many others has its later partition remembered all the
     same, and holds on to nothing of a deleted topic."""
-    for index in range(LAYOUTS_MAX - 1):
+    for index in range(REMEMBERED_MAX - 1):
         await broker.produce(batches.build(), "t", index)
     await broker.produce(batches.build(), "gone", 0)
     gone = broker.replica("gone")
     open_now = [one for one in broker.instance._connections._open if isinstance(one, Connection)]
-    (layouts,) = [one._fast_path for one in open_now if one._fast_path._layouts]
-    assert any(layout.replica is gone for layout in layouts._layouts)
+    (layouts,) = [one._fast_path for one in open_now if one._fast_path.requests]
+
+    def remembered() -> list[Replica]:
+        """The partitions, as replicas."""
+        return [one.replica for one in layouts.requests if isinstance(one, FastProduce)]
+
+    assert gone in remembered()
     await broker.ask("DeleteTopics", 5, topic_names=["gone"], timeout_ms=10_000)
     for _ in range(3):
-        await broker.produce(batches.build(), "t", LAYOUTS_MAX)
-    assert not any(layout.replica is gone for layout in layouts._layouts)
-    assert broker.replica("t", LAYOUTS_MAX) in [layout.replica for layout in layouts._layouts]
+        await broker.produce(batches.build(), "t", REMEMBERED_MAX)
+    assert gone not in remembered()
+    assert broker.replica("t", REMEMBERED_MAX) in remembered()
     for _ in range(3):  # the first of them all gives way to one that is used
-        for index in (LAYOUTS_MAX, LAYOUTS_MAX - 1):
+        for index in (REMEMBERED_MAX, REMEMBERED_MAX - 1):
             await broker.produce(batches.build(), "t", index)
-    assert broker.replica("t", LAYOUTS_MAX - 1) in [one.replica for one in layouts._layouts]
-    assert len(layouts._layouts) == LAYOUTS_MAX
+    assert broker.replica("t", REMEMBERED_MAX - 1) in remembered()
+    assert len(layouts.requests) == REMEMBERED_MAX

@@ -288,7 +288,7 @@ async def test_work_on_markers_that_fails_keeps_none_that_is_behind_it(
         yield
 
     writer = _writer(broker)
-    writer._enqueue(broken())
-    writer._enqueue(good())
+    writer._queue.enqueue(broken())
+    writer._queue.enqueue(good())
     await settle()
     assert done and "broken" in caplog.text

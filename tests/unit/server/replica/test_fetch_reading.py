@@ -17,7 +17,7 @@ from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.frame import ARENA_BYTES, ArenaPool
 from kavka.wire.records import read_header
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.batches import Written, build
 from support.logs import parse
 from support.replicas import DATA, Hosting
@@ -56,7 +56,7 @@ class Reader:
 
     async def read(self, *parts: Part) -> int:
         """Read what was planned; how many parts had to wait for the disk."""
-        cold = run_to_completion(read_cached(list(parts), self.arenas, self.context))
+        cold = run_at_once(read_cached(list(parts), self.arenas, self.context))
         await read_cold(cold, self.hosting.jobs)
         return len(cold)
 

@@ -6,9 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from kavka.server.replica.fetch_sessions import EVICTION_MS_MIN, FINAL_EPOCH, FetchSessions
+from kavka.server.replica.fetch_sessions import (
+    EVICTION_MS_MIN,
+    FINAL_EPOCH,
+    Fetching,
+    FetchSessions,
+)
 from kavka.wire.apis.fetch import PartitionResponse
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import run_at_once
 from support.virtual import VirtualClock
 
 
@@ -48,14 +54,18 @@ def sessions(clock: VirtualClock) -> FetchSessions:
     return FetchSessions(clock, random.Random(1), slots=2)
 
 
+def begin(sessions: FetchSessions, asked_for: SimpleNamespace, version: int = 12) -> Fetching:
+    return run_at_once(sessions.begin_in_steps(asked_for, version))
+
+
 def refusal(sessions: FetchSessions, asked_for: SimpleNamespace, version: int = 12) -> ErrorCode:
     with pytest.raises(ApiError) as caught:
-        sessions.begin(asked_for, version)
+        begin(sessions, asked_for, version)
     return caught.value.code
 
 
 def test_without_a_session_everything_is_answered(sessions: FetchSessions) -> None:
-    fetching = sessions.begin(request(epoch=FINAL_EPOCH, partitions=[asked(0)]), 12)
+    fetching = begin(sessions, request(epoch=FINAL_EPOCH, partitions=[asked(0)]))
     assert fetching.session_id == 0
     assert fetching.keep(fetching.partitions[0], PartitionResponse(0))
     assert len(sessions) == 0
@@ -64,11 +74,11 @@ def test_without_a_session_everything_is_answered(sessions: FetchSessions) -> No
 def test_a_full_request_begins_a_session_and_incremental_ones_go_on(
     sessions: FetchSessions,
 ) -> None:
-    full = sessions.begin(request(partitions=[asked(0), asked(1)]), 12)
+    full = begin(sessions, request(partitions=[asked(0), asked(1)]))
     assert full.session_id > 0
     for wanted in full.partitions:
         assert full.keep(wanted, PartitionResponse(wanted.partition, high_watermark=5))
-    again = sessions.begin(request(full.session_id, 1, [asked(1, offset=3)]), 12)
+    again = begin(sessions, request(full.session_id, 1, [asked(1, offset=3)]))
     assert [(w.partition, w.offset) for w in again.partitions] == [(0, 0), (1, 3)]
     told = [
         again.keep(wanted, PartitionResponse(wanted.partition, high_watermark=5 + wanted.partition))
@@ -78,39 +88,39 @@ def test_a_full_request_begins_a_session_and_incremental_ones_go_on(
 
 
 def test_records_are_news_and_move_the_partition_to_the_end(sessions: FetchSessions) -> None:
-    full = sessions.begin(request(partitions=[asked(0), asked(1)]), 12)
+    full = begin(sessions, request(partitions=[asked(0), asked(1)]))
     for wanted in full.partitions:
         full.keep(wanted, PartitionResponse(wanted.partition))
-    second = sessions.begin(request(full.session_id, 1), 12)
+    second = begin(sessions, request(full.session_id, 1))
     assert second.keep(second.partitions[0], PartitionResponse(0, records=b"x"))
-    third = sessions.begin(request(full.session_id, 2), 12)
+    third = begin(sessions, request(full.session_id, 2))
     assert [w.partition for w in third.partitions] == [1, 0]
 
 
 def test_an_error_is_told_every_time_and_its_end_too(sessions: FetchSessions) -> None:
-    full = sessions.begin(request(partitions=[asked(0)]), 12)
+    full = begin(sessions, request(partitions=[asked(0)]))
     full.keep(full.partitions[0], PartitionResponse(0, high_watermark=5, log_start_offset=0))
     broken = PartitionResponse(0, error_code=6)
     for epoch in (1, 2):
-        fetching = sessions.begin(request(full.session_id, epoch), 12)
+        fetching = begin(sessions, request(full.session_id, epoch))
         assert fetching.keep(fetching.partitions[0], broken)
-    healed = sessions.begin(request(full.session_id, 3), 12)
+    healed = begin(sessions, request(full.session_id, 3))
     answer = PartitionResponse(0, high_watermark=5, log_start_offset=0)
     assert healed.keep(healed.partitions[0], answer)
 
 
 def test_forgotten_partitions_are_gone_and_an_empty_session_ends(sessions: FetchSessions) -> None:
-    full = sessions.begin(request(partitions=[asked(0), asked(1)]), 12)
-    rest = sessions.begin(request(full.session_id, 1, forgotten=[0]), 12)
+    full = begin(sessions, request(partitions=[asked(0), asked(1)]))
+    rest = begin(sessions, request(full.session_id, 1, forgotten=[0]))
     assert [w.partition for w in rest.partitions] == [1]
-    nothing = sessions.begin(request(full.session_id, 2, forgotten=[1]), 12)
+    nothing = begin(sessions, request(full.session_id, 2, forgotten=[1]))
     assert nothing.session_id == 0
     assert len(sessions) == 0
 
 
 def test_codes_of_requests_that_do_not_fit(sessions: FetchSessions) -> None:
     assert refusal(sessions, request(77, 1)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    full = sessions.begin(request(partitions=[asked(0)]), 12)
+    full = begin(sessions, request(partitions=[asked(0)]))
     wrong_epoch = request(full.session_id, 2)
     assert refusal(sessions, wrong_epoch) == ErrorCode.INVALID_FETCH_SESSION_EPOCH
     by_id = request(full.session_id, 1)
@@ -118,17 +128,17 @@ def test_codes_of_requests_that_do_not_fit(sessions: FetchSessions) -> None:
 
 
 def test_a_second_request_outdates_one_that_waits(sessions: FetchSessions) -> None:
-    full = sessions.begin(request(partitions=[asked(0)]), 12)
-    waiting = sessions.begin(request(full.session_id, 1), 12)
-    sessions.begin(request(full.session_id, 2), 12)
+    full = begin(sessions, request(partitions=[asked(0)]))
+    waiting = begin(sessions, request(full.session_id, 1))
+    begin(sessions, request(full.session_id, 2))
     with pytest.raises(ApiError) as caught:
         waiting.check_current()
     assert caught.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
 def test_closing_a_session_frees_its_slot(sessions: FetchSessions) -> None:
-    full = sessions.begin(request(partitions=[asked(0)]), 12)
-    closing = sessions.begin(request(full.session_id, FINAL_EPOCH, [asked(0)]), 12)
+    full = begin(sessions, request(partitions=[asked(0)]))
+    closing = begin(sessions, request(full.session_id, FINAL_EPOCH, [asked(0)]))
     assert closing.session_id == 0
     assert len(sessions) == 0
 
@@ -136,16 +146,16 @@ def test_closing_a_session_frees_its_slot(sessions: FetchSessions) -> None:
 def test_slots_are_bounded_and_only_unused_ones_are_taken_away(
     sessions: FetchSessions, clock: VirtualClock
 ) -> None:
-    first = sessions.begin(request(partitions=[asked(0)]), 12)
-    second = sessions.begin(request(partitions=[asked(0)]), 12)
-    refused = sessions.begin(request(partitions=[asked(0)]), 12)
+    first = begin(sessions, request(partitions=[asked(0)]))
+    second = begin(sessions, request(partitions=[asked(0)]))
+    refused = begin(sessions, request(partitions=[asked(0)]))
     assert refused.session_id == 0 and refused.partitions, "it is served, without a session"
     clock.elapsed_ms += EVICTION_MS_MIN
-    sessions.begin(request(first.session_id, 1), 12)
-    third = sessions.begin(request(partitions=[asked(0)]), 12)
+    begin(sessions, request(first.session_id, 1))
+    third = begin(sessions, request(partitions=[asked(0)]))
     assert third.session_id > 0
     assert refusal(sessions, request(second.session_id, 1)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    sessions.begin(request(first.session_id, 2), 12)
+    begin(sessions, request(first.session_id, 2))
 
 
 def test_partitions_of_all_sessions_are_bounded(
@@ -154,20 +164,20 @@ def test_partitions_of_all_sessions_are_bounded(
     monkeypatch.setattr("kavka.server.replica.fetch_sessions.PARTITIONS_MAX", 10)
     sessions = FetchSessions(clock, random.Random(1), slots=5)
 
-    def begin(count: int, session_id: int = 0) -> int:
+    def session_of(count: int, session_id: int = 0) -> int:
         wanted = [asked(index) for index in range(count)]
-        return sessions.begin(request(session_id, partitions=wanted), 12).session_id
+        return begin(sessions, request(session_id, partitions=wanted)).session_id
 
-    first, second = begin(6), begin(4)
+    first, second = session_of(6), session_of(4)
     assert first and second
-    assert begin(1) == 0, "it fetches without one"
-    assert begin(3, second) and begin(1), "what one ends with is free for others"
+    assert session_of(1) == 0, "it fetches without one"
+    assert session_of(3, second) and session_of(1), "what one ends with is free for others"
 
     more = request(first, 1, partitions=[asked(6)])
     assert refusal(sessions, more) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert begin(6), "a session that grew too big is gone"
+    assert session_of(6), "a session that grew too big is gone"
     clock.elapsed_ms += EVICTION_MS_MIN
-    assert begin(10), "sessions that nobody uses make room"
+    assert session_of(10), "sessions that nobody uses make room"
     assert len(sessions) == 1
 
 
@@ -177,15 +187,15 @@ def test_forgotten_partitions_make_room(
     monkeypatch.setattr("kavka.server.replica.fetch_sessions.PARTITIONS_MAX", 10)
     sessions = FetchSessions(clock, random.Random(1), slots=5)
     full = request(partitions=[asked(index) for index in range(10)])
-    first = sessions.begin(full, 12).session_id
-    sessions.begin(request(first, 1, forgotten=[0, 1, 2]), 12)
-    assert sessions.begin(request(partitions=[asked(0), asked(1), asked(2)]), 12).session_id
-    sessions.begin(request(first, 2, partitions=[asked(5, 77)]), 12)  # no new one
+    first = begin(sessions, full).session_id
+    begin(sessions, request(first, 1, forgotten=[0, 1, 2]))
+    assert begin(sessions, request(partitions=[asked(0), asked(1), asked(2)])).session_id
+    begin(sessions, request(first, 2, partitions=[asked(5, 77)]))  # no new one
 
 
 def test_the_epoch_wraps_to_one(sessions: FetchSessions) -> None:
-    full = sessions.begin(request(partitions=[asked(0)]), 12)
+    full = begin(sessions, request(partitions=[asked(0)]))
     (session,) = sessions
     session.epoch = 2**31 - 1
-    fetching = sessions.begin(request(full.session_id, 2**31 - 1), 12)
+    fetching = begin(sessions, request(full.session_id, 2**31 - 1))
     assert fetching.epoch == 1

@@ -15,6 +15,7 @@ from kavka.seams import ProcessLost
 from kavka.server.replica import log_cleaner
 from kavka.server.replica.log_cleaner import examine
 from kavka.server.replica.replica import Replica
+from kavka.wire.steps import run_at_once
 from support import logs
 from support.batches import Written, build
 from support.cleaning import BACKOFF, COMPACT, HeldProcesses, clean_upto, fill, under_way
@@ -146,7 +147,7 @@ async def test_a_topic_that_is_deleted_meanwhile_is_not_touched(broker: MemoryBr
 async def test_nothing_is_swapped_into_a_log_that_was_cut(broker: MemoryBroker) -> None:
     processes = await under_way(broker)
     log = broker.replica().log
-    broker.parts.replicas.logs.truncate(log, 10)
+    run_at_once(broker.parts.replicas.logs.truncate_in_steps(log, 10))
     before = read_all(log)
     processes.listeners[0](Progress("indexing", 1, 2))
     await settle()

@@ -13,6 +13,7 @@ from kavka.log import producer_state
 from kavka.log.compaction.order import Progress
 from kavka.log.compaction.run import remove_cleaned
 from kavka.seams import ProcessLost
+from kavka.wire.steps import run_at_once
 from support.batches import Written, build
 from support.cleaning import BACKOFF, COMPACT, HeldProcesses, clean_upto, fill, under_way
 from support.memory_broker import MemoryBroker, scenario
@@ -81,7 +82,7 @@ async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were
     assert log.compaction.running
     assert not processes.orders
     if what == "cut":
-        broker.parts.replicas.logs.truncate(log, 50)
+        run_at_once(broker.parts.replicas.logs.truncate_in_steps(log, 50))
     else:
         broker.parts.replicas.remove("t", 0)
     await settle(200)

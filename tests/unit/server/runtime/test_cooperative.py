@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from contextlib import nullcontext
-from typing import Any
 
 import pytest
 
 from kavka.server.request.context import Peer, RequestContext
 from kavka.server.runtime import cooperative
-from kavka.server.runtime.cooperative import AwaitingSlices, Slices
 from kavka.wire.steps import Steps
 from support.virtual import DeferredJobs, VirtualClock, VirtualTasks, settle
 
 
-def work(turns: list[str], yields: int) -> Slices[str]:
+def work(turns: list[str], yields: int) -> Steps[str]:
     for number in range(yields):
         turns.append(f"slice {number}")
-        yield
+        yield None
     turns.append("last")
     return "done"
 
@@ -55,8 +53,8 @@ def test_others_have_a_turn_after_each_slice() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_the_connection_waits_until_it_is_done(fails: bool) -> None:
-    def asked_for() -> Slices[None]:
-        yield
+    def asked_for() -> Steps[None]:
+        yield None
         if fails:
             raise ValueError("broken")
 
@@ -74,9 +72,9 @@ def test_the_connection_waits_until_it_is_done(fails: bool) -> None:
 
 @pytest.mark.parametrize("yields", [0, 2])
 def test_failures_are_the_callers(yields: int) -> None:
-    def failing() -> Slices[None]:
+    def failing() -> Steps[None]:
         for _ in range(yields):
-            yield
+            yield None
         raise ValueError("broken")
 
     async def run() -> None:
@@ -93,7 +91,7 @@ def test_what_it_waits_for_comes_first(slices_before: int) -> None:
     async def run() -> str:
         awaited = asyncio.get_running_loop().create_future()
 
-        def asked_for() -> AwaitingSlices[str]:
+        def asked_for() -> Steps[str]:
             for _ in range(slices_before):
                 yield None
             yield awaited
@@ -125,32 +123,46 @@ def patient() -> Steps[str]:
     return "not refused"
 
 
-def driven(steps: Steps[str]) -> Any:
-    async def run() -> Any:
-        return await cooperative.run_with_jobs(VirtualTasks(VirtualClock()), DeferredJobs(), steps)
+def driven(steps: Steps[str]) -> str:
+    async def run() -> str:
+        tasks = VirtualTasks(VirtualClock())
+        result = cooperative.run(tasks, steps, jobs=DeferredJobs())
+        assert isinstance(result, Awaitable)
+        return await result
 
     return asyncio.run(run())
 
 
-def test_steps_without_a_stop_are_done_at_once() -> None:
-    def at_once() -> Steps[str]:
-        return "done"
-        yield None
-
-    with pytest.raises(StopIteration, match="done"):  # the loop does not come into it
-        cooperative.run_with_jobs(VirtualTasks(VirtualClock()), DeferredJobs(), at_once()).send(
-            None
-        )
-
-
-def test_jobs_are_done_and_their_failures_handed_in() -> None:
+def test_the_results_of_jobs_and_their_failures_are_sent_to_the_work() -> None:
     assert driven(patient()) == "done with 7"
 
 
-def test_failures_of_jobs_that_nobody_takes_are_the_callers() -> None:
+def test_a_failed_job_fails_work_that_does_not_catch_it() -> None:
     def failing() -> Steps[str]:
         yield int, "x"
         return "not refused"
 
     with pytest.raises(ValueError, match="invalid literal"):
         driven(failing())
+
+
+def test_jobs_need_threads() -> None:
+    async def run() -> str:
+        return await cooperative.run_rest(VirtualTasks(VirtualClock()), patient())
+
+    with pytest.raises(TypeError, match="no threads were given to run <class 'int'>"):
+        asyncio.run(run())
+
+
+def test_the_failure_of_an_awaitable_is_thrown_into_the_work() -> None:
+    async def refused() -> None:
+        raise ValueError("broken")
+
+    def waiting() -> Steps[str]:
+        try:
+            yield refused()
+        except ValueError as failure:
+            return str(failure)
+        return "not refused"
+
+    assert driven(waiting()) == "broken"

@@ -9,7 +9,7 @@ from weakref import ref
 import pytest
 
 from kavka.server.runtime.purgatory import KEYS_A_TURN, Purgatory
-from kavka.wire.steps import Slices
+from kavka.wire.steps import Steps
 from support.virtual import VirtualClock, VirtualTasks, settle
 
 
@@ -263,10 +263,10 @@ def test_one_that_looks_in_slices_is_asked_between_the_turns_of_others() -> None
     async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
         steps: list[int] = []
 
-        def slowly() -> Slices[bool]:
+        def slowly() -> Steps[bool]:
             for number in range(100):
                 steps.append(number)
-                yield
+                yield None
             return True
 
         slow = purgatory.wait(["a"], slowly, 10)
@@ -286,10 +286,10 @@ def test_one_whose_wait_ends_while_it_looks_looks_no_further(ends: str) -> None:
     async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
         steps: list[int] = []
 
-        def slowly() -> Slices[bool]:
+        def slowly() -> Steps[bool]:
             while True:
                 steps.append(1)
-                yield
+                yield None
 
         slow = purgatory.wait(["a"], slowly, 0.5, "Fetch")
         after = purgatory.wait(["a"], lambda: True, 10)
@@ -344,9 +344,9 @@ def test_nobody_is_forgotten_whatever_comes_between(seed: int) -> None:
             def is_reached() -> bool:
                 return any(levels[key] >= level for key, level in wanted.items())
 
-            def slowly() -> Slices[bool]:
+            def slowly() -> Steps[bool]:
                 for key, level in wanted.items():
-                    yield
+                    yield None
                     if levels[key] >= level:
                         return True
                 return False

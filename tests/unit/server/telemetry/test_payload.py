@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from random import Random
 from typing import Any
 
@@ -13,7 +12,9 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
 from kavka.server.telemetry import payload
 from kavka.server.telemetry.payload import BadPayload, Point, points
+from kavka.wire.steps import Steps
 from support import pushed
+from support.steps import run_and_look
 
 NODE = {"node.id": "1"}
 LABELS = (("node.id", "1"),)
@@ -23,15 +24,10 @@ def read(data: bytes) -> list[Point]:
     return ran(points(memoryview(data)))[0]
 
 
-def ran(work: Generator[None, None, list[Point]]) -> tuple[list[Point], int]:
-    """The result, and how often there was a pause."""
-    pauses = 0
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return end.value, pauses
-        pauses += 1
+def ran(work: Steps[list[Point]]) -> tuple[list[Point], int]:
+    """The result, and the number of pauses."""
+    result, pauses, _ = run_and_look(work)
+    return result, pauses
 
 
 @pytest.mark.parametrize("write", [pushed.each, pushed.in_one])

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Generator
 from random import Random
 from types import ModuleType
 from typing import Any
@@ -30,7 +29,9 @@ from kavka.wire.codec.frames import encode_response
 from kavka.wire.codec.long_messages import BYTES_AN_ITEM, ITEMS_A_SLICE, SLICE_BYTES
 from kavka.wire.error_counts import error_counter
 from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import Steps
 from support import messages, stock_codec
+from support.steps import run_and_look
 from support.wire_client import plain
 
 COUNTS = st.lists(st.integers(0, 12), max_size=4)
@@ -43,15 +44,10 @@ FEW = settings(max_examples=8)
 REFUSALS = (ValueError, IndexError, struct.error)
 
 
-def run(work: Generator[None, None, Any]) -> tuple[Any, int]:
-    """What is made, and how often others had a turn."""
-    pauses = 0
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return end.value, pauses
-        pauses += 1
+def run(work: Steps[Any]) -> tuple[Any, int]:
+    """The result, and the number of pauses."""
+    result, pauses, _ = run_and_look(work)
+    return result, pauses
 
 
 @pytest.fixture
@@ -98,7 +94,7 @@ def test_requests_written_by_the_library_are_read(
 ) -> None:
     api, schema = module.API, messages.schema(module.API.request_name)
     found, body = request(api, version, rnd)
-    work = long_messages.decode_in_slices(api, version, memoryview(b"head" + body), 4)
+    work = long_messages.decode_in_steps(api, version, memoryview(b"head" + body), 4)
     (message, end), pauses = run(work)
     assert end == len(b"head" + body)
     assert list(messages.differences(schema, found, message)) == []
@@ -127,7 +123,7 @@ def test_damaged_requests_are_refused_as_by_the_quick_reader(
     frame = memoryview(body)
     quick = outcome(lambda: module.API.decoder(version)(frame, 0))
     assert (
-        outcome(lambda: run(long_messages.decode_in_slices(module.API, version, frame, 0))[0])
+        outcome(lambda: run(long_messages.decode_in_steps(module.API, version, frame, 0))[0])
         == quick
     )
 
@@ -144,19 +140,19 @@ def leaving(count: int) -> memoryview:
 @pytest.mark.parametrize("count", [0, 400, 600, 9_000])
 def test_reading_a_long_request_pauses(count: int) -> None:
     frame = leaving(count)
-    (message, _), pauses = run(long_messages.decode_in_slices(leave_group.API, 5, frame, 0))
+    (message, _), pauses = run(long_messages.decode_in_steps(leave_group.API, 5, frame, 0))
     assert [one.member_id for one in message.members] == [f"m-{one:05d}" for one in range(count)]
     assert pauses == (count * BYTES_AN_ITEM + len(frame)) // SLICE_BYTES
 
 
-def test_bytes_are_copied_in_slices() -> None:
+def test_bytes_are_copied_in_steps() -> None:
     each = 20_000
     members = [{"member_id": f"m{one}", "assignment": bytes(each)} for one in range(200)]
     values = {"group_id": "g", "assignments": members}
     schema = messages.schema("SyncGroupRequest")
     body = stock_codec.encode("SyncGroupRequest", 5, messages.as_namespace(schema, values))
     (message, _), pauses = run(
-        long_messages.decode_in_slices(sync_group.API, 5, memoryview(body), 0)
+        long_messages.decode_in_steps(sync_group.API, 5, memoryview(body), 0)
     )
     assert len(message.assignments) == 200
     assert pauses >= len(body) // (SLICE_BYTES + each)
@@ -164,7 +160,7 @@ def test_bytes_are_copied_in_slices() -> None:
 
 def test_two_are_read_at_once() -> None:
     frames = leaving(1_100), leaving(900)
-    works = [long_messages.decode_in_slices(leave_group.API, 5, frame, 0) for frame in frames]
+    works = [long_messages.decode_in_steps(leave_group.API, 5, frame, 0) for frame in frames]
     for work in works:
         next(work)
     assert [len(run(work)[0][0].members) for work in works] == [1_100, 900]
@@ -184,7 +180,7 @@ def test_answers_are_the_bytes_of_the_library(
     schema = messages.schema(name)
     found = messages.values(schema, version, rnd)
     response = messages.as_answer(getattr(module, name), schema, found)
-    frame, pauses = run(long_messages.encode_in_slices(api, version, 77, response))
+    frame, pauses = run(long_messages.encode_in_steps(api, version, 77, response))
     whole = b"".join(map(bytes, frame))
     head = struct.pack(">ii", len(whole) - 4, 77)
     if api.is_flexible(version) and api.flexible_response_header:
@@ -224,7 +220,7 @@ def test_encoding_a_long_response_pauses(api: Api, answer: Any, items: int) -> N
     for count in (0, 400, 600, 1_700):
         response = answer(count)
         (whole,) = encode_response(api, api.highest, 1, response)
-        parts, pauses = run(long_messages.encode_in_slices(api, api.highest, 1, response))
+        parts, pauses = run(long_messages.encode_in_steps(api, api.highest, 1, response))
         assert b"".join(parts) == whole
         at_least = items * count // ITEMS_A_SLICE
         assert at_least <= pauses <= at_least + len(whole) // SLICE_BYTES + 1
@@ -233,7 +229,7 @@ def test_encoding_a_long_response_pauses(api: Api, answer: Any, items: int) -> N
 
 def test_big_answers_are_made_of_parts() -> None:
     response = describing(200, bytes(20_000))
-    parts, _ = run(long_messages.encode_in_slices(describe_groups.API, 6, 1, response))
+    parts, _ = run(long_messages.encode_in_steps(describe_groups.API, 6, 1, response))
     assert max(map(len, parts)) < SLICE_BYTES + 21_000
     assert b"".join(parts) == encode_response(describe_groups.API, 6, 1, response)[0]
 
@@ -241,7 +237,7 @@ def test_big_answers_are_made_of_parts() -> None:
 def test_two_at_once() -> None:
     one, other = listing(1_100), listing(900)
     works = [
-        long_messages.encode_in_slices(list_groups.API, 5, 1, answer) for answer in (one, other)
+        long_messages.encode_in_steps(list_groups.API, 5, 1, answer) for answer in (one, other)
     ]
     for work in works:
         next(work)
@@ -251,11 +247,11 @@ def test_two_at_once() -> None:
 
 def test_an_answer_without_lists() -> None:
     answer = find_coordinator.FindCoordinatorResponse(0, "", 1, "h", 9)
-    frame, pauses = run(long_messages.encode_in_slices(find_coordinator.API, 2, 1, answer))
+    frame, pauses = run(long_messages.encode_in_steps(find_coordinator.API, 2, 1, answer))
     assert (frame, pauses) == (encode_response(find_coordinator.API, 2, 1, answer), 0)
 
 
-def test_lists_of_names_are_encoded_in_slices() -> None:
+def test_lists_of_names_are_encoded_in_steps() -> None:
     names = [f"topic-{number}" for number in range(3 * ITEMS_A_SLICE)]
     nothing = consumer_group_describe.Assignment()
     member = consumer_group_describe.Member(
@@ -263,7 +259,7 @@ def test_lists_of_names_are_encoded_in_slices() -> None:
     )
     group = consumer_group_describe.DescribedGroup("g", members=[member])
     response = consumer_group_describe.ConsumerGroupDescribeResponse([group])
-    work = long_messages.encode_in_slices(consumer_group_describe.API, 1, 77, response)
+    work = long_messages.encode_in_steps(consumer_group_describe.API, 1, 77, response)
     frame, pauses = run(work)
     assert pauses >= 3
     assert b"".join(frame) == encode_response(consumer_group_describe.API, 1, 77, response)[0]
@@ -290,16 +286,16 @@ def offsets(version: int, counts: list[int]) -> offset_fetch.OffsetFetchResponse
 
 @pytest.mark.parametrize("version", (0, 9))
 @given(counts=COUNTS)
-def test_counting_in_slices_gives_the_same_counts(version: int, counts: list[int]) -> None:
+def test_counting_in_steps_gives_the_same_counts(version: int, counts: list[int]) -> None:
     response = offsets(version, counts)
     expected: defaultdict[int, int] = defaultdict(int)
     error_counter(offset_fetch.API, expected)(response)
-    assert run(long_messages.count_errors_in_slices(offset_fetch.API, response))[0] == expected
+    assert run(long_messages.count_errors_in_steps(offset_fetch.API, response))[0] == expected
 
 
 def test_counting_errors_pauses() -> None:
     counts, pauses = run(
-        long_messages.count_errors_in_slices(offset_fetch.API, offsets(9, [600, 1_500]))
+        long_messages.count_errors_in_steps(offset_fetch.API, offsets(9, [600, 1_500]))
     )
     assert counts == {0: 2_100 + 2, 16: 1}  # that of the whole, and of the groups
     assert pauses == 2_100 // ITEMS_A_SLICE

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from kavka.groupcoord.consumer.assignors import range as by_range
 from kavka.groupcoord.consumer.assignors.task import Candidate, Task
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.assignments import tasks
 
 T, U = UUID(int=1), UUID(int=2)
@@ -18,21 +18,21 @@ def candidate(member_id: str, *topics: UUID, instance_id: str | None = None) -> 
     return Candidate(member_id, instance_id, topics, {})
 
 
-def test_neighbours_and_equal_numbers_go_together() -> None:
+def test_members_get_contiguous_and_co_partitioned_ranges() -> None:
     task = Task([candidate("b", T, U), candidate("a", T, U)], {T: 3, U: 3}, True)
-    assert run_to_completion(by_range.assign(task)) == {
+    assert run_at_once(by_range.assign(task)) == {
         "a": {T: [0, 1], U: [0, 1]},
         "b": {T: [2], U: [2]},
     }
 
 
-def test_instances_come_first_in_their_own_order() -> None:
+def test_static_members_come_first_in_the_order_of_their_instance_ids() -> None:
     members = [
         candidate("a", T),
         candidate("c", T, instance_id="2"),
         candidate("b", T, instance_id="1"),
     ]
-    assert run_to_completion(by_range.assign(Task(members, {T: 3}, True))) == {
+    assert run_at_once(by_range.assign(Task(members, {T: 3}, True))) == {
         "b": {T: [0]},
         "c": {T: [1]},
         "a": {T: [2]},
@@ -41,16 +41,16 @@ def test_instances_come_first_in_their_own_order() -> None:
 
 def test_more_members_than_partitions() -> None:
     task = Task([candidate("a", T), candidate("b", T), candidate("c", T)], {T: 2}, True)
-    assert run_to_completion(by_range.assign(task)) == {"a": {T: [0]}, "b": {T: [1]}, "c": {}}
+    assert run_at_once(by_range.assign(task)) == {"a": {T: [0]}, "b": {T: [1]}, "c": {}}
 
 
-def test_each_topic_is_shared_by_its_readers() -> None:
+def test_each_topic_is_divided_among_its_subscribers() -> None:
     task = Task([candidate("a", T, U), candidate("b", U)], {T: 2, U: 3}, False)
-    assert run_to_completion(by_range.assign(task)) == {"a": {T: [0, 1], U: [0, 1]}, "b": {U: [2]}}
+    assert run_at_once(by_range.assign(task)) == {"a": {T: [0, 1], U: [0, 1]}, "b": {U: [2]}}
 
 
 @given(tasks())
-def test_what_a_member_has_of_a_topic_lies_together(task: Task) -> None:
-    for own in run_to_completion(by_range.assign(task)).values():
+def test_ranges_are_contiguous(task: Task) -> None:
+    for own in run_at_once(by_range.assign(task)).values():
         for partitions in own.values():
             assert partitions == list(range(partitions[0], partitions[-1] + 1))

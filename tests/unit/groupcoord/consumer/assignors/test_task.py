@@ -1,4 +1,4 @@
-"""What all assignors owe: each partition goes to one member that reads its topic."""
+"""All assignors: each partition is assigned to one member that subscribes to its topic."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from hypothesis import given
 
 from kavka.groupcoord.consumer.assignors import ASSIGNORS
 from kavka.groupcoord.consumer.assignors.task import Task
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support.assignments import check, tasks
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(task=tasks())
-def test_all_is_assigned_once_to_readers(name: str, task: Task) -> None:
-    check(task, run_to_completion(ASSIGNORS[name](task)))
+def test_each_partition_is_assigned_once(name: str, task: Task) -> None:
+    check(task, run_at_once(ASSIGNORS[name](task)))
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(task=tasks())
-def test_what_was_assigned_stays_when_nothing_changes(name: str, task: Task) -> None:
-    first = run_to_completion(ASSIGNORS[name](task))
+def test_an_assignment_is_kept_when_nothing_changes(name: str, task: Task) -> None:
+    first = run_at_once(ASSIGNORS[name](task))
     again = task._replace(
         members=[
             one._replace(
@@ -29,6 +29,6 @@ def test_what_was_assigned_stays_when_nothing_changes(name: str, task: Task) -> 
             for one in task.members
         ]
     )
-    assert {
-        key: value for key, value in run_to_completion(ASSIGNORS[name](again)).items() if value
-    } == {key: value for key, value in first.items() if value}
+    assert {key: value for key, value in run_at_once(ASSIGNORS[name](again)).items() if value} == {
+        key: value for key, value in first.items() if value
+    }

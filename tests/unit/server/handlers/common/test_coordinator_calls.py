@@ -9,9 +9,9 @@ from typing import Any
 
 from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.request.context import Peer, RequestContext
-from kavka.server.runtime.cooperative import AwaitingSlices, Slices
 from kavka.wire.apis import end_txn
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 from support.virtual import VirtualClock, VirtualTasks, settle
 
 
@@ -28,11 +28,11 @@ class Story:
         self.calls.submit(question, self.received.append, self.received.append)
 
     def run(self, *questions: Callable[[], Any], pauses: bool = False) -> Any:
-        def steps() -> Slices[None]:
+        def steps() -> Steps[None]:
             for question in questions:
                 self.take(question)
                 if pauses:
-                    yield
+                    yield None
 
         return self.calls.run(
             self.context, steps(), lambda: end_txn.EndTxnResponse(len(self.received))
@@ -67,7 +67,7 @@ def test_questions_may_go_by_answers() -> None:
     async def scenario() -> None:
         story = Story()
 
-        def steps() -> AwaitingSlices[None]:
+        def steps() -> Steps[None]:
             for question in (lambda: "now", later, refused_later):
                 story.take(question)
                 yield from story.calls.wait_for_answers()

@@ -14,7 +14,7 @@ from kavka.server.auth.authorizer import CHECKS_A_STEP
 from kavka.server.handlers.common.offset_commits import OFFSETS_A_STEP, Shape, ValidatedOffsets
 from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.steps import ITEMS_A_STEP, run_to_completion
+from kavka.wire.steps import ITEMS_A_STEP, run_at_once
 from support.memory_broker import MemoryBroker, scenario
 from support.steps import stops_of
 
@@ -52,7 +52,7 @@ def topic(name: str, *indexes: int, topic_id: UUID | None = None) -> SimpleNames
 def validated(broker: MemoryBroker, topics: list[Any], **changes: Any) -> ValidatedOffsets:
     context = RequestContext(Peer("PLAINTEXT", "host:1"), 1, 1, None)
     found = ValidatedOffsets(broker.parts, context, shape(**changes))
-    run_to_completion(found.validate(topics))
+    run_at_once(found.validate(topics))
     return found
 
 
@@ -65,7 +65,7 @@ async def test_answers_are_in_the_order_of_the_request(broker: MemoryBroker) -> 
         ("a", 0),
         ("b", 0),
     ]
-    assert found.response_with([1, 2, 3, 4]) == [
+    assert run_at_once(found.response_in_steps([1, 2, 3, 4])) == [
         ("b", [(0, 1)]),
         ("a", [(1, 2), (0, 3)]),
         ("b", [(0, 4)]),
@@ -75,7 +75,7 @@ async def test_answers_are_in_the_order_of_the_request(broker: MemoryBroker) -> 
 @scenario(topics=TOPICS)
 async def test_what_is_refused_comes_first_and_each_topic_once(broker: MemoryBroker) -> None:
     found = validated(broker, [topic("a", 0, 7), topic("gone", 0), topic("b", 0), topic("a", 1)])
-    assert found.response_with([1, 2, 3]) == [
+    assert run_at_once(found.response_in_steps([1, 2, 3])) == [
         ("a", [(7, UNKNOWN), (0, 1), (1, 3)]),
         ("gone", [(0, UNKNOWN)]),
         ("b", [(0, 2)]),
@@ -97,7 +97,10 @@ async def test_by_id(broker: MemoryBroker) -> None:
     found = validated(broker, asked, by_id=True)
     (only,) = found.offsets
     assert (only.topic, only.topic_id) == ("a", known)
-    assert found.response_with([0]) == [(other, [(0, Code.UNKNOWN_TOPIC_ID)]), (known, [(1, 0)])]
+    assert run_at_once(found.response_in_steps([0])) == [
+        (other, [(0, Code.UNKNOWN_TOPIC_ID)]),
+        (known, [(1, 0)]),
+    ]
 
 
 @pytest.mark.parametrize("with_epochs", [False, True])
@@ -123,8 +126,8 @@ async def test_many_are_sorted_out_in_steps(broker: MemoryBroker) -> None:
     gone = [topic("gone", 0)] * 2 * CHECKS_A_STEP
     assert stops_of(found.validate(gone))[0] == 2, "questions"
     codes = [0] * len(found.offsets)
-    assert stops_of(found.response_in_slices(codes))[0] == 0
+    assert stops_of(found.response_in_steps(codes))[0] == 0
     for _ in range(4):
-        run_to_completion(found.validate([topic("a", *range(2 * ITEMS_A_STEP))]))
+        run_at_once(found.validate([topic("a", *range(2 * ITEMS_A_STEP))]))
     codes = [0] * len(found.offsets)
-    assert stops_of(found.response_in_slices(codes))[0] == len(codes) // OFFSETS_A_STEP > 0
+    assert stops_of(found.response_in_steps(codes))[0] == len(codes) // OFFSETS_A_STEP > 0

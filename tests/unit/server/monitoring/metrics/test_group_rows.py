@@ -13,7 +13,7 @@ from kavka.log.journal import Decision, Record, Reply, Ticket
 from kavka.server.monitoring.metrics import lag
 from kavka.server.monitoring.metrics import view as view_module
 from kavka.server.replica.partition_state import Leadership
-from kavka.wire.steps import run_to_completion
+from kavka.wire.steps import run_at_once
 from support import offset_requests
 from support.group_requests import beat, join, make_topic, sync
 from support.memory_broker import READS, MemoryBroker, scenario
@@ -267,5 +267,5 @@ async def test_lag_is_found_out_in_slices(
     await offset_requests.commit(broker, {("a", 8): 1})
     for index in range(8):
         shard.offsets.store.remove(shard.offsets.store.of("g", "a"), index)
-    found = run_to_completion(work)
+    found = run_at_once(work)
     assert len(found.samples) == 8

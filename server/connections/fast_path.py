@@ -1,0 +1,131 @@
+"""Fast path for requests that a client sends over and over.
+
+Such requests of one kind differ only in correlation id and one part at their end. Once a request
+has taken the general path (`dispatch`, `handlers`) without an error, the bytes in front of that
+part are remembered with an encoded response to fill in. The next one with the same bytes is
+carried out without decoding the request or encoding the response. All checks whose outcome may
+change are repeated; what may not be answered at once, without an error, takes the general path.
+
+`tests/unit/server/connections` has tests that both paths give the same responses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from kavka.server.broker import Broker
+from kavka.server.request.context import RequestContext, Response
+from kavka.wire.api import Api
+from kavka.wire.codec.frames import encode_response
+
+REMEMBERED_MAX: Final = 8
+"""Requests remembered per connection, a few hundred bytes each; a further one evicts one that was
+not used lately, or else is not remembered."""
+
+
+class FastRequest:
+    """One remembered request: its bytes, and its encoded response."""
+
+    __slots__ = ("api", "broker", "context", "end", "head", "middle", "response", "tally", "used")
+
+    def __init__(
+        self,
+        broker: Broker,
+        api: Api,
+        context: RequestContext,
+        frame: memoryview,
+        end: int,
+        response: Response,
+    ) -> None:
+        """`frame` varies from `end` on; `response` is one like the responses to such requests."""
+        self.broker = broker
+        self.api = api
+        self.context = context
+        self.end = end
+        self.head = bytes(frame[:4])  # API key and version; the correlation id follows
+        self.middle = bytes(frame[8:end])
+        self.response: bytearray = encode_response(api, context.version, 0, response)[0]
+        self.tally = broker.requests.of(api).fast_path_tallies[context.version]
+        self.used = True
+        """Whether it was used since the last search for one to evict."""
+
+    def carry_out(self, frame: memoryview) -> bytearray | None:
+        """Repeat the checks whose outcome may have changed, carry the request out, and fill in a
+        copy of the response but for the correlation id; None: nothing was done. `frame` has the
+        remembered bytes, if it is not too short."""
+        raise NotImplementedError
+
+    def is_current(self) -> bool:
+        """Whether the fast path may still serve such requests; if not, this one is forgotten."""
+        raise NotImplementedError
+
+
+class FastPath:
+    """The remembered requests of one connection."""
+
+    __slots__ = ("_kinds", "broker", "requests")
+
+    def __init__(self, broker: Broker, kinds: Mapping[int, Remember]) -> None:
+        """`kinds`: by API key."""
+        self._kinds = kinds
+        self.broker = broker
+        self.requests: list[FastRequest] = []
+
+    def answer(self, frame: memoryview) -> bytearray | None:
+        """Carry out a remembered request and return its response; None: nothing was done, and the
+        request must take the general path."""
+        for one in self.requests:
+            begin = frame[: one.end].tobytes()  # comparing views takes twice as long
+            if begin.endswith(one.middle) and begin.startswith(one.head):
+                break
+        else:
+            return None
+        broker, tally = self.broker, one.tally
+        started_s = 0.0 if tally.left else broker.requests.now_s()
+        if not broker.quotas.unlimited:
+            return None  # the response may need a throttle time
+        answer = one.carry_out(frame)
+        if answer is None:
+            if not one.is_current():
+                self.requests.remove(one)
+            return None
+        one.used = True
+        answer[4:8] = begin[4:8]  # the correlation id
+        if tally.left:
+            tally.left -= 1
+        else:
+            broker.requests.count_fast_path(tally, one.context, started_s, frame, answer)
+        return answer
+
+    def remember(
+        self, api: Api, context: RequestContext, request: Any, response: Any, frame: memoryview
+    ) -> None:
+        """Remember a request that has just taken the general path, if the fast path can serve it.
+
+        It must have succeeded, so those of its fields that are checked only once were valid.
+        """
+        remember = self._kinds.get(api.key)
+        if remember is not None:
+            remember(self, context, request, response, frame)
+
+    def has_room(self) -> bool:
+        """Whether one more may be remembered. Evicts those that are not current any more first,
+        then one not used since the last call that found the list full."""
+        if len(self.requests) < REMEMBERED_MAX:
+            return True
+        self.requests = [one for one in self.requests if one.is_current()]
+        for one in self.requests:
+            if not one.used:
+                self.requests.remove(one)
+                break
+            one.used = False
+        return len(self.requests) < REMEMBERED_MAX
+
+    def forget(self, api: Api) -> None:
+        """Forget all requests of this kind."""
+        self.requests = [one for one in self.requests if one.api is not api]
+
+
+Remember: TypeAlias = Callable[[FastPath, RequestContext, Any, Any, memoryview], object]
+"""Of one kind of request: remembers one from its context, itself, its response and its frame."""
