@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Concatenate, Final, ParamSpec, TypeAlias
 
 from admin import begun, held
 from admin.operations import IN_ORDER, OPERATIONS
@@ -14,24 +14,37 @@ from admin.place import Place
 OK: Final = "ok"
 
 Cell: TypeAlias = Callable[[Any, Place], Any]
-"""(the client, where it works) -> whatever it was told."""
+"""(the client, where it works) -> what the client returns."""
+
+Options = ParamSpec("Options")
+
+
+def cells(
+    function: Callable[Concatenate[Any, Place, Options], Any],
+) -> Callable[Options, Cell]:
+    """Let a function of client, place and options make cells: it is called with the options."""
+
+    def made(*args: Options.args, **options: Options.kwargs) -> Cell:
+        return lambda client, place: function(client, place, *args, **options)
+
+    return made
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`word` is `ok` or the name of the error, `told` all else that the user gets to see."""
+    """`word` is `ok` or the name of the error, `shown` all else that the user gets to see."""
 
     word: str
-    told: Any
+    shown: Any
 
 
 class Failed(Exception):
-    """A client that tells of an error without raising it."""
+    """A client that reports an error without raising it."""
 
-    def __init__(self, word: str, told: Any) -> None:
-        super().__init__(word, told)
+    def __init__(self, word: str, shown: Any) -> None:
+        super().__init__(word, shown)
         self.word = word
-        self.told = told
+        self.shown = shown
 
 
 class Client:
@@ -79,10 +92,10 @@ class Client:
 
     def _outcome(self, cell: Cell, client: Any, place: Place) -> Outcome:
         try:
-            told = cell(client, place)
+            returned = cell(client, place)
         except Failed as failure:
-            return Outcome(failure.word, place.alike(failure.told))
+            return Outcome(failure.word, place.alike(failure.shown))
         except Exception as failure:  # whatever the client makes of its broker's answer
-            word, told = self._named(failure)
-            return Outcome(word, place.alike(told))
-        return Outcome(OK, place.alike(told))
+            word, shown = self._named(failure)
+            return Outcome(word, place.alike(shown))
+        return Outcome(OK, place.alike(returned))

@@ -28,12 +28,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from admin.cells import Client, Failed
+from admin.cells import Client, Failed, cells
 from admin.place import Place
 from admin.settings import BROKER_SETTING, READ_ONLY_SETTING, chosen
 from support.batches import BASE_TIMESTAMP_MS
 
-Told = Any
+Returned = Any
 """What the library returns, as plain values."""
 
 TIMEOUT_S = 20.0
@@ -79,10 +79,11 @@ def plain(value: Any) -> Any:
 # -- topics ---------------------------------------------------------------------------------
 
 
-def create(admin: AdminClient, place: Place, name: str, **options: Any) -> Told:
+@cells
+def create(admin: AdminClient, place: Place, /, label: str, **options: Any) -> Returned:
     only = options.pop("validate_only", False)
-    result(admin.create_topics([NewTopic(name, **options)], validate_only=only))
-    place.settle()
+    result(admin.create_topics([NewTopic(place.topic(label), **options)], validate_only=only))
+    place.wait_until_applied()
     return names(admin, place)
 
 
@@ -90,114 +91,57 @@ def names(admin: AdminClient, place: Place) -> list[str]:
     return place.own(list(admin.list_topics(timeout=TIMEOUT_S).topics))
 
 
-@does("create a topic")
-def _(admin: AdminClient, place: Place) -> Told:
-    return create(admin, place, place.topic("a"), num_partitions=2, replication_factor=1)
+does("create a topic")(create("a", num_partitions=2, replication_factor=1))
 
-
-@does("create a topic with settings")
-def _(admin: AdminClient, place: Place) -> Told:
-    settings = {"retention.ms": "60000", "cleanup.policy": "compact,delete"}
-    return create(admin, place, place.topic("set"), num_partitions=1, config=settings)
+SETTINGS = {"retention.ms": "60000", "cleanup.policy": "compact,delete"}
+does("create a topic with settings")(create("set", num_partitions=1, config=SETTINGS))
 
 
 @does("create a topic with an assignment")
-def _(admin: AdminClient, place: Place) -> Told:
+def _(admin: AdminClient, place: Place) -> Returned:
     here = [[place.broker_id], [place.broker_id]]
-    return create(admin, place, place.topic("assigned"), num_partitions=2, replica_assignment=here)
+    return create("assigned", num_partitions=2, replica_assignment=here)(admin, place)
 
 
-@does("create a topic with the broker's defaults")
-def _(admin: AdminClient, place: Place) -> Told:
-    return create(admin, place, place.topic("default"))
+does("create a topic with the broker's defaults")(create("default"))
+does("create a topic, only to validate")(create("never", num_partitions=3, validate_only=True))
+does("create a topic that is there")(create("a", num_partitions=2))
+does("create a topic with a bad name")(create("bad /name"))
+does("create a topic with too many replicas")(create("never", replication_factor=2))
+does("create a topic on an unknown broker")(
+    create("never", num_partitions=1, replica_assignment=[[99]])
+)
+does("create a topic with an unknown setting")(create("never", config={"no.such": "1"}))
+does("create a topic with a bad value")(create("never", config={"retention.ms": "soon"}))
+does("list topics")(names)
 
 
-@does("create a topic, only to validate")
-def _(admin: AdminClient, place: Place) -> Told:
-    return create(admin, place, place.topic("never"), num_partitions=3, validate_only=True)
-
-
-@does("create a topic that is there")
-def _(admin: AdminClient, place: Place) -> Told:
-    return create(admin, place, place.topic("a"), num_partitions=2)
-
-
-@does("create a topic with a bad name")
-def _(admin: AdminClient, place: Place) -> Told:
-    return create(admin, place, "ck bad/name")
-
-
-@does("create a topic with too many replicas")
-def _(admin: AdminClient, place: Place) -> Told:
-    return create(admin, place, place.topic("never"), replication_factor=2)
-
-
-@does("create a topic on an unknown broker")
-def _(admin: AdminClient, place: Place) -> Told:
-    return create(admin, place, place.topic("never"), num_partitions=1, replica_assignment=[[99]])
-
-
-@does("create a topic with an unknown setting")
-def _(admin: AdminClient, place: Place) -> Told:
-    return create(admin, place, place.topic("never"), config={"no.such": "1"})
-
-
-@does("create a topic with a bad value")
-def _(admin: AdminClient, place: Place) -> Told:
-    return create(admin, place, place.topic("never"), config={"retention.ms": "soon"})
-
-
-@does("list topics")
-def _(admin: AdminClient, place: Place) -> Told:
-    return names(admin, place)
-
-
-def described(admin: AdminClient, place: Place, label: str) -> Told:
+@cells
+def described(admin: AdminClient, place: Place, label: str) -> Returned:
     asked = TopicCollection([place.topic(label)])
     return plain(result(admin.describe_topics(asked, include_authorized_operations=True)))
 
 
-@does("describe a topic")
-def _(admin: AdminClient, place: Place) -> Told:
-    return described(admin, place, "a")
+does("describe a topic")(described("a"))
+does("describe a missing topic")(described("none"))
 
 
-@does("describe a missing topic")
-def _(admin: AdminClient, place: Place) -> Told:
-    return described(admin, place, "none")
-
-
-def add(admin: AdminClient, place: Place, label: str, count: int, **options: Any) -> Told:
+@cells
+def add(admin: AdminClient, place: Place, /, label: str, count: int, **options: Any) -> Returned:
     only = options.pop("validate_only", False)
     new = NewPartitions(place.topic(label), count, **options)
     result(admin.create_partitions([new], validate_only=only))
-    place.settle()
-    return len(described(admin, place, label)["partitions"])
+    place.wait_until_applied()
+    return len(described(label)(admin, place)["partitions"])
 
 
-@does("add partitions")
-def _(admin: AdminClient, place: Place) -> Told:
-    return add(admin, place, "a", 4)
-
-
-@does("add partitions with an assignment")
-def _(admin: AdminClient, place: Place) -> Told:
-    return add(admin, place, "a", 5, replica_assignment=[[place.broker_id]])
-
-
-@does("add partitions, only to validate")
-def _(admin: AdminClient, place: Place) -> Told:
-    return add(admin, place, "a", 7, validate_only=True)
-
-
-@does("add fewer partitions than there are")
-def _(admin: AdminClient, place: Place) -> Told:
-    return add(admin, place, "a", 2)
-
-
-@does("add partitions to a missing topic")
-def _(admin: AdminClient, place: Place) -> Told:
-    return add(admin, place, "none", 2)
+does("add partitions")(add("a", 4))
+does("add partitions with an assignment")(
+    lambda admin, place: add("a", 5, replica_assignment=[[place.broker_id]])(admin, place)
+)
+does("add partitions, only to validate")(add("a", 7, validate_only=True))
+does("add fewer partitions than there are")(add("a", 2))
+does("add partitions to a missing topic")(add("none", 2))
 
 
 # -- settings -------------------------------------------------------------------------------
@@ -208,7 +152,7 @@ def settings(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, Any
     return {key: entry(one) for key, one in found.items()}
 
 
-def entry(one: Any) -> Told:
+def entry(one: Any) -> Returned:
     synonyms = [(key, same.value, same.source) for key, same in one.synonyms.items()]
     flags = (one.is_read_only, one.is_default, one.is_sensitive)
     return {"value": one.value, "source": one.source, "flags": flags, "synonyms": synonyms}
@@ -216,11 +160,11 @@ def entry(one: Any) -> Told:
 
 def alter(
     admin: AdminClient, place: Place, kind: ResourceType, name: str, *changes: ConfigEntry
-) -> Told:
+) -> Returned:
     """What the settings are afterwards."""
     resource = ConfigResource(kind, name, incremental_configs=list(changes))
     result(admin.incremental_alter_configs([resource]))
-    place.settle()
+    place.wait_until_applied()
     found = settings(admin, kind, name)
     return {one.name: found.get(one.name) for one in changes}
 
@@ -231,26 +175,24 @@ def change(
     return ConfigEntry(key, value, incremental_operation=operation)
 
 
-def of_topic(label: str, *changes: ConfigEntry) -> Callable[[AdminClient, Place], Told]:
+def of_topic(label: str, *changes: ConfigEntry) -> Callable[[AdminClient, Place], Returned]:
     return lambda admin, place: alter(
         admin, place, ResourceType.TOPIC, place.topic(label), *changes
     )
 
 
-def of_broker(*changes: ConfigEntry) -> Callable[[AdminClient, Place], Told]:
+def of_broker(*changes: ConfigEntry) -> Callable[[AdminClient, Place], Returned]:
     return lambda admin, place: alter(
         admin, place, ResourceType.BROKER, str(place.broker_id), *changes
     )
 
 
-@does("describe a topic's settings")
-def _(admin: AdminClient, place: Place) -> Told:
-    return settings(admin, ResourceType.TOPIC, place.topic("set"))
-
-
-@does("describe a missing topic's settings")
-def _(admin: AdminClient, place: Place) -> Told:
-    return settings(admin, ResourceType.TOPIC, place.topic("none"))
+does("describe a topic's settings")(
+    lambda admin, place: settings(admin, ResourceType.TOPIC, place.topic("set"))
+)
+does("describe a missing topic's settings")(
+    lambda admin, place: settings(admin, ResourceType.TOPIC, place.topic("none"))
+)
 
 
 APPEND, SUBTRACT = AlterConfigOpType.APPEND, AlterConfigOpType.SUBTRACT
@@ -271,25 +213,25 @@ does("set a broker's read-only setting")(of_broker(change(READ_ONLY_SETTING, "7"
 
 
 @does("set a topic's settings, only to validate")
-def _(admin: AdminClient, place: Place) -> Told:
+def _(admin: AdminClient, place: Place) -> Returned:
     changes = [change("retention.ms", "5")]
     resource = ConfigResource(ResourceType.TOPIC, place.topic("a"), incremental_configs=changes)
     result(admin.incremental_alter_configs([resource], validate_only=True))
-    place.settle()
+    place.wait_until_applied()
     return settings(admin, ResourceType.TOPIC, place.topic("a"))["retention.ms"]
 
 
 @does("replace a topic's settings")
-def _(admin: AdminClient, place: Place) -> Told:
+def _(admin: AdminClient, place: Place) -> Returned:
     resource = ConfigResource(ResourceType.TOPIC, place.topic("set"))
     resource.set_config("segment.ms", "70000")
     result(admin.alter_configs([resource]))
-    place.settle()
+    place.wait_until_applied()
     return settings(admin, ResourceType.TOPIC, place.topic("set"))
 
 
 @does("describe a broker's settings")
-def _(admin: AdminClient, place: Place) -> Told:
+def _(admin: AdminClient, place: Place) -> Returned:
     found = settings(admin, ResourceType.BROKER, str(place.broker_id))
     return chosen(found)
 
@@ -301,62 +243,48 @@ def data(place: Place, partition: int) -> TopicPartition:
     return TopicPartition(place.topic("data"), partition)
 
 
-def offset(admin: AdminClient, asked: TopicPartition, spec: OffsetSpec) -> Told:
+def offset(admin: AdminClient, asked: TopicPartition, spec: OffsetSpec) -> Returned:
     found = result(admin.list_offsets({asked: spec}))
     return {"offset": found.offset, "timestamp": found.timestamp, "epoch": found.leader_epoch}
 
 
 @does("first and last offsets")
-def _(admin: AdminClient, place: Place) -> Told:
+def _(admin: AdminClient, place: Place) -> Returned:
     specs = (OffsetSpec.earliest(), OffsetSpec.latest(), OffsetSpec.max_timestamp())
     return [offset(admin, data(place, index), spec) for index in (0, 1) for spec in specs]
 
 
 @does("offsets by time")
-def _(admin: AdminClient, place: Place) -> Told:
+def _(admin: AdminClient, place: Place) -> Returned:
     times = (BASE_TIMESTAMP_MS + delta for delta in (0, 5, 20, 21))
     return [offset(admin, data(place, 0), OffsetSpec.for_timestamp(time)) for time in times]
 
 
 @does("offsets of a missing topic")
-def _(admin: AdminClient, place: Place) -> Told:
+def _(admin: AdminClient, place: Place) -> Returned:
     missing = TopicPartition(place.topic("none"), 0)
     return offset(admin, missing, OffsetSpec.latest())
 
 
-def elected(
-    admin: AdminClient, kind: ElectionType, partitions: list[TopicPartition] | None
-) -> Told:
-    """What is told for each partition; Failed for what the library only returns."""
-    told = admin.elect_leaders(kind, partitions).result(TIMEOUT_S)
-    errors = {str(key): named(error) for key, error in told.items() if error is not None}
+@cells
+def elect(admin: AdminClient, place: Place, kind: ElectionType, *indexes: int) -> Returned:
+    """Results by partition, of all if none is named; Failed for what the library only returns."""
+    partitions = [data(place, index) for index in indexes] or None
+    results = admin.elect_leaders(kind, partitions).result(TIMEOUT_S)
+    errors = {str(key): named(error) for key, error in results.items() if error is not None}
     if errors:
         raise Failed(next(iter(errors.values()))[0], errors)
-    return [str(key) for key in told]
+    return [str(key) for key in results]
 
 
-@does("elect preferred leaders")
-def _(admin: AdminClient, place: Place) -> Told:
-    return elected(admin, ElectionType.PREFERRED, [data(place, 0), data(place, 1)])
-
-
-@does("elect preferred leaders of all partitions")
-def _(admin: AdminClient, place: Place) -> Told:
-    return elected(admin, ElectionType.PREFERRED, None)
-
-
-@does("elect leaders uncleanly")
-def _(admin: AdminClient, place: Place) -> Told:
-    return elected(admin, ElectionType.UNCLEAN, [data(place, 0)])
-
-
-@does("elect a missing partition's leader")
-def _(admin: AdminClient, place: Place) -> Told:
-    return elected(admin, ElectionType.PREFERRED, [data(place, 99)])
+does("elect preferred leaders")(elect(ElectionType.PREFERRED, 0, 1))
+does("elect preferred leaders of all partitions")(elect(ElectionType.PREFERRED))
+does("elect leaders uncleanly")(elect(ElectionType.UNCLEAN, 0))
+does("elect a missing partition's leader")(elect(ElectionType.PREFERRED, 99))
 
 
 @does("delete records")
-def _(admin: AdminClient, place: Place) -> Told:
+def _(admin: AdminClient, place: Place) -> Returned:
     asked = TopicPartition(place.topic("data"), 0, 1)
     return result(admin.delete_records([asked])).low_watermark
 
@@ -364,34 +292,34 @@ def _(admin: AdminClient, place: Place) -> Told:
 # -- cluster --------------------------------------------------------------------------------
 
 
-@does("describe the cluster")
-def _(admin: AdminClient, place: Place) -> Told:
-    return plain(result(admin.describe_cluster(include_authorized_operations=True)))
+does("describe the cluster")(
+    lambda admin, place: plain(result(admin.describe_cluster(include_authorized_operations=True)))
+)
 
 
 @does("describe access rules")
-def _(admin: AdminClient, place: Place) -> Told:
+def _(admin: AdminClient, place: Place) -> Returned:
     kind, pattern = ResourceType.TOPIC, ResourcePatternType.ANY
     operation, permission = AclOperation.ANY, AclPermissionType.ANY
     asked = AclBindingFilter(kind, None, pattern, None, None, operation, permission)
     return plain(result(admin.describe_acls(asked)))
 
 
-@does("describe SCRAM users")
-def _(admin: AdminClient, place: Place) -> Told:
-    return plain(result(admin.describe_user_scram_credentials()))
+does("describe SCRAM users")(
+    lambda admin, place: plain(result(admin.describe_user_scram_credentials()))
+)
 
 
 # -- the end --------------------------------------------------------------------------------
 
 
 @does("delete a topic")
-def _(admin: AdminClient, place: Place) -> Told:
+def _(admin: AdminClient, place: Place) -> Returned:
     result(admin.delete_topics([place.topic("a")]))
-    place.settle()
+    place.wait_until_applied()
     return names(admin, place)
 
 
-@does("delete a missing topic")
-def _(admin: AdminClient, place: Place) -> Told:
-    return result(admin.delete_topics([place.topic("none")]))
+does("delete a missing topic")(
+    lambda admin, place: result(admin.delete_topics([place.topic("none")]))
+)

@@ -13,25 +13,24 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from admin.cells import cells
 from admin.confluent import CLIENT, named, plain, result
 from admin.held import HELD, IDLE, NEW, NOBODY, SPARE
 from admin.place import Place
 
-Told = Any
+Returned = Any
 does = CLIENT.does
 
 
-def listed(**options: Any) -> Callable[[AdminClient, Place], Told]:
-    def cell(admin: AdminClient, place: Place) -> Told:
-        found = result(admin.list_consumer_groups(**options))
-        own = [one for one in plain(found.valid) if one["group_id"].startswith(place.prefix)]
-        errors = [named(one) for one in found.errors]
-        return {"valid": sorted(own, key=str), "errors": errors}
-
-    return cell
+@cells
+def listed(admin: AdminClient, place: Place, /, **options: Any) -> Returned:
+    found = result(admin.list_consumer_groups(**options))
+    own = [one for one in plain(found.valid) if one["group_id"].startswith(place.prefix)]
+    errors = [named(one) for one in found.errors]
+    return {"valid": sorted(own, key=str), "errors": errors}
 
 
-def described(label: str) -> Callable[[AdminClient, Place], Told]:
+def described(label: str) -> Callable[[AdminClient, Place], Returned]:
     return lambda admin, place: plain(
         result(
             admin.describe_consumer_groups([place.topic(label)], include_authorized_operations=True)
@@ -39,31 +38,27 @@ def described(label: str) -> Callable[[AdminClient, Place], Told]:
     )
 
 
-def told(place: Place, found: Any) -> Told:
+def partitions_of(place: Place, found: Any) -> Returned:
     return [
         (one.topic, one.partition, one.offset, one.metadata, one.error and one.error.name())
         for one in found.topic_partitions
     ]
 
 
-def offsets(label: str) -> Callable[[AdminClient, Place], Told]:
-    def cell(admin: AdminClient, place: Place) -> Told:
-        asked = ConsumerGroupTopicPartitions(place.topic(label))
-        return sorted(told(place, result(admin.list_consumer_group_offsets([asked]))))
-
-    return cell
+@cells
+def offsets(admin: AdminClient, place: Place, label: str) -> Returned:
+    asked = ConsumerGroupTopicPartitions(place.topic(label))
+    return sorted(partitions_of(place, result(admin.list_consumer_group_offsets([asked]))))
 
 
-def altered(label: str) -> Callable[[AdminClient, Place], Told]:
-    def cell(admin: AdminClient, place: Place) -> Told:
-        partitions = [TopicPartition(place.topic("data"), index, 2) for index in range(2)]
-        asked = ConsumerGroupTopicPartitions(place.topic(label), partitions)
-        return told(place, result(admin.alter_consumer_group_offsets([asked])))
-
-    return cell
+@cells
+def altered(admin: AdminClient, place: Place, label: str) -> Returned:
+    partitions = [TopicPartition(place.topic("data"), index, 2) for index in range(2)]
+    asked = ConsumerGroupTopicPartitions(place.topic(label), partitions)
+    return partitions_of(place, result(admin.alter_consumer_group_offsets([asked])))
 
 
-def deleted(label: str) -> Callable[[AdminClient, Place], Told]:
+def deleted(label: str) -> Callable[[AdminClient, Place], Returned]:
     return lambda admin, place: plain(result(admin.delete_consumer_groups([place.topic(label)])))
 
 

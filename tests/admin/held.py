@@ -1,4 +1,4 @@
-"""Groups that clients are told of: made by plain requests, and held by nobody.
+"""Groups that clients describe: made by plain requests, without running members.
 
 `held` is a classic group with a static member, `new` one of the newer protocol, `idle` has offsets
 and no member.
@@ -28,10 +28,10 @@ def write_groups(place: Place) -> None:
     """Make them. All are of the topic `data`, with offset 1 committed in each partition."""
 
     def is_coordinated() -> bool:
-        found = place.ask("OffsetFetch", 5, group_id=place.topic(HELD), topics=[])
+        found = place.request("OffsetFetch", 5, group_id=place.topic(HELD), topics=[])
         return found["error_code"] not in COORDINATING
 
-    place.ask("FindCoordinator", 3, key=place.topic(HELD), key_type=0)
+    place.request("FindCoordinator", 3, key=place.topic(HELD), key_type=0)
     eventually(is_coordinated, within_s=WITHIN_S, what="groups have coordinators")
     for label in (IDLE, SPARE, NEW):
         eventually(lambda: _commit(place, label), within_s=WITHIN_S, what=f"{label} is there")  # noqa: B023 - called here
@@ -44,7 +44,7 @@ def _commit(place: Place, label: str, generation: int = -1, member: str = "") ->
         {"partition_index": index, "committed_offset": OFFSET, "committed_metadata": ""}
         for index in range(PARTITIONS)
     ]
-    answer = place.ask(
+    answer = place.request(
         "OffsetCommit",
         8,
         group_id=place.topic(label),
@@ -62,7 +62,7 @@ def _hold_classic(place: Place) -> None:
     wanted = b"\0\0\0\0\0\1" + name + b"\0\0\0\0"
     given = b"\0\0\0\0\0\1" + name + b"\0\0\0\2\0\0\0\0\0\0\0\1" + b"\0\0\0\0"
     group = place.topic(HELD)
-    joined = place.ask(
+    joined = place.request(
         "JoinGroup",
         7,
         group_id=group,
@@ -81,13 +81,13 @@ def _hold_classic(place: Place) -> None:
         "group_instance_id": INSTANCE,
     }
     assignments = [{"member_id": joined["member_id"], "assignment": given}]
-    synced = place.ask("SyncGroup", 3, **member, assignments=assignments)
+    synced = place.request("SyncGroup", 3, **member, assignments=assignments)
     assert synced["error_code"] == 0, synced
     assert _commit(place, HELD, joined["generation_id"], joined["member_id"])
 
 
 def _hold_new(place: Place) -> None:
-    joined = place.ask(
+    joined = place.request(
         "ConsumerGroupHeartbeat",
         1,
         group_id=place.topic(NEW),

@@ -3,10 +3,10 @@ and kafka-client-metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
-from admin.java_tools import CLIENT, CONFIGS, PACKAGE, Told, changing, run
+from admin.cells import cells
+from admin.java_tools import CLIENT, CONFIGS, PACKAGE, Returned, changing, run
 from admin.place import Place
 from support.java_tools import Tools
 
@@ -17,16 +17,13 @@ SUBSCRIPTION: Final = "subscribed"
 does = CLIENT.does
 
 
-def alter_group(*changes: str) -> Callable[[Tools, Place], Told]:
+@cells
+def alter_group(tools: Tools, place: Place, *changes: str) -> Returned:
     """kafka-configs to a group, and what it describes after that."""
-
-    def cell(tools: Tools, place: Place) -> Told:
-        entity = ("--entity-type=groups", f"--entity-name={place.topic(GROUP)}")
-        told = [changing(tools, place, CONFIGS, "--alter", *entity, one) for one in changes]
-        told.append(run(tools, place, CONFIGS, "--describe", *entity))
-        return told, sorted(run(tools, place, CONFIGS, "--describe", "--all", *entity))
-
-    return cell
+    entity = ("--entity-type=groups", f"--entity-name={place.topic(GROUP)}")
+    printed = [changing(tools, place, CONFIGS, "--alter", *entity, one) for one in changes]
+    printed.append(run(tools, place, CONFIGS, "--describe", *entity))
+    return printed, sorted(run(tools, place, CONFIGS, "--describe", "--all", *entity))
 
 
 TIMES: Final = "consumer.session.timeout.ms=50000,consumer.heartbeat.interval.ms=6000"
@@ -45,16 +42,13 @@ does("delete a group's settings")(
 )
 
 
-def subscribe(*options: str, step: str = "--alter") -> Callable[[Tools, Place], Told]:
+@cells
+def subscribe(tools: Tools, place: Place, *options: str, step: str = "--alter") -> Returned:
     """kafka-client-metrics to a subscription, and what it lists and describes after that."""
-
-    def cell(tools: Tools, place: Place) -> Told:
-        name = f"--name={place.topic(SUBSCRIPTION)}"
-        told = changing(tools, place, CLIENT_METRICS, step, name, *options)
-        listed = place.own(run(tools, place, CLIENT_METRICS, "--list"))
-        return told, listed, run(tools, place, CLIENT_METRICS, "--describe", name)
-
-    return cell
+    name = f"--name={place.topic(SUBSCRIPTION)}"
+    printed = changing(tools, place, CLIENT_METRICS, step, name, *options)
+    listed = place.own(run(tools, place, CLIENT_METRICS, "--list"))
+    return printed, listed, run(tools, place, CLIENT_METRICS, "--describe", name)
 
 
 does("subscribe to metrics of clients")(
@@ -65,7 +59,7 @@ does("subscribe to metrics of clients by a bad pattern")(subscribe("--match=clie
 
 
 @does("subscribe to metrics of clients at no interval")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     entity = ("--entity-type=client-metrics", f"--entity-name={place.topic(SUBSCRIPTION)}")
     return run(tools, place, CONFIGS, "--alter", *entity, "--add-config=interval.ms=bbb")
 

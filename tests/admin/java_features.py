@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Final
 
-from admin.java_tools import CLIENT, PACKAGE, Told, run
+from admin.cells import cells
+from admin.java_tools import CLIENT, PACKAGE, Returned, run
 from admin.place import Place
 from support.java_tools import Tools
 
@@ -24,24 +24,21 @@ does = CLIENT.does
 
 
 @does("describe features")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     """Without the epoch, which counts what was done to a cluster."""
     lines = run(tools, place, FEATURES, "describe")
     return {found[1]: found[2].split() for found in map(_FEATURE.match, lines) if found}
 
 
-def change_features(*changes: tuple[str, ...]) -> Callable[[Tools, Place], Told]:
+@cells
+def change_features(tools: Tools, place: Place, *changes: tuple[str, ...]) -> Returned:
     """What kafka-features says to each, and which levels it leaves."""
-
-    def cell(tools: Tools, place: Place) -> Told:
-        told = []
-        for change in changes:
-            told.append(run(tools, place, FEATURES, *change))
-            lines = run(tools, place, FEATURES, "describe")
-            told.append([line.split("Epoch")[0] for line in lines if TRANSACTIONS in line])
-        return told
-
-    return cell
+    printed = []
+    for change in changes:
+        printed.append(run(tools, place, FEATURES, *change))
+        lines = run(tools, place, FEATURES, "describe")
+        printed.append([line.split("Epoch")[0] for line in lines if TRANSACTIONS in line])
+    return printed
 
 
 does("lower a feature's level and raise it")(
@@ -70,11 +67,11 @@ does("set an unknown feature's level")(change_features(("upgrade", "--feature", 
 
 
 @does("describe the metadata quorum")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     """Who leads and votes, and the titles of what counts how much was done to a cluster."""
     status = dict(line.split(":", 1) for line in run(tools, place, QUORUM, "describe", "--status"))
-    told = {name: value.strip() for name, value in status.items() if name not in OF_ONE_CLUSTER}
+    printed = {name: value.strip() for name, value in status.items() if name not in OF_ONE_CLUSTER}
     voters = [voter["id"] for voter in json.loads(status["CurrentVoters"])]
     head, *replicas = run(tools, place, QUORUM, "describe", "--replication")
     states = [(line.split()[0], line.split()[-1]) for line in replicas]
-    return list(status), told, voters, head.split(), states
+    return list(status), printed, voters, head.split(), states

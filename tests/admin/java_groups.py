@@ -6,14 +6,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from admin.cells import Failed
+from admin.cells import Failed, cells
 from admin.held import HELD, IDLE, NEW, NOBODY, SPARE
 from admin.java_tools import CLIENT, run
 from admin.place import Place
 from support.batches import BASE_TIMESTAMP_MS
 from support.java_tools import Tools
 
-Told = Any
+Returned = Any
 does = CLIENT.does
 
 GROUPS: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -30,7 +30,7 @@ def asked(tools: Tools, place: Place, *options: str) -> list[str]:
     except Failed as failure:
         if failure.word != WARNED:
             raise
-        lines = failure.told["errors"] + failure.told["output"]
+        lines = failure.shown["errors"] + failure.shown["output"]
     return [" ".join(line.split()) for line in lines]
 
 
@@ -38,29 +38,24 @@ def own(place: Place, lines: list[str]) -> list[str]:
     return sorted(line for line in lines if line.startswith(place.prefix))
 
 
-def group(label: str, *options: str) -> Callable[[Tools, Place], Told]:
+@cells
+def group(tools: Tools, place: Place, label: str, *options: str) -> Returned:
     """A cell of one group."""
-
-    def cell(tools: Tools, place: Place) -> Told:
-        return asked(tools, place, f"--group={place.topic(label)}", *options)
-
-    return cell
+    return asked(tools, place, f"--group={place.topic(label)}", *options)
 
 
-def described(label: str, *options: str) -> Callable[[Tools, Place], Told]:
+def described(label: str, *options: str) -> Callable[[Tools, Place], Returned]:
     return group(label, "--describe", *options)
 
 
-def listed(*options: str) -> Callable[[Tools, Place], Told]:
+def listed(*options: str) -> Callable[[Tools, Place], Returned]:
     return lambda tools, place: own(place, asked(tools, place, "--list", *options))
 
 
-def reset(label: str, *options: str) -> Callable[[Tools, Place], Told]:
-    def cell(tools: Tools, place: Place) -> Told:
-        topic = f"--topic={place.topic('data')}"
-        return group(label, "--reset-offsets", topic, *options)(tools, place)
-
-    return cell
+@cells
+def reset(tools: Tools, place: Place, label: str, *options: str) -> Returned:
+    topic = f"--topic={place.topic('data')}"
+    return asked(tools, place, f"--group={place.topic(label)}", "--reset-offsets", topic, *options)
 
 
 does("list groups")(
@@ -93,12 +88,10 @@ does("set an empty group's offsets")(reset(IDLE, "--to-offset=2", "--execute"))
 does("a missing group's offsets")(reset(NOBODY, "--to-current", "--dry-run"))
 
 
-def forgotten(label: str) -> Callable[[Tools, Place], Told]:
-    def cell(tools: Tools, place: Place) -> Told:
-        topic = f"--topic={place.topic('data')}"
-        return group(label, "--delete-offsets", topic)(tools, place)
-
-    return cell
+@cells
+def forgotten(tools: Tools, place: Place, label: str) -> Returned:
+    topic = f"--topic={place.topic('data')}"
+    return asked(tools, place, f"--group={place.topic(label)}", "--delete-offsets", topic)
 
 
 does("delete a group's offsets")(forgotten(IDLE))

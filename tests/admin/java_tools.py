@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from admin.cells import Client, Failed
+from admin.cells import Client, Failed, cells
 from admin.place import Place
 from admin.settings import BROKER_SETTING, LOGGER, READ_ONLY_SETTING, chosen, served
 from support import kafka_transactions
 from support.batches import BASE_TIMESTAMP_MS
 from support.java_tools import Tools
 
-Told = Any
+Returned = Any
 
 PACKAGE: Final = "org.apache.kafka.tools"
 TOPICS: Final = f"{PACKAGE}.TopicCommand"
@@ -59,9 +59,12 @@ def run(
     lines = without_traces(finished.text)
     complaints = without_traces(finished.stderr)
     if finished.exit_code or complaints or any(map(_KAFKA_ERROR.search, lines)):
-        told = {"exit code": finished.exit_code, "output": lines, "errors": complaints}
-        raise Failed(error_in([*complaints, *lines]) or f"exit code {finished.exit_code}", told)
+        printed = {"exit code": finished.exit_code, "output": lines, "errors": complaints}
+        raise Failed(error_in([*complaints, *lines]) or f"exit code {finished.exit_code}", printed)
     return lines
+
+
+printing = cells(run)
 
 
 def without_traces(text: str) -> list[str]:
@@ -83,23 +86,24 @@ def changing(
     try:
         return run(tools, place, tool, *arguments, option=option)
     finally:
-        place.settle()
+        place.wait_until_applied()
 
 
 # -- topics ---------------------------------------------------------------------------------
 
 
-def create(label: str, *options: str) -> Callable[[Tools, Place], Told]:
-    def cell(tools: Tools, place: Place) -> Told:
-        name = f"--topic={place.topic(label)}"
-        told = changing(tools, place, TOPICS, "--create", name, *options)
-        return told, describe_all(tools, place, label)
-
-    return cell
+@cells
+def create(tools: Tools, place: Place, label: str, *options: str) -> Returned:
+    name = f"--topic={place.topic(label)}"
+    printed = changing(tools, place, TOPICS, "--create", name, *options)
+    return printed, describe_all(tools, place, label)
 
 
-def describe_all(tools: Tools, place: Place, label: str) -> Told:
+def describe_all(tools: Tools, place: Place, label: str) -> Returned:
     return run(tools, place, TOPICS, "--describe", f"--topic={place.topic(label)}")
+
+
+printing_topic = cells(describe_all)
 
 
 does("create a topic")(create("a", "--partitions=2", "--replication-factor=1"))
@@ -117,30 +121,24 @@ does("create a topic with a bad value")(create("never", "--config=retention.ms=s
 
 
 @does("create a topic with an assignment")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     here = f"--replica-assignment={place.broker_id},{place.broker_id}"
     return create("assigned", here)(tools, place)
 
 
-@does("list topics")
-def _(tools: Tools, place: Place) -> Told:
-    return place.own(run(tools, place, TOPICS, "--list"))
-
-
-@does("describe a topic")
-def _(tools: Tools, place: Place) -> Told:
-    return describe_all(tools, place, "a")
+does("list topics")(lambda tools, place: place.own(run(tools, place, TOPICS, "--list")))
+does("describe a topic")(printing_topic("a"))
 
 
 @does("describe a topic by its id")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     found = _TOPIC_ID.search(describe_all(tools, place, "a")[0])
     assert found is not None
     return run(tools, place, TOPICS, "--describe", f"--topic-id={found[1]}")
 
 
 @does("describe topics in trouble")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     troubles = ("under-replicated", "unavailable", "under-min-isr", "at-min-isr")
     flags = [f"--{trouble}-partitions" for trouble in troubles] + ["--topics-with-overrides"]
     name = f"--topic={place.topic('set')}"
@@ -148,24 +146,20 @@ def _(tools: Tools, place: Place) -> Told:
 
 
 @does("describe topics page by page")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     limit = "--partition-size-limit-per-response=1"
     names = f"--topic={place.prefix}-a.*"
     return run(tools, place, TOPICS, "--describe", names, limit)
 
 
-@does("describe a missing topic")
-def _(tools: Tools, place: Place) -> Told:
-    return describe_all(tools, place, "none")
+does("describe a missing topic")(printing_topic("none"))
 
 
-def add(label: str, *options: str) -> Callable[[Tools, Place], Told]:
-    def cell(tools: Tools, place: Place) -> Told:
-        name = f"--topic={place.topic(label)}"
-        told = changing(tools, place, TOPICS, "--alter", name, *options)
-        return told, describe_all(tools, place, label)
-
-    return cell
+@cells
+def add(tools: Tools, place: Place, label: str, *options: str) -> Returned:
+    name = f"--topic={place.topic(label)}"
+    printed = changing(tools, place, TOPICS, "--alter", name, *options)
+    return printed, describe_all(tools, place, label)
 
 
 does("add partitions")(add("a", "--partitions=4"))
@@ -174,7 +168,7 @@ does("add partitions to a missing topic")(add("none", "--partitions=2"))
 
 
 @does("add partitions with an assignment")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     assignment = ",".join([str(place.broker_id)] * 5)
     options = ("--partitions=5", f"--replica-assignment={assignment}")
     return add("a", *options)(tools, place)
@@ -197,34 +191,26 @@ def of_broker(place: Place) -> list[str]:
     return ["--entity-type=brokers", f"--entity-name={place.broker_id}"]
 
 
-def alter_topic(label: str, *changes: str) -> Callable[[Tools, Place], Told]:
-    def cell(tools: Tools, place: Place) -> Told:
-        entity = of_topic(place, label)
-        told = changing(tools, place, CONFIGS, "--alter", *entity, *changes)
-        return told, run(tools, place, CONFIGS, "--describe", *entity)
-
-    return cell
+@cells
+def alter_topic(tools: Tools, place: Place, label: str, *changes: str) -> Returned:
+    entity = of_topic(place, label)
+    printed = changing(tools, place, CONFIGS, "--alter", *entity, *changes)
+    return printed, run(tools, place, CONFIGS, "--describe", *entity)
 
 
-def alter_broker(*changes: str) -> Callable[[Tools, Place], Told]:
-    def cell(tools: Tools, place: Place) -> Told:
-        entity = of_broker(place)
-        told = changing(tools, place, CONFIGS, "--alter", *entity, *changes)
-        return told, settings(tools, place, *entity)[BROKER_SETTING]
-
-    return cell
+@cells
+def alter_broker(tools: Tools, place: Place, *changes: str) -> Returned:
+    entity = of_broker(place)
+    printed = changing(tools, place, CONFIGS, "--alter", *entity, *changes)
+    return printed, settings(tools, place, *entity)[BROKER_SETTING]
 
 
-@does("describe a topic's settings")
-def _(tools: Tools, place: Place) -> Told:
-    return settings(tools, place, *of_topic(place, "set"))
-
-
-@does("describe a missing topic's settings")
-def _(tools: Tools, place: Place) -> Told:
-    return settings(tools, place, *of_topic(place, "none"))
-
-
+does("describe a topic's settings")(
+    lambda tools, place: settings(tools, place, *of_topic(place, "set"))
+)
+does("describe a missing topic's settings")(
+    lambda tools, place: settings(tools, place, *of_topic(place, "none"))
+)
 does("set a topic's settings")(
     alter_topic("a", "--add-config=retention.ms=1000,max.message.bytes=2000")
 )
@@ -235,23 +221,21 @@ does("set a missing topic's settings")(alter_topic("none", "--add-config=retenti
 does("set a broker's setting")(alter_broker(f"--add-config={BROKER_SETTING}=1500000"))
 does("delete a broker's setting")(alter_broker(f"--delete-config={BROKER_SETTING}"))
 does("set a broker's read-only setting")(alter_broker(f"--add-config={READ_ONLY_SETTING}=7"))
-
-
-@does("describe a broker's settings")
-def _(tools: Tools, place: Place) -> Told:
-    return chosen(settings(tools, place, *of_broker(place)))
+does("describe a broker's settings")(
+    lambda tools, place: chosen(settings(tools, place, *of_broker(place)))
+)
 
 
 @does("set all brokers' setting")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     everyone = ("--entity-type=brokers", "--entity-default")
-    told = []
+    printed = []
     for change in (f"--add-config={BROKER_SETTING}=1400000", f"--delete-config={BROKER_SETTING}"):
-        told += changing(tools, place, CONFIGS, "--alter", *everyone, change)
+        printed += changing(tools, place, CONFIGS, "--alter", *everyone, change)
         lines = run(tools, place, CONFIGS, "--describe", *everyone)
-        told += [line for line in lines if BROKER_SETTING in line or not line.startswith("  ")]
-        told.append(settings(tools, place, *of_broker(place))[BROKER_SETTING])
-    return told
+        printed += [line for line in lines if BROKER_SETTING in line or not line.startswith("  ")]
+        printed.append(settings(tools, place, *of_broker(place))[BROKER_SETTING])
+    return printed
 
 
 def of_loggers(place: Place) -> list[str]:
@@ -259,59 +243,48 @@ def of_loggers(place: Place) -> list[str]:
 
 
 @does("describe a broker's loggers")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     lines = run(tools, place, CONFIGS, "--describe", *of_loggers(place))
     return [line for line in lines if line.startswith((f"  {LOGGER}=", "Dynamic"))]
 
 
 @does("set a logger's level")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     change = f"--add-config={LOGGER}=ERROR"
-    told = changing(tools, place, CONFIGS, "--alter", *of_loggers(place), change)
+    printed = changing(tools, place, CONFIGS, "--alter", *of_loggers(place), change)
     lines = run(tools, place, CONFIGS, "--describe", *of_loggers(place))
-    return told, [line for line in lines if line.startswith(f"  {LOGGER}=")]
+    return printed, [line for line in lines if line.startswith(f"  {LOGGER}=")]
 
 
 # -- partitions -----------------------------------------------------------------------------
 
 
-def offsets(tools: Tools, place: Place, label: str, *times: Any) -> Told:
+@cells
+def offsets(tools: Tools, place: Place, label: str, *times: Any) -> Returned:
     name = f"--topic={place.topic(label)}"
     return [run(tools, place, OFFSETS, name, f"--time={time}") for time in times]
 
 
-@does("first and last offsets")
-def _(tools: Tools, place: Place) -> Told:
-    return offsets(tools, place, "data", "earliest", "latest", "max-timestamp", "-1", "-3")
-
-
-@does("offsets by time")
-def _(tools: Tools, place: Place) -> Told:
-    return offsets(tools, place, "data", *(BASE_TIMESTAMP_MS + delta for delta in (0, 5, 20, 21)))
-
-
-@does("offsets of a missing topic")
-def _(tools: Tools, place: Place) -> Told:
-    return offsets(tools, place, "none", "latest")
+does("first and last offsets")(offsets("data", "earliest", "latest", "max-timestamp", "-1", "-3"))
+does("offsets by time")(offsets("data", *(BASE_TIMESTAMP_MS + delta for delta in (0, 5, 20, 21))))
+does("offsets of a missing topic")(offsets("none", "latest"))
 
 
 @does("describe log directories")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     name = f"--topic-list={place.topic('data')}"
     *lines, found = run(tools, place, LOG_DIRS, "--describe", name)
-    told = json.loads(found)
-    for directory in told["brokers"][0]["logDirs"]:
+    printed = json.loads(found)
+    for directory in printed["brokers"][0]["logDirs"]:
         directory["partitions"].sort(key=lambda one: one["partition"])
-    return lines, told
+    return lines, printed
 
 
-def elect(kind: str, *partition: str) -> Callable[[Tools, Place], Told]:
-    def cell(tools: Tools, place: Place) -> Told:
-        named_by = [f"--topic={place.topic('data')}", *partition] if partition else []
-        whom = named_by or ["--all-topic-partitions"]
-        return changing(tools, place, ELECTION, f"--election-type={kind}", *whom)
-
-    return cell
+@cells
+def elect(tools: Tools, place: Place, kind: str, *partition: str) -> Returned:
+    named_by = [f"--topic={place.topic('data')}", *partition] if partition else []
+    whom = named_by or ["--all-topic-partitions"]
+    return changing(tools, place, ELECTION, f"--election-type={kind}", *whom)
 
 
 does("elect preferred leaders")(elect("preferred", "--partition=0"))
@@ -320,7 +293,7 @@ does("elect leaders uncleanly")(elect("unclean", "--partition=0"))
 does("elect a missing partition's leader")(elect("preferred", "--partition=99"))
 
 
-def reassign(tools: Tools, place: Place, replica: int, *step: str) -> Told:
+def reassign(tools: Tools, place: Place, replica: int, *step: str) -> Returned:
     partition = {"topic": place.topic("data"), "partition": 0, "replicas": [replica]}
     plan = place.folder / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": [partition]}))
@@ -328,7 +301,7 @@ def reassign(tools: Tools, place: Place, replica: int, *step: str) -> Told:
 
 
 @does("plan a reassignment")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     topics = place.folder / "topics.json"
     topics.write_text(json.dumps({"version": 1, "topics": [{"topic": place.topic("data")}]}))
     brokers = f"--broker-list={place.broker_id}"
@@ -337,7 +310,7 @@ def _(tools: Tools, place: Place) -> Told:
 
 
 @does("reassign a partition with a throttle")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     steps = (("--execute", "--throttle=1000000"), ("--verify",))
     return [
         (
@@ -350,34 +323,28 @@ def _(tools: Tools, place: Place) -> Told:
 
 
 @does("reassign a partition to where it is")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     steps = ("--execute", "--verify")
     return [reassign(tools, place, place.broker_id, step) for step in steps]
 
 
-@does("reassign a partition to an unknown broker")
-def _(tools: Tools, place: Place) -> Told:
-    return reassign(tools, place, 99, "--execute")
-
-
-@does("list reassignments")
-def _(tools: Tools, place: Place) -> Told:
-    return run(tools, place, REASSIGN, "--list")
-
-
-@does("cancel a reassignment")
-def _(tools: Tools, place: Place) -> Told:
-    return reassign(tools, place, place.broker_id, "--cancel")
+does("reassign a partition to an unknown broker")(
+    lambda tools, place: reassign(tools, place, 99, "--execute")
+)
+does("list reassignments")(printing(REASSIGN, "--list"))
+does("cancel a reassignment")(
+    lambda tools, place: reassign(tools, place, place.broker_id, "--cancel")
+)
 
 
 @does("describe producers")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     asked = ("describe-producers", f"--topic={place.topic('data')}", "--partition=0")
     return run(tools, place, kafka_transactions.TOOL, *asked)
 
 
 @does("delete records")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     plan = place.folder / "offsets.json"
     partition = {"topic": place.topic("data"), "partition": 0, "offset": 1}
     plan.write_text(json.dumps({"version": 1, "partitions": [partition]}))
@@ -388,7 +355,7 @@ def _(tools: Tools, place: Place) -> Told:
 
 
 @does("describe the cluster")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     found = []
     for command in (
         ["cluster-id"],
@@ -401,35 +368,25 @@ def _(tools: Tools, place: Place) -> Told:
 
 
 @does("API versions")
-def _(tools: Tools, place: Place) -> Told:
+def _(tools: Tools, place: Place) -> Returned:
     lines = run(tools, place, API_VERSIONS)
     return served({found[1]: found[2] for found in map(_VERSIONS.match, lines) if found})
 
 
-@does("describe access rules")
-def _(tools: Tools, place: Place) -> Told:
-    return run(tools, place, RULES, "--list")
-
-
-@does("describe client quotas")
-def _(tools: Tools, place: Place) -> Told:
-    return run(tools, place, CONFIGS, "--describe", "--entity-type=clients")
-
-
-@does("describe SCRAM users")
-def _(tools: Tools, place: Place) -> Told:
-    return run(tools, place, CONFIGS, "--describe", "--entity-type=users")
+does("describe access rules")(printing(RULES, "--list"))
+does("describe client quotas")(printing(CONFIGS, "--describe", "--entity-type=clients"))
+does("describe SCRAM users")(printing(CONFIGS, "--describe", "--entity-type=users"))
 
 
 # -- the end --------------------------------------------------------------------------------
 
 
 @does("delete a topic")
-def _(tools: Tools, place: Place) -> Told:
-    told = changing(tools, place, TOPICS, "--delete", f"--topic={place.topic('a')}")
-    return told, place.own(run(tools, place, TOPICS, "--list"))
+def _(tools: Tools, place: Place) -> Returned:
+    printed = changing(tools, place, TOPICS, "--delete", f"--topic={place.topic('a')}")
+    return printed, place.own(run(tools, place, TOPICS, "--list"))
 
 
-@does("delete a missing topic")
-def _(tools: Tools, place: Place) -> Told:
-    return run(tools, place, TOPICS, "--delete", f"--topic={place.topic('none')}")
+does("delete a missing topic")(
+    lambda tools, place: run(tools, place, TOPICS, "--delete", f"--topic={place.topic('none')}")
+)

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from admin.begun import FORCED, MISSING, OPEN, OVER, PARTITION
+from admin.cells import cells
 from admin.java_tools import CLIENT, run
 from admin.place import Place
 from support import kafka_transactions
 from support.java_tools import Tools
 
-Told = Any
+Returned = Any
 does = CLIENT.does
 
 
@@ -20,27 +21,23 @@ def asked(tools: Tools, place: Place, *options: str) -> list[dict[str, str]]:
     return kafka_transactions.rows("\n".join(lines))
 
 
-def listed(*options: str) -> Callable[[Tools, Place], Told]:
-    def cell(tools: Tools, place: Place) -> Told:
-        rows = asked(tools, place, "list", *options)
-        own = [row for row in rows if row["TransactionalId"].startswith(f"{place.prefix}-")]
-        return [{**row, "ProducerId": "<one>"} for row in own]
-
-    return cell
+@cells
+def listed(tools: Tools, place: Place, *options: str) -> Returned:
+    rows = asked(tools, place, "list", *options)
+    own = [row for row in rows if row["TransactionalId"].startswith(f"{place.prefix}-")]
+    return [{**row, "ProducerId": "<one>"} for row in own]
 
 
-def described(label: str) -> Callable[[Tools, Place], Told]:
+def described(label: str) -> Callable[[Tools, Place], Returned]:
     return lambda tools, place: asked(
         tools, place, "describe", f"--transactional-id={place.topic(label)}"
     )
 
 
-def of_partition(order: str, *options: str) -> Callable[[Tools, Place], Told]:
-    def cell(tools: Tools, place: Place) -> Told:
-        where = f"--topic={place.topic('data')}", f"--partition={PARTITION}"
-        return asked(tools, place, order, *where, *options)
-
-    return cell
+@cells
+def of_partition(tools: Tools, place: Place, order: str, *options: str) -> Returned:
+    where = f"--topic={place.topic('data')}", f"--partition={PARTITION}"
+    return asked(tools, place, order, *where, *options)
 
 
 does("list transactions")(listed())

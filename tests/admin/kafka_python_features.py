@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kafka import KafkaAdminClient as Admin
 
-from admin.kafka_python import CLIENT, Told
+from admin.kafka_python import CLIENT, Returned
 from admin.place import Place
 from support.wait import eventually
 
@@ -20,33 +20,33 @@ does = CLIENT.does
 
 
 @does("describe features")
-def _(admin: Admin, place: Place) -> Told:
+def _(admin: Admin, place: Place) -> Returned:
     """Without the epoch, which counts what was done to a cluster."""
     return {
-        name: {**told, "finalized_epoch": "<an epoch>"}
-        for name, told in admin.describe_features().items()
+        name: {**result, "finalized_epoch": "<an epoch>"}
+        for name, result in admin.describe_features().items()
     }
 
 
-def change_features(*changes: dict[str, Any], **options: Any) -> Callable[[Admin, Place], Told]:
+def change_features(*changes: dict[str, Any], **options: Any) -> Callable[[Admin, Place], Returned]:
     """What is answered to each, and which levels it leaves, once the broker knows of them: Apache
     Kafka's follows its controller some time after that has answered."""
 
-    def cell(admin: Admin, place: Place) -> Told:
-        told: list[Any] = []
+    def cell(admin: Admin, place: Place) -> Returned:
+        result: list[Any] = []
 
         def level() -> Any:
             return admin.describe_features()[TRANSACTIONS].get("finalized")
 
         for change in changes:
-            told.append(admin.update_features(change, **options))
+            result.append(admin.update_features(change, **options))
             wanted = change.get(TRANSACTIONS)
             if wanted is not None and not options:
                 new = wanted[1] if isinstance(wanted, tuple) else wanted
                 known = partial(lambda new: max(level() or (0,)) == new, new)
                 eventually(known, within_s=WITHIN_S, what=f"{TRANSACTIONS} is {new}")
-            told.append(level())
-        return told
+            result.append(level())
+        return result
 
     return cell
 
@@ -69,7 +69,7 @@ does("set an unknown feature's level")(change_features({"no.such": 1}))
 
 
 @does("describe the metadata quorum")
-def _(admin: Admin, place: Place) -> Told:
+def _(admin: Admin, place: Place) -> Returned:
     """Who leads and votes, and which fields there are."""
     (topic,) = admin.describe_metadata_quorum()["topics"]
     (partition,) = topic["partitions"]

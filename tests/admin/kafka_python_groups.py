@@ -11,12 +11,13 @@ from kafka.admin import OffsetSpec, OffsetTimestamp
 from kafka.admin._groups import MemberToRemove
 from kafka.structs import OffsetAndMetadata
 
+from admin.cells import cells
 from admin.held import HELD, IDLE, INSTANCE, NEW, NOBODY, SPARE
 from admin.kafka_python import CLIENT
 from admin.place import Place
 from support.batches import BASE_TIMESTAMP_MS
 
-Told = Any
+Returned = Any
 does = CLIENT.does
 
 
@@ -33,55 +34,45 @@ def shown(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
-def listed(**options: Any) -> Callable[[Admin, Place], Told]:
-    def cell(admin: Admin, place: Place) -> Told:
-        own = [one for one in shown(admin.list_groups(**options)) if place.prefix in str(one)]
-        return sorted(own, key=str)
-
-    return cell
+@cells
+def listed(admin: Admin, place: Place, /, **options: Any) -> Returned:
+    own = [one for one in shown(admin.list_groups(**options)) if place.prefix in str(one)]
+    return sorted(own, key=str)
 
 
-def described(label: str) -> Callable[[Admin, Place], Told]:
+def described(label: str) -> Callable[[Admin, Place], Returned]:
     return lambda admin, place: shown(admin.describe_groups([place.topic(label)]))
 
 
-def offsets(label: str) -> Callable[[Admin, Place], Told]:
+def offsets(label: str) -> Callable[[Admin, Place], Returned]:
     return lambda admin, place: shown(admin.list_group_offsets(place.topic(label)))
 
 
-def altered(label: str) -> Callable[[Admin, Place], Told]:
-    def cell(admin: Admin, place: Place) -> Told:
-        wanted = {one: OffsetAndMetadata(2, "set", -1) for one in partitions(place)}
-        told = admin.alter_group_offsets(place.topic(label), wanted)
-        return shown(told), offsets(label)(admin, place)
-
-    return cell
+@cells
+def altered(admin: Admin, place: Place, label: str) -> Returned:
+    wanted = {one: OffsetAndMetadata(2, "set", -1) for one in partitions(place)}
+    result = admin.alter_group_offsets(place.topic(label), wanted)
+    return shown(result), offsets(label)(admin, place)
 
 
-def reset(label: str, to: Any) -> Callable[[Admin, Place], Told]:
-    def cell(admin: Admin, place: Place) -> Told:
-        wanted = dict.fromkeys(partitions(place), to)
-        return shown(admin.reset_group_offsets(place.topic(label), wanted))
-
-    return cell
+@cells
+def reset(admin: Admin, place: Place, label: str, to: Any) -> Returned:
+    wanted = dict.fromkeys(partitions(place), to)
+    return shown(admin.reset_group_offsets(place.topic(label), wanted))
 
 
-def forgotten(label: str) -> Callable[[Admin, Place], Told]:
-    def cell(admin: Admin, place: Place) -> Told:
-        return shown(admin.delete_group_offsets(place.topic(label), partitions(place)))
-
-    return cell
+@cells
+def forgotten(admin: Admin, place: Place, label: str) -> Returned:
+    return shown(admin.delete_group_offsets(place.topic(label), partitions(place)))
 
 
-def removed(instance: str) -> Callable[[Admin, Place], Told]:
-    def cell(admin: Admin, place: Place) -> Told:
-        member = MemberToRemove(group_instance_id=instance)
-        return shown(admin.remove_group_members(place.topic(HELD), [member]))
-
-    return cell
+@cells
+def removed(admin: Admin, place: Place, instance: str) -> Returned:
+    member = MemberToRemove(group_instance_id=instance)
+    return shown(admin.remove_group_members(place.topic(HELD), [member]))
 
 
-def deleted(label: str) -> Callable[[Admin, Place], Told]:
+def deleted(label: str) -> Callable[[Admin, Place], Returned]:
     return lambda admin, place: shown(admin.delete_groups([place.topic(label)]))
 
 

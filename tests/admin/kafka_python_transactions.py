@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kafka import KafkaAdminClient as Admin
@@ -11,10 +11,11 @@ from kafka.admin import AbortTransactionSpec
 
 from admin import begun
 from admin.begun import IDLE, MISSING, OPEN, OVER, PARTITION
+from admin.cells import cells
 from admin.kafka_python import CLIENT
 from admin.place import Place
 
-Told = Any
+Returned = Any
 does = CLIENT.does
 
 NOT_THE_SAME = ("producer_id", "transaction_start_time_ms", "last_timestamp", "age_ms")
@@ -29,28 +30,24 @@ def shown(one: Any) -> Any:
     return kept
 
 
-def listed(**options: Any) -> Callable[[Admin, Place], Told]:
-    def cell(admin: Admin, place: Place) -> Told:
-        found = [one for each in admin.list_transactions(**options).values() for one in each]
-        own = [shown(one) for one in found if one.transactional_id.startswith(f"{place.prefix}-")]
-        return sorted(own, key=str)
-
-    return cell
+@cells
+def listed(admin: Admin, place: Place, /, **options: Any) -> Returned:
+    found = [one for each in admin.list_transactions(**options).values() for one in each]
+    own = [shown(one) for one in found if one.transactional_id.startswith(f"{place.prefix}-")]
+    return sorted(own, key=str)
 
 
-def described(label: str) -> Callable[[Admin, Place], Told]:
-    def cell(admin: Admin, place: Place) -> Told:
-        found = admin.describe_transactions([place.topic(label)])
-        return {name: shown(one) for name, one in found.items()}
-
-    return cell
+@cells
+def described(admin: Admin, place: Place, label: str) -> Returned:
+    found = admin.describe_transactions([place.topic(label)])
+    return {name: shown(one) for name, one in found.items()}
 
 
 def partition(place: Place) -> TopicPartition:
     return TopicPartition(place.topic("data"), PARTITION)
 
 
-def producers(admin: Admin, place: Place) -> Told:
+def producers(admin: Admin, place: Place) -> Returned:
     found = admin.describe_producers([partition(place)])
     states = [shown(one) for each in found.values() for one in each.active_producers]
     return sorted(states, key=str)
@@ -71,18 +68,18 @@ does("describe producers in transactions")(producers)
 
 
 @does("list transactions of some producers")
-def _(admin: Admin, place: Place) -> Told:
+def _(admin: Admin, place: Place) -> Returned:
     one = begun.described(place, IDLE)["producer_id"]
     return listed(producer_id_filters=[one])(admin, place)
 
 
 @does("find transactions that hang")
-def _(admin: Admin, place: Place) -> Told:
+def _(admin: Admin, place: Place) -> Returned:
     return admin.find_hanging_transactions()
 
 
 @does("abort a transaction")
-def _(admin: Admin, place: Place) -> Told:
+def _(admin: Admin, place: Place) -> Returned:
     state = begun.described(place, OPEN)
     spec = AbortTransactionSpec(partition(place), state["producer_id"], state["producer_epoch"])
     return admin.abort_transaction(spec), producers(admin, place)

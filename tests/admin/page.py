@@ -17,14 +17,14 @@ _HEAD: Final = """\
 # Admin clients
 
 Each stock admin client does its whole round against Kavka and against Apache Kafka 4.3.1, and
-what it is told must be the same: values, errors and their texts, or the lines that a tool prints.
+what it returns must be the same: values, errors and their texts, or the lines that a tool prints.
 Java's AdminClient is driven by Apache Kafka's own command line tools: kafka-topics, kafka-configs,
 kafka-log-dirs, kafka-get-offsets, kafka-broker-api-versions, kafka-leader-election,
 kafka-reassign-partitions, kafka-cluster, kafka-consumer-groups, kafka-transactions and others.
 
 This page is made by the test itself: run `make clients-page` when it changes (it needs Java, and
 takes half a minute). `PYTHONPATH=src:tests python -m admin --client kafka-python` prints what one
-client is told otherwise.
+client returns otherwise.
 
 In the table **ok** or an error's name is what both brokers lead to. Where they differ, Kavka's
 outcome stands first, and the number is that of the reason below. A dash: the client has no such

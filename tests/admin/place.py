@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
-import struct
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import partial
@@ -16,6 +14,7 @@ from support import wire_client
 from support.batches import Written, build
 from support.ports import HOST
 from support.process import BrokerProcess
+from support.raw import RawConnection
 from support.wait import eventually
 
 WITHIN_S: Final = 30.0
@@ -40,7 +39,7 @@ class Place:
         self._port = broker.port
         self._data_dir = str(broker.data_dir)
         self._markers = 0
-        answer = self.ask("Metadata", 12, topics=[])
+        answer = self.request("Metadata", 12, topics=[])
         (node,) = answer["brokers"]
         self.broker_id: int = node["node_id"]
         self._cluster_id: str = answer["cluster_id"]
@@ -55,7 +54,7 @@ class Place:
         """Make the topic `data`, with records by an idempotent producer in partition 0."""
         name = self.topic("data")
         self._create(name, PARTITIONS)
-        self.settle()
+        self.wait_until_applied()
         sequence = 0
         for times in RECORD_TIMES_MS:
             records = [Written(time_ms=time) for time in times]
@@ -65,46 +64,37 @@ class Place:
             sequence += len(times)
 
     def _appended(self, name: str, batch: bytes) -> bool:
-        partition = {"index": 0, "records": batch}
-        answer = self.ask(
-            "Produce",
-            8,
-            acks=-1,
-            timeout_ms=10_000,
-            topic_data=[{"name": name, "partition_data": [partition]}],
-        )
-        code: int = answer["responses"][0]["partition_responses"][0]["error_code"]
-        return code == 0
+        with RawConnection(HOST, self._port) as connection:
+            return bool(connection.write(name, 0, batch)["error_code"] == 0)
 
     def _create(self, name: str, partitions: int) -> None:
         kept = {"retention.ms": "-1"}  # the records have timestamps of long ago
         topic = wire_client.new_topic(name, partitions, configs=kept)
-        answer = self.ask("CreateTopics", 5, topics=[topic], timeout_ms=30_000)
+        answer = self.request("CreateTopics", 5, topics=[topic], timeout_ms=30_000)
         assert answer["topics"][0]["error_code"] == 0, answer
 
-    def settle(self) -> None:
+    def wait_until_applied(self) -> None:
         """Wait until the broker shows what its controller has acknowledged so far.
 
         Apache Kafka's controller writes a log that the broker reads: when a topic made now can be
         seen, so can all that was done before.
         """
         self._markers += 1
-        name = f"settled-{self.prefix}-{self._markers}"
+        name = f"marker-{self.prefix}-{self._markers}"
         self._create(name, 1)
         eventually(lambda: self._is_there(name), within_s=WITHIN_S, what=f"{name} is there")
 
     def _is_there(self, name: str) -> bool:
-        answer = self.ask("DescribeProducers", 0, topics=[{"name": name, "partition_indexes": [0]}])
+        answer = self.request(
+            "DescribeProducers", 0, topics=[{"name": name, "partition_indexes": [0]}]
+        )
         code: int = answer["topics"][0]["partitions"][0]["error_code"]
         return code == 0
 
-    def ask(self, api: str, version: int, **values: Any) -> Any:
+    def request(self, api: str, version: int, **values: Any) -> Any:
         """One request on a connection of its own; the answer as plain values."""
-        with socket.create_connection((HOST, self._port), timeout=WITHIN_S) as link:
-            link.sendall(wire_client.framed(wire_client.encode(api, version, 1, **values)))
-            with link.makefile("rb") as answers:
-                (length,) = struct.unpack(">i", answers.read(4))
-                return wire_client.plain(wire_client.decode(api, version, answers.read(length))[1])
+        with RawConnection(HOST, self._port) as connection:
+            return connection.request(api, version, **values)
 
     # -- what differs ---------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What a client may be told by Kavka that Apache Kafka tells it otherwise: the reviewed list.
+"""Where a client's results may differ between Kavka and Apache Kafka: the reviewed list.
 
 An entry that no longer occurs fails the test.
 """
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from admin.compare import Difference
 from admin.run import Cell
+from support.differences import Difference
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ from admin import (
     kafka_python_transactions,
 )
 from admin.cells import Client, Outcome
-from admin.compare import Difference, differences
 from admin.operations import IN_ORDER
 from admin.place import Place
 from support import java, stock_codec
 from support.broker import Kavka
+from support.differences import Difference, differences
 from support.oracle import ApacheKafka
 from support.process import BrokerProcess, running
 
@@ -64,7 +64,7 @@ class Cell:
         """Where the two differ; in the path "" when it is the word."""
         if self.kavka.word != self.kafka.word:
             return [Difference("", self.kavka.word, self.kafka.word)]
-        return list(differences(self.kavka.told, self.kafka.told))
+        return list(differences(self.kavka.shown, self.kafka.shown))
 
 
 @contextmanager

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from admin.cells import OK, Outcome
-from admin.compare import ABSENT, Difference, differences
 from admin.reasons import Reason
 from admin.run import Cell
+from support.differences import ABSENT, Difference, differences
 
 
 def test_equal_values_do_not_differ() -> None:

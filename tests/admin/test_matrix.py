@@ -1,4 +1,4 @@
-"""The stock admin clients' round: told the same by Kavka and by Apache Kafka 4.3.1."""
+"""The stock admin clients' round: the same results from Kavka and from Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
         return matrix(pair, home)
 
 
-def test_clients_are_told_the_same(cells: list[Cell]) -> None:
+def test_clients_see_the_same(cells: list[Cell]) -> None:
     wrong = [
         f"{cell.client}, {cell.operation}, {one.path or 'the outcome'}:\n"
         f"    Kavka        {one.kavka!r}\n    Apache Kafka {one.kafka!r}"

@@ -4,9 +4,12 @@ factory for those that kill, stop or configure theirs."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
 
 from support.broker import StartBroker, broker_kind, finish
 from support.oracle import ApacheKafka
@@ -53,3 +56,16 @@ def topic(request: pytest.FixtureRequest) -> str:
     """A topic name that no other test uses."""
     kept = [char if char.isalnum() or char in ".-" else "-" for char in request.node.name]
     return "".join(kept)
+
+
+@pytest.fixture
+def admin(broker: BrokerProcess) -> Iterator[KafkaAdminClient]:
+    """kafka-python's admin client."""
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as client:
+        yield client
+
+
+@pytest.fixture
+def confluent(broker: BrokerProcess) -> AdminClient:
+    """librdkafka's admin client."""
+    return AdminClient({"bootstrap.servers": broker.bootstrap})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -23,19 +22,6 @@ from support.wait import eventually
 
 TIMEOUT_S = 30
 RETENTION = {"retention.ms": "60000"}
-
-
-@pytest.fixture
-def admin(broker: BrokerProcess) -> Iterator[KafkaAdminClient]:
-    """kafka-python's admin client."""
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as client:
-        yield client
-
-
-@pytest.fixture
-def confluent(broker: BrokerProcess) -> AdminClient:
-    """librdkafka's admin client."""
-    return AdminClient({"bootstrap.servers": broker.bootstrap})
 
 
 def is_gone(admin: KafkaAdminClient, topic: str) -> bool:

@@ -6,18 +6,15 @@ What is more than fits into one batch is refused, though each part of it would f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from support.broker import Kavka
 from support.clients.kafka_python import create_topic
-from support.oracle import ApacheKafka
 from support.ports import HOST
 from support.process import BrokerProcess
 from support.raw import RawConnection
-from support.sides import both_sides
+from support.sides import sides_with
 from support.transactional import TransactionalProducer, play
 from support.wait import eventually
 
@@ -38,9 +35,7 @@ WITHIN_S: Final = 60.0
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, ...]]:
-    home: Path = tmp_path_factory.mktemp("big-commits")
-    pair = Kavka(home / "kavka", SETTINGS), ApacheKafka(home / "kafka", SETTINGS)
-    with both_sides(*pair, lambda side: side) as found:
+    with sides_with(tmp_path_factory.mktemp("big-commits"), SETTINGS, lambda side: side) as found:
         for broker in found:
             create_topic(broker.bootstrap, "t", 1)
             find(broker, "g")
@@ -125,7 +120,9 @@ def test_a_commit_that_is_too_big_commits_nothing(sides: tuple[BrokerProcess, ..
             assert committed(connection, "g") == MANY
 
 
-def test_nor_does_one_in_a_transaction(sides: tuple[BrokerProcess, ...]) -> None:
+def test_a_transactional_commit_that_is_too_big_commits_nothing(
+    sides: tuple[BrokerProcess, ...],
+) -> None:
     for broker in sides:
         with RawConnection(HOST, broker.port) as connection:
             one = TransactionalProducer("tx", 1, "t")

@@ -122,9 +122,7 @@ def test_it_is_paused_while_its_broker_is_killed_and_started_again(broker: Kavka
         os.kill(child, signal.SIGCONT)
     else:
         eventually(lambda: not state(child), within_s=WITHIN_S, what="it is killed as it stands")
-    broker.port = eventually(
-        broker._poll_ready, within_s=WITHIN_S, what="the successor serves", detail=broker.tail
-    )
+    broker.await_ready(WITHIN_S)
     assert not state(child)
     written |= fill(broker, 2)
     eventually(

@@ -20,7 +20,7 @@ from support.wait import eventually
 
 CLIENT_METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
 PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
-PROGRAM = JAVA / "telemetry" / "TellInstances.java"
+PROGRAM = JAVA / "telemetry" / "PrintInstances.java"
 WITHIN_S = 60
 RECORDS = 25
 SENT = "kafka_client_producer_record_send_total"
@@ -95,11 +95,11 @@ def test_java_clients_know_their_instances(asking: BrokerProcess, http_port: int
     command = [*java_compiler.command_line(PROGRAM), asking.bootstrap, "t"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    before, *told = [line.split() for line in ran.stdout.splitlines()]
+    before, *pushes = [line.split() for line in ran.stdout.splitlines()]
     assert before == ["none", "null", "null"]
-    assert {client for client, _, _ in told} == {"an-admin", "a-producer", "a-consumer"}
-    for _, instance, again in told:
+    assert {client for client, _, _ in pushes} == {"an-admin", "a-producer", "a-consumer"}
+    for _, instance, again in pushes:
         assert instance == again
-    assert len({instance for _, instance, _ in told}) == len(told)
+    assert len({instance for _, instance, _ in pushes}) == len(pushes)
     shown = scrape(http_port).all("kafka_client_app_info_start_time_ms")
-    assert shown.keys() >= {(client, instance) for client, instance, _ in told}
+    assert shown.keys() >= {(client, instance) for client, instance, _ in pushes}

@@ -62,31 +62,21 @@ def write_and_commit(
 
 
 def ends(broker: BrokerProcess) -> Ends:
-    """As ListOffsets tells them."""
+    """As ListOffsets returns them."""
     with RawConnection(HOST, broker.port) as connection:
-        told = [
-            [end(connection, partition, isolation) for partition in range(PARTITIONS)]
+        found = [
+            [
+                connection.list_offset(TOPIC, partition, isolation=isolation)["offset"]
+                for partition in range(PARTITIONS)
+            ]
             for isolation in (READ_COMMITTED, READ_UNCOMMITTED)
         ]
-    return Ends(*told)
+    return Ends(*found)
 
 
 def all_is_decided(found: Ends) -> bool:
     """Whether there are markers, and no open transactions."""
     return found.committed == found.all and min(found.all) > RECORDS
-
-
-def end(connection: RawConnection, partition: int, isolation: int) -> int:
-    at = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": -1}
-    answer = connection.request(
-        "ListOffsets",
-        8,
-        replica_id=-1,
-        isolation_level=isolation,
-        topics=[{"name": TOPIC, "partitions": [at]}],
-    )
-    offset: int = answer["topics"][0]["partitions"][0]["offset"]
-    return offset
 
 
 def markers(data_dir: Path) -> int:

@@ -216,7 +216,7 @@ def stored(directory: Path) -> Stored:
             size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
             batch = data[at : at + size]
             fields = tuple(field(batch, name) for name in names)
-            found.batches.append(Batch(fields, tuple(map(told, read_batch(batch)))))
+            found.batches.append(Batch(fields, tuple(map(fields_of, read_batch(batch)))))
             at += size
         found.last_ones.extend(found.batches[-1:])
     for path in sorted(directory.glob("*.txnindex")):
@@ -224,7 +224,7 @@ def stored(directory: Path) -> Stored:
     return found
 
 
-def told(record: Any) -> tuple[Any, ...]:
+def fields_of(record: Any) -> tuple[Any, ...]:
     return record.offset, record.timestamp, record.key, record.value
 
 

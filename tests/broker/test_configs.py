@@ -3,7 +3,7 @@ what producers and files see of it. On Apache Kafka a change may be a moment lat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from typing import Any
 
@@ -33,22 +33,9 @@ RECORD = b"x" * (3 * SMALL_BYTES)
 
 
 @pytest.fixture
-def own(start_broker: StartBroker) -> BrokerProcess:
+def broker(start_broker: StartBroker) -> BrokerProcess:
     """A broker whose settings may be changed."""
     return start_broker()
-
-
-@pytest.fixture
-def admin(own: BrokerProcess) -> Iterator[KafkaAdminClient]:
-    """kafka-python's admin client."""
-    with closing(KafkaAdminClient(bootstrap_servers=own.bootstrap)) as client:
-        yield client
-
-
-@pytest.fixture
-def confluent(own: BrokerProcess) -> AdminClient:
-    """librdkafka's admin client."""
-    return AdminClient({"bootstrap.servers": own.bootstrap})
 
 
 def alter(admin: KafkaAdminClient, kind: str, name: str, configs: Mapping[str, Any]) -> str:
@@ -96,62 +83,69 @@ def segments(broker: BrokerProcess, topic: str) -> int:
     return len(list((broker.data_dir / f"{topic}-0").glob("*.log")))
 
 
-def test_a_topic_s_limit(own: BrokerProcess, admin: KafkaAdminClient, topic: str) -> None:
-    create_topic(own.bootstrap, topic, 1)
-    await_sent(own, topic, True)
+def test_a_topic_s_limit(broker: BrokerProcess, admin: KafkaAdminClient, topic: str) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    await_sent(broker, topic, True)
     assert alter(admin, "TOPIC", topic, {"max.message.bytes": str(SMALL_BYTES)}) == "OK"
-    await_sent(own, topic, False)
+    await_sent(broker, topic, False)
     assert alter(admin, "TOPIC", topic, {"max.message.bytes": ("DELETE", None)}) == "OK"
-    await_sent(own, topic, True)
+    await_sent(broker, topic, True)
 
 
-def test_the_broker_s_limit(own: BrokerProcess, confluent: AdminClient, topic: str) -> None:
-    create_topic(own.bootstrap, topic, 1)
+def test_the_broker_s_limit(broker: BrokerProcess, confluent: AdminClient, topic: str) -> None:
+    create_topic(broker.bootstrap, topic, 1)
     resource = ConfigResource(ResourceType.BROKER, "1")
     change(confluent, resource, set_to("message.max.bytes", str(SMALL_BYTES)))
-    await_sent(own, topic, False)
+    await_sent(broker, topic, False)
     resource = ConfigResource(ResourceType.BROKER, "1")
     change(confluent, resource, unset("message.max.bytes"))
-    await_sent(own, topic, True)
+    await_sent(broker, topic, True)
 
 
-def test_the_limit_of_all_brokers(own: BrokerProcess, topic: str) -> None:
+def test_the_limit_of_all_brokers(broker: BrokerProcess, topic: str) -> None:
     """By Java's tool, since no other client has the defaults of all brokers."""
-    create_topic(own.bootstrap, topic, 1)
-    defaults = (f"--bootstrap-server={own.bootstrap}", "--entity-type=brokers", "--entity-default")
+    create_topic(broker.bootstrap, topic, 1)
+    defaults = (
+        f"--bootstrap-server={broker.bootstrap}",
+        "--entity-type=brokers",
+        "--entity-default",
+    )
     limit = f"message.max.bytes={SMALL_BYTES}"
     made = java.run(java.CONFIGS, *defaults, "--alter", f"--add-config={limit}")
     assert (made.exit_code, made.stderr) == (0, ""), made
-    await_sent(own, topic, False)
-    told = java.run(java.CONFIGS, *defaults, "--describe")
+    await_sent(broker, topic, False)
+    printed = java.run(java.CONFIGS, *defaults, "--describe")
     assert (
-        f"  {limit} sensitive=false synonyms={{DYNAMIC_DEFAULT_BROKER_CONFIG:{limit}}}" in told.text
+        f"  {limit} sensitive=false synonyms={{DYNAMIC_DEFAULT_BROKER_CONFIG:{limit}}}"
+        in printed.text
     )
     made = java.run(java.CONFIGS, *defaults, "--alter", "--delete-config=message.max.bytes")
     assert (made.exit_code, made.stderr) == (0, ""), made
-    await_sent(own, topic, True)
+    await_sent(broker, topic, True)
 
 
-def test_segments_roll(own: BrokerProcess, admin: KafkaAdminClient, topic: str) -> None:
-    create_topic(own.bootstrap, topic, 1)
+def test_segments_roll(broker: BrokerProcess, admin: KafkaAdminClient, topic: str) -> None:
+    create_topic(broker.bootstrap, topic, 1)
     assert alter(admin, "TOPIC", topic, {"segment.bytes": "1048576"}) == "OK"
-    with closing(KafkaProducer(bootstrap_servers=own.bootstrap, acks="all")) as producer:
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap, acks="all")) as producer:
 
         def rolled() -> bool:
             producer.send(topic, b"x" * 900_000).get(timeout=TIMEOUT_S)
-            return segments(own, topic) > 1
+            return segments(broker, topic) > 1
 
         eventually(rolled, within_s=TIMEOUT_S, what="a second segment")
 
 
-def test_what_is_told_and_kept(own: BrokerProcess, confluent: AdminClient, topic: str) -> None:
-    create_topic(own.bootstrap, topic, 1)
+def test_what_is_described_and_kept(
+    broker: BrokerProcess, confluent: AdminClient, topic: str
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
     of_topic = ConfigResource(ResourceType.TOPIC, topic)
     change(confluent, of_topic, set_to("retention.ms", "60000"), set_to("flush.ms", "77"))
     of_broker = ConfigResource(ResourceType.BROKER, "1")
     change(confluent, of_broker, set_to("log.index.interval.bytes", "5000"))
 
-    def told(confluent: AdminClient) -> dict[str, tuple[str | None, str]]:
+    def described(confluent: AdminClient) -> dict[str, tuple[str | None, str]]:
         asked = ConfigResource(ResourceType.TOPIC, topic)
         configs = confluent.describe_configs([asked])[asked].result(TIMEOUT_S)
         keys = ("retention.ms", "flush.ms", "index.interval.bytes", "segment.bytes")
@@ -163,17 +157,19 @@ def test_what_is_told_and_kept(own: BrokerProcess, confluent: AdminClient, topic
         "index.interval.bytes": ("5000", "DYNAMIC_BROKER_CONFIG"),
         "segment.bytes": ("1073741824", "DEFAULT_CONFIG"),
     }
-    eventually(lambda: told(confluent) == expected, within_s=TIMEOUT_S, what="all is told")
-    own.kill()
-    own.start()
-    again = AdminClient({"bootstrap.servers": own.bootstrap})
+    eventually(
+        lambda: described(confluent) == expected, within_s=TIMEOUT_S, what="all is described"
+    )
+    broker.kill()
+    broker.start()
+    again = AdminClient({"bootstrap.servers": broker.bootstrap})
 
-    def told_again() -> bool:
+    def described_again() -> bool:
         with suppress(KafkaException):  # Apache Kafka loads topics after it has started
-            return told(again) == expected
+            return described(again) == expected
         return False
 
-    eventually(told_again, within_s=TIMEOUT_S, what="all is told after SIGKILL")
+    eventually(described_again, within_s=TIMEOUT_S, what="all is described after SIGKILL")
 
 
 @pytest.mark.parametrize(
@@ -187,7 +183,7 @@ def test_what_is_told_and_kept(own: BrokerProcess, confluent: AdminClient, topic
     ],
 )
 def test_refused(
-    own: BrokerProcess,
+    broker: BrokerProcess,
     admin: KafkaAdminClient,
     kind: str,
     name: str,
@@ -197,10 +193,10 @@ def test_refused(
     assert reason in alter(admin, kind, name, configs)
 
 
-def test_loggers(own: BrokerProcess, admin: KafkaAdminClient) -> None:
+def test_loggers(broker: BrokerProcess, admin: KafkaAdminClient) -> None:
     assert alter(admin, "BROKER_LOGGER", "1", {"root": "DEBUG"}) == "OK"
     asked = [PythonConfigResource("BROKER_LOGGER", "1")]
     found = admin.describe_configs(asked, config_filter="all")["broker_logger"]["1"]
     assert found["root"]["value"] == "DEBUG"
     assert len(found) > 10
-    eventually(lambda: " DEBUG " in own.output(), within_s=TIMEOUT_S, what="debug lines")
+    eventually(lambda: " DEBUG " in broker.output(), within_s=TIMEOUT_S, what="debug lines")

@@ -22,8 +22,8 @@ ONLY_KAVKA = pytest.mark.skipif(broker_kind() is not Kavka, reason="the oracle h
 OTHER = "127.0.0.2"
 
 
-def told(one: socket.socket) -> tuple[str, int]:
-    """The address that Metadata tells of the only broker."""
+def advertised(one: socket.socket) -> tuple[str, int]:
+    """The address that Metadata gives for the only broker."""
     one.sendall(wire_client.framed(wire_client.encode("Metadata", 1, 1, topics=[])))
     (size,) = struct.unpack(">i", one.recv(4, socket.MSG_WAITALL))
     _, answer = wire_client.decode("Metadata", 1, one.recv(size, socket.MSG_WAITALL))
@@ -80,7 +80,7 @@ def test_at_the_limit_a_connection_waits(start_broker: StartBroker) -> None:
 
 
 @ONLY_KAVKA
-def test_each_listener_tells_its_address(start_broker: StartBroker) -> None:
+def test_each_listener_advertises_its_address(start_broker: StartBroker) -> None:
     outside = free_port()
     inside = free_port()
     broker = start_broker(
@@ -92,13 +92,13 @@ def test_each_listener_tells_its_address(start_broker: StartBroker) -> None:
     )
     assert broker.port == inside
     with connect(inside) as one, connect(outside) as other:
-        assert told(one) == (HOST, inside)
-        assert told(other) == ("localhost", outside)
+        assert advertised(one) == (HOST, inside)
+        assert advertised(other) == ("localhost", outside)
 
 
 @ONLY_KAVKA
-def test_the_address_that_was_dialled_is_told(start_broker: StartBroker) -> None:
-    """127.0.0.1 and 127.0.0.5 are both this machine: each client is told the one it knows."""
+def test_metadata_has_the_address_that_was_dialled(start_broker: StartBroker) -> None:
+    """127.0.0.1 and 127.0.0.5 are both this machine: each client is given the one it knows."""
     port = free_port()
     broker = start_broker(
         **{
@@ -110,7 +110,7 @@ def test_the_address_that_was_dialled_is_told(start_broker: StartBroker) -> None
     assert broker.port
     for host in (HOST, "127.0.0.5"):
         with socket.create_connection((host, port)) as one:
-            assert told(one) == (host, 19092)
+            assert advertised(one) == (host, 19092)
 
 
 LINES = {
@@ -148,7 +148,7 @@ def test_half_a_request_and_no_more(broker: BrokerProcess) -> None:
         assert slow.recv(4, socket.MSG_WAITALL)
 
 
-def test_a_flood_of_bad_requests_does_not_flood_the_log(start_broker: StartBroker) -> None:
+def test_log_lines_about_bad_requests_are_limited(start_broker: StartBroker) -> None:
     broker = start_broker()
     for _ in range(300):
         with connect(broker.port) as one:
@@ -175,7 +175,9 @@ def existing(port: int) -> set[str]:
         return {topic.name for topic in answer.topics}
 
 
-def test_what_was_read_is_done_though_the_client_hangs_up(start_broker: StartBroker) -> None:
+def test_requests_are_processed_after_the_client_has_gone(
+    start_broker: StartBroker,
+) -> None:
     """All of a request of many topics, which takes its time."""
     broker = start_broker()
     names = [[f"{part}-{number}" for number in range(30)] for part in range(3)]

@@ -1,4 +1,4 @@
-"""Consume, transform, produce by every stock client: each record once, whoever is killed.
+"""Consume, transform, produce by every stock client: each record once, whichever process is killed.
 
 TRANSACTION_RECORDS (12,000; `make transactions` sets 200,000) and TRANSACTION_KILLS (2; there 10),
 how often the broker is killed, set the size; TRANSACTION_SEED replays a run's moments.
@@ -24,7 +24,7 @@ SEED = int(os.environ.get("TRANSACTION_SEED") or random.SystemRandom().randrange
 
 @pytest.mark.timeout(300 + 60 * KILLS)
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-def test_each_record_is_transformed_once_whoever_dies(
+def test_each_record_is_transformed_once_under_kills(
     start_broker: StartBroker, client: TransactionClient, tmp_path: Path
 ) -> None:
     print(f"TRANSACTION_SEED={SEED} TRANSACTION_RECORDS={RECORDS} TRANSACTION_KILLS={KILLS}")

@@ -32,7 +32,7 @@ SETTINGS = {
 }
 
 
-class Told:
+class Clients:
     """A connection that was there before the crowd, and what was acknowledged to it."""
 
     def __init__(self, one: RawConnection) -> None:
@@ -101,10 +101,10 @@ def test_all_is_done_and_no_directory_is_lost(start_broker: StartBroker) -> None
     assert broker.process is not None
     pid = broker.process.pid
     with RawConnection(HOST, broker.port) as one, ExitStack() as crowd:
-        told = Told(one)
+        clients = Clients(one)
         for name in ("t", "old"):
-            told.create(name)
-            told.produce(name, VALUE)
+            clients.create(name)
+            clients.produce(name, VALUE)
         used = len(os.listdir(f"/proc/{pid}/fd"))
         _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + SPARE, hard))
@@ -116,20 +116,20 @@ def test_all_is_done_and_no_directory_is_lost(start_broker: StartBroker) -> None
             what="the crowd has taken all descriptors",
         )
         for number in range(20):
-            told.produce("t", b"%d" % number + VALUE)
+            clients.produce("t", b"%d" % number + VALUE)
             if number == 5:
-                told.create("new")
+                clients.create("new")
             if number == 10:
-                told.delete("old")
+                clients.delete("old")
             if number > 15:
-                told.produce("new", b"%d" % number + VALUE)
-        assert not told.refusals, "connections leave enough for files"
+                clients.produce("new", b"%d" % number + VALUE)
+        assert not clients.refusals, "connections leave enough for files"
         crowd.close()
-        check(broker, told.records)
+        check(broker, clients.records)
     assert "can't be used until a restart" not in broker.output()
     broker.kill()
     broker.start()
-    check(broker, told.records)
+    check(broker, clients.records)
     for name in ("t", "new"):
         assert (broker.data_dir / f"{name}-0").is_dir()
     assert not (broker.data_dir / "old-0").exists()

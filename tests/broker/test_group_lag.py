@@ -58,7 +58,7 @@ def described(broker: BrokerProcess) -> dict[tuple[str, str, str], int]:
     }
 
 
-def told(page: Scrape) -> dict[tuple[str, str, str], float]:
+def lags(page: Scrape) -> dict[tuple[str, str, str], float]:
     return {
         (group, topic, partition): lag for (group, partition, topic), lag in page.all(LAG).items()
     }
@@ -69,14 +69,14 @@ def test_lag_is_what_apache_kafka_s_tool_says(start_broker: StartBroker) -> None
     broker = start_broker(**{"kavka.http.listener": f"{HOST}:{port}"})
     for topic in ("orders", "payments"):
         fill(broker, topic)
-    assert told(scrape(port)) == {}
+    assert lags(scrape(port)) == {}
     with (
         closing(read_some(broker, "orders", "billing", 20)),
         closing(read_some(broker, "orders", "shipping", sum(WRITTEN))),
         closing(read_some(broker, "payments", "billing's", 5)) as third,
     ):
         third.commit({TopicPartition("payments", 2): OffsetAndMetadata(3, "", -1)})
-        found = told(scrape(port))
+        found = lags(scrape(port))
         assert found == described(broker)
         by_group = {
             group: sum(lag for (one, _, _), lag in found.items() if one == group)
@@ -84,8 +84,8 @@ def test_lag_is_what_apache_kafka_s_tool_says(start_broker: StartBroker) -> None
         }
         assert by_group == {"billing": sum(WRITTEN) - 20, "shipping": 0}
         fill_more(broker)
-        assert told(scrape(port)) == described(broker)
-    assert told(scrape(port)) == described(broker), "without members"
+        assert lags(scrape(port)) == described(broker)
+    assert lags(scrape(port)) == described(broker), "without members"
 
 
 def fill_more(broker: BrokerProcess) -> None:

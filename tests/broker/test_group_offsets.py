@@ -116,7 +116,7 @@ def test_a_regular_expression_finds_a_later_topic(
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-def test_a_member_goes_back(
+def test_a_member_seeks_back(
     broker: BrokerProcess,
     client: GroupClient,
     alone: Callable[[GroupClient, str, str], Alone],
@@ -205,7 +205,7 @@ def test_rewinding_a_group_without_members(broker: BrokerProcess, topic: str) ->
         assert next_read(consumer) == 3
 
 
-def told_at(number: int) -> str:
+def time_of(number: int) -> str:
     """A record's time, as the tool takes it."""
     at = datetime.fromtimestamp((BASE_MS + number * STEP_MS) / 1000, UTC)
     return at.strftime("%Y-%m-%dT%H:%M:%S.000")
@@ -217,7 +217,7 @@ def test_rewinding_with_the_tool(broker: BrokerProcess, topic: str, tmp_path: Pa
         (("--to-latest",), RECORDS),
         (("--shift-by", "-3"), RECORDS - 3),
         (("--to-offset", "7"), 7),
-        (("--to-datetime", told_at(12)), 12),
+        (("--to-datetime", time_of(12)), 12),
         (("--to-earliest",), 0),
     )
     with Tools(tmp_path / "tools.log") as tools:

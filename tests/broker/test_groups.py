@@ -19,7 +19,7 @@ ROUNDS = int(os.environ.get("GROUP_ROUNDS", "1"))
 
 @pytest.mark.timeout(240 + 120 * ROUNDS)
 @pytest.mark.parametrize("client", clients_of(broker_kind()), ids=lambda client: client.name)
-def test_every_record_is_processed_whoever_dies(
+def test_every_record_is_processed_under_kills(
     start_broker: StartBroker, client: GroupClient, tmp_path: Path
 ) -> None:
     client.start()  # what it needs is installed before the broker's time is taken

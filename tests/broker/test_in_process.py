@@ -63,7 +63,7 @@ def test_nothing_acknowledged_is_lost_or_doubled_by_kills(broker: Broker) -> Non
     assert [record.value for record in broker.read("t")] == expected
 
 
-def test_clients_go_on_over_a_restart(broker: Broker) -> None:
+def test_clients_continue_over_a_restart(broker: Broker) -> None:
     broker.create_topic("t")
     with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for number in range(3):

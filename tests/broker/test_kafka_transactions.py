@@ -1,4 +1,4 @@
-"""Apache Kafka's own tools tell of transactions on Kavka what they tell of the same on its own
+"""Apache Kafka's own tools show of transactions on Kavka what they show of the same on its own
 broker: its console consumer, of what stands in `__transaction_state`, and `kafka-transactions`, up
 to a transaction that hangs and is aborted by it."""
 
@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 
@@ -16,11 +15,9 @@ from differential.grounds import facts_of, prepare
 from differential.run import played
 from differential.transactions import Producer, reading
 from support import java, kafka_transactions
-from support.broker import Kavka
 from support.java_tools import Tools
-from support.oracle import ApacheKafka
 from support.process import BrokerProcess
-from support.sides import both_sides
+from support.sides import sides_with
 
 SETTINGS: Mapping[str, str] = {
     "offsets.topic.num.partitions": "1",
@@ -82,7 +79,7 @@ def second_protocol(on: Ground) -> Script:
 
 
 def hanging(on: Ground) -> Script:
-    """A transaction that its coordinator has never heard of, or has long forgotten."""
+    """A transaction that its coordinator has never known, or has expired."""
     one = Producer(on, "-hanging", second=False)
     yield one.producing(producer_id=NOBODY, producer_epoch=3)
     yield reading(on)
@@ -134,15 +131,13 @@ class Side:
 def in_order(found: re.Match[str]) -> str:
     """Partitions, which Apache Kafka keeps in hash maps."""
     topics = json.loads(found[0])
-    told = sorted((topic["topic"], sorted(topic["partitionIds"])) for topic in topics)
-    return json.dumps(told)
+    assigned = sorted((topic["topic"], sorted(topic["partitionIds"])) for topic in topics)
+    return json.dumps(assigned)
 
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
-    home: Path = tmp_path_factory.mktemp("kafka-transactions")
-    pair = Kavka(home / "kavka", SETTINGS), ApacheKafka(home / "kafka", SETTINGS)
-    with both_sides(*pair, Side) as sides:
+    with sides_with(tmp_path_factory.mktemp("kafka-transactions"), SETTINGS, Side) as sides:
         yield sides
 
 

@@ -7,18 +7,15 @@ replicas are waited for by nobody.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
 
-from support.broker import Kavka
 from support.clients.kafka_python import create_topic
-from support.oracle import ApacheKafka
 from support.ports import HOST
 from support.process import BrokerProcess
 from support.raw import RawConnection, batch
-from support.sides import both_sides
+from support.sides import sides_with
 from support.transactional import TransactionalProducer, play
 
 SETTINGS: Final = {
@@ -35,9 +32,7 @@ TIME_MS: Final = 1_700_000_000_000
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, ...]]:
-    home: Path = tmp_path_factory.mktemp("lone-broker")
-    pair = Kavka(home / "kavka", SETTINGS), ApacheKafka(home / "kafka", SETTINGS)
-    with both_sides(*pair, lambda side: side) as found:
+    with sides_with(tmp_path_factory.mktemp("lone-broker"), SETTINGS, lambda side: side) as found:
         yield found
 
 
@@ -57,7 +52,7 @@ def test_groups_have_no_coordinator(sides: tuple[BrokerProcess, ...]) -> None:
     assert kavka.count(" ERROR ") == 1
 
 
-def test_more_replicas_in_sync_than_there_are_replicas_keep_nobody_waiting(
+def test_min_insync_replicas_above_the_replica_count_does_not_block(
     sides: tuple[BrokerProcess, ...],
 ) -> None:
     for broker in sides:

@@ -37,18 +37,18 @@ def story(start_broker: StartBroker, *kinds: type[Writer]) -> Story:
 def test_idempotent_producers_leave_no_duplicate_and_no_gap(start_broker: StartBroker) -> None:
     for program in (Java, FranzGo):
         program.command()  # what is needed is there before the broker's time is taken
-    with story(start_broker, Confluent, KafkaPython, Java, FranzGo) as told:
-        told.play(TIMES)
-        complaints = told.complaints()
-        print(told.summary())
+    with story(start_broker, Confluent, KafkaPython, Java, FranzGo) as played:
+        played.play(TIMES)
+        complaints = played.complaints()
+        print(played.summary())
     assert not complaints, complaints[:20]
-    assert told.weather.in_flight_max >= IN_FLIGHT_MAX
+    assert played.weather.in_flight_max >= IN_FLIGHT_MAX
 
 
 @pytest.mark.timeout(300)
 def test_without_idempotence_duplicates_are_found(start_broker: StartBroker) -> None:
-    with story(start_broker, NotIdempotent) as told:
-        told.play(2)
-        complaints = told.complaints()
-        print(told.summary())
+    with story(start_broker, NotIdempotent) as played:
+        played.play(2)
+        complaints = played.complaints()
+        print(played.summary())
     assert any("is a duplicate" in one for one in complaints), complaints[:20]

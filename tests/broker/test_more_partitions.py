@@ -56,7 +56,7 @@ EXTEND = (by_kafka_python, by_confluent, by_java)
 def writing(bootstrap: str, topic: str) -> Iterator[Callable[[], dict[int, int]]]:
     """A producer that writes all the time, round all partitions that it knows.
 
-    Gives a function that tells how many records it has had acknowledged, by partition. Fails
+    Gives a function that returns how many records it has had acknowledged, by partition. Fails
     when any could not be written.
     """
     stopped = threading.Event()
@@ -89,7 +89,7 @@ def writing(bootstrap: str, topic: str) -> Iterator[Callable[[], dict[int, int]]
 
 
 @pytest.mark.parametrize("extend", EXTEND, ids=lambda extend: extend.__name__)
-def test_a_running_producer_goes_on_to_the_new_ones(
+def test_a_running_producer_uses_new_partitions(
     start_broker: StartBroker, topic: str, extend: Extend
 ) -> None:
     broker = start_broker()
@@ -120,7 +120,7 @@ def check(broker: BrokerProcess, topic: str, wanted: dict[int, int]) -> None:
 
 
 def test_a_running_consumer_finds_the_new_ones(broker: BrokerProcess, topic: str) -> None:
-    """One without a group, which is told of them by its metadata."""
+    """One without a group, which learns of them from its metadata."""
     create_topic(broker.bootstrap, topic, 1)
     consumer = KafkaConsumer(
         bootstrap_servers=broker.bootstrap, metadata_max_age_ms=METADATA_MAX_AGE_MS
@@ -141,11 +141,11 @@ def sees(consumer: KafkaConsumer, topic: str, partitions: int) -> bool:
 
 def test_librdkafka_s_producer_writes_to_a_new_partition(broker: BrokerProcess, topic: str) -> None:
     create_topic(broker.bootstrap, topic, 1)
-    told: list[Any] = []
+    delivered: list[Any] = []
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap, "topic.metadata.refresh.interval.ms": 100}
     )
-    producer.produce(topic, b"old", partition=0, on_delivery=lambda *one: told.append(one))
+    producer.produce(topic, b"old", partition=0, on_delivery=lambda *one: delivered.append(one))
     producer.flush(TIMEOUT_S)
     by_kafka_python(broker.bootstrap, topic, 2)
 
@@ -153,9 +153,9 @@ def test_librdkafka_s_producer_writes_to_a_new_partition(broker: BrokerProcess, 
         return len(producer.list_topics(topic, TIMEOUT_S).topics[topic].partitions) == 2
 
     eventually(knows, within_s=TIMEOUT_S, what="the producer knows the new partition")
-    producer.produce(topic, b"new", partition=1, on_delivery=lambda *one: told.append(one))
+    producer.produce(topic, b"new", partition=1, on_delivery=lambda *one: delivered.append(one))
     producer.flush(TIMEOUT_S)
-    assert [(error, message.partition(), message.offset()) for error, message in told] == [
+    assert [(error, message.partition(), message.offset()) for error, message in delivered] == [
         (None, 0, 0),
         (None, 1, 0),
     ]

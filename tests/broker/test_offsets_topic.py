@@ -1,12 +1,11 @@
 """What is kept of groups is Apache Kafka's to the byte: its own tools read `__consumer_offsets` of
-Kavka, and tell of the same requests the same as of its own."""
+Kavka, and answer the same requests as from its own."""
 
 from __future__ import annotations
 
 import base64
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 
@@ -22,10 +21,8 @@ from differential.members import (
 from differential.run import played
 from differential.uniform import ConsumerMember
 from support import java
-from support.broker import Kavka
-from support.oracle import ApacheKafka
 from support.process import BrokerProcess
-from support.sides import both_sides
+from support.sides import sides_with
 
 SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
@@ -73,9 +70,9 @@ def consumers(on: Ground) -> Script:
     yield from member.own()
     second = ConsumerMember(on, "2", topics=[on.topic, "no-such-topic"])
     yield from second.join()
-    yield from member.beat()
+    yield from member.heartbeat()
     yield from member.own()
-    yield from second.beat()
+    yield from second.heartbeat()
     yield from second.own()
     yield member.leaving(-2, instance_id="an-instance")
     yield second.leaving()
@@ -135,9 +132,7 @@ def java_id(data: bytes) -> str:
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
-    home: Path = tmp_path_factory.mktemp("offsets-topic")
-    pair = Kavka(home / "kavka", SETTINGS), ApacheKafka(home / "kafka", SETTINGS)
-    with both_sides(*pair, Side) as sides:
+    with sides_with(tmp_path_factory.mktemp("offsets-topic"), SETTINGS, Side) as sides:
         yield sides
 
 

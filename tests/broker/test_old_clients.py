@@ -91,7 +91,7 @@ def test_a_log_of_old_producers_is_sound(start_broker: StartBroker, topic: str) 
 
 
 @pytest.mark.parametrize("client", [PYTHON_0_8_1, *PYTHONS], ids=lambda client: client.name)
-def test_what_an_old_consumer_commits_it_finds_again(
+def test_an_old_consumer_finds_its_committed_offsets(
     broker: BrokerProcess, topic: str, client: OldClient
 ) -> None:
     KAFKA_PYTHON.create_topic(broker.bootstrap, topic, 1)

@@ -1,7 +1,7 @@
 """When segments close and when they go: Kavka beside Apache Kafka 4.3.1, on the same batches.
 
-Both are told the same and given the same bytes; then the names of the segment files, the bounds of
-the logs and their sizes are compared, and again after a restart.
+Both get the same requests and bytes; then the names of the segment files, the bounds of the logs
+and their sizes are compared, and again after a restart.
 """
 
 from __future__ import annotations
@@ -228,10 +228,7 @@ def see_a_round(broker: BrokerProcess) -> None:
 
 
 def offset(connection: RawConnection, name: str, timestamp: int) -> int:
-    partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
-    topics = [{"name": topic(name), "partitions": [partition]}]
-    answer = connection.request("ListOffsets", 7, replica_id=-1, isolation_level=0, topics=topics)
-    found = answer["topics"][0]["partitions"][0]
+    found = connection.list_offset(topic(name), timestamp=timestamp)
     assert found["error_code"] == 0, found
     return int(found["offset"])
 

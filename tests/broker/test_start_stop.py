@@ -60,7 +60,7 @@ def overrides(**settings: str) -> list[str]:
     return [argument for pair in pairs for argument in ("--override", pair)]
 
 
-def test_one_ready_line(start_broker: StartBroker) -> None:
+def test_the_broker_prints_one_ready_line(start_broker: StartBroker) -> None:
     broker = start_broker()
     lines = [line for line in broker.output().splitlines() if "ready" in line]
     assert len(lines) == 1
@@ -103,7 +103,7 @@ def test_a_signal_ends_it_cleanly_under_load(
     assert places == history.acknowledged
 
 
-def test_a_hang_up_that_is_ignored_stays_ignored(
+def test_an_ignored_sighup_stays_ignored(
     start_broker: StartBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As under `nohup`, which has the process started so."""

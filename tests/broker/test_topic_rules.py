@@ -91,7 +91,7 @@ def read_times(broker: BrokerProcess, topic: str, count: int) -> Iterator[tuple[
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
-def test_clients_are_told_that_a_record_is_refused(broker: BrokerProcess, policy: str) -> None:
+def test_clients_get_an_error_for_a_refused_record(broker: BrokerProcess, policy: str) -> None:
     topic = f"rules-{policy.replace(',', '-')}"
     create_topic(broker.bootstrap, topic, 1, {"cleanup.policy": policy})
     send(broker, topic, key=b"k")

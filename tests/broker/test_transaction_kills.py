@@ -83,7 +83,7 @@ def transaction(connection: Connection, number: int, protocol: int, *, commit: b
 
 
 def state_of(connection: Connection, transactional_id: str) -> str:
-    """As DescribeTransactions tells it."""
+    """As DescribeTransactions returns it."""
     asked = {"transactional_ids": [transactional_id]}
     answer = connection.request("DescribeTransactions", 0, **asked)
     state: str = answer["transaction_states"][0]["transaction_state"]

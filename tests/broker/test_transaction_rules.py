@@ -23,14 +23,11 @@ from support.oracle39 import ApacheKafka39
 from support.ports import HOST
 from support.process import BrokerProcess
 from support.raw import RawConnection
-from support.wait import eventually
+from support.transactional import TransactionalProducer, play
 
 TOPIC = "rules"
 ID = "writer"
 NONE = 0
-WITHIN_S = 30.0
-RETRIED = (14, 15, 16, 51)
-"""The coordinator loads, is not known yet, or is about to end another transaction."""
 
 
 class Outcome(NamedTuple):
@@ -58,17 +55,9 @@ class Theirs:
         self._connection = connection
 
     def data(self, producer: Producer, count: int, *, transactional: bool) -> Outcome:
-        records = bytes(values(producer, count, transactional=transactional))
-        part = {"index": 0, "records": records}
-        answer = self._connection.request(
-            "Produce",
-            9,
-            transactional_id=ID if transactional else None,
-            acks=-1,
-            timeout_ms=30_000,
-            topic_data=[{"name": TOPIC, "partition_data": [part]}],
-        )
-        found = answer["responses"][0]["partition_responses"][0]
+        records = values(producer, count, transactional=transactional)
+        name = ID if transactional else None
+        found = self._connection.write(TOPIC, 0, records, transactional_id=name)
         return Outcome(found["error_code"], found["base_offset"])
 
     def marker(self, producer: Producer, coordinator_epoch: int, *, commit: bool) -> int:
@@ -84,44 +73,14 @@ class Theirs:
         return found
 
     def enter(self, producer: Producer) -> None:
-        def entered() -> bool:
-            answer = self._connection.request(
-                "AddPartitionsToTxn",
-                3,
-                v3_and_below_transactional_id=ID,
-                v3_and_below_producer_id=producer.id,
-                v3_and_below_producer_epoch=producer.epoch,
-                v3_and_below_topics=[{"name": TOPIC, "partitions": [0]}],
-            )
-            of_topic = answer["results_by_topic_v3_and_below"][0]
-            code = of_topic["results_by_partition"][0]["partition_error_code"]
-            assert code in (NONE, *RETRIED), answer
-            return bool(code == NONE)
-
-        eventually(entered, within_s=WITHIN_S, what="the partition is in the transaction")
+        play(self._connection, TransactionalProducer(ID, 1, TOPIC, now=producer).add([0]))
 
     def new_producer(self) -> Producer:
         """With an epoch that is not the first."""
-        return [self._init(), self._init()][-1]
-
-    def _init(self) -> Producer:
-        def init() -> Producer | None:
-            # asking for it makes the coordinator's topic
-            self._connection.request("FindCoordinator", 2, key=ID, key_type=1)
-            answer = self._connection.request(
-                "InitProducerId",
-                4,
-                transactional_id=ID,
-                transaction_timeout_ms=600_000,
-                producer_id=-1,
-                producer_epoch=-1,
-            )
-            if answer["error_code"] in RETRIED:
-                return None
-            assert answer["error_code"] == NONE, answer
-            return Producer(answer["producer_id"], answer["producer_epoch"], 0)
-
-        return eventually(init, within_s=WITHIN_S, what="a transactional producer is let in")
+        client = TransactionalProducer(ID, 1, TOPIC, timeout_ms=600_000)
+        for script in (client.find(), client.init(), client.init()):
+            play(self._connection, script)
+        return client.now
 
 
 class Ours:
@@ -214,14 +173,14 @@ def test_batches_and_markers_are_taken_and_refused_alike(kafka: BrokerProcess) -
         theirs = Theirs(connection)
         producer = theirs.new_producer()
         expected = list(story(theirs, producer))
-        told = connection.request(
+        answer = connection.request(
             "DescribeProducers", 0, topics=[{"name": TOPIC, "partition_indexes": [0]}]
         )
     ours = Ours(logs.Broker(OsFs(), str(Path(kafka.home) / f"ours-{time.time_ns()}")).log())
     assert list(story(ours, producer)) == expected
     codes = [outcome if isinstance(outcome, int) else outcome.code for _, outcome in expected]
     assert {NONE, *map(int, REFUSALS)} <= set(codes)
-    (theirs_now,) = told["topics"][0]["partitions"][0]["active_producers"]
+    (theirs_now,) = answer["topics"][0]["partitions"][0]["active_producers"]
     (ours_now,) = ours.log.producers
     assert (ours_now.epoch, ours_now.last_sequence) == (
         theirs_now["producer_epoch"],

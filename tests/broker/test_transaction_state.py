@@ -1,4 +1,4 @@
-"""`__transaction_state` goes from Apache Kafka to Kavka and back: whoever opens it goes on with the
+"""`__transaction_state` goes from Apache Kafka to Kavka and back: each goes on with the
 transactions that the other has begun, and answers what the other would."""
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Host:
                     shutil.copy(path, target / path.name)
 
 
-def told(ours: Host, theirs: Host, script: Any) -> list[str]:
+def differing_answers(ours: Host, theirs: Host, script: Any) -> list[str]:
     """In what the brokers' answers to a script differ."""
     found = []
     for number, (left, right) in enumerate(
@@ -161,7 +161,9 @@ def kavka(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.mark.parametrize("to_kavka", [True, False], ids=["to Kavka", "from Kavka"])
-def test_the_other_goes_on(apache: BrokerProcess, kavka: BrokerProcess, to_kavka: bool) -> None:
+def test_each_broker_continues_the_other_s_transactions(
+    apache: BrokerProcess, kavka: BrokerProcess, to_kavka: bool
+) -> None:
     ours, theirs = Host(kavka), Host(apache)
     first, second = (theirs, ours) if to_kavka else (ours, theirs)
     first.play(begin)
@@ -170,7 +172,7 @@ def test_the_other_goes_on(apache: BrokerProcess, kavka: BrokerProcess, to_kavka
     second.take(first)
     for host in (first, second):
         host.start()
-    assert not told(ours, theirs, go_on)
+    assert not differing_answers(ours, theirs, go_on)
     for host in (first, second):
         host.broker.stop()
     dump_log.assert_sound(second.broker.data_dir)

@@ -2,7 +2,7 @@
 
 The same requests are made of Apache Kafka and of Kavka, in both transaction protocols and both
 forms of the records; Apache Kafka's DumpLogSegments reads the same out of both topics. And what
-Apache Kafka wrote says to Kavka's machine what Apache Kafka told clients before.
+Apache Kafka wrote says to Kavka's machine what Apache Kafka answered to clients before.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Clients:
         )
 
     def describe(self, one: str) -> dict[str, Any]:
-        """What is told of an id."""
+        """What is described of an id."""
         answer = self.connection.request("DescribeTransactions", 0, transactional_ids=[one])
         (found,) = answer["transaction_states"]
         assert found["error_code"] == 0
@@ -224,7 +224,7 @@ class Side:
         old_protocol(clients)
         if "d" in ids:
             new_protocol(clients)
-        self.told = {one: clients.describe(one) for one in ids}
+        self.states = {one: clients.describe(one) for one in ids}
         broker.stop()
         self.log = broker.data_dir / "__transaction_state-0" / f"{0:020}.log"
         self.first_end = len(self.records)
@@ -315,24 +315,24 @@ def test_producers_whose_epochs_are_used_up_are_answered_the_same(
     assert kavka.answers == kafka.answers
 
 
-def test_what_apache_kafka_wrote_says_what_it_told(sides: tuple[Side, Side]) -> None:
+def test_the_log_of_apache_kafka_has_the_states_that_it_answered(sides: tuple[Side, Side]) -> None:
     _, kafka = sides
     shard = TransactionKit().shard
     written = [record for record in kafka.records if record.offset < kafka.first_end]
     shard.replay(*zip(*((one.key or b"", one.value) for one in written), strict=True))
-    for one, told in kafka.told.items():
+    for one, state in kafka.states.items():
         found = run_at_once(described(known(shard.state, one)))
-        topics = {topic["topic"]: sorted(topic["partitions"]) for topic in told["topics"]}
+        topics = {topic["topic"]: sorted(topic["partitions"]) for topic in state["topics"]}
         assert (found.state, found.producer_id, found.producer_epoch) == (
-            told["transaction_state"],
-            told["producer_id"],
-            told["producer_epoch"],
+            state["transaction_state"],
+            state["producer_id"],
+            state["producer_epoch"],
         )
-        assert found.timeout_ms == told["transaction_timeout_ms"]
+        assert found.timeout_ms == state["transaction_timeout_ms"]
         assert dict(found.topics) == topics
-        if found.state != "Empty":  # of which 3.9 tells when the transaction before began
-            assert found.started_ms == told["transaction_start_time_ms"]
-    assert {told["transaction_state"] for told in kafka.told.values()} >= {"Empty", "Ongoing"}
+        if found.state != "Empty":  # of which 3.9 says when the transaction before began
+            assert found.started_ms == state["transaction_start_time_ms"]
+    assert {state["transaction_state"] for state in kafka.states.values()} >= {"Empty", "Ongoing"}
 
 
 def test_its_records_are_written_again_to_the_byte(sides: tuple[Side, Side]) -> None:

@@ -1,4 +1,4 @@
-"""Logs that transactional producers wrote with Apache Kafka, served by Kavka: every fetch, be it of
+"""Logs that transactional producers wrote with Apache Kafka, served by Kavka: every fetch, of
 committed records or of all, is answered as by Apache Kafka, with the same aborted transactions."""
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from support.wait import eventually
 
 TOPIC = "transactions"
 PARTITIONS = 2
-FETCH_VERSION = 12
-LIST_OFFSETS_VERSION = 8
 LATEST = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 SIZES = (1, 1_000_000)
@@ -135,8 +133,8 @@ def write_everything(broker: BrokerProcess, segment_bytes: str) -> None:
 def open_transactions(broker: BrokerProcess) -> list[int]:
     """How many each partition has: an end is answered before its markers are written."""
     with RawConnection(HOST, broker.port) as connection:
-        told = [producers(connection, partition) for partition in range(PARTITIONS)]
-    return [sum(one["current_txn_start_offset"] >= 0 for one in each) for each in told]
+        described = [producers(connection, partition) for partition in range(PARTITIONS)]
+    return [sum(one["current_txn_start_offset"] >= 0 for one in each) for each in described]
 
 
 def observe(broker: BrokerProcess) -> Iterator[tuple[str, Any]]:
@@ -145,15 +143,7 @@ def observe(broker: BrokerProcess) -> Iterator[tuple[str, Any]]:
         for partition in range(PARTITIONS):
             end = 0
             for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
-                at = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": LATEST}
-                answer = connection.request(
-                    "ListOffsets",
-                    LIST_OFFSETS_VERSION,
-                    replica_id=-1,
-                    isolation_level=isolation,
-                    topics=[{"name": TOPIC, "partitions": [at]}],
-                )
-                found = answer["topics"][0]["partitions"][0]
+                found = connection.list_offset(TOPIC, partition, isolation=isolation)
                 end = max(end, found["offset"])
                 yield (
                     f"{partition}: the end for {isolation}",
@@ -199,33 +189,14 @@ def fetch(
     connection: RawConnection, partition: int, offset: int, isolation: int, size: int
 ) -> dict[str, Any]:
     """One partition of an answer, with those of the aborted transactions that begin in its
-    records: how many more are told depends on the index of offsets."""
-    at = {
-        "partition": partition,
-        "current_leader_epoch": -1,
-        "fetch_offset": offset,
-        "last_fetched_epoch": -1,
-        "log_start_offset": -1,
-        "partition_max_bytes": size,
-    }
-    answer = connection.request(
-        "Fetch",
-        FETCH_VERSION,
-        replica_id=-1,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=10_000_000,
-        isolation_level=isolation,
-        session_id=0,
-        session_epoch=-1,
-        topics=[{"topic": TOPIC, "partitions": [at]}],
-        rack_id="",
+    records: how many more are listed depends on the index of offsets."""
+    found = connection.fetch(
+        TOPIC, partition, offset, version=12, isolation=isolation, bytes_max=size
     )
-    found: dict[str, Any] = answer["responses"][0]["partitions"][0]
     if found["aborted_transactions"]:
         end = end_of(found["records"])
-        told = found["aborted_transactions"]
-        found["aborted_transactions"] = [one for one in told if one["first_offset"] < end]
+        described = found["aborted_transactions"]
+        found["aborted_transactions"] = [one for one in described if one["first_offset"] < end]
     return found
 
 
@@ -240,7 +211,7 @@ def end_of(records: bytes) -> int:
 
 
 def producers(connection: RawConnection, partition: int) -> list[dict[str, Any]]:
-    """What DescribeProducers tells."""
+    """What DescribeProducers returns."""
     answer = connection.request(
         "DescribeProducers", 0, topics=[{"name": TOPIC, "partition_indexes": [partition]}]
     )

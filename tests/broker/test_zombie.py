@@ -61,7 +61,7 @@ class Graveyard:
     def asleep(self, settings: Mapping[str, str]) -> Instance:
         """One that has written a batch and not committed it, and is stopped."""
         zombie = self.start(ASLEEP.instance, settings)
-        self.told(zombie, "held")
+        self.await_report(zombie, "held")
         zombie.pause()
         assert self.read("read_uncommitted")
         assert not self.read("read_committed")
@@ -71,9 +71,9 @@ class Graveyard:
         """It writes again what it wrote, and asks for the commit; what comes of it."""
         before = of_zombie(self.read("read_uncommitted"))
         zombie.resume()
-        zombie.tell("go on")
-        end = self.told(zombie, "fenced", "committed", "aborted", "failed", "left")
-        self.told(zombie, "refused")
+        zombie.send("go on")
+        end = self.await_report(zombie, "fenced", "committed", "aborted", "failed", "left")
+        self.await_report(zombie, "refused")
         assert of_zombie(self.read("read_uncommitted")) == before
         return end
 
@@ -88,10 +88,13 @@ class Graveyard:
         )
         assert one.finish() == 0, one.tail()
 
-    def told(self, one: Instance, *whats: str) -> str:
-        """Wait until an instance tells something; what."""
+    def await_report(self, one: Instance, *whats: str) -> str:
+        """Wait until an instance reports something; what."""
         found = eventually(
-            lambda: one.has_told(*whats), within_s=WITHIN_S, what=f"{whats} told", detail=one.tail
+            lambda: one.reported(*whats),
+            within_s=WITHIN_S,
+            what=f"{whats} reported",
+            detail=one.tail,
         )
         return found[0].what
 
@@ -105,7 +108,7 @@ class Graveyard:
         readers.await_stable(self.broker.bootstrap, TARGET, PARTITIONS, WITHIN_S)
         got = self._got("read_committed")
         complaints = judge.disorder(got, COUNTS)
-        complaints += judge.broken_promises(got, self.story.told())
+        complaints += judge.broken_promises(got, self.story.reports())
         assert not complaints, complaints[:20]
         assert not of_zombie(self.read("read_committed"))
 

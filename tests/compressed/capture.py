@@ -82,17 +82,7 @@ def captured(kavka: Kavka, folder: Path) -> Iterator[tuple[str, str, bytes]]:
 def sent(kavka: Kavka, topic: str) -> bytes:
     """The one batch of a topic, as it came."""
     with RawConnection(HOST, kavka.port) as connection:
-        asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
-        answer = connection.request(
-            "Fetch",
-            12,
-            max_wait_ms=0,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            session_epoch=-1,
-            topics=[{"topic": topic, "partitions": [asked]}],
-        )
-    records = bytearray(answer["responses"][0]["partitions"][0]["records"])
+        records = bytearray(connection.fetch(topic, 0, 0, version=12)["records"])
     assert field(records, "record_count") == COUNT, f"{topic}: not in one batch"
     assert len(records) == field(records, "batch_length") + 12
     span = field(records, "max_timestamp") - field(records, "base_timestamp")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kavka.wire.compression import Codec
-from support.batches import BASE_TIMESTAMP_MS, HEADER_BYTES, build, field, patch
+from support.batches import BASE_TIMESTAMP_MS, build, field, patch
 from support.codec_batches import COUNT, LIES, ODD, RECORDS, in_form, promising
 from support.codec_forms import FORMS, Form, zstd_frame
 
@@ -25,7 +25,7 @@ PROMISES: Final = "records that are not what the header promises"
 
 
 class Case(NamedTuple):
-    """What is sent: a batch made for the case's number, which tells its keys and times."""
+    """What is sent: a batch made for the case's number, which determines its keys and times."""
 
     group: str
     name: str
@@ -93,11 +93,6 @@ def _promises() -> Iterator[Case]:
 
 def _promising(records: bytes, number: int) -> bytearray:
     return promising(records, number * APART_MS)
-
-
-def payload_of(batch: bytes | bytearray) -> bytes:
-    """What is in a batch, as it is stored."""
-    return bytes(batch[HEADER_BYTES:])
 
 
 assert COUNT == len(RECORDS)

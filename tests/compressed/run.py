@@ -46,11 +46,9 @@ TOPICS: Final[Mapping[str, Mapping[str, str]]] = {
 STORED: Final = "read"
 AS_SENT: Final = "as sent"
 MAX_TIMESTAMP: Final = -3
-LATEST: Final = -1
 NOT_READY: Final = (3, 5, 6)
 MADE: Final = (0, 36)
 WITHIN_S: Final = 60.0
-BYTES: Final = 1 << 22
 
 Outcomes = dict[str, str]
 """By place: what became of a case, in a few words."""
@@ -77,9 +75,7 @@ def play(broker: BrokerProcess, chosen: Sequence[Case] | None = None) -> Found:
                 if topic != COMPACTED or case.group != PROMISES:  # it could not be compacted
                     words[topic], records[topic] = written(connection, topic, batch)
             if words[SENT] in (STORED, AS_SENT):
-                base = list_offset(connection, SENT, LATEST)["offset"] - field(
-                    batch, "record_count"
-                )
+                base = connection.list_offset(place(SENT))["offset"] - field(batch, "record_count")
                 words["by time"], records["by time"] = by_time(connection, number, base)
     return found
 
@@ -95,7 +91,7 @@ def create(connection: RawConnection, topics: Mapping[str, Mapping[str, str]]) -
     eventually(are_made, within_s=WITHIN_S, what="the broker has registered, and made topics")
     for name in topics:
         eventually(
-            lambda name=name: list_offset(connection, name, LATEST)["error_code"] not in NOT_READY,  # type: ignore[misc]
+            lambda: connection.list_offset(place(name))["error_code"] not in NOT_READY,  # noqa: B023 - called here
             within_s=WITHIN_S,
             what=f"{name} has its leader",
         )
@@ -108,44 +104,17 @@ def place(name: str) -> str:
 # -- writing and reading back ---------------------------------------------------------------
 
 
-def produce(connection: RawConnection, topic: str, records: bytes | bytearray, version: int) -> Any:
-    data = [{"index": 0, "records": bytes(records)}]
-    answer = connection.request(
-        "Produce",
-        version,
-        acks=-1,
-        timeout_ms=30_000,
-        topic_data=[{"name": place(topic), "partition_data": data}],
-    )
-    return answer["responses"][0]["partition_responses"][0]
-
-
-def fetch(connection: RawConnection, topic: str, offset: int, version: int = 11) -> Any:
-    asked = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": BYTES}
-    answer = connection.request(
-        "Fetch",
-        version,
-        replica_id=-1,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=BYTES,
-        session_epoch=-1,
-        topics=[{"topic": place(topic), "partitions": [asked]}],
-    )
-    return answer["responses"][0]["partitions"][0]
-
-
 def written(connection: RawConnection, topic: str, batch: bytearray) -> tuple[str, Any]:
     """The outcome of writing a batch, and of reading it back."""
-    answer = produce(connection, topic, batch, 9)
+    answer = connection.write(place(topic), 0, batch)
     if answer["error_code"]:
         refused = [one["batch_index"] for one in answer["record_errors"]]
         return code_of(answer["error_code"]), refused
     base = answer["base_offset"]
-    stored = bytearray(first_batch(fetch(connection, topic, base)["records"]))
+    stored = bytearray(first_batch(connection.fetch(place(topic), 0, base)["records"]))
     assert field(stored, "base_offset") == base
-    told = {"base_offset": 0, "leader_epoch": 0, "attributes": 0, "max_timestamp": 0}
-    if patch(stored, **told)[12:] == patch(batch, **told)[12:]:
+    stamped = {"base_offset": 0, "leader_epoch": 0, "attributes": 0, "max_timestamp": 0}
+    if patch(stored, **stamped)[12:] == patch(batch, **stamped)[12:]:
         same = field(stored, "max_timestamp") == field(batch, "max_timestamp")
         return AS_SENT, [topic == "timed by the broker" or same]
     if not patch(stored)[17:21] == stored[17:21]:
@@ -177,24 +146,12 @@ def code_of(number: int) -> str:
 # -- by time --------------------------------------------------------------------------------
 
 
-def list_offset(connection: RawConnection, topic: str, timestamp: int, version: int = 7) -> Any:
-    asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
-    answer = connection.request(
-        "ListOffsets",
-        version,
-        replica_id=-1,
-        isolation_level=0,
-        topics=[{"name": place(topic), "partitions": [asked]}],
-    )
-    return answer["topics"][0]["partitions"][0]
-
-
 def by_time(connection: RawConnection, number: int, base: int) -> tuple[str, Any]:
     """Where the case's begin and middle are found, and the newest record of all, its last."""
     start = BASE_TIMESTAMP_MS + number * APART_MS
     found: list[tuple[int, int] | None] = []
     for wanted in (start, start + 15, MAX_TIMESTAMP):
-        answer = list_offset(connection, SENT, wanted)
+        answer = connection.list_offset(place(SENT), 0, wanted)
         if answer["error_code"]:
             return code_of(answer["error_code"]), None
         nothing = answer["offset"] < 0
@@ -210,7 +167,7 @@ def compacted(broker: BrokerProcess, found: Found) -> None:
     with RawConnection("127.0.0.1", broker.port) as connection:
         last = next(case for case in cases() if case.form is not None)
         for number in (len(cases()) + 1, len(cases()) + 2):
-            answer = produce(connection, COMPACTED, last.make(number), 9)
+            answer = connection.write(place(COMPACTED), 0, last.make(number))
             assert answer["error_code"] == 0, answer
         eventually(
             lambda: cleaned_upto(broker, COMPACTED) >= answer["base_offset"],
@@ -231,7 +188,7 @@ def compacted(broker: BrokerProcess, found: Found) -> None:
 
 def left_in(connection: RawConnection, topic: str) -> Iterator[tuple[Any, ...]]:
     offset = 0
-    while records := fetch(connection, topic, offset)["records"]:
+    while records := connection.fetch(place(topic), 0, offset)["records"]:
         position = 0
         while position + 61 <= len(records):
             batch = first_batch(records[position:])
@@ -270,7 +227,7 @@ def play_old(broker: BrokerProcess, chosen: Sequence[Case] | None = None) -> Fou
         for number, case in enumerate(chosen, 1):
             words = found.words.setdefault(case.label, {})
             records = found.records.setdefault(case.label, {})
-            answer = produce(connection, "for old consumers", case.make(number), 9)
+            answer = connection.write(place("for old consumers"), 0, case.make(number))
             if not answer["error_code"]:
                 for magic, (_, version) in OLD_MAGICS.items():
                     name = f"for consumers of magic {magic}"
@@ -288,7 +245,7 @@ def play_old(broker: BrokerProcess, chosen: Sequence[Case] | None = None) -> Fou
 
 
 def read_old(connection: RawConnection, base: int, version: int) -> tuple[str, Any]:
-    answer = fetch(connection, "for old consumers", base, version)
+    answer = connection.fetch(place("for old consumers"), 0, base, version=version)
     if answer["error_code"]:
         return code_of(answer["error_code"]), None
     first = messages(answer["records"])[:1]
@@ -307,11 +264,11 @@ def write_old(
     )
     packed = case.form.encode(inner)
     wrapper = message(None, packed, magic=magic, offset=19, attributes=case.form.codec)
-    answer = produce(connection, topic, wrapper, version)
+    answer = connection.write(place(topic), 0, wrapper, version=version)
     if answer["error_code"]:
         return code_of(answer["error_code"]), None
     base = answer["base_offset"]
-    stored = first_batch(fetch(connection, topic, base)["records"])
+    stored = first_batch(connection.fetch(place(topic), 0, base)["records"])
     return STORED, [field(stored, "attributes"), plain(read(stored), base)]
 
 

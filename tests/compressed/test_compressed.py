@@ -17,7 +17,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
     return compare(tmp_path_factory.mktemp("compressed"))
 
 
-def test_they_make_the_same_of_it(compared: Compared) -> None:
+def test_both_brokers_answer_damaged_frames_alike(compared: Compared) -> None:
     wrong = unexplained(compared.differences)
     assert not wrong, "\n".join(map(str, wrong))
 

@@ -1,4 +1,4 @@
-"""Runs the cases of one API and prints what differs, for whoever writes cases.
+"""Runs the cases of one API and prints what differs, for those who write cases.
 
 PYTHONPATH=src:tests python -m differential --api 2 --case 'the end*'
 
@@ -91,7 +91,7 @@ def compared(
     prefix = f"x{secrets.token_hex(3)}-" if options.judges else ""
     if options.alone:
         for name, port in ports.items():
-            told(
+            summary(
                 facts_of(port, prefix),
                 [one for one in runs if judge_of(one[0].api, one[1]) == name],
             )
@@ -109,7 +109,7 @@ def compared(
     return 1 if wrong or old else 0
 
 
-def told(facts: Facts, runs: list[tuple[Case, int]]) -> None:
+def summary(facts: Facts, runs: list[tuple[Case, int]]) -> None:
     """Print what one broker answers; the same in several versions once."""
     facts = prepare(facts, runs)
     seen: dict[tuple[str, str], list[int]] = {}

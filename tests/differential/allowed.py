@@ -216,7 +216,7 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
             _OTHER_LIBRARY,
         )
         for codec, fields in {
-            "gzip": ("packed",),  # the same zlib, but the header tells of another system
+            "gzip": ("packed",),  # the same zlib, but the header names another system
             "snappy": ("packed", "batch_length"),
             "zstd": ("packed", "batch_length"),
         }.items()
@@ -294,7 +294,7 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
         "responses.0.partition_responses.0.log_start_offset",
         -1,
         0,
-        "a Produce that 4.3.1 judges: it refuses the batch before its log, which tells its start, "
+        "a Produce that 4.3.1 judges: it refuses the batch before its log, which knows its start, "
         "is asked; 3.9.2 asks the log",
     ),
     Allowed("Produce", "null records", (13, 13), "", ANYTHING, Outcome.TIMED_OUT, _NO_ANSWER),

@@ -116,7 +116,6 @@ class Outcome(Enum):
     CLOSED = "connection closed"
     SILENT = "no answer"
     TIMED_OUT = "no answer in time"
-    UNREADABLE = "an answer that can't be read"
 
 
 @dataclass(frozen=True)
@@ -353,7 +352,7 @@ class Ground:
         return wire_client.framed(encoded)
 
     def raw(self, frame: bytes, answer_as: tuple[str, int] | None = None) -> Step:
-        """Bytes as they are; an answer is read as one of the case's API unless told."""
+        """Bytes as they are; by default an answer is read as one of the case's API."""
         return Step(frame, answer_as or (self.case.api, self.version))
 
     def ended(self, data: bytes) -> Step:
@@ -362,7 +361,7 @@ class Ground:
 
 
 def topic_name(prefix: str, case: Case, version: int, topic: Topic) -> str:
-    """A shared topic's name tells the API, another's the case and the version as well."""
+    """A shared topic's name has the API, another's the case and the version as well."""
     if topic.shared:
         return f"{prefix}{case.api}-shared-{topic.label}"
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", case.name)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 from crc32c import crc32c
 
@@ -14,8 +14,7 @@ from differential.case import Facts
 from differential.message_sets import is_set, messages
 from differential.nature import NATURE, UNORDERED, Nature, Unordered
 from support import batches
-
-ABSENT: Final = "<absent>"
+from support.differences import Difference, items
 
 
 @dataclass(frozen=True)
@@ -29,28 +28,15 @@ class Side:
         return Side(value, self.facts)
 
 
-@dataclass(frozen=True)
-class Difference:
-    """Where two answers differ; what is made alike is shown so."""
-
-    path: str
-    kavka: Any
-    kafka: Any
-
-
 def differences(api: str, kavka: Side, kafka: Side, path: str = "") -> Iterator[Difference]:
     """Everything in which two answers to a request of `api` differ."""
     rules = _rules(api, _shape(path))
     left, right = _alike(rules, kavka), _alike(rules, kafka)
-    if isinstance(left, dict) and isinstance(right, dict):
-        for name in {**left, **right}:
-            pair = kavka.at(left.get(name, ABSENT)), kafka.at(right.get(name, ABSENT))
-            yield from differences(api, *pair, _under(path, name))
-    elif isinstance(left, list) and isinstance(right, list):
+    if isinstance(left, list) and isinstance(right, list):
         left, right = _sorted(api, kavka.at(left), path), _sorted(api, kafka.at(right), path)
-        for index in range(max(len(left), len(right))):
-            pair = kavka.at(_item(left, index)), kafka.at(_item(right, index))
-            yield from differences(api, *pair, _under(path, index))
+    if isinstance(left, dict | list) and type(left) is type(right):
+        for one, other, where in items(left, right, path):
+            yield from differences(api, kavka.at(one), kafka.at(other), where)
     elif isinstance(left, bytes) and isinstance(right, bytes) and left != right:
         left, right = _as_far_as_both(opened(left), opened(right))
         yield from differences(api, kavka.at(left), kafka.at(right), path)
@@ -63,14 +49,6 @@ def _as_far_as_both(left: dict[str, Any], right: dict[str, Any]) -> Sequence[dic
     are made of, and Kavka as many as it asked for; both give some if there are any."""
     most = min(len(left["messages"]), len(right["messages"])) or None
     return [{**one, "messages": one["messages"][:most]} for one in (left, right)]
-
-
-def _under(path: str, part: object) -> str:
-    return f"{path}.{part}" if path else str(part)
-
-
-def _item(values: list[Any], index: int) -> Any:
-    return values[index] if index < len(values) else ABSENT
 
 
 @cache
@@ -113,7 +91,7 @@ def _sorted(api: str, side: Side, path: str) -> list[Any]:
 
 
 def opened(records: bytes) -> dict[str, Any]:
-    """Record batches, or messages, field by field, for telling what differs in them."""
+    """Record batches, or messages, field by field, to find what differs in them."""
     if is_set(records):
         return {"batches": [], "messages": messages(records), "rest": ""}
     found: list[Any] = []

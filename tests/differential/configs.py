@@ -29,6 +29,11 @@ class Change(NamedTuple):
     value: str | None
 
 
+def altering(*resources: Any, validate_only: bool = False) -> dict[str, Any]:
+    """The fields of a request that changes configs."""
+    return {"resources": list(resources), "validate_only": validate_only}
+
+
 def resource(kind: int, name: str, *changes: Change | tuple[str, str | None]) -> Mapping[str, Any]:
     """One resource of an AlterConfigs or IncrementalAlterConfigs request."""
     configs = []
@@ -70,7 +75,7 @@ def in_force(on: Ground, kind: int, name: str, key: str, value: str | None) -> S
 
 
 def gone(on: Ground, kind: int, name: str, key: str) -> Steps:
-    """Look until a config is not told any more, then compare."""
+    """Look until a config is not described any more, then compare."""
     for _ in range(LOOKS_MAX):
         answer = yield described(on, kind, name, key, compared=False)
         if not answer["results"][0]["configs"]:

@@ -41,7 +41,7 @@ def given(values: Values) -> Ordinary:
 def add_odd_names(
     cases: Cases, named: NamedRequest, *, since: int = 0, until: int | None = None
 ) -> None:
-    """A topic's name that is no UTF-8; `named` gives a request that holds the name it is told."""
+    """A topic's name that is no UTF-8; `named` gives a request that holds the name it is given."""
     for name, odd in NOT_UTF8.items():
         script = _renamed(named, odd)
         cases.add(f"a topic's name: {name}", script, topics=[], since=since, until=until)

@@ -108,7 +108,7 @@ def await_transactions(link: Link) -> None:
 
 def await_seen(link: Link, topic: str) -> None:
     """Wait until each coordinator knows of the topic that was made last: in Apache Kafka each
-    hears of it by itself. Nothing to wait for where the protocol of KIP-848 is not served."""
+    learns of it by itself. Nothing to wait for where the protocol of KIP-848 is not served."""
 
     def is_assigned(group: str) -> bool:
         member = {"group_id": group, "member_id": "a-member", "rebalance_timeout_ms": 1000}

@@ -239,7 +239,7 @@ def until_described(on: Ground, is_so: Callable[[Answer], bool]) -> Script:
             return
 
 
-def settled(on: Ground, count: int, *, synced: bool = True, **more: Any) -> Asking:
+def group_of(on: Ground, count: int, *, synced: bool = True, **more: Any) -> Asking:
     """A classic group of so many members, the first of them its leader; none of them waits."""
     members = [Member(on, str(number + 1), **more) for number in range(count)]
     for number, newest in enumerate(members):

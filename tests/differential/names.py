@@ -1,4 +1,4 @@
-"""Ids that a broker draws for members of groups, or hands out to producers, told by when a script
+"""Ids that a broker draws for members of groups, or hands out to producers, named by when a script
 first met them."""
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ class Names:
         if drawn is not None:
             self._names.setdefault(drawn[0], f"<id {len(self._names) + 1}>")
 
-    def told(self, value: Any) -> Any:
+    def named(self, value: Any) -> Any:
         """The same with a name for each id that was met."""
         if isinstance(value, dict):
-            told = {key: self.told(one) for key, one in value.items()}
-            if "producer_id" in told:
-                told["producer_id"] = self._producers.get(told["producer_id"], told["producer_id"])
-            return told
+            named = {key: self.named(one) for key, one in value.items()}
+            if "producer_id" in named:
+                named["producer_id"] = self._producers.get(
+                    named["producer_id"], named["producer_id"]
+                )
+            return named
         if isinstance(value, list):
-            return [self.told(one) for one in value]
+            return [self.named(one) for one in value]
         if isinstance(value, str):
             for drawn, name in self._names.items():
                 value = value.replace(drawn, name)

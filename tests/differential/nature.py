@@ -117,7 +117,7 @@ def _own_topics(value: Any, facts: Facts) -> Any:
 
 
 def _without_others(value: Any, facts: Facts) -> Any:
-    """What is told of elections, without topics of other APIs' cases of which nothing is."""
+    """What is answered about elections, without topics of other APIs' cases of which nothing is."""
     prefix = f"{facts.prefix}ElectLeaders"
     return [one for one in value if one["partition_result"] or one["topic"].startswith(prefix)]
 
@@ -206,7 +206,7 @@ NATURE: Final = (
         "bounds of record times",
         "*.batch_index_error_message",
         _bounds,
-        "they are told as they are by the broker's clock",
+        "they are those of the broker's clock",
         api="Produce",
     ),
     Nature("times in batches", "*records.*timestamp", _now, "the broker's clock"),
@@ -308,7 +308,7 @@ UNORDERED: Final = (
         "DeleteTopics",
         "responses",
         ("name", "error_code", "topic_id"),
-        "Apache Kafka shuffles them, so that places tell nothing about hidden topics",
+        "Apache Kafka shuffles them, so that places reveal nothing about hidden topics",
     ),
     Unordered("CreatePartitions", "results", ("name",), "Apache Kafka keeps them in a hash map"),
     Unordered(

@@ -33,7 +33,7 @@ runs the cases of one API and prints what differs.
 
 {runs} requests or short scripts of requests ({cases} cases, each in every version that it is for).
 A script of a group has several members, each on a connection of its own; some wait for others, and
-all pass on what they were told: ids, generations, epochs. A star marks what Apache Kafka {old}
+all pass on what they received: ids, generations, epochs. A star marks what Apache Kafka {old}
 judges.
 
 | key | API | cases | runs | in each version |
@@ -115,7 +115,7 @@ def _nature() -> Iterator[str]:
     for rule in NATURE:
         where = "" if rule.api == "*" else f" in {rule.api}"
         yield f"- {rule.what}{where} (`{rule.path}`): {rule.why}\n"
-    yield "- ids that a broker draws for members of groups: told by when a script met them\n"
+    yield "- ids that a broker draws for members of groups: named by when a script met them\n"
     for order in UNORDERED:
         yield f"- the order of `{order.path}` in {order.api}: {order.why}\n"
 

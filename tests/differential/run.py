@@ -12,11 +12,12 @@ from typing import Any, Final, NamedTuple
 
 from differential.allowed import ALLOWED, Allowed
 from differential.case import Case, Facts, Ground, Outcome, Step
-from differential.compare import Difference, Side, differences
+from differential.compare import Side, differences
 from differential.grounds import facts_of, prepare
 from differential.judges import judge_of
 from differential.names import Names
 from differential.wire import Link
+from support.differences import Difference
 from support.ports import HOST
 
 TRIES_MAX: Final = 20_000
@@ -106,7 +107,7 @@ def played(on: Ground) -> list[Played]:
             pass
         except (KeyError, IndexError, TypeError) as failure:  # the script expected another answer
             player.found.append(Played(on.case.api, f"the script failed: {failure!r}"))
-        return [Played(api, player.names.told(answer)) for api, answer in player.found]
+        return [Played(api, player.names.named(answer)) for api, answer in player.found]
 
 
 @dataclass

@@ -45,8 +45,8 @@ def asked(on: Ground, **more: Any) -> Step:
 
 
 def asked_until(on: Ground, interval_ms: int) -> Step:
-    """The same, until the client is told of this interval: brokers follow changes by and by, and
-    a change is told at once."""
+    """The same, until the client is given this interval: brokers follow changes by and by, and
+    a change is answered at once."""
 
     def is_other(answer: Any) -> bool:
         return bool(answer["push_interval_ms"] != interval_ms)

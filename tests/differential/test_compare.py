@@ -6,8 +6,9 @@ import time
 from uuid import UUID
 
 from differential.case import Facts, Outcome
-from differential.compare import Difference, Side, differences
+from differential.compare import Side, differences
 from support.batches import build, patch
+from support.differences import Difference
 
 ONE = Facts(1001, 1, "one", {"t": UUID(int=10)})
 TWO = Facts(1002, 1, "two", {"t": UUID(int=20)})
@@ -64,7 +65,7 @@ def test_order_goes_by_what_an_id_stands_for() -> None:
     assert not list(differences("Produce", kavka, kafka))
 
 
-def test_records_are_opened_to_tell_what_differs() -> None:
+def test_records_are_compared_field_by_field() -> None:
     batch = bytes(build())
     other = bytes(patch(bytearray(batch), leader_epoch=7))
     (found,) = seen({"records": batch}, {"records": other})

@@ -1,4 +1,4 @@
-"""Drawn ids get names by when they were met, wherever they are told of."""
+"""Drawn ids get names by when they were met, wherever they appear."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ def names(*met: str) -> Names:
 
 
 def test_ids_are_named_in_the_order_in_which_they_were_met() -> None:
-    told = names(SECOND, FIRST, SECOND, SHORT).told([FIRST, {"leader": SECOND}, f"of {SHORT}."])
-    assert told == ["tester-<id 2>", {"leader": "i-<id 1>"}, "of <id 3>."]
+    named = names(SECOND, FIRST, SECOND, SHORT).named([FIRST, {"leader": SECOND}, f"of {SHORT}."])
+    assert named == ["tester-<id 2>", {"leader": "i-<id 1>"}, "of <id 3>."]
 
 
-def test_what_was_not_drawn_keeps_its_name() -> None:
+def test_ids_that_no_broker_generated_keep_their_name() -> None:
     for answer in ({"member_id": "member-1"}, {"member_id": ""}, {"member_id": None}, {}, None):
         made = Names()
         made.learn(answer)
         value: Any = {"member_id": "member-1", "count": 1, "bytes": b"member-1"}
-        assert made.told(value) == value
+        assert made.named(value) == value
 
 
 def test_an_id_that_was_not_met_is_shown_as_it_is() -> None:
-    assert names(FIRST).told(SECOND) == SECOND
+    assert names(FIRST).named(SECOND) == SECOND
 
 
 def test_producers_are_named_by_their_ids_and_nothing_else_is() -> None:
     made = Names()
     for producer_id in (7, -1, 3, 7):
         made.learn({"producer_id": producer_id})
-    told = made.told([{"producer_id": 3, "offset": 3}, {"producer_id": 7}, {"producer_id": 5}])
-    assert told == [
+    named = made.named([{"producer_id": 3, "offset": 3}, {"producer_id": 7}, {"producer_id": 5}])
+    assert named == [
         {"producer_id": "<producer 2>", "offset": 3},
         {"producer_id": "<producer 1>"},
         {"producer_id": 5},

@@ -12,8 +12,8 @@ RUNS_MIN = 1500
 
 
 def test_the_page_is_current() -> None:
-    told = f"run: PYTHONPATH=src:tests python -m differential.page > {PAGE}"
-    assert PAGE.read_text("utf-8") == page(), told
+    hint = f"run: PYTHONPATH=src:tests python -m differential.page > {PAGE}"
+    assert PAGE.read_text("utf-8") == page(), hint
 
 
 def test_every_version_of_every_served_api_has_cases() -> None:

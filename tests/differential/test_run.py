@@ -1,4 +1,4 @@
-"""Judging findings: what the list allows, what of it is outdated, and how it is told."""
+"""Judging findings: what the list allows, what of it is outdated, and how it is reported."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from differential import run
 from differential.allowed import ANYTHING, Allowed
 from differential.case import Case
-from differential.compare import Difference
 from differential.judges import NEW
 from differential.run import Finding, outdated, ranges, report, unexplained
+from support.differences import Difference
 
 CASE = Case("Fetch", "a case of mine", lambda on: {}, 4, 18, ())
 ENTRY = Allowed("Fetch", "a case *", (4, 6), "topics.*.error_code", 0, ANYTHING, "why not")
@@ -37,10 +37,10 @@ def test_an_entry_must_occur_in_its_first_and_its_last_version() -> None:
     assert not outdated("Produce", [])
 
 
-def test_the_same_in_several_versions_is_told_once() -> None:
-    told = report([finding(4), finding(5), finding(9, "topics.0.name"), finding(8)])
-    assert told.count("Fetch v") == 2
-    assert told.startswith("Fetch v4-5,8 'a case of mine', step 1, topics.0.error_code:\n")
+def test_the_same_in_several_versions_is_reported_once() -> None:
+    text = report([finding(4), finding(5), finding(9, "topics.0.name"), finding(8)])
+    assert text.count("Fetch v") == 2
+    assert text.startswith("Fetch v4-5,8 'a case of mine', step 1, topics.0.error_code:\n")
 
 
 def test_ranges() -> None:

@@ -28,7 +28,7 @@ def extended(on: Ground, name: str, partitions: int) -> Script:
 
 
 def gone(on: Ground, names: Sequence[str], *, kept: Sequence[str] = ()) -> Script:
-    """Wait until topics are no more; then compare what is told of them and of those `kept`."""
+    """Wait until topics are no more; then compare what is described of them and of those `kept`."""
     yield from _until(on, names, lambda topic: topic["error_code"] == UNKNOWN)
     yield _asked(on, (*names, *kept))
 

@@ -118,12 +118,12 @@ class Producer:
         """AddPartitionsToTxn, of partition 0 of the script's first topic if none is named."""
         topics = by_topic(places or [(self.on.topic, 0)])
         fields = {"transactional_id", "producer_id", "producer_epoch", "verify_only"}
-        told = {"transactional_id": self.transactional_id, **self.who}
-        told |= {name: more.pop(name) for name in fields & set(more)}
+        fields_of_one = {"transactional_id": self.transactional_id, **self.who}
+        fields_of_one |= {name: more.pop(name) for name in fields & set(more)}
         if self.version_of("AddPartitionsToTxn") >= BATCHED_SINCE:
-            values: dict[str, Any] = {"transactions": [{**told, "topics": topics}]}
+            values: dict[str, Any] = {"transactions": [{**fields_of_one, "topics": topics}]}
         else:
-            values = {f"v3_and_below_{name}": value for name, value in told.items()}
+            values = {f"v3_and_below_{name}": value for name, value in fields_of_one.items()}
             values["v3_and_below_topics"] = topics
         return self.ask("AddPartitionsToTxn", **{**values, **more})
 
@@ -142,7 +142,7 @@ class Producer:
         producer_epoch: int | None = None,
         **more: Any,
     ) -> Step:
-        """Produce one batch, to partition 0 of the script's first topic if no place is told."""
+        """Produce one batch, to partition 0 of the script's first topic if no place is given."""
         topic, index = where = place or (self.on.topic, 0)
         producer = (
             self.id if producer_id is None else producer_id,
@@ -202,11 +202,11 @@ class Producer:
         return self.ask("EndTxn", **{**values, **more})
 
     def end(self, *, committed: bool = True) -> Asking:
-        """End, go on with the epoch that is told, and wait until all of it is done."""
+        """End, go on with the epoch in the response, and wait until all of it is done."""
         answer = yield self.ending(committed=committed)
         if not answer["error_code"] and answer.get("producer_id", -1) >= 0:
             self._goes_on(answer)
-        yield from self.settled()
+        yield from self.await_end()
         return answer
 
     # -- what is known of it
@@ -216,7 +216,7 @@ class Producer:
             "DescribeTransactions", **{"transactional_ids": [self.transactional_id], **more}
         )
 
-    def settled(self) -> Script:
+    def await_end(self) -> Script:
         """Wait until no transaction is on the way to its end."""
         yield self.describing(compared=False, again=is_ending)
 

@@ -43,7 +43,7 @@ class ConsumerMember:
         self.owned: list[Answer] = []
 
     def joining(self, **more: Any) -> Step:
-        """A heartbeat that tells all: the first one."""
+        """A heartbeat with all fields: the first one."""
         values = {
             "member_epoch": 0,
             "instance_id": self.instance,
@@ -53,10 +53,10 @@ class ConsumerMember:
             "server_assignor": self.assignor,
             "topic_partitions": [],
         }
-        return self.beating(**{**values, **more})
+        return self.heartbeating(**{**values, **more})
 
-    def beating(self, **more: Any) -> Step:
-        """A heartbeat that tells nothing new."""
+    def heartbeating(self, **more: Any) -> Step:
+        """A heartbeat without changes."""
         values = {
             "group_id": self.group,
             "member_id": self.id,
@@ -67,17 +67,17 @@ class ConsumerMember:
 
     def join(self, **more: Any) -> Asking:
         """Join; the answer."""
-        return (yield from self.told(self.joining(**more)))
+        return (yield from self.followed(self.joining(**more)))
 
-    def beat(self, **more: Any) -> Asking:
+    def heartbeat(self, **more: Any) -> Asking:
         """A heartbeat whose answer is taken for true."""
-        return (yield from self.told(self.beating(**more)))
+        return (yield from self.followed(self.heartbeating(**more)))
 
     def own(self) -> Asking:
-        """Tell that what was assigned is owned, and what was not is given back."""
-        return (yield from self.beat(topic_partitions=self.owned))
+        """Report that what was assigned is owned, and what was not is given back."""
+        return (yield from self.heartbeat(topic_partitions=self.owned))
 
-    def told(self, step: Step) -> Asking:
+    def followed(self, step: Step) -> Asking:
         answer = yield step
         if not answer["error_code"]:
             self.id, self.epoch = answer["member_id"], answer["member_epoch"]
@@ -90,17 +90,17 @@ class ConsumerMember:
 
     def leaving(self, epoch: int = LEAVING, **more: Any) -> Step:
         """Leave, or pause."""
-        return self.beating(member_epoch=epoch, **more)
+        return self.heartbeating(member_epoch=epoch, **more)
 
 
-def settle(members: Sequence[ConsumerMember]) -> Script:
-    """Let all of them tell what they own until nothing changes for anyone; nothing is compared."""
+def reconcile(members: Sequence[ConsumerMember]) -> Script:
+    """Let all of them report what they own until nothing changes any more; nothing is compared."""
     for _ in range(TRIES_MAX):
         changed = False
         for one in members:
             before = (one.epoch, one.owned)
-            step = one.beating(topic_partitions=one.owned, compared=False)
-            yield from one.told(step)
+            step = one.heartbeating(topic_partitions=one.owned, compared=False)
+            yield from one.followed(step)
             changed |= before != (one.epoch, one.owned)
         if not changed:
             return

@@ -36,7 +36,7 @@ OUTCOMES = ("answered", "silent", "closed", "held")
 """`silent`: no answer, and the connection went on (acks=0)."""
 
 _sentinel = struct.pack(">ihhih", 10, 18, 0, SENTINEL, -1)
-"""ApiVersions 0 behind the last frame: its answer tells that all were dealt with."""
+"""ApiVersions 0 behind the last frame: its answer shows that all were handled."""
 _unpack_head = struct.Struct(">ii").unpack_from
 
 

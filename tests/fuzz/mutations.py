@@ -211,12 +211,12 @@ def splice(rnd: Random, data: bytearray, this: Template, other: Template) -> byt
 
 
 def frame_length(rnd: Random, data: bytearray, this: Template, other: Template) -> bytes:
-    told = (
+    claimed = (
         len(data) + 1 + _below(rnd, 50),
         max(0, len(data) - 1 - _below(rnd, 50)),
         LENGTHS[_below(rnd, len(LENGTHS))],
     )[_below(rnd, 3)]
-    return _pack_size(told) + data
+    return _pack_size(claimed) + data
 
 
 def hello(rnd: Random, data: bytearray, this: Template, other: Template) -> bytes:
@@ -230,10 +230,10 @@ def with_records(frame: bytes | bytearray, this: Template, batch: bytes) -> byte
     """The request with other records in its first place for some."""
     mark = this.records[0]
     if this.flexible:
-        told = uvarint(len(batch) + 1)
+        size = uvarint(len(batch) + 1)
     else:
-        told = _pack_size(len(batch))
-    return _framed(frame[: mark.at] + told + batch + frame[mark.end :])
+        size = _pack_size(len(batch))
+    return _framed(frame[: mark.at] + size + batch + frame[mark.end :])
 
 
 def batch_damage(rnd: Random, data: bytearray, this: Template, other: Template) -> bytes:

@@ -2,7 +2,7 @@
 
 Two kinds of values: the schema's extremes (`support.messages`), and sensible ones that get far
 into a handler: topics that there are, partitions 0 and 1, whole record batches. An API that is
-added to the dispatch table joins by itself; `SENSIBLE` tells what its fields should hold, by
+added to the dispatch table joins by itself; `SENSIBLE` says what its fields should hold, by
 `parent.field` or `field`, where the extremes would do harm or be refused at once.
 
 Each request is written by a writer of our own that notes where lengths, numbers and tagged

@@ -128,7 +128,7 @@ class Session:
             raise Failed(f"others waited too long: {report['prober']}")
 
     def replay(self, numbers: range) -> None:
-        """Send these frames, each on its own connection, and tell of each what became of it."""
+        """Send these frames, each on its own connection, and report what became of each."""
         broker = self._broker
         try:
             broker.start()

@@ -18,7 +18,7 @@ ANSWER, SILENT, CLOSE, HOLD = range(4)
 EXPECTED = {ANSWER: "answered", SILENT: "silent", CLOSE: "closed", HOLD: "held"}
 CONFUSED = {
     ANSWER: ["held"],  # behind a frame that is held
-    SILENT: ["held", "closed"],  # and one in front of a frame that closes can't be told from it
+    SILENT: ["held", "closed"],  # one in front of a frame that closes looks the same
     CLOSE: ["held"],
     HOLD: [],
 }
@@ -79,7 +79,7 @@ class Server:
                     connection.sendall(struct.pack(">ii", 4 + len(rest), number) + rest)
 
 
-def test_each_frame_is_dealt_with_once_and_its_outcome_told() -> None:
+def test_each_frame_is_answered_once_and_its_outcome_reported() -> None:
     kinds = [ANSWER, SILENT, CLOSE, ANSWER, ANSWER, CLOSE, CLOSE, SILENT]
     frames = [frame(number, kinds[number % len(kinds)]) for number in range(200)]
     frames += [frame(200, ANSWER, bytes(1_000_000)), frame(201, HOLD)]
@@ -90,6 +90,6 @@ def test_each_frame_is_dealt_with_once_and_its_outcome_told() -> None:
     assert client.done == len(frames)
     assert set(server.seen) == set(range(len(frames))), "none was left out"
     for kind, outcomes in enumerate(client.outcomes):
-        told = {OUTCOMES[at]: count for at, count in enumerate(outcomes) if count}
-        assert set(told) <= {EXPECTED[kind], *CONFUSED[kind]}
-        assert told[EXPECTED[kind]] > sum(told.values()) / 2
+        counts = {OUTCOMES[at]: count for at, count in enumerate(outcomes) if count}
+        assert set(counts) <= {EXPECTED[kind], *CONFUSED[kind]}
+        assert counts[EXPECTED[kind]] > sum(counts.values()) / 2

@@ -68,8 +68,8 @@ def test_the_same_bytes_close_a_connection(brokers: list[BrokerProcess]) -> None
         compared += 1
         ours_is = outcome(kavka, frame)
         if ours_is not in (theirs_is, UNDECIDED):
-            told = f"{frame.number}: {ours.kinds[frame.kind]}, {ours.targets[frame.target]}"
-            differ.append(f"{told}: {theirs_is} there, {ours_is} here: {frame.stream.hex(' ')}")
+            label = f"{frame.number}: {ours.kinds[frame.kind]}, {ours.targets[frame.target]}"
+            differ.append(f"{label}: {theirs_is} there, {ours_is} here: {frame.stream.hex(' ')}")
     assert not differ, "\n".join(differ)
     assert compared >= COMPARED_MIN
     assert undecided <= UNDECIDED_MAX

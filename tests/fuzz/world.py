@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 from uuid import UUID
 
@@ -24,7 +25,7 @@ AFTERWARDS_RECORDS = 200
 
 def prepare(broker: BrokerProcess) -> World:
     """Create the topics; what there is then."""
-    with _Admin(broker) as admin:
+    with _admin(broker) as admin:
         admin.create_topics([NewTopic(name, count, 1) for name, count in KEPT.items()])
         found = eventually(
             lambda: _described(admin), within_s=CLIENT_TIMEOUT_MS / 1000, what="topics are known"
@@ -55,7 +56,7 @@ def tidy(broker: BrokerProcess) -> None:
 
 def _try_to_tidy(broker: BrokerProcess) -> bool:
     """A topic may be on its way in or out when it is looked for."""
-    with _Admin(broker) as admin:
+    with _admin(broker) as admin:
         there = admin.list_topics()
         made = [name for name in there if name not in KEPT]
         missing = [NewTopic(name, n, 1) for name, n in KEPT.items() if name not in there]
@@ -69,24 +70,16 @@ def _try_to_tidy(broker: BrokerProcess) -> bool:
     return True
 
 
-class _Admin:
+def _admin(broker: BrokerProcess) -> closing[KafkaAdminClient]:
     """A stock admin client for as long as the context lasts."""
-
-    def __init__(self, broker: BrokerProcess) -> None:
-        self._client = KafkaAdminClient(
-            bootstrap_servers=broker.bootstrap, request_timeout_ms=CLIENT_TIMEOUT_MS
-        )
-
-    def __enter__(self) -> KafkaAdminClient:
-        return self._client
-
-    def __exit__(self, *_: object) -> None:
-        self._client.close()
+    return closing(
+        KafkaAdminClient(bootstrap_servers=broker.bootstrap, request_timeout_ms=CLIENT_TIMEOUT_MS)
+    )
 
 
 def write_and_read(broker: BrokerProcess, topic: str) -> tuple[list[bytes], list[bytes]]:
     """What a stock client wrote to a new topic, and what it read from it."""
-    with _Admin(broker) as admin:
+    with _admin(broker) as admin:
         admin.create_topics([NewTopic(topic, 1, 1)])
     values = [b"%d" % index for index in range(AFTERWARDS_RECORDS)]
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)

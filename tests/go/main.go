@@ -1,5 +1,5 @@
 // Consumers in groups by franz-go, each in a goroutine, at the word of standard input. What the
-// program is told and tells is described in tests/support/groups/programs/reporting.py.
+// program reads and reports is described in tests/support/groups/programs/reporting.py.
 package main
 
 import (
@@ -22,12 +22,12 @@ const (
 	commitTime = 5 * time.Second
 )
 
-type told map[string]any
+type fields map[string]any
 
 var out sync.Mutex
 
-func tell(member, what string, more told) {
-	line := told{"t": time.Now().UnixMilli(), "m": member, "e": what}
+func report(member, what string, more fields) {
+	line := fields{"t": time.Now().UnixMilli(), "m": member, "e": what}
 	for key, value := range more {
 		line[key] = value
 	}
@@ -46,14 +46,14 @@ func place(topic string, partition int32) string {
 	return fmt.Sprintf("%s/%d", topic, partition)
 }
 
-func places(of map[string][]int32) told {
+func places(of map[string][]int32) fields {
 	all := []string{}
 	for topic, partitions := range of {
 		for _, one := range partitions {
 			all = append(all, place(topic, one))
 		}
 	}
-	return told{"p": all}
+	return fields{"p": all}
 }
 
 type seek struct {
@@ -91,7 +91,7 @@ func join(bootstrap, topic string, given map[string]string, name, group string) 
 					delete(m.pending[topic], one)
 				}
 			}
-			tell(name, what, places(of))
+			report(name, what, places(of))
 		}
 	}
 	options := []kgo.Opt{
@@ -104,7 +104,7 @@ func join(bootstrap, topic string, given map[string]string, name, group string) 
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(pollTime),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, of map[string][]int32) {
-			tell(name, "assigned", places(of))
+			report(name, "assigned", places(of))
 		}),
 		kgo.OnPartitionsRevoked(gone("revoked")),
 		kgo.OnPartitionsLost(gone("lost")),
@@ -130,7 +130,7 @@ func join(bootstrap, topic string, given map[string]string, name, group string) 
 		panic(err)
 	}
 	m.client = client
-	tell(name, "joining", nil)
+	report(name, "joining", nil)
 	go m.run()
 	return m
 }
@@ -142,7 +142,7 @@ func (m *member) run() {
 	}
 	m.client.LeaveGroup()
 	m.client.Close()
-	tell(m.name, "left", nil)
+	report(m.name, "left", nil)
 }
 
 // No rebalance begins between the poll and its end here.
@@ -180,7 +180,7 @@ func (m *member) process(fetches kgo.Fetches) {
 		}
 	})
 	if len(ranges) > 0 {
-		tell(m.name, "read", told{"r": ranges})
+		report(m.name, "read", fields{"r": ranges})
 	}
 }
 
@@ -201,11 +201,11 @@ func (m *member) commit() {
 	waiting, stop := context.WithTimeout(context.Background(), commitTime)
 	defer stop()
 	if err := m.client.CommitRecords(waiting, records...); err != nil {
-		tell(m.name, "refused", told{"why": err.Error()})
+		report(m.name, "refused", fields{"why": err.Error()})
 		return
 	}
 	m.pending = map[string]map[int32]kgo.EpochOffset{}
-	tell(m.name, "committed", told{"o": offsets})
+	report(m.name, "committed", fields{"o": offsets})
 }
 
 func main() {

@@ -1,4 +1,4 @@
-// KafkaJS's consumers in groups. What the program is told and tells is described in
+// KafkaJS's consumers in groups. What the program reads and reports is described in
 // tests/support/groups/programs/reporting.py.
 
 const { writeSync } = require("node:fs");
@@ -9,7 +9,7 @@ const [bootstrap, topic, ...settings] = process.argv.slice(2);
 const given = Object.fromEntries(settings.map((one) => one.split("=")));
 const STDOUT = 1;
 
-function tell(member, what, more) {
+function report(member, what, more) {
   const line = JSON.stringify({ t: Date.now(), m: member, e: what, ...more });
   let data = Buffer.from(line + "\n");
   while (data.length > 0) data = data.subarray(writeSync(STDOUT, data));
@@ -37,12 +37,12 @@ class Member {
     });
     const { GROUP_JOIN, REBALANCING } = this.consumer.events;
     this.consumer.on(GROUP_JOIN, ({ payload }) =>
-      tell(name, "owns", { p: places(payload.memberAssignment) }));
-    this.consumer.on(REBALANCING, () => tell(name, "owns", { p: [] }));
+      report(name, "owns", { p: places(payload.memberAssignment) }));
+    this.consumer.on(REBALANCING, () => report(name, "owns", { p: [] }));
   }
 
   async run() {
-    tell(this.name, "joining");
+    report(this.name, "joining");
     await this.consumer.connect();
     const wanted = topic.startsWith("^") ? new RegExp(topic) : topic;
     await this.consumer.subscribe({ topics: [wanted], fromBeginning: true });
@@ -63,30 +63,30 @@ class Member {
       if (open && open[2] + 1 === number) open[2] = number;
       else ranges.push([at, number, number]);
     }
-    tell(this.name, "read", { r: ranges });
+    report(this.name, "read", { r: ranges });
     resolveOffset(batch.lastOffset());
     const next = String(BigInt(batch.lastOffset()) + 1n);
     const place = { topic: batch.topic, partition: batch.partition, offset: next };
     try {
       await this.consumer.commitOffsets([place]);
     } catch (error) {
-      tell(this.name, "refused", { why: String(error) });
+      report(this.name, "refused", { why: String(error) });
       throw error; // the client itself rejoins, and begins at what is committed
     }
-    tell(this.name, "committed", { o: { [at]: Number(next) } });
+    report(this.name, "committed", { o: { [at]: Number(next) } });
     await heartbeat();
   }
 
   async leave() {
     await this.consumer.disconnect();
-    tell(this.name, "left");
+    report(this.name, "left");
   }
 }
 
 async function main() {
   const members = new Map();
   const guarded = (name, step) =>
-    step.catch((error) => tell(name, "failed", { why: String(error.stack ?? error) }));
+    step.catch((error) => report(name, "failed", { why: String(error.stack ?? error) }));
   for await (const line of createInterface({ input: process.stdin })) {
     const [command, name, ...more] = line.split(" ");
     if (command === "join") {

@@ -47,9 +47,9 @@ def write(settings: dict[str, Any], topic: str, codec: str) -> None:
     producer.close()
 
 
-def read(settings: dict[str, Any], topic: str, told_ends: str, max_bytes: str) -> None:
+def read(settings: dict[str, Any], topic: str, ends_given: str, max_bytes: str) -> None:
     ends = {}
-    for one in told_ends.split(","):
+    for one in ends_given.split(","):
         partition, end = one.split(":")
         ends[kafka.TopicPartition(topic, int(partition))] = int(end)
     consumer = kafka.KafkaConsumer(
@@ -66,7 +66,7 @@ def read(settings: dict[str, Any], topic: str, told_ends: str, max_bytes: str) -
         assert time.monotonic() < deadline, f"stuck at {[*map(consumer.position, ends)]}"
         for messages in consumer.poll(500).values():
             for one in messages:
-                print(one.partition, one.offset, told(one), text(one.key), text(one.value))
+                print(one.partition, one.offset, timestamp_of(one), text(one.key), text(one.value))
     consumer.close()
 
 
@@ -81,7 +81,7 @@ def commit(settings: dict[str, Any], topic: str, offset: str, metadata: str) -> 
         consumer.close()
 
 
-def told(one: Any) -> str:
+def timestamp_of(one: Any) -> str:
     if one.timestamp is None:
         return "-"
     return f"{('CreateTime', 'LogAppendTime')[one.timestamp_type]}:{one.timestamp}"

@@ -111,8 +111,8 @@ def around(payload: bytes, *, count: int, **values: int) -> bytearray:
     """A batch whose records are these bytes, whatever they are."""
     head = build([Written()])[:HEADER_BYTES]
     length = HEADER_BYTES - 12 + len(payload)
-    told = {"batch_length": length, "record_count": count, "last_offset_delta": count - 1}
-    return patch(head + payload, **told, **values)
+    counts = {"batch_length": length, "record_count": count, "last_offset_delta": count - 1}
+    return patch(head + payload, **counts, **values)
 
 
 def varint(value: int) -> bytes:

@@ -32,7 +32,7 @@ class HeldProcesses:
 
     def __init__(self, broker: MemoryBroker) -> None:
         self.orders: list[CompactionOrder] = []
-        self.told: list[Callable[[Any], object]] = []
+        self.listeners: list[Callable[[Any], object]] = []
         self.results: list[asyncio.Future[Any]] = []
         self.tidied: list[str] = []
         """Directories in which was removed what a run had left."""
@@ -52,13 +52,13 @@ class HeldProcesses:
             return self._run_process(function, *args, on_message=on_message, keep=keep)
         assert function is compact
         self.orders.append(args[1])
-        self.told.append(on_message)
+        self.listeners.append(on_message)
         self.results.append(asyncio.get_running_loop().create_future())
         return self.results[-1]
 
     def work(self) -> None:
         """Do what was ordered last."""
-        outcome = compact(InlineWorker(self.told[-1]), self._fs, self.orders[-1])
+        outcome = compact(InlineWorker(self.listeners[-1]), self._fs, self.orders[-1])
         if not self.results[-1].done():
             self.results[-1].set_result(outcome)
 

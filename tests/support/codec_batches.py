@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from support.batches import BASE_TIMESTAMP_MS, HEADER_BYTES, Written, build, field, patch, varint
+from support.batches import BASE_TIMESTAMP_MS, HEADER_BYTES, Written, build, patch, varint
 from support.codec_forms import Encode
 
 COUNT: Final = 30
@@ -32,7 +32,7 @@ def record(
     value_bytes: int = 0,
     headers: int = 1,
 ) -> bytes:
-    """A record as it should be, unless told otherwise: how much more than is true is promised."""
+    """A record as it should be, unless given otherwise: how much more than is true is promised."""
     one = RECORDS[number % COUNT]
     assert one.key is not None
     assert one.value is not None
@@ -98,7 +98,3 @@ def promising(records: bytes, time_ms: int = 0) -> bytearray:
 def at(records: Sequence[Written], time_ms: int) -> list[Written]:
     """The same records so much later."""
     return [one._replace(time_ms=one.time_ms + time_ms) for one in records]
-
-
-def count_of(batch: bytes | bytearray) -> int:
-    return field(batch, "record_count")

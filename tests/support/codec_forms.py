@@ -358,8 +358,8 @@ def zstd_flushed(data: bytes) -> bytes:
     )
 
 
-def zstd_frames(size: int, between: bytes = b"", *, told: bool = True) -> Encode:
-    return lambda data: between.join(zstd_frame(one, size=told) for one in pieces(data, size))
+def zstd_frames(size: int, between: bytes = b"", *, sized: bool = True) -> Encode:
+    return lambda data: between.join(zstd_frame(one, size=sized) for one in pieces(data, size))
 
 
 def zstd_two(second: Encode, between: bytes = b"") -> Encode:
@@ -381,7 +381,7 @@ def zstd_streamed(data: bytes) -> bytes:
 ZSTD: Final[dict[str, Encode]] = {
     "of kafka-python": lambda data: bytes(kafka.codec.zstd_encode(data)),
     "of aiokafka": lambda data: bytes(aiokafka.codec.zstd_encode(data)),
-    "a frame that tells its size": zstd_frame,
+    "a frame with its size": zstd_frame,
     "a frame that does not": zstd_streamed,
     "a checksum": zstd_summed,
     "a checksum, no size": lambda data: zstd_frame(data, size=False, checksum=True),
@@ -391,7 +391,7 @@ ZSTD: Final[dict[str, Encode]] = {
     "two frames, the second without a size": zstd_two(zstd_streamed),
     "two frames with checksums": zstd_two(zstd_summed),
     "a frame for every 40 bytes": zstd_frames(40),
-    "a frame without a size for every 40 bytes": zstd_frames(40, told=False),
+    "a frame without a size for every 40 bytes": zstd_frames(40, sized=False),
     "a skippable frame first": before(zstd_frame, SKIPPABLE),
     "skippable frames between": zstd_two(zstd_frame, SKIPPABLE + EMPTY_SKIPPABLE),
     "a skippable frame behind": behind(zstd_frame, SKIPPABLE),

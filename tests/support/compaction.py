@@ -66,11 +66,11 @@ def clean(
     wanted = order(log, now_ms=now_ms, limits=limits, last_stable=last_stable)
     serial = log.compaction.serial
 
-    def tell(news: Progress | Replacement) -> None:
+    def ignore(news: Progress | Replacement) -> None:
         if isinstance(news, Replacement):
             assert log.compaction.replace(log.settings, news, serial)
 
-    outcome = compact(InlineWorker(tell), fs, wanted)
+    outcome = compact(InlineWorker(ignore), fs, wanted)
     log.compaction.clean_upto = outcome.end_offset
     return outcome
 

@@ -1,4 +1,4 @@
-"""Kavka as a process that can be told at which step on its disk it is to die of SIGKILL."""
+"""Kavka as a process that dies of SIGKILL at a given step on its disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIGKILLED = -signal.SIGKILL
 
 
 class DoomedKavka(Kavka):
-    """A broker process that can be told when to die."""
+    """A broker process that dies at a given step."""
 
     kind: ClassVar[str] = "doomed kavka"
 

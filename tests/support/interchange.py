@@ -1,4 +1,4 @@
-"""A data directory that Apache Kafka 3.9 with ZooKeeper and Kavka serve in turn.
+"""A data directory that Apache Kafka 3.9 with ZooKeeper and Kavka serve in round_number.
 
 What is in it, written by stock clients, and what each broker shows of it.
 """
@@ -57,8 +57,8 @@ TRANSACTION_TIMEOUT_MS: Final = 900_000
 DELETED_BEFORE: Final = 100
 COMMITTED_OFFSET: Final = 7
 GROUP: Final = "committed"
-TURNS: Final = 6
-TRANSACTIONS: Final = 3 * TURNS + 1
+ROUNDS: Final = 6
+TRANSACTIONS: Final = 3 * ROUNDS + 1
 OPEN: Final = "open"
 """Transactional id of the producer that has not ended its transaction."""
 INTERNAL: Final = {"__consumer_offsets", "__transaction_state"}
@@ -222,27 +222,27 @@ def write_transactions(broker: BrokerProcess) -> None:
     settings = {"bootstrap.servers": broker.bootstrap}
     groups = {name: Consumer({**settings, "group.id": name}) for name in [*producers, OPEN]}
 
-    def write(name: str, producer: Producer, turn: int) -> None:
+    def write(name: str, producer: Producer, round_number: int) -> None:
         producer.begin_transaction()
         for number in range(5):
             producer.produce(
                 "transactional",
-                f"{name}/{turn}/{number}".encode(),
+                f"{name}/{round_number}/{number}".encode(),
                 partition=number % PARTITIONS,
-                timestamp=began_ms + 100 * turn + number,
+                timestamp=began_ms + 100 * round_number + number,
             )
-        place = TopicPartition("codec.none", 0, 1 + turn)
+        place = TopicPartition("codec.none", 0, 1 + round_number)
         group = groups[name].consumer_group_metadata()
         producer.send_offsets_to_transaction([place], group, WITHIN_S)
         assert producer.flush(WITHIN_S) == 0
 
-    for turn in range(TURNS):
+    for round_number in range(ROUNDS):
         for name, producer in producers.items():
-            write(name, producer, turn)
-        if turn == 4:
-            write(OPEN, opener, turn)
+            write(name, producer, round_number)
+        if round_number == 4:
+            write(OPEN, opener, round_number)
         for name, producer in producers.items():
-            if name == "commits" or (name == "both" and turn % 2):
+            if name == "commits" or (name == "both" and round_number % 2):
                 producer.commit_transaction(WITHIN_S)
             else:
                 producer.abort_transaction(WITHIN_S)
@@ -403,7 +403,7 @@ def assert_grown(found: Records, before: Records, more: Mapping[str, int]) -> No
 
 
 def producers(broker: BrokerProcess, places: list[Place]) -> dict[Place, list[dict[str, Any]]]:
-    """As DescribeProducers tells them, in the order of their ids."""
+    """As DescribeProducers returns them, in the order of their ids."""
     asked = [{"name": topic, "partition_indexes": [index]} for topic, index in places]
     with RawConnection(HOST, broker.port) as connection:
         answer = connection.request("DescribeProducers", 0, topics=asked)

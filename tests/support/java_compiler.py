@@ -6,7 +6,9 @@ The compiler's jar and the classes are kept in `.cache/java`.
 from __future__ import annotations
 
 import hashlib
+import struct
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +17,9 @@ from support.paths import CACHE, JAVA
 
 POM = JAVA / "wire" / "pom.xml"
 COMPILE_TIMEOUT_S = 120
+RUN_TIMEOUT_S = 120
+
+_answer = struct.Struct(">bi")
 
 
 @cache
@@ -48,6 +53,28 @@ def command_line(source: Path, project: str = "kafka4", built_with: str = "kafka
     options = [*java.SHORT_RUN, *java.shared_classes(project)]
     path = f"{java.libs(project)}/*:{classes(source, java.libs(built_with))}"
     return [java.program("java"), *options, "-cp", path, source.stem]
+
+
+def answers(command: list[str], cases: Sequence[bytes]) -> list[tuple[int, bytes]]:
+    """What a program answers to each case on its standard input: a byte, and data of any length.
+
+    One process for all cases.
+    """
+    done = subprocess.run(
+        command,
+        input=b"".join(cases),
+        capture_output=True,
+        timeout=RUN_TIMEOUT_S,
+        env=java.environment(),
+    )
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    found, position = [], 0
+    while position < len(done.stdout):
+        outcome, size = _answer.unpack_from(done.stdout, position)
+        position += _answer.size + size
+        found.append((outcome, done.stdout[position - size : position]))
+    assert len(found) == len(cases)
+    return found
 
 
 def _digest(path: Path) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Self, cast
 
 from support import java, java_compiler
@@ -54,12 +53,7 @@ class Tools:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self._in.close()
         try:
             self._process.wait(STOP_WITHIN_S)

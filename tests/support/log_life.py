@@ -1,6 +1,6 @@
 """The life of a partition's log under faults: trouble, ends and beginnings, as a state machine.
 
-What is done to the log meanwhile is told by a subclass; see `log_model` for what must hold.
+What is done to the log meanwhile is defined by a subclass; see `log_model` for what must hold.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class LogLife(RuleBasedStateMachine):
         assert least_end <= end <= self.history.end + len(added)
         if may_have_holes and (found != self.seen or self.log.start_offset < start):
             # what was not flushed may have gone from between two segments, or from a deleted one
-            # that is back: which transactions and producers are known then is hard to tell
+            # that is back: which transactions and producers are known then is hard to say
             self.begin_anew()
             return
         if added and end > self.history.end:

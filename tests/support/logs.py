@@ -20,6 +20,7 @@ from kavka.log.partition_log import Appended, PartitionLog
 from kavka.log.reader import FileRange
 from kavka.log.settings import SYSTEM, LogSettings
 from kavka.log.txn_guards import NOT_NEEDED, Guard
+from kavka.log.txn_index import AbortedTxn, TxnIndex
 from kavka.wire.control_records import Marker
 from kavka.wire.records import read_header
 from kavka.wire.steps import run_at_once
@@ -171,6 +172,25 @@ def read_from(
     return read
 
 
+def files(fs: FileSystem, log: PartitionLog, suffix: str = ".log") -> list[str]:
+    """The paths of a log's files of one kind, oldest segment first."""
+    names = [name for name in fs.list_dir(log.directory) if name.endswith(suffix)]
+    return [f"{log.directory}/{name}" for name in names]
+
+
+def base_offsets(fs: FileSystem, log: PartitionLog, suffix: str = ".log") -> list[int]:
+    """The offsets in the names of these files."""
+    return [int(path.rpartition("/")[2][:20]) for path in files(fs, log, suffix)]
+
+
+def aborted_entries(fs: FileSystem, log: PartitionLog) -> list[AbortedTxn]:
+    """All entries of a log's transaction indexes."""
+    indexes = [TxnIndex(fs, path) for path in files(fs, log, ".txnindex")]
+    for index in indexes:
+        index.find()
+    return [entry for index in indexes for entry in index.entries()]
+
+
 def first_base_offset(log: PartitionLog) -> int:
     """Where a log's first segment begins, at or before its start offset."""
     return log._segments.at(0).base_offset
@@ -248,7 +268,7 @@ class Broker:
         self.start()
 
     def kill(self) -> None:
-        """SIGKILL, then a start. On the real file system the locks are let go as by a death."""
+        """SIGKILL, then a start. On the real file system the locks are released as by a death."""
         if isinstance(self.fs, MemFs):
             self.fs.kill()
         else:

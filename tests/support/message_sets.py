@@ -12,7 +12,6 @@ from kafka import codec
 from support.batches import BASE_TIMESTAMP_MS, CODECS
 
 LOG_APPEND_TIME: Final = 0x08
-CODEC_MASK: Final = 0x07
 
 
 def message(
@@ -40,8 +39,8 @@ def framed(
     body: bytes, *, offset: int = 0, crc: int | None = None, size: int | None = None
 ) -> bytes:
     """What the CRC covers, with what stands before it."""
-    told = len(body) + 4 if size is None else size
-    return struct.pack(">qiI", offset, told, zlib.crc32(body) if crc is None else crc) + body
+    length = len(body) + 4 if size is None else size
+    return struct.pack(">qiI", offset, length, zlib.crc32(body) if crc is None else crc) + body
 
 
 def nullable(data: bytes | None) -> bytes:
@@ -79,7 +78,7 @@ def wrapped(
     attributes: int = 0,
     **more: Any,
 ) -> bytes:
-    """A message around a compressed set; its offset is that of the last one inside unless told."""
+    """A message around a compressed set; its offset is that of the last one inside unless given."""
     return message(
         None,
         deflate(name, b"".join(inner), magic),

@@ -118,6 +118,13 @@ def _scalar(kind: str, rnd: Random) -> Any:
 # -- values as objects ----------------------------------------------------------------------
 
 
+def drawn(name: str, version: int, rnd: Random) -> tuple[Values, bytes]:
+    """Random values of a message, and the library's encoding of it."""
+    struct = schema(name)
+    found = values(struct, version, rnd)
+    return found, stock_codec.encode(name, version, as_namespace(struct, found))
+
+
 def as_namespace(struct: Any, found: Values) -> SimpleNamespace:
     """An object with all the schema's attributes, for the library's writer."""
     return SimpleNamespace(

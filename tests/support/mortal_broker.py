@@ -24,7 +24,7 @@ TURNS_MS_MAX = 2_000
 
 
 class MortalFs(MemFs):
-    """Tells of the death at once, before anything else can happen."""
+    """Reports the death at once, before anything else can happen."""
 
     on_death: Callable[[], None] | None = None
 
@@ -38,7 +38,7 @@ class MortalFs(MemFs):
 
 
 class MortalBroker(MemoryBroker):
-    """One that may be told when to die."""
+    """One that may be set to die at a step."""
 
     def __init__(self, *overrides: str) -> None:
         fs = MortalFs()

@@ -12,7 +12,6 @@ from support.process import BrokerProcess
 from support.raw import RawConnection
 from support.wait import eventually
 
-NO_ERROR = 0
 WITHIN_S = 60.0
 
 Place = tuple[str, int]

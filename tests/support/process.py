@@ -88,14 +88,15 @@ class BrokerProcess(ABC):
         """Start it and wait until it serves. Started again, it keeps port and data."""
         began = time.monotonic()
         self.launch()
-        self.port = eventually(
-            self._poll_ready,
-            within_s=self.ready_within_s,
-            what=f"{self.kind} serves",
-            detail=self.tail,
-        )
+        self.await_ready(self.ready_within_s)
         self.ready_after_s = time.monotonic() - began
         return self
+
+    def await_ready(self, within_s: float) -> None:
+        """Wait until it serves, after `launch`."""
+        self.port = eventually(
+            self._poll_ready, within_s=within_s, what=f"{self.kind} serves", detail=self.tail
+        )
 
     def launch(self) -> None:
         """Start it, and don't wait."""

@@ -5,34 +5,18 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, ListOffsetsResponse
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
-from kafka.protocol.producer import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ProduceRequest,
-    ProduceResponse,
-)
-from kafka.record.default_records import DefaultRecordBatchBuilder
-
-from support import wire_client
+from support import logs, wire_client
 from support.wait import eventually
 
 TIMEOUT_S = 30.0
 LATEST = -1
 ACKS_ALL = -1
 BATCH_BYTES = 1_048_576
+READ_BYTES = 10_000_000
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
-
-INIT_PRODUCER_ID_VERSION = 4
-PRODUCE_VERSION = 9
-LIST_OFFSETS_VERSION = 7
-API_VERSIONS_VERSION = 2
-FETCH_VERSION = 4
 
 
 class Producer(NamedTuple):
@@ -60,38 +44,23 @@ class RawConnection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self._socket.close()
 
-    def ask(self, request: Any, response: Any) -> Any:
-        """Send `request`, whose version is set, and decode the answer as `response`."""
-        self.send(request)
-        (length,) = struct.unpack(">i", self._read(4))
-        answer = response.decode(self._read(length), version=request.API_VERSION, header=True)
-        assert answer.header.correlation_id == self._correlation_id
-        return answer
-
-    def request(self, api: str, version: int, **values: Any) -> dict[str, Any]:
-        """Send plain values, as `wire_client.encode` takes them; the answer as plain values."""
+    def send(self, api: str, version: int, **values: Any) -> None:
+        """Send plain values, as `wire_client.encode` takes them, and go on."""
         self._correlation_id += 1
         frame = wire_client.encode(api, version, self._correlation_id, **values)
         self._socket.sendall(wire_client.framed(frame))
+
+    def request(self, api: str, version: int, **values: Any) -> dict[str, Any]:
+        """Send plain values; the answer as plain values."""
+        self.send(api, version, **values)
         (length,) = struct.unpack(">i", self._read(4))
         correlation_id, message = wire_client.decode(api, version, self._read(length))
         assert correlation_id == self._correlation_id
         found: dict[str, Any] = wire_client.plain(message)
         return found
-
-    def send(self, request: Any) -> None:
-        """Send `request`, whose version is set, and go on."""
-        self._correlation_id += 1
-        request.with_header(correlation_id=self._correlation_id, client_id="raw")
-        self._socket.sendall(request.encode(header=True, framed=True))
 
     def _read(self, size: int) -> bytes:
         data = bytearray()
@@ -104,10 +73,9 @@ class RawConnection:
 
     def api_keys(self) -> set[int]:
         """The APIs that the broker lists."""
-        request = ApiVersionsRequest(version=API_VERSIONS_VERSION)
-        answer = self.ask(request, ApiVersionsResponse)
-        assert answer.error_code == 0, answer
-        return {api.api_key for api in answer.api_keys}
+        answer = self.request("ApiVersions", 2)
+        assert answer["error_code"] == 0, answer
+        return {api["api_key"] for api in answer["api_keys"]}
 
     def init_producer_id(self) -> Producer:
         """A new producer id, as idempotent producers ask for theirs: again while it is early."""
@@ -116,117 +84,117 @@ class RawConnection:
         )
 
     def _try_init_producer_id(self) -> Producer | None:
-        request = InitProducerIdRequest(
-            version=INIT_PRODUCER_ID_VERSION,
-            transactional_id=None,
-            transaction_timeout_ms=60_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        answer = self.ask(request, InitProducerIdResponse)
-        if answer.error_code == COORDINATOR_LOAD_IN_PROGRESS:
+        nobody = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
+        answer = self.request("InitProducerId", 4, transaction_timeout_ms=60_000, **nobody)
+        if answer["error_code"] == COORDINATOR_LOAD_IN_PROGRESS:
             return None
-        assert answer.error_code == 0, answer
-        return Producer(answer.producer_id, answer.producer_epoch)
+        assert answer["error_code"] == 0, answer
+        return Producer(answer["producer_id"], answer["producer_epoch"])
 
     def produce(self, topic: str, partition: int, records: bytes) -> Outcome:
-        """Write record bytes as they are, with acks=all."""
-        topic_data = ProduceRequest.TopicProduceData
-        request = ProduceRequest(
-            version=PRODUCE_VERSION,
-            transactional_id=None,
+        """Write record bytes as they are; the answer, and the log's end offset after it."""
+        found = self.write(topic, partition, records)
+        return Outcome(found["error_code"], found["base_offset"], self.end_offset(topic, partition))
+
+    def write(
+        self,
+        topic: str,
+        partition: int,
+        records: bytes | bytearray | memoryview,
+        *,
+        version: int = 9,
+        transactional_id: str | None = None,
+    ) -> dict[str, Any]:
+        """Write record bytes as they are, with acks=all; the partition's answer."""
+        data = [{"index": partition, "records": bytes(records)}]
+        answer = self.request(
+            "Produce",
+            version,
+            transactional_id=transactional_id,
             acks=ACKS_ALL,
             timeout_ms=int(TIMEOUT_S * 1000),
-            topic_data=[
-                topic_data(
-                    version=PRODUCE_VERSION,
-                    name=topic,
-                    partition_data=[
-                        topic_data.PartitionProduceData(
-                            version=PRODUCE_VERSION, index=partition, records=records
-                        )
-                    ],
-                )
-            ],
+            topic_data=[{"name": topic, "partition_data": data}],
         )
-        (of_topic,) = self.ask(request, ProduceResponse).responses
-        (of_partition,) = of_topic.partition_responses
-        return Outcome(
-            of_partition.error_code,
-            of_partition.base_offset,
-            self.end_offset(topic, partition),
+        return partition_of(answer)
+
+    def fetch(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        version: int = 11,
+        isolation: int = 0,
+        bytes_max: int = READ_BYTES,
+    ) -> dict[str, Any]:
+        """What is there from an offset on, without waiting; the partition's answer."""
+        place = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": bytes_max}
+        epochs = {"current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1}
+        answer = self.request(
+            "Fetch",
+            version,
+            replica_id=-1,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=READ_BYTES,
+            isolation_level=isolation,
+            session_epoch=-1,
+            topics=[{"topic": topic, "partitions": [{**place, **epochs}]}],
         )
+        return partition_of(answer)
 
     def begin_fetch(self, topic: str, partition: int, max_wait_ms: int) -> None:
         """Ask for records from the beginning, to wait for the first; the answer isn't read."""
-        of_topic = FetchRequest.FetchTopic
+        place = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": BATCH_BYTES}
         self.send(
-            FetchRequest(
-                version=FETCH_VERSION,
-                replica_id=-1,
-                max_wait_ms=max_wait_ms,
-                min_bytes=1,
-                max_bytes=BATCH_BYTES,
-                isolation_level=0,
-                topics=[
-                    of_topic(
-                        version=FETCH_VERSION,
-                        topic=topic,
-                        partitions=[
-                            of_topic.FetchPartition(
-                                version=FETCH_VERSION,
-                                partition=partition,
-                                fetch_offset=0,
-                                partition_max_bytes=BATCH_BYTES,
-                            )
-                        ],
-                    )
-                ],
-            )
+            "Fetch",
+            4,
+            replica_id=-1,
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=BATCH_BYTES,
+            isolation_level=0,
+            topics=[{"topic": topic, "partitions": [place]}],
         )
+
+    def list_offset(
+        self,
+        topic: str,
+        partition: int = 0,
+        timestamp: int = LATEST,
+        *,
+        version: int = 8,
+        isolation: int = 0,
+    ) -> dict[str, Any]:
+        """The partition's answer to ListOffsets."""
+        place = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
+        answer = self.request(
+            "ListOffsets",
+            version,
+            replica_id=-1,
+            isolation_level=isolation,
+            topics=[{"name": topic, "partitions": [place]}],
+        )
+        return partition_of(answer)
 
     def end_offset(self, topic: str, partition: int) -> int:
         """The offset that the next record will get."""
-        of_topic = ListOffsetsRequest.ListOffsetsTopic
-        request = ListOffsetsRequest(
-            version=LIST_OFFSETS_VERSION,
-            replica_id=-1,
-            isolation_level=0,
-            topics=[
-                of_topic(
-                    version=LIST_OFFSETS_VERSION,
-                    name=topic,
-                    partitions=[
-                        of_topic.ListOffsetsPartition(
-                            version=LIST_OFFSETS_VERSION,
-                            partition_index=partition,
-                            current_leader_epoch=-1,
-                            timestamp=LATEST,
-                        )
-                    ],
-                )
-            ],
-        )
-        answer = self.ask(request, ListOffsetsResponse)
-        found = answer.topics[0].partitions[0]
-        assert found.error_code == 0, found
-        offset: int = found.offset
-        return offset
+        found = self.list_offset(topic, partition)
+        assert found["error_code"] == 0, found
+        return int(found["offset"])
+
+
+def partition_of(answer: dict[str, Any]) -> dict[str, Any]:
+    """The only partition of the only topic in an answer."""
+    (topic,) = answer.get("responses") or answer["topics"]
+    (found,) = topic.get("partition_responses") or topic["partitions"]
+    partition: dict[str, Any] = found
+    return partition
 
 
 def batch(
     producer: Producer, base_sequence: int, values: Sequence[bytes], timestamp_ms: int
 ) -> bytes:
     """One record batch of an idempotent producer."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=0,
-        is_transactional=False,
-        producer_id=producer.id,
-        producer_epoch=producer.epoch,
-        base_sequence=base_sequence,
-        batch_size=BATCH_BYTES,
-    )
-    for delta, value in enumerate(values):
-        builder.append(delta, timestamp_ms, None, value, [])
-    return bytes(builder.build())
+    writer = logs.Producer(producer.id, producer.epoch, base_sequence)
+    return bytes(logs.batch(values, timestamps=timestamp_ms, producer=writer))

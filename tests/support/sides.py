@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TypeVar
 
 from support import java, stock_codec
+from support.broker import Kavka
+from support.oracle import ApacheKafka
 from support.process import BrokerProcess, running
 
 S = TypeVar("S")
@@ -25,3 +28,10 @@ def both_sides(
         with ThreadPoolExecutor(2) as pool:
             ours, theirs = pool.map(side, pair)
         yield ours, theirs
+
+
+def sides_with(
+    home: Path, settings: Mapping[str, str], side: Callable[[BrokerProcess], S]
+) -> AbstractContextManager[tuple[S, S]]:
+    """The same of both with the same settings."""
+    return both_sides(Kavka(home / "kavka", settings), ApacheKafka(home / "kafka", settings), side)

@@ -84,7 +84,7 @@ def _is_borrowed(arena: Arena) -> bool:
 
 
 class _Search:
-    """Goes from bytes to whoever can reach them."""
+    """Goes from bytes to the objects that can reach them."""
 
     def __init__(self) -> None:
         self._running = _running()

@@ -1,4 +1,4 @@
-"""Programs of stock clients as processes: told by lines on their input, telling by lines of theirs.
+"""Programs of stock clients as processes: they read and write lines.
 
 They are written in the languages of the clients; here is how each kind is started.
 """
@@ -51,16 +51,16 @@ def of_go(program: str) -> Started:
 
 
 class TalkingProcess:
-    """One of them, running; `hear` gets each whole line that it tells, in a thread of its own."""
+    """One of them, running; `on_line` gets each line that it prints, in a thread of its own."""
 
     def __init__(
         self,
         started: Started,
         arguments: Sequence[str],
-        hear: Callable[[bytes], None],
+        on_line: Callable[[bytes], None],
         stderr: Path,
     ) -> None:
-        self._hear = hear
+        self._on_line = on_line
         self._stderr = stderr
         with stderr.open("wb") as errors:
             self.process = subprocess.Popen(
@@ -81,7 +81,7 @@ class TalkingProcess:
         """Whether it has not ended."""
         return self.process.poll() is None
 
-    def tell(self, command: str) -> None:
+    def send(self, command: str) -> None:
         """Give it a line."""
         assert self.runs, self.errors()
         self._in.write(command.encode() + b"\n")
@@ -96,7 +96,7 @@ class TalkingProcess:
         self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL. What it told before is heard when this returns."""
+        """SIGKILL. What it reported before is read when this returns."""
         assert self.runs, self.errors()
         self.close()
 
@@ -126,4 +126,4 @@ class TalkingProcess:
     def _listen(self) -> None:
         for line in self._out:
             if line.endswith(b"\n"):
-                self._hear(line)
+                self._on_line(line)

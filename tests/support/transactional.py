@@ -18,7 +18,7 @@ NONE: Final = 0
 RETRIED: Final = frozenset({3, 5, 6, 14, 15, 16, 19, 51})
 """UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER,
 COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, NOT_ENOUGH_REPLICAS (as
-which Produce tells the last three) and CONCURRENT_TRANSACTIONS: clients ask again."""
+which Produce returns the last three) and CONCURRENT_TRANSACTIONS: clients ask again."""
 WITHIN_S: Final = 60.0
 TIMEOUT_MS: Final = 60_000
 GROUP_TYPE: Final = 0

@@ -6,8 +6,7 @@ One Java process for all frames.
 from __future__ import annotations
 
 import struct
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -16,10 +15,8 @@ from support import java, java_compiler
 from support.paths import JAVA
 
 SOURCE = JAVA / "wire" / "Reserialise.java"
-RUN_TIMEOUT_S = 120
 
 _case = struct.Struct(">bhhi")
-_answer = struct.Struct(">bi")
 
 
 class Kind(IntEnum):
@@ -57,28 +54,10 @@ class Judged(NamedTuple):
 
 def judge(frames: Sequence[Frame], libs: Path) -> list[Judged]:
     """All frames read and written by the messages in these jars."""
-    asked = b"".join(
+    cases = [
         _case.pack(one.kind, one.key, one.version, len(one.frame)) + one.frame for one in frames
-    )
+    ]
     classes = java_compiler.classes(SOURCE, java_compiler.libs())
-    command = [java.program("java"), *java.SHORT_RUN, "-cp", f"{classes}:{libs}/*"]
-    done = subprocess.run(
-        [*command, SOURCE.stem],
-        input=asked,
-        capture_output=True,
-        timeout=RUN_TIMEOUT_S,
-        env=java.environment(),
-    )
-    assert done.returncode == 0, done.stderr.decode(errors="replace")
-    judged = list(_answers(done.stdout))
-    assert len(judged) == len(frames)
-    return judged
-
-
-def _answers(output: bytes) -> Iterator[Judged]:
-    position = 0
-    while position < len(output):
-        outcome, size = _answer.unpack_from(output, position)
-        position += _answer.size
-        yield Judged(Outcome(outcome), output[position : position + size])
-        position += size
+    command = [java.program("java"), *java.SHORT_RUN, "-cp", f"{classes}:{libs}/*", SOURCE.stem]
+    answers = java_compiler.answers(command, cases)
+    return [Judged(Outcome(outcome), frame) for outcome, frame in answers]

@@ -112,9 +112,9 @@ def test_start_needs_no_option(monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls == [(None, [], [], None)]
 
 
-@pytest.mark.parametrize(("name", "is_told"), [("cramjam", True), ("kavka.server.gone", False)])
-def test_a_package_that_is_missing_is_told_in_a_line(
-    name: str, is_told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("name", "reported"), [("cramjam", True), ("kavka.server.gone", False)])
+def test_a_package_that_is_missing_is_reported_in_one_line(
+    name: str, reported: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(attribute: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -122,7 +122,7 @@ def test_a_package_that_is_missing_is_told_in_a_line(
     stub = types.ModuleType("kavka.server.main")
     monkeypatch.setattr(stub, "__getattr__", fail, raising=False)
     monkeypatch.setitem(sys.modules, "kavka.server.main", stub)
-    if is_told:
+    if reported:
         assert cli.main(["start"]) == 1
         told = capsys.readouterr().err
         assert told.startswith("kavka: No module named 'cramjam': install what Kavka depends on")

@@ -10,13 +10,13 @@ CASES = Cases("AddPartitionsToTxn")
 
 
 def asking(name: str = "a-topic", transactional_id: str | None = "nobody's") -> Values:
-    told = {
+    fields = {
         "transactional_id": transactional_id,
         "producer_id": 5_000_000,
         "producer_epoch": 0,
         "topics": [{"name": name, "partitions": [0]}],
     }
-    return {"transactions": [told], **{f"v3_and_below_{key}": told[key] for key in told}}
+    return {"transactions": [fields], **{f"v3_and_below_{key}": fields[key] for key in fields}}
 
 
 add_frames(CASES, lambda on: asking(), topics=[])

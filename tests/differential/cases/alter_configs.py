@@ -11,6 +11,7 @@ from differential.configs import (
     LOGGER,
     SUBSCRIPTION,
     TOPIC,
+    altering,
     described,
     in_force,
     resource,
@@ -22,10 +23,6 @@ CASES = Cases("AlterConfigs")
 PLAIN = Topic("plain", shared=True)
 OWN = Topic("own", configs={"retention.ms": "60000", "segment.bytes": "2000000"})
 MISSING = "AlterConfigs-no-such"
-
-
-def altering(*resources: Any, validate_only: bool = False) -> dict[str, Any]:
-    return {"resources": list(resources), "validate_only": validate_only}
 
 
 @CASES.case(topics=[OWN])

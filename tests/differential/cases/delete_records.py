@@ -44,7 +44,7 @@ def deleting(*offsets: int, partition: int = 0) -> Function:
 
 
 def seen(on: Ground) -> Script:
-    """What is left of partition 0, as several ways of reading tell it."""
+    """What is left of partition 0, as several ways of reading show it."""
     label = on.case.topics[0].label
     for special in (
         EARLIEST,
@@ -75,7 +75,7 @@ for policy in POLICIES:
         deleting(2, HIGH_WATERMARK, 99),
         topics=[
             Topic(
-                # whoever compacts deletes what is old as well, at any time: the records are
+                # a cleaner that compacts deletes what is old as well, at any time: the records are
                 configs={"cleanup.policy": policy, "retention.ms": "-1"},
                 batches=[build([Written(b"k")] * 3)],
             )

@@ -40,7 +40,7 @@ def of(on: Ground, *indexes: int) -> dict[str, Any]:
 
 
 def until_there(on: Ground) -> Script:
-    """Ask until the case's logs are there: Apache Kafka makes them after it has told of them."""
+    """Ask until the case's logs are there: Apache Kafka's Metadata lists them earlier."""
     topics = [
         {"topic": on.name(one.label), "partitions": list(range(one.partitions))}
         for one in on.case.topics

@@ -32,7 +32,7 @@ def asked(on: Ground, indexes: Sequence[int] = (0, 1)) -> Values:
 
 
 def until_there(on: Ground) -> Script:
-    """Ask until the topic's logs are there: Apache Kafka makes them after it has told of them."""
+    """Ask until the topic's logs are there: Apache Kafka's Metadata lists them earlier."""
     everything = range(on.case.topics[0].partitions)
     for _ in range(TRIES_MAX):
         answer = yield on.ask(**asked(on, everything), compared=False)

@@ -49,7 +49,7 @@ def of(on: Ground, label: str, *partitions: Values) -> Values:
 
 
 def fetching(topics: Sequence[Values], **more: Any) -> Values:
-    """Answered at once, outside a session unless told."""
+    """Answered at once, outside a session unless `more` says so."""
     return {
         "replica_id": -1,
         "max_wait_ms": 0,
@@ -402,7 +402,7 @@ def new_records_are_news(on: Ground) -> Script:
 
 @CASES.case(since=7, topics=[SIX, EMPTY, ZSTD])
 def partitions_take_turns(on: Ground) -> Script:
-    """Whoever got records goes to the end of the line."""
+    """A partition that returned records goes to the end of the line."""
     first = yield opened(
         on,
         of(on, "six", partition(0, 0)),

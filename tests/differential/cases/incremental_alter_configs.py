@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from differential.case import Cases, Function, Ground, Script, Topic, Values
 from differential.configs import (
     APPEND,
@@ -16,6 +14,7 @@ from differential.configs import (
     SUBTRACT,
     TOPIC,
     Change,
+    altering,
     described,
     gone,
     in_force,
@@ -30,10 +29,6 @@ OWN = Topic("own", configs={"retention.ms": "60000", "cleanup.policy": "compact"
 OTHER = Topic("other", shared=True)
 MISSING = "IncrementalAlterConfigs-no-such"
 NO_OP = 4
-
-
-def altering(*resources: Any, validate_only: bool = False) -> dict[str, Any]:
-    return {"resources": list(resources), "validate_only": validate_only}
 
 
 # -- what is set -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ CASES = Cases("ListGroups")
 
 
 def in_no_state(on: Ground) -> Values:
-    """Where the version can ask so, there is nothing to tell."""
+    """Where the version can ask so, the answer is empty."""
     return {"states_filter": ["none"]}
 
 
@@ -23,5 +23,5 @@ def null_types(on: Ground) -> Values:
     return {"states_filter": ["none"], "types_filter": None}
 
 
-CASES.first = 4  # older ones tell of all groups that other cases have made
+CASES.first = 4  # older ones list all groups that other cases have made
 add_frames(CASES, in_no_state, topics=[])

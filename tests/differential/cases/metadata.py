@@ -20,7 +20,7 @@ ONE = Topic("one", shared=True, configs={"cleanup.policy": "compact"})
 
 
 def asking(*names: str, **more: Any) -> Values:
-    """By name; nothing is created unless told."""
+    """By name; nothing is created unless asked for."""
     return {
         "topics": [{"topic_id": None, "name": name} for name in names],
         "allow_auto_topic_creation": False,

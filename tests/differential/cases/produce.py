@@ -1,4 +1,4 @@
-"""Produce: what is appended and how it is told, and everything that is refused."""
+"""Produce: what is appended and how it is acknowledged, and everything that is refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ TIMEOUT_MS = 5_000
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 PRODUCER = 4_000_000
-EVERY_CODEC = ("none", "gzip", "snappy", "lz4")
 
 
 def of(name: str, topic_id: UUID | None, *partitions: tuple[int, Any]) -> Values:

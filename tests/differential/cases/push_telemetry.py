@@ -22,11 +22,11 @@ PUSHED: Final = pushed.each(GAUGE, COUNTER)
 MAX_BYTES: Final = 1_048_576
 
 
-def push(on: Ground, told: Any, metrics: bytes = PUSHED, **more: Any) -> Step:
-    """A push by the subscription that the client was told of."""
+def push(on: Ground, subscribed: Any, metrics: bytes = PUSHED, **more: Any) -> Step:
+    """A push by the subscription that the client was given."""
     values: dict[str, Any] = {
         "client_instance_id": client_of(on),
-        "subscription_id": told["subscription_id"],
+        "subscription_id": subscribed["subscription_id"],
         "terminating": False,
         "compression_type": 0,
         "metrics": metrics,
@@ -60,8 +60,8 @@ BODIES: Final = {
 for name, (codec, body) in BODIES.items():
 
     def script(on: Ground, codec: int = codec, body: bytes = body) -> Script:
-        told = yield asked(on)
-        yield push(on, told, body, compression_type=codec)
+        subscribed = yield asked(on)
+        yield push(on, subscribed, body, compression_type=codec)
 
     CASES.add(name, script, topics=[])
 
@@ -80,44 +80,44 @@ def without_having_asked(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def another_subscription(on: Ground) -> Script:
-    told = yield asked(on)
-    yield push(on, {"subscription_id": told["subscription_id"] ^ 1})
+    subscribed = yield asked(on)
+    yield push(on, {"subscription_id": subscribed["subscription_id"] ^ 1})
     yield asked(on)
-    yield push(on, told)
+    yield push(on, subscribed)
 
 
 @CASES.case(topics=[])
 def twice(on: Ground) -> Script:
-    told = yield asked(on)
-    yield push(on, told)
-    yield push(on, told)
+    subscribed = yield asked(on)
+    yield push(on, subscribed)
+    yield push(on, subscribed)
     yield asked(on)
 
 
 @CASES.case(topics=[])
 def the_last_push(on: Ground) -> Script:
-    told = yield asked(on)
-    yield push(on, told)
-    yield push(on, told, terminating=True)
-    yield push(on, told, terminating=True)
-    yield push(on, told)
-    yield push(on, told)
+    subscribed = yield asked(on)
+    yield push(on, subscribed)
+    yield push(on, subscribed, terminating=True)
+    yield push(on, subscribed, terminating=True)
+    yield push(on, subscribed)
+    yield push(on, subscribed)
     yield asked(on)
 
 
 @CASES.case(topics=[])
 def the_last_push_by_another_subscription(on: Ground) -> Script:
-    told = yield asked(on)
+    subscribed = yield asked(on)
     yield push(on, {"subscription_id": 1}, terminating=True)
-    yield push(on, told)
+    yield push(on, subscribed)
 
 
 @CASES.case(topics=[])
 def several_faults(on: Ground) -> Script:
-    """The first that is found is told."""
-    told = yield asked(on)
+    """The first that is found is reported."""
+    subscribed = yield asked(on)
     yield push(on, {"subscription_id": 1}, b"\0" * (MAX_BYTES + 1), compression_type=9)
-    yield push(on, told, b"\0" * (MAX_BYTES + 1), compression_type=9, terminating=True)
+    yield push(on, subscribed, b"\0" * (MAX_BYTES + 1), compression_type=9, terminating=True)
 
 
 def ordinary(on: Ground) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""UpdateFeatures: each feature up and down, what is refused, and what clients are told after it."""
+"""UpdateFeatures: each feature up and down, what is refused, and what clients see after it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def asking(*updates: Update, validate_only: bool = False, **more: Any) -> dict[s
     }
 
 
-def told(on: Ground, name: str, level: int) -> Step:
-    """What clients are told of a feature once it is at this level."""
+def described(on: Ground, name: str, level: int) -> Step:
+    """What clients are given of a feature once it is at this level."""
 
     def shown(answer: Any) -> Any:
         return [one for one in answer["finalized_features"] if one["name"] == name]
@@ -113,32 +113,32 @@ def down_and_up_again(on: Ground) -> Script:
     for how in (SAFE, UNSAFE):
         for level in (1, 0):
             yield on.ask(**asking((TRANSACTION, level, how)))
-            yield told(on, TRANSACTION, level)
+            yield described(on, TRANSACTION, level)
         for level in (0, 1, 2):
             yield on.ask(**asking((TRANSACTION, level, UPGRADE)))
-            yield told(on, TRANSACTION, level)
+            yield described(on, TRANSACTION, level)
 
 
 @CASES.case(since=1, topics=[])
 def only_validated(on: Ground) -> Script:
     yield on.ask(**asking((TRANSACTION, 1, SAFE), validate_only=True))
-    yield told(on, TRANSACTION, 2)
+    yield described(on, TRANSACTION, 2)
 
 
 @CASES.case(since=1, topics=[])
 def all_or_none(on: Ground) -> Script:
     yield on.ask(**asking((TRANSACTION, 1, SAFE), (GROUP, 2, UPGRADE)))
-    yield told(on, TRANSACTION, 2)
+    yield described(on, TRANSACTION, 2)
 
 
 @CASES.case(since=1, topics=[])
 def two_features(on: Ground) -> Script:
     yield on.ask(**asking((TRANSACTION, 1, SAFE), (GROUP, 0, SAFE)))
-    yield told(on, TRANSACTION, 1)
-    yield told(on, GROUP, 0)
+    yield described(on, TRANSACTION, 1)
+    yield described(on, GROUP, 0)
     yield on.ask(**asking((GROUP, 1, UPGRADE), (TRANSACTION, 2, UPGRADE)))
-    yield told(on, TRANSACTION, 2)
-    yield told(on, GROUP, 1)
+    yield described(on, TRANSACTION, 2)
+    yield described(on, GROUP, 1)
 
 
 @CASES.case(since=1, topics=[])
@@ -146,12 +146,12 @@ def without_the_consumer_protocol(on: Ground) -> Script:
     """Members that use it are refused, groups of it not described."""
     describe = on.other("ConsumerGroupDescribe", 1, group_ids=["a", "b"])
     yield on.ask(**asking((GROUP, 0, SAFE)))
-    yield told(on, GROUP, 0)
+    yield described(on, GROUP, 0)
     yield describe
     yield on.other("ConsumerGroupHeartbeat", 1, group_id="g", member_id="m", member_epoch=0)
     yield on.other("ConsumerGroupHeartbeat", 0, group_id="", member_id="", member_epoch=-1)
     yield on.ask(**asking((GROUP, 1, UPGRADE)))
-    yield told(on, GROUP, 1)
+    yield described(on, GROUP, 1)
     yield describe
 
 

@@ -34,8 +34,8 @@ def nothing(on: Ground) -> Script:
     yield from one.init()
     for topics in ([], [{"name": on.topic, "partitions": []}]):
         if on.version >= BATCHED_SINCE:
-            told = {"transactional_id": one.transactional_id, **one.who, "topics": topics}
-            yield on.ask(transactions=[told])
+            transaction = {"transactional_id": one.transactional_id, **one.who, "topics": topics}
+            yield on.ask(transactions=[transaction])
         else:
             yield one.adding(v3_and_below_topics=topics)
         yield one.describing()
@@ -98,7 +98,7 @@ def after_a_timeout(on: Ground) -> Script:
 # -- several at once ------------------------------------------------------------------------
 
 
-def told(one: Producer, *places: Any, **more: Any) -> dict[str, Any]:
+def transaction(one: Producer, *places: Any, **more: Any) -> dict[str, Any]:
     """One transaction of a request."""
     topics = [{"name": name, "partitions": [index]} for name, index in places]
     return {"transactional_id": one.transactional_id, **one.who, "topics": topics, **more}
@@ -115,9 +115,22 @@ def several_transactions(on: Ground) -> Script:
     yield from first.init()
     yield from second.init()
     place, other = (on.topic, 0), (on.name("other"), 1)
-    yield on.ask(transactions=[told(first, place), told(second, place, other), told(nobody, place)])
-    yield on.ask(transactions=[told(first, other), told(second, (on.unused("nobody"), 0), place)])
-    yield on.ask(transactions=[told(first, other), told(second, place, producer_epoch=9)])
+    yield on.ask(
+        transactions=[
+            transaction(first, place),
+            transaction(second, place, other),
+            transaction(nobody, place),
+        ]
+    )
+    yield on.ask(
+        transactions=[
+            transaction(first, other),
+            transaction(second, (on.unused("nobody"), 0), place),
+        ]
+    )
+    yield on.ask(
+        transactions=[transaction(first, other), transaction(second, place, producer_epoch=9)]
+    )
     yield first.describing(transactional_ids=[first.transactional_id, second.transactional_id])
 
 
@@ -127,7 +140,7 @@ def verification(on: Ground) -> Script:
     place, other = (on.topic, 0), (on.name("other"), 1)
 
     def asking(*places: Any, **more: Any) -> Any:
-        return on.ask(transactions=[told(one, *places, verify_only=True, **more)])
+        return on.ask(transactions=[transaction(one, *places, verify_only=True, **more)])
 
     yield asking(place, producer_id=5)
     yield from one.init()
@@ -157,8 +170,8 @@ def some_verified_and_some_added(on: Ground) -> Script:
     yield first.adding(place)
     yield on.ask(
         transactions=[
-            told(first, place, other, verify_only=True),
-            told(second, place, other),
+            transaction(first, place, other, verify_only=True),
+            transaction(second, place, other),
         ]
     )
     yield first.describing(transactional_ids=[first.transactional_id, second.transactional_id])

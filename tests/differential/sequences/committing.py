@@ -9,8 +9,8 @@ from differential.members import (
     Member,
     committed,
     describing,
+    group_of,
     offsets_of,
-    settled,
     simple_commit,
 )
 
@@ -152,14 +152,14 @@ def wrongly(member: Member, topic: str) -> Script:
 
 @CASES.case(topics=[T], since=FIRST_MEMBERS)
 def before_the_assignment(on: Ground) -> Script:
-    (alone,) = yield from settled(on, 1, synced=False)
+    (alone,) = yield from group_of(on, 1, synced=False)
     yield from wrongly(alone, on.topic)
     yield offsets_of(on)
 
 
 @CASES.case(topics=[T], since=FIRST_MEMBERS)
 def in_a_stable_group(on: Ground) -> Script:
-    (alone,) = yield from settled(on, 1)
+    (alone,) = yield from group_of(on, 1)
     yield from wrongly(alone, on.topic)
     yield offsets_of(on)
 
@@ -167,7 +167,7 @@ def in_a_stable_group(on: Ground) -> Script:
 @CASES.case(topics=[T], since=FIRST_MEMBERS)
 def during_a_rebalance(on: Ground) -> Script:
     """Members may still commit what they have done."""
-    leader, follower = yield from settled(on, 2)
+    leader, follower = yield from group_of(on, 2)
     late = Member(on, "late")
     yield from late.begin(3)
     yield from wrongly(leader, on.topic)
@@ -178,7 +178,7 @@ def during_a_rebalance(on: Ground) -> Script:
 
 @CASES.case(topics=[T], since=FIRST_MEMBERS)
 def in_a_group_without_members(on: Ground) -> Script:
-    (alone,) = yield from settled(on, 1)
+    (alone,) = yield from group_of(on, 1)
     yield alone.leaving()
     yield from wrongly(alone, on.topic)
     yield offsets_of(on)
@@ -187,7 +187,7 @@ def in_a_group_without_members(on: Ground) -> Script:
 
 @CASES.case(topics=[T], since=FIRST_MEMBERS)
 def in_a_group_of_another_kind(on: Ground) -> Script:
-    (alone,) = yield from settled(on, 1, kind="connect", protocols=["default"])
+    (alone,) = yield from group_of(on, 1, kind="connect", protocols=["default"])
     yield from wrongly(alone, on.topic)
     yield offsets_of(on)
 

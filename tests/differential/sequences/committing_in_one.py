@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from differential.case import Cases, Ground, Script, Topic
-from differential.members import Member, describing, settled, simple_commit
+from differential.members import Member, describing, group_of, simple_commit
 from differential.transactions import Producer, offsets
 
 CASES = Cases("TxnOffsetCommit")
@@ -170,7 +170,7 @@ def an_empty_group(on: Ground) -> Script:
 @CASES.case(topics=[T], since=MEMBERS_SINCE)
 def members(on: Ground) -> Script:
     """Who commits must be in the group as it is (KIP-447)."""
-    (alone,) = yield from settled(on, 1)
+    (alone,) = yield from group_of(on, 1)
     one = yield from begun(on)
     member = {"member_id": alone.id, "generation_id": alone.generation}
     yield one.committing(1, **member)
@@ -198,7 +198,7 @@ def members_of_no_group(on: Ground) -> Script:
 
 @CASES.case(topics=[T], since=MEMBERS_SINCE)
 def members_during_a_rebalance(on: Ground) -> Script:
-    (leader,) = yield from settled(on, 1)
+    (leader,) = yield from group_of(on, 1)
     late = Member(on, "late")
     one = yield from begun(on)
     yield from late.begin(2)

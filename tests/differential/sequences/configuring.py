@@ -73,7 +73,7 @@ for name, values in OUT_OF_BOUNDS.items():
     CASES.add(f"a group, {name}", out_of_bounds, topics=[])
 
 
-# -- of protocols that Kavka does not serve: taken and told all the same -------------------------
+# -- of protocols that Kavka does not serve: accepted and described all the same ----------------
 
 OF_OTHERS = {
     "share.session.timeout.ms": ("44999", "45000", "60001", "0", "x"),

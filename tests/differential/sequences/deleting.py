@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from differential.case import Cases, Ground, Script
-from differential.members import Member, describing, offsets_of, settled, simple_commit
+from differential.members import Member, describing, group_of, offsets_of, simple_commit
 from differential.uniform import ConsumerMember
 
 CASES = Cases("DeleteGroups")
@@ -12,7 +12,7 @@ CASES = Cases("DeleteGroups")
 @CASES.case()
 def each_state(on: Ground) -> Script:
     yield on.ask(groups_names=[on.group])
-    (alone,) = yield from settled(on, 1, synced=False)
+    (alone,) = yield from group_of(on, 1, synced=False)
     yield on.ask(groups_names=[on.group])
     yield alone.syncing({alone.id: b"all"})
     yield alone.committing(on.topic)
@@ -34,7 +34,7 @@ def several(on: Ground) -> Script:
     names = [f"{on.group}-{number}" for number in range(3)]
     for name in names[:2]:
         yield simple_commit(on, on.topic, 5, group_id=name)
-    yield from settled(on, 1)
+    yield from group_of(on, 1)
     yield on.ask(groups_names=[*names, on.group])
     yield on.ask(groups_names=[])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from differential.case import Cases, Ground, Script
-from differential.members import Member, describing, settled, simple_commit
+from differential.members import Member, describing, group_of, simple_commit
 
 CASES = Cases("DescribeGroups")
 
@@ -11,7 +11,7 @@ CASES = Cases("DescribeGroups")
 @CASES.case()
 def each_state(on: Ground) -> Script:
     yield describing(on)
-    (alone,) = yield from settled(on, 1, synced=False, protocols=["range", "roundrobin"])
+    (alone,) = yield from group_of(on, 1, synced=False, protocols=["range", "roundrobin"])
     yield describing(on)
     yield alone.syncing({alone.id: b"all"})
     yield describing(on)
@@ -34,7 +34,7 @@ def a_group_that_has_offsets_only(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def groups_of_other_kinds(on: Ground) -> Script:
-    (alone,) = yield from settled(on, 1, kind="connect", protocols=["default"], metadata=b"\1\2")
+    (alone,) = yield from group_of(on, 1, kind="connect", protocols=["default"], metadata=b"\1\2")
     yield describing(on)
     yield alone.leaving()
     yield describing(on)
@@ -42,7 +42,7 @@ def groups_of_other_kinds(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def several(on: Ground) -> Script:
-    yield from settled(on, 2)
+    yield from group_of(on, 2)
     missing = [f"{on.group}-{number}" for number in range(3)]
     yield on.ask(groups=[on.group, *missing])
     yield on.ask(groups=[missing[0], on.group, on.group])
@@ -60,5 +60,5 @@ def instances(on: Ground) -> Script:
 
 @CASES.case(topics=[], since=3)
 def what_is_allowed(on: Ground) -> Script:
-    yield from settled(on, 1)
+    yield from group_of(on, 1)
     yield on.ask(groups=[on.group, f"{on.group}-2"], include_authorized_operations=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from differential.case import Cases, Ground, Script, Topic
-from differential.members import settled, simple_commit
+from differential.members import group_of, simple_commit
 from differential.uniform import ConsumerMember, consumer_group
 
 CASES = Cases("ConsumerGroupDescribe")
@@ -21,7 +21,7 @@ def each_state(on: Ground) -> Script:
     late = ConsumerMember(on, "2")
     yield from late.join()
     yield consumer_group(on)
-    yield from member.beat()
+    yield from member.heartbeat()
     yield consumer_group(on)
     yield from member.own()
     yield consumer_group(on)
@@ -39,7 +39,7 @@ def each_state(on: Ground) -> Script:
 def classic_groups(on: Ground) -> Script:
     yield simple_commit(on, on.topic, 7)
     yield consumer_group(on)
-    yield from settled(on, 1)
+    yield from group_of(on, 1)
     yield consumer_group(on)
 
 

@@ -55,7 +55,7 @@ def in_every_state_again(on: Ground) -> Script:
             yield from one.end(committed=first)
             for epoch in (before, before - 1, before + 2, one.epoch):
                 yield one.ending(committed=then, producer_epoch=epoch)
-                yield from one.settled()
+                yield from one.await_end()
                 yield one.describing()
 
 
@@ -97,7 +97,7 @@ def after_a_timeout(on: Ground) -> Script:
         yield one.describing()
         yield one.ending(committed=committed)
         yield one.ending(committed=committed, producer_epoch=one.epoch + 1)
-        yield from one.settled()
+        yield from one.await_end()
         yield one.describing()
         yield from one.init()
         yield one.describing()

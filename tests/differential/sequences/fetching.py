@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from differential.case import Cases, Ground, Script, Step, Topic
-from differential.members import Member, settled, simple_commit
+from differential.members import Member, group_of, simple_commit
 
 CASES = Cases("OffsetFetch")
 CASES.first = 1  # version 0 is of offsets in the tree: see `cases`
@@ -101,7 +101,7 @@ def several_groups(on: Ground) -> Script:
 @CASES.case(topics=[T], since=MEMBERS_SINCE)
 def members_of_classic_groups(on: Ground) -> Script:
     """Nothing is asked of them: that began with the protocol of KIP-848."""
-    (alone,) = yield from settled(on, 1)
+    (alone,) = yield from group_of(on, 1)
     yield alone.committing(on.topic)
     for member, epoch in (
         (alone.id, 1),
@@ -131,7 +131,7 @@ def topics_by_id(on: Ground) -> Script:
 
 @CASES.case(topics=[T])
 def during_a_rebalance(on: Ground) -> Script:
-    (alone,) = yield from settled(on, 1)
+    (alone,) = yield from group_of(on, 1)
     yield alone.committing(on.topic)
     late = Member(on, "late")
     yield from late.begin(2)
@@ -140,7 +140,7 @@ def during_a_rebalance(on: Ground) -> Script:
 
 @CASES.case(topics=[T])
 def after_all_have_left(on: Ground) -> Script:
-    (alone,) = yield from settled(on, 1)
+    (alone,) = yield from group_of(on, 1)
     yield alone.committing(on.topic)
     yield alone.leaving()
     yield fetching(on, [named(on, on.topic, 0)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from differential.case import Cases, Ground, Script, Step, Topic
-from differential.members import Member, offsets_of, settled, simple_commit, subscription
+from differential.members import Member, group_of, offsets_of, simple_commit, subscription
 from differential.uniform import ConsumerMember
 
 CASES = Cases("OffsetDelete")
@@ -41,7 +41,7 @@ def outside_of_a_group(on: Ground) -> Script:
 @CASES.case(topics=[T, OTHER])
 def with_members(on: Ground) -> Script:
     yield from both_committed(on)
-    (alone,) = yield from settled(on, 1, metadata=subscription(on.topic))
+    (alone,) = yield from group_of(on, 1, metadata=subscription(on.topic))
     yield deleting(on, on.topic, on.name("other"))
     yield offsets_of(on)
     yield alone.leaving()
@@ -52,7 +52,7 @@ def with_members(on: Ground) -> Script:
 @CASES.case(topics=[T, OTHER])
 def during_a_rebalance(on: Ground) -> Script:
     yield from both_committed(on)
-    yield from settled(on, 1, metadata=subscription(on.topic))
+    yield from group_of(on, 1, metadata=subscription(on.topic))
     late = Member(on, "late", metadata=subscription(on.name("other")))
     yield from late.begin(2)
     yield deleting(on, on.topic, on.name("other"))
@@ -61,7 +61,7 @@ def during_a_rebalance(on: Ground) -> Script:
 @CASES.case(topics=[T, OTHER])
 def in_groups_of_other_kinds(on: Ground) -> Script:
     yield from both_committed(on)
-    (alone,) = yield from settled(on, 1, kind="connect", protocols=["default"])
+    (alone,) = yield from group_of(on, 1, kind="connect", protocols=["default"])
     yield deleting(on, on.topic)
     yield alone.leaving()
     yield deleting(on, on.topic)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from differential.case import Cases, Function, Ground, Script
-from differential.members import Member, describing, settled, simple_commit
+from differential.members import Member, describing, group_of, simple_commit
 
 CASES = Cases("Heartbeat")
 FIRST_STATIC = 3
@@ -36,19 +36,19 @@ def wrongly(member: Member) -> Script:
 
 @CASES.case(topics=[])
 def before_the_assignment(on: Ground) -> Script:
-    (alone,) = yield from settled(on, 1, synced=False)
+    (alone,) = yield from group_of(on, 1, synced=False)
     yield from wrongly(alone)
 
 
 @CASES.case(topics=[])
 def in_a_stable_group(on: Ground) -> Script:
-    (alone,) = yield from settled(on, 1)
+    (alone,) = yield from group_of(on, 1)
     yield from wrongly(alone)
 
 
 @CASES.case(topics=[])
 def during_a_rebalance(on: Ground) -> Script:
-    older = yield from settled(on, 2)
+    older = yield from group_of(on, 2)
     late = Member(on, "late")
     yield from late.begin(3)
     yield from wrongly(older[0])
@@ -58,7 +58,7 @@ def during_a_rebalance(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def in_a_group_without_members(on: Ground) -> Script:
-    (alone,) = yield from settled(on, 1)
+    (alone,) = yield from group_of(on, 1)
     yield alone.leaving()
     yield from wrongly(alone)
     yield describing(on)
@@ -73,7 +73,7 @@ def in_a_group_that_has_offsets_only(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def in_a_group_that_was_deleted(on: Ground) -> Script:
-    (alone,) = yield from settled(on, 1)
+    (alone,) = yield from group_of(on, 1)
     yield alone.leaving()
     yield on.other("DeleteGroups", 2, groups_names=[on.group])
     yield from wrongly(alone)

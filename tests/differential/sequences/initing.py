@@ -7,7 +7,7 @@ from differential.transactions import Producer, reading
 
 CASES = Cases("InitProducerId", transactional=True)
 EXPECTED_SINCE = 3
-"""A producer may tell which id and epoch it has."""
+"""A producer may send the id and epoch that it has."""
 T = Topic(partitions=2)
 
 
@@ -75,7 +75,7 @@ for SECOND in (False, True):
         yield from zombie.write(b"a", b"b")
         yield reading(on)
         yield heir.initing()
-        yield from heir.settled()
+        yield from heir.await_end()
         yield heir.describing()
         yield zombie.producing()
         yield zombie.adding((on.topic, 1))
@@ -111,7 +111,7 @@ for SECOND in (False, True):
         yield from one.write(b"a")
         yield one.initing(**{**one.who, "producer_id": 5_000_000})
         yield one.initing(**one.who)
-        yield from one.settled()
+        yield from one.await_end()
         yield one.describing()
         yield from one.init(**one.who)
         yield one.describing()
@@ -131,7 +131,7 @@ for SECOND in (False, True):
             yield from one.init()
             yield from one.write(b"a")
             yield one.initing(**{**one.who, "producer_epoch": epoch})
-            yield from one.settled()
+            yield from one.await_end()
             yield one.describing()
             yield one.initing(**{**one.who, "producer_epoch": epoch})
             yield one.describing()

@@ -61,7 +61,7 @@ def interleaved(on: Ground) -> Script:
 
 @CASES.case(topics=[T], since=SINCE)
 def from_the_middle(on: Ground) -> Script:
-    """Which aborted transactions are told of, from each offset on."""
+    """Which aborted transactions are listed, from each offset on."""
     first, second = Producer(on, "-1"), Producer(on, "-2")
     for one in (first, second):
         yield from one.init()

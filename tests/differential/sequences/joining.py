@@ -12,8 +12,8 @@ from differential.members import (
     SHORT_MS,
     Member,
     describing,
+    group_of,
     offsets_of,
-    settled,
     simple_commit,
     subscription,
     sync_all,
@@ -82,7 +82,7 @@ CASES.add(
 
 @CASES.case(topics=[])
 def two_members(on: Ground) -> Script:
-    members = yield from settled(on, 2)
+    members = yield from group_of(on, 2)
     yield describing(on)
     for one in members:
         yield one.heartbeat()
@@ -90,7 +90,7 @@ def two_members(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def as_many_as_there_may_be_and_one_more(on: Ground) -> Script:
-    yield from settled(on, 4, synced=False)
+    yield from group_of(on, 4, synced=False)
     late = Member(on, "late")
     yield from late.join()
     yield describing(on)
@@ -98,14 +98,14 @@ def as_many_as_there_may_be_and_one_more(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def one_that_nobody_knows_joins_others(on: Ground) -> Script:
-    yield from settled(on, 1)
+    yield from group_of(on, 1)
     yield Member(on, "2").joining(member_id="somebody")
     yield describing(on)
 
 
 @CASES.case(topics=[])
 def protocols_that_do_not_go_together(on: Ground) -> Script:
-    yield from settled(on, 1)
+    yield from group_of(on, 1)
     yield from Member(on, "2", protocols=["roundrobin"]).join()
     yield from Member(on, "3", kind="connect").join()
     yield from Member(on, "4", kind="").join()
@@ -115,7 +115,7 @@ def protocols_that_do_not_go_together(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def a_member_changes_to_protocols_that_do_not_go_together(on: Ground) -> Script:
-    members = yield from settled(on, 2)
+    members = yield from group_of(on, 2)
     members[1].protocols = ["roundrobin"]
     yield members[1].joining()
     members[1].kind = "connect"
@@ -125,7 +125,7 @@ def a_member_changes_to_protocols_that_do_not_go_together(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def the_last_member_may_change_all(on: Ground) -> Script:
-    (alone,) = yield from settled(on, 1)
+    (alone,) = yield from group_of(on, 1)
     alone.protocols = ["roundrobin"]
     yield from alone.join()
     alone.kind = "connect"
@@ -150,7 +150,7 @@ def votes(on: Ground) -> Script:
 @CASES.case(topics=[])
 def a_follower_joins_again(on: Ground) -> Script:
     """Nothing has changed for it, so nothing happens."""
-    members = yield from settled(on, 2)
+    members = yield from group_of(on, 2)
     yield from members[1].join()
     yield members[0].heartbeat()
     yield members[1].syncing()
@@ -159,7 +159,7 @@ def a_follower_joins_again(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def a_follower_joins_again_with_another_subscription(on: Ground) -> Script:
-    leader, follower = yield from settled(on, 2)
+    leader, follower = yield from group_of(on, 2)
     follower.metadata = subscription("another-topic")
     yield from follower.begin(2)
     yield leader.heartbeat()
@@ -171,7 +171,7 @@ def a_follower_joins_again_with_another_subscription(on: Ground) -> Script:
 @CASES.case(topics=[])
 def a_leader_joins_again(on: Ground) -> Script:
     """That is how it asks for another round."""
-    leader, follower = yield from settled(on, 2)
+    leader, follower = yield from group_of(on, 2)
     yield from leader.begin(2)
     yield follower.heartbeat()
     yield follower.syncing()
@@ -181,7 +181,7 @@ def a_leader_joins_again(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def joining_again_before_the_assignment(on: Ground) -> Script:
-    leader, follower = yield from settled(on, 2, synced=False)
+    leader, follower = yield from group_of(on, 2, synced=False)
     yield from follower.join()
     yield from leader.join()
     yield describing(on)
@@ -281,7 +281,7 @@ def a_group_that_has_offsets_only(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def another_protocol_type_after_all_have_left(on: Ground) -> Script:
-    (alone,) = yield from settled(on, 1)
+    (alone,) = yield from group_of(on, 1)
     yield alone.leaving()
     yield from Member(on, kind="connect", protocols=["default"]).join()
     yield describing(on)
@@ -289,7 +289,7 @@ def another_protocol_type_after_all_have_left(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def a_newcomer_while_others_wait_for_the_assignment(on: Ground) -> Script:
-    leader, follower = yield from settled(on, 2, synced=False)
+    leader, follower = yield from group_of(on, 2, synced=False)
     yield follower.syncing(later=True)
     late = Member(on, "late")
     yield from until(on, COMPLETING, 2)
@@ -310,8 +310,8 @@ def a_newcomer_while_others_wait_for_the_assignment(on: Ground) -> Script:
 
 @CASES.case(since=FIRST_STATIC, topics=[])
 def an_instance_comes_back(on: Ground) -> Script:
-    """Its place is kept: nobody else hears of it."""
-    members = yield from settled(on, 1, instance="i")
+    """Its place is kept: no other member notices."""
+    members = yield from group_of(on, 1, instance="i")
     old = members[0]
     again = Member(on, "2", instance="i")
     yield from again.join()
@@ -344,7 +344,7 @@ def an_instance_that_follows_comes_back(on: Ground) -> Script:
 
 @CASES.case(since=FIRST_STATIC, topics=[])
 def an_instance_comes_back_with_another_subscription(on: Ground) -> Script:
-    (old,) = yield from settled(on, 1, instance="i")
+    (old,) = yield from group_of(on, 1, instance="i")
     again = Member(on, "2", instance="i", metadata=subscription("another-topic"))
     yield from again.join()
     yield old.heartbeat()
@@ -354,7 +354,7 @@ def an_instance_comes_back_with_another_subscription(on: Ground) -> Script:
 
 @CASES.case(since=FIRST_STATIC, topics=[])
 def an_instance_comes_back_with_other_protocols(on: Ground) -> Script:
-    (old,) = yield from settled(on, 1, instance="i")
+    (old,) = yield from group_of(on, 1, instance="i")
     again = Member(on, "2", instance="i", protocols=["roundrobin"])
     yield from again.join()
     yield old.heartbeat()
@@ -363,7 +363,7 @@ def an_instance_comes_back_with_other_protocols(on: Ground) -> Script:
 
 @CASES.case(since=FIRST_STATIC, topics=[])
 def an_instance_comes_back_before_the_assignment(on: Ground) -> Script:
-    (old,) = yield from settled(on, 1, instance="i", synced=False)
+    (old,) = yield from group_of(on, 1, instance="i", synced=False)
     again = Member(on, "2", instance="i")
     yield from again.join()
     yield old.syncing({old.id: b"all"})
@@ -387,7 +387,7 @@ def an_instance_comes_back_while_it_waits(on: Ground) -> Script:
 
 @CASES.case(since=FIRST_STATIC, topics=[])
 def instances_with_wrong_ids(on: Ground) -> Script:
-    yield from settled(on, 1, instance="i")
+    yield from group_of(on, 1, instance="i")
     yield Member(on, "2", instance="i").joining(member_id="somebody")
     yield Member(on, "2", instance="j").joining(member_id="somebody")
     yield Member(on, "2").joining(member_id="somebody")

@@ -11,7 +11,7 @@ from differential.members import (
     Member,
     ask,
     describing,
-    settled,
+    group_of,
     simple_commit,
     until,
 )
@@ -44,7 +44,7 @@ CASES.add("an empty group id", of_no_group(group_id=""), topics=[])
 
 @CASES.case(topics=[])
 def somebody_else(on: Ground) -> Script:
-    yield from settled(on, 1)
+    yield from group_of(on, 1)
     yield Member(on).leaving(member_id="somebody", members=[one("somebody")])
     yield Member(on).leaving()
     yield describing(on)
@@ -52,7 +52,7 @@ def somebody_else(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def twice(on: Ground) -> Script:
-    (alone,) = yield from settled(on, 1)
+    (alone,) = yield from group_of(on, 1)
     yield alone.leaving()
     yield alone.leaving()
     yield alone.heartbeat()
@@ -61,7 +61,7 @@ def twice(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def before_the_assignment(on: Ground) -> Script:
-    leader, follower = yield from settled(on, 2, synced=False)
+    leader, follower = yield from group_of(on, 2, synced=False)
     yield leader.leaving()
     yield from until(on, PREPARING, 1)
     yield follower.heartbeat()
@@ -70,7 +70,7 @@ def before_the_assignment(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def a_follower(on: Ground) -> Script:
-    leader, follower = yield from settled(on, 2)
+    leader, follower = yield from group_of(on, 2)
     yield follower.leaving()
     yield leader.heartbeat()
     yield from leader.join()
@@ -80,7 +80,7 @@ def a_follower(on: Ground) -> Script:
 @CASES.case(topics=[])
 def the_one_that_was_waited_for(on: Ground) -> Script:
     """Without it the others have all they need."""
-    (lost,) = yield from settled(on, 1)
+    (lost,) = yield from group_of(on, 1)
     kept = Member(on, "2")
     yield from kept.begin(2)
     yield lost.leaving()
@@ -91,7 +91,7 @@ def the_one_that_was_waited_for(on: Ground) -> Script:
 @CASES.case(topics=[])
 def one_that_waits(on: Ground) -> Script:
     """Its own JoinGroup is answered as well."""
-    (kept,) = yield from settled(on, 1)
+    (kept,) = yield from group_of(on, 1)
     waiting = Member(on, "2")
     yield from waiting.begin(2)
     other = Member(on, "3")
@@ -110,7 +110,7 @@ def a_group_that_has_offsets_only(on: Ground) -> Script:
 
 @CASES.case(since=FIRST_BATCHED, topics=[])
 def several_at_once(on: Ground) -> Script:
-    first, second, third = yield from settled(on, 3)
+    first, second, third = yield from group_of(on, 3)
     yield batch(on, one(second.id), one("somebody"), one(third.id), one(second.id))
     yield first.heartbeat()
     yield batch(on, one(first.id), one(""))
@@ -119,7 +119,7 @@ def several_at_once(on: Ground) -> Script:
 
 @CASES.case(since=FIRST_BATCHED, topics=[])
 def none_of_the_members(on: Ground) -> Script:
-    yield from settled(on, 1)
+    yield from group_of(on, 1)
     yield batch(on)
     yield describing(on)
 

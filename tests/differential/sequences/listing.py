@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from differential.case import Cases, Ground, Script, Step
-from differential.members import Member, settled, simple_commit
+from differential.members import Member, group_of, simple_commit
 from differential.uniform import ConsumerMember
 
 CASES = Cases("ListGroups")
@@ -31,7 +31,7 @@ def listing(on: Ground, states: Sequence[str] = (), types: Sequence[str] = ()) -
 @CASES.case()
 def each_state(on: Ground) -> Script:
     yield listing(on)
-    (alone,) = yield from settled(on, 1, synced=False)
+    (alone,) = yield from group_of(on, 1, synced=False)
     yield listing(on)
     yield alone.syncing({alone.id: b"all"})
     yield listing(on)
@@ -49,7 +49,7 @@ def each_state(on: Ground) -> Script:
 @CASES.case()
 def groups_of_other_kinds(on: Ground) -> Script:
     yield simple_commit(on, on.topic, 1, group_id=f"{on.group}-offsets")
-    (alone,) = yield from settled(on, 1, kind="connect", protocols=["default"])
+    (alone,) = yield from group_of(on, 1, kind="connect", protocols=["default"])
     yield listing(on)
     yield alone.leaving()
     yield listing(on)
@@ -58,7 +58,7 @@ def groups_of_other_kinds(on: Ground) -> Script:
 @CASES.case(since=STATES_SINCE)
 def some_states(on: Ground) -> Script:
     yield simple_commit(on, on.topic, 1, group_id=f"{on.group}-offsets")
-    yield from settled(on, 1)
+    yield from group_of(on, 1)
     for states in (
         ["Stable"],
         ["stable"],
@@ -76,7 +76,7 @@ def some_states(on: Ground) -> Script:
 @CASES.case(since=TYPES_SINCE)
 def some_types(on: Ground) -> Script:
     yield simple_commit(on, on.topic, 1, group_id=f"{on.group}-offsets")
-    yield from settled(on, 1)
+    yield from group_of(on, 1)
     consumer = ConsumerMember(on, "2", group=f"{on.group}-new")
     yield from consumer.join()
     for types in (["classic"], ["Classic"], ["consumer"], ["Consumer", "classic"], ["nonsense"]):

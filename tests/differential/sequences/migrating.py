@@ -7,8 +7,8 @@ from differential.members import (
     Member,
     assignment,
     describing,
+    group_of,
     offsets_of,
-    settled,
     simple_commit,
     subscription,
 )
@@ -27,7 +27,7 @@ def a_classic_member_joins_a_new_group(on: Ground) -> Script:
     old = Member(on, "2", metadata=subscription(on.topic))
     yield from old.join()
     yield old.heartbeat()
-    yield from new.beat()
+    yield from new.heartbeat()
     yield from new.own()
     yield old.syncing()
     yield old.heartbeat()
@@ -79,7 +79,7 @@ def a_new_member_joins_a_classic_group(on: Ground) -> Script:
     yield old.heartbeat()
     yield from old.join()
     yield old.syncing()
-    yield from new.beat()
+    yield from new.heartbeat()
     yield from new.own()
     yield consumer_group(on)
     yield offsets_of(on)
@@ -105,7 +105,7 @@ def a_new_member_and_classic_groups_of_other_kinds(on: Ground) -> Script:
 
 @CASES.case(since=SINCE, topics=[T])
 def a_new_member_and_a_classic_group_that_rebalances(on: Ground) -> Script:
-    (old,) = yield from settled(on, 1, synced=False, metadata=subscription(on.topic))
+    (old,) = yield from group_of(on, 1, synced=False, metadata=subscription(on.topic))
     yield old.syncing({old.id: assignment({on.topic: [0, 1]})})
     late = Member(on, "late", metadata=subscription(on.topic))
     yield from late.begin(2)

@@ -1,4 +1,4 @@
-"""OffsetFetch beside transactions: what is not yet committed is not told, or waited for."""
+"""OffsetFetch beside transactions: what is not yet committed is not returned, or waited for."""
 
 from __future__ import annotations
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from differential.case import Cases, Ground, Script, Topic
-from differential.transactions import SECOND_PROTOCOL, Producer, producers, reading
+from differential.transactions import Producer, producers, reading
 from support.batches import build
 
 CASES = Cases("Produce", transactional=True)
 TRANSACTIONS_SINCE = 3
-SECOND_SINCE = SECOND_PROTOCOL["Produce"]
 T = Topic("transactional", partitions=3)
 NOBODY = 5_000_000
 

@@ -12,7 +12,7 @@ from differential.members import (
     STABLE,
     Member,
     describing,
-    settled,
+    group_of,
     simple_commit,
     until,
 )
@@ -39,7 +39,7 @@ CASES.add("an empty group id", in_no_group(group_id=""), topics=[])
 @CASES.case(topics=[])
 def wrong_fields(on: Ground) -> Script:
     """One after another, before the assignment and after it."""
-    (alone,) = yield from settled(on, 1, synced=False)
+    (alone,) = yield from group_of(on, 1, synced=False)
     for _ in range(2):
         yield alone.syncing(generation_id=0)
         yield alone.syncing(generation_id=2)
@@ -54,7 +54,7 @@ def wrong_fields(on: Ground) -> Script:
 @CASES.case(since=FIRST_WITH_PROTOCOL, topics=[])
 def wrong_protocols(on: Ground) -> Script:
     """KIP-559: clients say which protocol they believe in."""
-    (alone,) = yield from settled(on, 1, synced=False)
+    (alone,) = yield from group_of(on, 1, synced=False)
     for _ in range(2):
         yield alone.syncing(protocol_type="connect")
         yield alone.syncing(protocol_name="roundrobin")
@@ -67,7 +67,7 @@ def wrong_protocols(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def a_follower_waits_for_the_leader(on: Ground) -> Script:
-    leader, follower = yield from settled(on, 2, synced=False)
+    leader, follower = yield from group_of(on, 2, synced=False)
     yield follower.syncing(later=True)
     yield leader.syncing({leader.id: b"one", follower.id: b"two"})
     yield on.answered(follower.link)
@@ -78,7 +78,7 @@ def a_follower_waits_for_the_leader(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def assignments_for_some_and_for_others(on: Ground) -> Script:
-    leader, follower = yield from settled(on, 2, synced=False)
+    leader, follower = yield from group_of(on, 2, synced=False)
     yield leader.syncing({leader.id: b"one", "somebody": b"two"})
     yield follower.syncing()
     yield describing(on)
@@ -86,7 +86,7 @@ def assignments_for_some_and_for_others(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def no_assignments_at_all(on: Ground) -> Script:
-    leader, follower = yield from settled(on, 2, synced=False)
+    leader, follower = yield from group_of(on, 2, synced=False)
     yield leader.syncing()
     yield follower.syncing()
     yield describing(on)
@@ -95,7 +95,7 @@ def no_assignments_at_all(on: Ground) -> Script:
 @CASES.case(topics=[])
 def a_follower_that_gives_assignments(on: Ground) -> Script:
     """They are the leader's to give."""
-    leader, follower = yield from settled(on, 2, synced=False)
+    leader, follower = yield from group_of(on, 2, synced=False)
     yield follower.syncing({leader.id: b"mine", follower.id: b"mine"}, later=True)
     yield leader.syncing({leader.id: b"one", follower.id: b"two"})
     yield on.answered(follower.link)
@@ -103,7 +103,7 @@ def a_follower_that_gives_assignments(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def during_a_rebalance(on: Ground) -> Script:
-    leader, _ = yield from settled(on, 2)
+    leader, _ = yield from group_of(on, 2)
     late = Member(on, "late")
     yield from late.begin(3)
     yield leader.syncing({leader.id: b"all"})
@@ -113,8 +113,8 @@ def during_a_rebalance(on: Ground) -> Script:
 
 
 @CASES.case(topics=[])
-def one_that_waits_is_told_of_a_rebalance(on: Ground) -> Script:
-    _, follower = yield from settled(on, 2, synced=False)
+def one_that_waits_is_answered_at_a_rebalance(on: Ground) -> Script:
+    _, follower = yield from group_of(on, 2, synced=False)
     yield follower.syncing(later=True)
     late = Member(on, "late")
     yield from late.begin(3)
@@ -124,7 +124,7 @@ def one_that_waits_is_told_of_a_rebalance(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def one_that_waits_hears_that_the_leader_leaves(on: Ground) -> Script:
-    leader, follower = yield from settled(on, 2, synced=False)
+    leader, follower = yield from group_of(on, 2, synced=False)
     yield follower.syncing(later=True)
     yield leader.leaving()
     yield on.answered(follower.link)
@@ -135,7 +135,7 @@ def one_that_waits_hears_that_the_leader_leaves(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def a_group_without_members(on: Ground) -> Script:
-    (alone,) = yield from settled(on, 1)
+    (alone,) = yield from group_of(on, 1)
     yield alone.leaving()
     yield alone.syncing()
 
@@ -150,12 +150,7 @@ def a_group_that_has_offsets_only(on: Ground) -> Script:
 @CASES.case(since=SLOW, topics=[])
 def a_leader_that_gives_none_in_time(on: Ground) -> Script:
     """After the rebalance timeout those who have not synced are removed."""
-    leader = Member(on, "1", rebalance_ms=SHORT_MS)
-    follower = Member(on, "2", rebalance_ms=SHORT_MS)
-    yield from leader.join()
-    yield from follower.begin(2)
-    yield from leader.join()
-    yield from follower.end()
+    leader, follower = yield from group_of(on, 2, synced=False, rebalance_ms=SHORT_MS)
     yield from until(on, COMPLETING, 2)
     yield follower.syncing(later=True)
     yield on.answered(follower.link)
@@ -164,12 +159,7 @@ def a_leader_that_gives_none_in_time(on: Ground) -> Script:
 
 @CASES.case(since=SLOW, topics=[])
 def a_follower_that_does_not_sync_in_time(on: Ground) -> Script:
-    leader = Member(on, "1", rebalance_ms=SHORT_MS)
-    follower = Member(on, "2", rebalance_ms=SHORT_MS)
-    yield from leader.join()
-    yield from follower.begin(2)
-    yield from leader.join()
-    yield from follower.end()
+    leader, follower = yield from group_of(on, 2, synced=False, rebalance_ms=SHORT_MS)
     yield leader.syncing({leader.id: b"one", follower.id: b"two"})
     yield from until(on, PREPARING, 1)
     yield follower.heartbeat()

@@ -1,5 +1,5 @@
-// One instance that consumes, transforms and produces in transactions, by franz-go. What it is told
-// and tells is described in tests/support/transactions/programs/reporting.py.
+// One instance that consumes, transforms and produces in transactions, by franz-go. What it reads
+// and reports is described in tests/support/transactions/programs/reporting.py.
 package main
 
 import (
@@ -25,7 +25,7 @@ const (
 	abortedEvery = 8
 )
 
-type told map[string]any
+type fields map[string]any
 
 type instance struct {
 	source, target, name string
@@ -45,17 +45,17 @@ func main() {
 	err := i.run(os.Args[1], os.Args[4], os.Args[5], os.Args[7:])
 	switch {
 	case err == nil:
-		i.tell("left", nil)
+		i.report("left", nil)
 	case fenced(err):
-		i.tell("fenced", told{"a": i.attempt, "why": err.Error()})
+		i.report("fenced", fields{"a": i.attempt, "why": err.Error()})
 	default:
-		i.tell("failed", told{"why": err.Error()})
+		i.report("failed", fields{"why": err.Error()})
 		os.Exit(1)
 	}
 }
 
-func (i *instance) tell(what string, more told) {
-	line := told{"t": time.Now().UnixMilli(), "m": i.name, "e": what}
+func (i *instance) report(what string, more fields) {
+	line := fields{"t": time.Now().UnixMilli(), "m": i.name, "e": what}
 	for key, value := range more {
 		line[key] = value
 	}
@@ -141,7 +141,7 @@ func (i *instance) run(bootstrap, group, id string, given []string) error {
 	if err := i.init(); err != nil {
 		return err
 	}
-	i.tell("ready", nil)
+	i.report("ready", nil)
 	for i.ctx.Err() == nil {
 		waiting, stop := context.WithTimeout(i.ctx, pollTime)
 		fetches := session.PollRecords(waiting, batchMax)
@@ -187,9 +187,9 @@ func (i *instance) transact(records []*kgo.Record) error {
 	case err != nil:
 		return err
 	case committed:
-		i.tell("committed", told{"a": i.attempt})
+		i.report("committed", fields{"a": i.attempt})
 	default:
-		i.tell("aborted", told{"a": i.attempt, "why": fmt.Sprint(failed)})
+		i.report("aborted", fields{"a": i.attempt, "why": fmt.Sprint(failed)})
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func (i *instance) write(records []*kgo.Record, failures chan<- error) {
 			}
 		})
 	}
-	i.tell("sent", told{"a": i.attempt, "r": ranges})
+	i.report("sent", fields{"a": i.attempt, "r": ranges})
 }
 
 func (i *instance) hold(records []*kgo.Record, failures chan error) error {
@@ -222,7 +222,7 @@ func (i *instance) hold(records []*kgo.Record, failures chan error) error {
 	if err := i.session.Client().Flush(background); err != nil {
 		return err
 	}
-	i.tell("held", told{"a": i.attempt})
+	i.report("held", fields{"a": i.attempt})
 	<-i.goOn
 	i.write(records, failures)
 	if err := i.session.Client().Flush(background); err != nil {
@@ -231,7 +231,7 @@ func (i *instance) hold(records []*kgo.Record, failures chan error) error {
 	if len(failures) > 0 {
 		failed := <-failures
 		failures <- failed
-		i.tell("refused", told{"a": i.attempt, "why": failed.Error()})
+		i.report("refused", fields{"a": i.attempt, "why": failed.Error()})
 	}
 	return nil
 }

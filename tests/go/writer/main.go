@@ -1,5 +1,5 @@
 // An idempotent producer by franz-go that writes until its standard input ends or a record has
-// failed; with up to five requests in flight, as always. What it is given and tells is described in tests/support/misbehaviour/producers.py.
+// failed; with up to five requests in flight, as always. What it is given and reports is described in tests/support/misbehaviour/producers.py.
 package main
 
 import (
@@ -20,7 +20,7 @@ const outstandingMax = 500
 
 var out sync.Mutex
 
-func tell(what string, partition, number int, rest any) {
+func report(what string, partition, number int, rest any) {
 	out.Lock()
 	defer out.Unlock()
 	fmt.Printf("%s %d %d %v\n", what, partition, number, rest)
@@ -76,10 +76,10 @@ func main() {
 			&kgo.Record{Topic: topic, Partition: int32(partition), Value: []byte(value)},
 			func(record *kgo.Record, err error) {
 				if err != nil {
-					tell("fail", partition, number, strings.ReplaceAll(err.Error(), "\n", " "))
+					report("fail", partition, number, strings.ReplaceAll(err.Error(), "\n", " "))
 					ending.Store(true)
 				} else {
-					tell("ack", partition, number, record.Offset)
+					report("ack", partition, number, record.Offset)
 				}
 				<-room
 			},

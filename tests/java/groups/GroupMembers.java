@@ -25,7 +25,7 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * Consumers in groups, each in a thread, at the word of standard input. What it is told and tells
+ * Consumers in groups, each in a thread, at the word of standard input. What it reads and reports
  * is described in tests/support/groups/programs/reporting.py.
  *
  * It runs with the clients of 0.9 too: what has another type there is called by its name.
@@ -90,7 +90,7 @@ public final class GroupMembers {
             try {
                 consumer = new KafkaConsumer<>(settings());
                 subscribe();
-                tell("joining", "");
+                report("joining", "");
                 while (!leaving) {
                     synchronized (seeks) {
                         while (!seeks.isEmpty()) {
@@ -101,9 +101,9 @@ public final class GroupMembers {
                     commit();
                 }
                 consumer.close();
-                tell("left", "");
+                report("left", "");
             } catch (Throwable error) {
-                tell("failed", ",\"why\":" + text(String.valueOf(error)));
+                report("failed", ",\"why\":" + text(String.valueOf(error)));
                 error.printStackTrace();
             }
         }
@@ -169,23 +169,23 @@ public final class GroupMembers {
         }
 
         private void process(ConsumerRecords<byte[], byte[]> records) {
-            StringJoiner told = new StringJoiner(",", ",\"r\":[", "]");
+            StringJoiner fields = new StringJoiner(",", ",\"r\":[", "]");
             for (TopicPartition partition : records.partitions()) {
                 long first = -1;
                 long last = -1;
                 for (ConsumerRecord<byte[], byte[]> record : records.records(partition)) {
                     if (first >= 0 && record.offset() != last + 1) {
-                        told.add(range(partition, first, last));
+                        fields.add(range(partition, first, last));
                         first = -1;
                     }
                     first = first < 0 ? record.offset() : first;
                     last = record.offset();
                 }
-                told.add(range(partition, first, last));
+                fields.add(range(partition, first, last));
                 uncommitted.put(partition, new OffsetAndMetadata(last + 1));
             }
             if (!records.isEmpty()) {
-                tell("read", told.toString());
+                report("read", fields.toString());
             }
         }
 
@@ -196,33 +196,33 @@ public final class GroupMembers {
             try {
                 consumer.commitSync(new HashMap<>(uncommitted));
             } catch (KafkaException error) {
-                tell("refused", ",\"why\":" + text(String.valueOf(error)));
+                report("refused", ",\"why\":" + text(String.valueOf(error)));
                 return;
             }
-            StringJoiner told = new StringJoiner(",", ",\"o\":{", "}");
-            uncommitted.forEach((at, one) -> told.add(place(at) + ":" + one.offset()));
+            StringJoiner fields = new StringJoiner(",", ",\"o\":{", "}");
+            uncommitted.forEach((at, one) -> fields.add(place(at) + ":" + one.offset()));
             uncommitted.clear();
-            tell("committed", told.toString());
+            report("committed", fields.toString());
         }
 
         @Override
         public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-            tell("assigned", places(partitions));
+            report("assigned", places(partitions));
         }
 
         @Override
         public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
             uncommitted.keySet().removeAll(partitions);
-            tell("revoked", places(partitions));
+            report("revoked", places(partitions));
         }
 
         @Override
         public void onPartitionsLost(Collection<TopicPartition> partitions) {
             uncommitted.keySet().removeAll(partitions);
-            tell("lost", places(partitions));
+            report("lost", places(partitions));
         }
 
-        private void tell(String what, String more) {
+        private void report(String what, String more) {
             String line = "{\"t\":" + System.currentTimeMillis() + ",\"m\":" + text(getName())
                 + ",\"e\":\"" + what + "\"" + more + "}\n";
             synchronized (OUT) {
@@ -236,9 +236,9 @@ public final class GroupMembers {
     }
 
     private static String places(Collection<TopicPartition> partitions) {
-        List<String> told = new ArrayList<>();
-        partitions.forEach(one -> told.add(place(one)));
-        return ",\"p\":[" + String.join(",", told) + "]";
+        List<String> fields = new ArrayList<>();
+        partitions.forEach(one -> fields.add(place(one)));
+        return ",\"p\":[" + String.join(",", fields) + "]";
     }
 
     private static String range(TopicPartition partition, long first, long last) {

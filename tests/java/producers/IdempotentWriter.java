@@ -7,7 +7,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * An idempotent producer that writes until its standard input ends or a record has failed. What it
- * is given and tells is described in tests/support/misbehaviour/producers.py.
+ * is given and reports is described in tests/support/misbehaviour/producers.py.
  */
 public final class IdempotentWriter {
     private static final int OUTSTANDING_MAX = 500;
@@ -32,7 +32,7 @@ public final class IdempotentWriter {
                     new ProducerRecord<>(
                         topic, partition, null, value.getBytes(StandardCharsets.UTF_8)),
                     (metadata, failure) -> {
-                        tell(partition, number, failure == null ? metadata.offset() : -1, failure);
+                        report(partition, number, failure == null ? metadata.offset() : -1, failure);
                         room.release();
                     });
             }
@@ -40,7 +40,7 @@ public final class IdempotentWriter {
         System.out.flush();
     }
 
-    private static synchronized void tell(
+    private static synchronized void report(
             int partition, int number, long offset, Exception failure) {
         String at = partition + " " + number + " ";
         if (failure == null) {

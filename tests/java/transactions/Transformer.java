@@ -27,7 +27,7 @@ import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.errors.TimeoutException;
 
 /**
- * One instance that consumes, transforms and produces in transactions. What it is told and tells
+ * One instance that consumes, transforms and produces in transactions. What it reads and reports
  * is described in tests/support/transactions/programs/reporting.py.
  */
 public final class Transformer {
@@ -41,7 +41,7 @@ public final class Transformer {
     private final String source;
     private final String target;
     private final String name;
-    private final CountDownLatch told = new CountDownLatch(1);
+    private final CountDownLatch fields = new CountDownLatch(1);
     private volatile boolean leaving;
     private boolean holds;
     private int attempt;
@@ -99,7 +99,7 @@ public final class Transformer {
         try {
             producer.initTransactions();
             consumer.subscribe(List.of(source));
-            tell("ready", "");
+            report("ready", "");
             while (!leaving) {
                 ConsumerRecords<byte[], byte[]> found = consumer.poll(POLL);
                 if (!found.isEmpty()) {
@@ -107,7 +107,7 @@ public final class Transformer {
                 }
             }
             close();
-            tell("left", "");
+            report("left", "");
         } catch (ProducerFencedException | InvalidProducerEpochException fenced) {
             tellEnd("fenced", fenced);
             close();
@@ -127,13 +127,13 @@ public final class Transformer {
             BufferedReader lines = new BufferedReader(
                 new InputStreamReader(System.in, StandardCharsets.UTF_8));
             while (lines.readLine() != null) {
-                told.countDown();
+                fields.countDown();
             }
         } catch (IOException broken) {
             broken.printStackTrace();
         }
         leaving = true;
-        told.countDown();
+        fields.countDown();
     }
 
     private void transact(ConsumerRecords<byte[], byte[]> found) {
@@ -165,7 +165,7 @@ public final class Transformer {
             rewind(found);
             return;
         }
-        tell("committed", attemptIs());
+        report("committed", attemptIs());
     }
 
     private void dwell() {
@@ -213,16 +213,16 @@ public final class Transformer {
             }
             ranges.add(range(at, first, end - 1));
         }
-        tell("sent", attemptIs() + ranges);
+        report("sent", attemptIs() + ranges);
         return last;
     }
 
     private void hold(ConsumerRecords<byte[], byte[]> found) {
         holds = false;
         producer.flush();
-        tell("held", attemptIs());
+        report("held", attemptIs());
         try {
-            told.await();
+            fields.await();
             Future<RecordMetadata> last = write(found);
             producer.flush();
             last.get();
@@ -247,10 +247,10 @@ public final class Transformer {
     }
 
     private void tellEnd(String what, Throwable why) {
-        tell(what, attemptIs() + ",\"why\":" + text(String.valueOf(why)));
+        report(what, attemptIs() + ",\"why\":" + text(String.valueOf(why)));
     }
 
-    private void tell(String what, String more) {
+    private void report(String what, String more) {
         String line = "{\"t\":" + System.currentTimeMillis() + ",\"m\":" + text(name)
             + ",\"e\":\"" + what + "\"" + more + "}\n";
         try {

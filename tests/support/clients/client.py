@@ -37,7 +37,7 @@ class Client(Protocol):
     def write(self, bootstrap: str, topic: str, records: Sequence[Record], codec: str) -> list[Ack]:
         """Write with acks=all; returns when all are acknowledged, in the order of `records`.
 
-        A client that isn't told where its records lie returns an empty list.
+        A client that does not learn the offsets of its records returns an empty list.
         """
 
     def read(self, bootstrap: str, topic: str, ends: Mapping[int, int]) -> dict[int, list[Found]]:

@@ -40,7 +40,7 @@ def assert_unplaced(
 ) -> None:
     """Records that the producer placed and stamped: each once, in order, placed by its key."""
     number_of = {_identity(record): number for number, record in enumerate(written)}
-    assert len(number_of) == len(written), "records of the corpus can't be told apart"
+    assert len(number_of) == len(written), "records of the corpus can't be distinguished"
     seen = []
     for partition, records in found.items():
         numbers = []

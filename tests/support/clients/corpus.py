@@ -43,7 +43,7 @@ class Shapes:
 def make(shapes: Shapes, base_ms: int, count: int = COUNT) -> list[Record]:
     """The corpus for one client; timestamps lie at and a little after `base_ms`.
 
-    Every record can be told from all others by its value or its headers.
+    Every record differs from all others by its value or its headers.
     """
     chance = random.Random(20_240_229)
     return [_record(chance, number, shapes, base_ms) for number in range(count)]

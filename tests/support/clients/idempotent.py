@@ -22,7 +22,7 @@ BACKOFF_MAX_MS = 200
 
 
 class History:
-    """What writers were told: records acknowledged, by place, and failures."""
+    """What became of the records: acknowledged, by place, and failures."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[tuple[int, int], bytes] = {}

@@ -1,5 +1,5 @@
 """Clients of before 0.11, which know no record batches: Apache Kafka's own of 0.8.2 to 0.10.2, and
-kafka-python 2.0.2 told that the broker is as old as that.
+kafka-python 2.0.2 configured for a broker of that age.
 
 Each runs as a program of its own: with jars of its own, or with a kafka-python of its own, which
 is installed once into `.cache/python`.
@@ -33,7 +33,7 @@ CREATE_TIME = "CreateTime:"
 
 @dataclass(frozen=True)
 class OldClient:
-    """One of them. `project` names its jars, or else `speaks` the version it is told."""
+    """One of them. `project` names its jars, or else `speaks` the version it is given."""
 
     name: str
     project: str = ""
@@ -61,9 +61,9 @@ class OldClient:
         self, bootstrap: str, topic: str, ends: Mapping[int, int], max_bytes: int = FETCH_BYTES
     ) -> dict[int, list[Found]]:
         """Read each partition from its beginning, in no group, so many bytes at a time."""
-        told = ",".join(f"{partition}:{end}" for partition, end in ends.items())
+        ends_given = ",".join(f"{partition}:{end}" for partition, end in ends.items())
         found: dict[int, list[Found]] = {partition: [] for partition in ends}
-        for line in self._run("read", bootstrap, topic, told, str(max_bytes)):
+        for line in self._run("read", bootstrap, topic, ends_given, str(max_bytes)):
             partition, rest = line.split(" ", 1)
             found[int(partition)].append(_found(rest, int(partition)))
         return found
@@ -137,5 +137,5 @@ def _data(text: str) -> bytes | None:
 def _found(line: str, partition: int) -> Found:
     offset, timestamp, key, value = line.split()
     assert timestamp == "-" or timestamp.startswith(CREATE_TIME), line
-    told = None if timestamp == "-" else int(timestamp.removeprefix(CREATE_TIME))
-    return Found(int(offset), Record(_data(key), _data(value), (), partition, told))
+    time_ms = None if timestamp == "-" else int(timestamp.removeprefix(CREATE_TIME))
+    return Found(int(offset), Record(_data(key), _data(value), (), partition, time_ms))

@@ -1,1 +1,1 @@
-"""Stock clients in consumer groups, what they tell, and the judge of it."""
+"""Stock clients in consumer groups, what they report, and the judge of it."""

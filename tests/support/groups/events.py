@@ -1,4 +1,4 @@
-"""What members of groups tell: see programs/reporting.py."""
+"""What members of groups report: see programs/reporting.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOVES: Final = frozenset({"assigned", "owns", "revoked", "lost"}) | GOES
 
 @dataclass(frozen=True)
 class Event:
-    """One of them, or a mark: `killed` for a member, `settled` or `rewound` for a group."""
+    """One of them, or a mark: `killed` for a member, `stable` or `rewound` for a group."""
 
     group: str
     what: str
@@ -36,14 +36,14 @@ class Event:
 
 def read(line: bytes | str, groups: Mapping[str, str]) -> Event:
     """The event of a line; `groups` has the members' groups."""
-    told = json.loads(line)
+    fields = json.loads(line)
     return Event(
-        group=groups[told["m"]],
-        what=told["e"],
-        member=told["m"],
-        at_ms=told["t"],
-        places=tuple(told.get("p", ())),
-        ranges=tuple((at, first, last) for at, first, last in told.get("r", ())),
-        offsets=told.get("o", {}),
-        why=told.get("why", ""),
+        group=groups[fields["m"]],
+        what=fields["e"],
+        member=fields["m"],
+        at_ms=fields["t"],
+        places=tuple(fields.get("p", ())),
+        ranges=tuple((at, first, last) for at, first, last in fields.get("r", ())),
+        offsets=fields.get("o", {}),
+        why=fields.get("why", ""),
     )

@@ -1,10 +1,10 @@
-"""Whether what a group's members tell is what a consumer group promises. Pure.
+"""Whether what a group's members report is what a consumer group promises. Pure.
 
 - Every record that was acknowledged to its producer is processed at least once.
 - None is skipped: no offset is committed before all records in front of it were processed, and a
   member that keeps a partition reads on where it was.
 - Committed offsets never go back, but where they are set back on purpose.
-- While a group is settled each partition has one owner, which alone processes its records, each
+- While a group is stable each partition has one owner, which alone processes its records, each
   of them once.
 """
 
@@ -64,7 +64,7 @@ class GroupJudge:
         elif event.what == "committed":
             for at, offset in event.offsets.items():
                 self._committed(event.member, at, offset)
-        elif event.what == "settled":
+        elif event.what == "stable":
             self._settle(event.places)
         elif event.what == "rewound":
             self._rewind(event.offsets)

@@ -1,4 +1,4 @@
-"""Processes with members of groups, and what they all have told."""
+"""Processes with members of groups, and what they all have reported."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Story:
         self._lock = threading.Lock()
 
     def joins(self, member: str, group: str) -> None:
-        """A member of a group will tell."""
+        """A member of a group will report."""
         with self._lock:
             self.member_groups[member] = group
             self.groups.setdefault(group, GroupJudge(group))
 
     def add_line(self, line: bytes) -> None:
-        """A member has told something."""
+        """A member has reported something."""
         self.add(read(line, self.member_groups))
 
     def add(self, event: Event) -> None:
@@ -61,7 +61,7 @@ class Story:
         return [one for one in events if one.what == what and group in ("", one.group)]
 
     def tail(self) -> str:
-        """Where the groups stand, and the last that was told, for messages about a failed test."""
+        """Where the groups stand, and the last reports, for messages about a failed test."""
         with self._lock:
             kept = [one for one in self.events if one.what not in ("read", "committed")]
             lines = [
@@ -101,12 +101,12 @@ class Host:
         """Start a member."""
         self._story.joins(member, group)
         self.members.add(member)
-        self.process.tell(f"join {member} {group}")
+        self.process.send(f"join {member} {group}")
 
     def leave(self, member: str) -> None:
         """End a member politely. Returns when it has left."""
         self.members.discard(member)
-        self.process.tell(f"leave {member}")
+        self.process.send(f"leave {member}")
         eventually(
             lambda: member in {one.member for one in self._story.of("left")},
             within_s=END_WITHIN_S,
@@ -116,7 +116,7 @@ class Host:
 
     def seek(self, member: str, at: Place, offset: int) -> None:
         """Have a member go on elsewhere."""
-        self.process.tell(f"seek {member} {at} {offset}")
+        self.process.send(f"seek {member} {at} {offset}")
 
     def kill(self) -> None:
         """SIGKILL: its members have no chance to leave."""
@@ -135,7 +135,7 @@ class Host:
         self.process.close()
 
     def tail(self) -> str:
-        """What it, and all members, told last."""
+        """What it, and all members, reported last."""
         return self.process.errors() + "\n" + self._story.tail()
 
 
@@ -145,7 +145,7 @@ def processes(ends: Mapping[Place, int]) -> Callable[[GroupJudge], bool]:
 
 
 def now_ms() -> int:
-    """The wall clock, which the members tell too."""
+    """The wall clock, which the members report too."""
     return time.time_ns() // 1_000_000
 
 

@@ -81,17 +81,17 @@ class Scenario:
         """A member of the shared group leaves politely."""
         self.members[SHARED].pop(member).leave(member)
 
-    def settle(self, after: str) -> None:
-        """Wait until both groups are settled, and what came meanwhile and more is processed."""
+    def await_stable(self, after: str) -> None:
+        """Wait until both groups are stable, and what came meanwhile and more is processed."""
         began_ms = now_ms()
         for group in self.members:
             self._await_shared(group)
-        settled_ms = now_ms()
+        stable_ms = now_ms()
         self._await_processed(self._ends())
         self._await_processed(self._ends(MORE_RECORDS))
         print(
-            f"{self.client.name}, {after}: settled after {settled_ms - began_ms} ms,"
-            f" all processed {now_ms() - settled_ms} ms later"
+            f"{self.client.name}, {after}: stable after {stable_ms - began_ms} ms,"
+            f" all processed {now_ms() - stable_ms} ms later"
         )
 
     def restart_broker(self) -> None:
@@ -123,9 +123,9 @@ class Scenario:
         for group, judge in judges.items():
             found += judge.complaints + unprocessed(judge, self.traffic.acknowledged())
             last = {at: offset for name, at, offset in stored if name == group}
-            told = committed(self.broker.bootstrap, group, TOPIC, PARTITIONS)
-            if not last == told == ends:
-                found.append(f"group {group}: stored is {last}, told {told}, and not {ends}")
+            shown = committed(self.broker.bootstrap, group, TOPIC, PARTITIONS)
+            if not last == shown == ends:
+                found.append(f"group {group}: stored is {last}, shown {shown}, and not {ends}")
         return found
 
     def tail(self) -> str:
@@ -143,9 +143,9 @@ class Scenario:
     def _await_shared(self, group: str) -> None:
         members = set(self.members[group])
         self._await(group, lambda one: shared(one, self.places, members), f"{members} share all")
-        # From its last move on: what is told late, for having happened later, is no part of it.
+        # From its last move on: what is reported late, for having happened later, is no part of it.
         at_ms = self.story.last_move_ms(group)
-        self.story.add(Event(group, "settled", at_ms=at_ms, places=tuple(self.places)))
+        self.story.add(Event(group, "stable", at_ms=at_ms, places=tuple(self.places)))
 
     def _await_processed(self, ends: dict[Place, int]) -> None:
         for group in self.members:
@@ -168,20 +168,20 @@ def play(broker: BrokerProcess, client: GroupClient, home: Path, rounds: int) ->
         scenario.join(victim)
         for _ in range(MEMBERS - 1):
             scenario.join(resident)
-        scenario.settle("all joined")
+        scenario.await_stable("all joined")
         for number in range(rounds):
             scenario.kill(victim)
-            scenario.settle("one killed")
+            scenario.await_stable("one killed")
             added = scenario.join(resident)
-            scenario.settle("one added")
+            scenario.await_stable("one added")
             scenario.restart_broker()
-            scenario.settle("broker killed and restarted")
+            scenario.await_stable("broker killed and restarted")
             scenario.leave(added)
-            scenario.settle("one left")
+            scenario.await_stable("one left")
             if number + 1 < rounds:
                 victim = scenario.host()
                 scenario.join(victim)
-                scenario.settle("one added")
+                scenario.await_stable("one added")
         scenario.finish()
         complaints = scenario.complaints()
         assert not complaints, "\n".join([*complaints[:20], scenario.tail()])

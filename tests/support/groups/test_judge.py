@@ -10,7 +10,7 @@ from support.groups.events import Event, Place, read
 from support.groups.judge import GroupJudge, Processed, judged, unprocessed, went_back
 
 P, Q = "t/0", "t/1"
-SETTLED = Event("g", "settled", places=(P, Q))
+STABLE = Event("g", "stable", places=(P, Q))
 
 
 def assigned(member: str, *places: Place) -> Event:
@@ -39,7 +39,7 @@ BEGIN = (assigned("a", P), assigned("b", Q))
 def test_a_good_history() -> None:
     found = judge(
         *BEGIN,
-        SETTLED,
+        STABLE,
         processed("a", P, 0, 4),
         committed("a", {P: 5}),
         processed("b", Q, 0, 1),
@@ -50,7 +50,7 @@ def test_a_good_history() -> None:
         assigned("b", P, Q),
         processed("b", P, 5, 9),
         committed("b", {P: 10}),
-        SETTLED,
+        STABLE,
         processed("b", P, 10, 10),
         moved("left", "b"),
     )
@@ -65,14 +65,14 @@ def test_a_good_history() -> None:
 @pytest.mark.parametrize(
     ("events", "complaint"),
     [
-        ((assigned("a", P), assigned("b", P, Q), SETTLED), "t/0 has the owners ['a', 'b']"),
-        ((assigned("a", P), SETTLED), "t/1 has the owners []"),
-        ((*BEGIN, moved("left", "b"), SETTLED), "t/1 has the owners []"),
-        ((*BEGIN, moved("killed", "b"), SETTLED), "t/1 has the owners []"),
-        ((*BEGIN, moved("owns", "b"), SETTLED), "t/1 has the owners []"),
-        ((*BEGIN, moved("lost", "b", Q), SETTLED), "t/1 has the owners []"),
-        ((*BEGIN, moved("owns", "b", P, Q), SETTLED), "t/0 has the owners ['a', 'b']"),
-        ((*BEGIN, SETTLED, processed("b", P, 0, 1)), "b read t/0 from 0, which {'a'} owns"),
+        ((assigned("a", P), assigned("b", P, Q), STABLE), "t/0 has the owners ['a', 'b']"),
+        ((assigned("a", P), STABLE), "t/1 has the owners []"),
+        ((*BEGIN, moved("left", "b"), STABLE), "t/1 has the owners []"),
+        ((*BEGIN, moved("killed", "b"), STABLE), "t/1 has the owners []"),
+        ((*BEGIN, moved("owns", "b"), STABLE), "t/1 has the owners []"),
+        ((*BEGIN, moved("lost", "b", Q), STABLE), "t/1 has the owners []"),
+        ((*BEGIN, moved("owns", "b", P, Q), STABLE), "t/0 has the owners ['a', 'b']"),
+        ((*BEGIN, STABLE, processed("b", P, 0, 1)), "b read t/0 from 0, which {'a'} owns"),
         (
             (*BEGIN, processed("a", P, 0, 1), processed("a", P, 3, 4)),
             "a skipped t/0 from 2 to 2",
@@ -107,15 +107,15 @@ def test_a_bad_history(events: tuple[Event, ...], complaint: str) -> None:
     assert judge(*events).complaints == [f"group g: {complaint}"]
 
 
-def test_two_that_process_one_record_while_settled() -> None:
-    found = judge(*BEGIN, SETTLED, processed("a", P, 0, 1), processed("b", P, 1, 1))
+def test_two_members_that_process_one_record_in_a_stable_group() -> None:
+    found = judge(*BEGIN, STABLE, processed("a", P, 0, 1), processed("b", P, 1, 1))
     assert "group g: a and b processed t/0 1" in found.complaints
 
 
-def test_twice_is_well_while_not_settled() -> None:
+def test_a_record_processed_twice_during_a_rebalance_is_allowed() -> None:
     events = (
         *BEGIN,
-        SETTLED,
+        STABLE,
         processed("a", P, 0, 1),
         moved("revoked", "a", P),
         assigned("b", P),

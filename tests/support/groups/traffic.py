@@ -72,9 +72,9 @@ def committed(bootstrap: str, group: str, topic: str, partitions: int) -> dict[P
     """A group's offsets in a topic, as the broker gives them; places without one are left out."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     asked = [TopicPartition(topic, at) for at in range(partitions)]
-    told = consumer.committed(asked, READ_WITHIN_S)
+    offsets = consumer.committed(asked, READ_WITHIN_S)
     consumer.close()
-    return {f"{topic}/{one.partition}": one.offset for one in told if one.offset >= 0}
+    return {f"{topic}/{one.partition}": one.offset for one in offsets if one.offset >= 0}
 
 
 def _commit(key: bytes, value: bytes) -> Iterator[tuple[str, Place, int]]:

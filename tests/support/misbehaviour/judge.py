@@ -15,7 +15,7 @@ from typing import NamedTuple
 from support.segments import HEADER, LENGTH_PREFIX_BYTES
 
 UNKNOWN = -1
-"""The offset of a record that is there, but the producer was not told where."""
+"""The offset of a record that is there, but the producer does not know where."""
 
 
 class Numbered(NamedTuple):
@@ -36,8 +36,8 @@ class Written(NamedTuple):
     sequence: int
 
 
-class Told:
-    """What producers were told of their records."""
+class Outcomes:
+    """How producers' records were answered."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[Numbered, int] = {}
@@ -81,9 +81,11 @@ def of_batches(partition: int, batches: Iterable[Written]) -> Iterator[str]:
         expected[one.producer_id, one.epoch] = one.sequence + one.records
 
 
-def of_records(found: Mapping[int, Sequence[tuple[int, Numbered]]], told: Told) -> Iterator[str]:
+def of_records(
+    found: Mapping[int, Sequence[tuple[int, Numbered]]], outcomes: Outcomes
+) -> Iterator[str]:
     """Complaints about records (offset, record) by partition."""
-    yield from told.complaints
+    yield from outcomes.complaints
     places: dict[Numbered, int] = {}
     for partition, records in found.items():
         after: dict[str, int] = {}
@@ -99,9 +101,9 @@ def of_records(found: Mapping[int, Sequence[tuple[int, Numbered]]], told: Told) 
         for writer, count in after.items():
             for number in range(count):
                 record = Numbered(writer, partition, number)
-                if record not in places and record not in told.given_up:
+                if record not in places and record not in outcomes.given_up:
                     yield f"{partition}: {record} is missing before {count - 1}"
-    for record, offset in told.acknowledged.items():
+    for record, offset in outcomes.acknowledged.items():
         if record not in places:
             yield f"{record} is acknowledged at {offset} and not there"
         elif offset not in (UNKNOWN, places[record]):

@@ -47,9 +47,9 @@ class Link:
     Of what was sent every answer is awaited, for as long as the broker lives, even when the
     client is gone: only so it is known whether a request can still be appended.
 
-    An answer with an error is never told while a copy of its batch is under way: the connection
-    breaks instead. A producer that hears of an error may send the same records anew as another
-    batch (Java's raises its epoch), and no log can know those for copies.
+    An answer with an error is never passed on while a copy of its batch is under way: the
+    connection breaks instead. A producer that gets an error may send the same records again
+    as another batch (Java's raises its epoch), and no log can recognise those as duplicates.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Link:
 
 
 async def next_frame(reader: asyncio.StreamReader) -> bytes | None:
-    """What comes next; None where the other side has closed, be it in the middle of a frame."""
+    """What comes next; None where the other side has closed, also in the middle of a frame."""
     try:
         (size,) = _length.unpack(await reader.readexactly(_length.size))
         return await reader.readexactly(size)

@@ -54,7 +54,7 @@ def errors_of(request: bytes, answer: bytes) -> list[int]:
     """The error codes in an answer to Produce, but for those that say that all is well."""
     _, version = api_of(request)
     at = _correlation_id.size + stock_codec.is_flexible("ProduceRequest", version)
-    told: Any
-    told, _ = stock_codec.decode("ProduceResponse", version, answer[at:])
-    codes = (part.error_code for topic in told.responses for part in topic.partition_responses)
+    response: Any
+    response, _ = stock_codec.decode("ProduceResponse", version, answer[at:])
+    codes = (part.error_code for topic in response.responses for part in topic.partition_responses)
     return [code for code in codes if code != NO_ERROR]

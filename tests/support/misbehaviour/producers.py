@@ -16,7 +16,7 @@ from support.clients.idempotent import (
     KafkaPythonWriter,
     Writer,
 )
-from support.misbehaviour.judge import Told, numbered
+from support.misbehaviour.judge import Outcomes, numbered
 from support.paths import JAVA
 
 IN_FLIGHT_MAX = 5
@@ -31,20 +31,20 @@ class Hearing(History):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told = Told()
+        self.outcomes = Outcomes()
         self.given_up: set[str] = set()
         """Writers that have given a record up."""
 
     def acknowledge(self, value: bytes, partition: int, offset: int) -> None:
         record = numbered(value)
-        self.told.acknowledge(record, offset)
+        self.outcomes.acknowledge(record, offset)
         self.by_writer[record.writer.encode()] += 1
         if record.partition != partition:
-            self.told.complaints.append(f"{record} is acknowledged for {partition}")
+            self.outcomes.complaints.append(f"{record} is acknowledged for {partition}")
 
     def fail(self, value: bytes, error: object) -> None:
         record = numbered(value)
-        self.told.give_up(record, str(error))
+        self.outcomes.give_up(record, str(error))
         self.given_up.add(record.writer)
 
 
@@ -88,7 +88,7 @@ class KafkaPython(KafkaPythonWriter):
 class Program(Writer):
     """A producer in a process of its own, which writes until its standard input ends.
 
-    It is given `BOOTSTRAP TOPIC PARTITIONS NAME SETTING=VALUE…` and tells line by line
+    It is given `BOOTSTRAP TOPIC PARTITIONS NAME SETTING=VALUE…` and reports line by line
     `ack PARTITION NUMBER OFFSET` and `fail PARTITION NUMBER WHY`; a failure is its end.
     """
 

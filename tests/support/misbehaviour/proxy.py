@@ -1,4 +1,4 @@
-"""A proxy on the loopback interface, in front of a broker that tells clients its address.
+"""A proxy on the loopback interface, in front of a broker that gives clients its address.
 
 It speaks no TLS and changes no byte: the broker is started with `advertised.listeners` set to the
 proxy's address.

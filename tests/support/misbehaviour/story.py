@@ -41,7 +41,7 @@ class Story:
     def __enter__(self) -> Self:
         self.proxy.__enter__()
         settings = {"advertised.listeners": f"PLAINTEXT://{self.proxy.address}"}
-        if broker_kind() is Kavka:  # it tells the port that it advertises, and no other
+        if broker_kind() is Kavka:  # it returns the port that it advertises, and no other
             self.proxy.broker_port = free_port()
             settings["listeners"] = f"PLAINTEXT://{HOST}:{self.proxy.broker_port}"
         self.broker = self._start_broker(**settings)
@@ -78,15 +78,15 @@ class Story:
             )
         ]
         records = {at: [(one.offset, numbered(_value(one))) for one in read[at]] for at in read}
-        return [*found, *of_records(records, self.hearing.told), *self.proxy.failures]
+        return [*found, *of_records(records, self.hearing.outcomes), *self.proxy.failures]
 
     def summary(self) -> str:
         """What happened, in a line or two."""
-        told = self.hearing.told
+        outcomes = self.hearing.outcomes
         fates = ", ".join(f"{self.weather.fates[one]} {one.value}" for one in Fate)
         producers = len(self._ended) + len(self._writers)
         return (
-            f"{len(told.acknowledged)} acknowledged, {len(told.given_up)} given up by"
+            f"{len(outcomes.acknowledged)} acknowledged, {len(outcomes.given_up)} given up by"
             f" {producers} producers, {self.weather.in_flight_max} requests in flight at most;"
             f" requests: {fates}; errors {dict(self.weather.refusals)}"
         )

@@ -10,7 +10,7 @@ from support.misbehaviour import produced
 from support.misbehaviour.judge import (
     UNKNOWN,
     Numbered,
-    Told,
+    Outcomes,
     Written,
     numbered,
     of_batches,
@@ -51,7 +51,7 @@ def test_sequences_that_follow_each_other_are_good() -> None:
         ([*GOOD, batch(60, 20, epoch=2)], "producer 1000 epoch 2 skips to 20, 0 is next"),
     ],
 )
-def test_what_is_wrong_with_sequences_is_found(log: list[Written], complaint: str) -> None:
+def test_wrong_sequences_are_found(log: list[Written], complaint: str) -> None:
     (found,) = of_batches(3, log)
     assert found == f"3@{log[-1].base_offset}: {complaint}"
 
@@ -60,25 +60,25 @@ def record(number: int, writer: str = "a", partition: int = 0) -> Numbered:
     return Numbered(writer, partition, number)
 
 
-def told(*numbers: int) -> Told:
+def outcomes(*numbers: int) -> Outcomes:
     """All of a writer's numbers lie at the offsets of the same number."""
-    found = Told()
+    found = Outcomes()
     for number in numbers:
         found.acknowledge(record(number), number)
     return found
 
 
-def complaints(numbers: list[int], heard: Told) -> list[str]:
+def complaints(numbers: list[int], answers: Outcomes) -> list[str]:
     """About a partition that has these numbers of a writer."""
-    return list(of_records({0: [(at, record(one)) for at, one in enumerate(numbers)]}, heard))
+    return list(of_records({0: [(at, record(one)) for at, one in enumerate(numbers)]}, answers))
 
 
 def test_all_once_and_in_order_is_good() -> None:
-    heard = told(0, 1)
-    heard.acknowledge(record(2), UNKNOWN)
-    heard.give_up(record(3), "timed out")
-    heard.give_up(record(4), "timed out")
-    assert complaints([0, 1, 2, 4], heard) == []
+    answers = outcomes(0, 1)
+    answers.acknowledge(record(2), UNKNOWN)
+    answers.give_up(record(3), "timed out")
+    answers.give_up(record(4), "timed out")
+    assert complaints([0, 1, 2, 4], answers) == []
 
 
 @pytest.mark.parametrize(
@@ -92,30 +92,30 @@ def test_all_once_and_in_order_is_good() -> None:
         ([0, 1], (0, 0, 1), "is acknowledged twice"),
     ],
 )
-def test_what_is_wrong_with_records_is_found(
+def test_wrong_records_are_found(
     numbers: list[int], acknowledged: tuple[int, ...], what: str
 ) -> None:
-    (found,) = complaints(numbers, told(*acknowledged))
+    (found,) = complaints(numbers, outcomes(*acknowledged))
     assert found.endswith(what)
 
 
 def test_a_record_elsewhere_is_found() -> None:
-    heard = told(0)
-    heard.acknowledge(record(1), 5)
-    assert complaints([0, 1], heard) == [f"{record(1)} is acknowledged at 5 and lies at 1"]
+    answers = outcomes(0)
+    answers.acknowledge(record(1), 5)
+    assert complaints([0, 1], answers) == [f"{record(1)} is acknowledged at 5 and lies at 1"]
     there = {1: [(0, record(0))]}
-    assert f"1@0: {record(0)} is in a wrong partition" in of_records(there, Told())
+    assert f"1@0: {record(0)} is in a wrong partition" in of_records(there, Outcomes())
 
 
-def test_what_producers_hear_is_told_apart() -> None:
+def test_what_producers_hear_is_distinguished() -> None:
     hearing = Hearing()
     hearing.acknowledge(b"a#1/0/7/...", 0, 70)
     hearing.fail(b"b#1/2/8/...", "timed out")
     hearing.acknowledge(b"a#1/0/9/...", 1, 3)
-    assert hearing.told.acknowledged[Numbered("a#1", 0, 7)] == 70
-    assert hearing.told.given_up == {Numbered("b#1", 2, 8): "timed out"}
+    assert hearing.outcomes.acknowledged[Numbered("a#1", 0, 7)] == 70
+    assert hearing.outcomes.given_up == {Numbered("b#1", 2, 8): "timed out"}
     assert hearing.given_up == {"b#1"}
-    assert len(hearing.told.complaints) == 1, "of a record for partition 0, acknowledged for 1"
+    assert len(hearing.outcomes.complaints) == 1, "of a record for partition 0, acknowledged for 1"
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 12])

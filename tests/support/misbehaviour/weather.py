@@ -74,6 +74,6 @@ class Weather:
         self._on_the_way.subtract(batches)
 
     def tells_errors(self, batches: Iterable[Batch]) -> bool:
-        """Whether a client hears of errors: never while a copy of its batch is under way."""
+        """Whether a client gets errors: never while a copy of its batch is under way."""
         is_last = not any(self._on_the_way[one] > 0 for one in batches)
         return is_last and self.chance.random() < SHARE_OF_ERRORS_TOLD

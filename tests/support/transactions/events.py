@@ -1,4 +1,4 @@
-"""What instances tell: see programs/reporting.py."""
+"""What instances report: see programs/reporting.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ENDS: Final = frozenset({"left", "fenced", "failed"})
 
 
 @dataclass(frozen=True)
-class Told:
+class Report:
     """One line."""
 
     instance: str
@@ -24,14 +24,14 @@ class Told:
     """Wall clock of the machine."""
 
 
-def read(line: bytes | str) -> Told:
-    """What a line tells."""
-    told = json.loads(line)
-    return Told(
-        instance=told["m"],
-        what=told["e"],
-        attempt=told.get("a", 0),
-        ranges=tuple((at, first, last) for at, first, last in told.get("r", ())),
-        why=told.get("why", ""),
-        at_ms=told["t"],
+def read(line: bytes | str) -> Report:
+    """What a line reports."""
+    fields = json.loads(line)
+    return Report(
+        instance=fields["m"],
+        what=fields["e"],
+        attempt=fields.get("a", 0),
+        ranges=tuple((at, first, last) for at, first, last in fields.get("r", ())),
+        why=fields.get("why", ""),
+        at_ms=fields["t"],
     )

@@ -1,4 +1,4 @@
-"""Processes with one instance each, and what they all have told."""
+"""Processes with one instance each, and what they all have reported."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from types import MappingProxyType
 
 from support.talking import TalkingProcess
 from support.transactions.clients import TransactionClient
-from support.transactions.events import ENDS, Told, read
+from support.transactions.events import ENDS, Report, read
 
 SOURCE, TARGET, GROUP = "input", "output", "transformers"
 SHOWN_LINES = 30
 
 
 class Story:
-    """All that instances have told, in the order of its arrival."""
+    """All that instances have reported, in the order of its arrival."""
 
     def __init__(self) -> None:
-        self._told: list[Told] = []
+        self._reports: list[Report] = []
         self._lock = threading.Lock()
 
     def add_line(self, line: bytes) -> None:
-        """An instance has told something."""
+        """An instance has reported something."""
         with self._lock:
-            self._told.append(read(line))
+            self._reports.append(read(line))
 
-    def told(self, *whats: str, by: str = "") -> list[Told]:
+    def reports(self, *whats: str, by: str = "") -> list[Report]:
         """Lines of some kinds, or all; of one instance, or all."""
         with self._lock:
-            found = list(self._told)
+            found = list(self._reports)
         return [
             one for one in found if (not whats or one.what in whats) and by in ("", one.instance)
         ]
 
     def tail(self) -> str:
         """The last of it, for messages about a failed test."""
-        kept = [one for one in self.told() if one.what not in ("sent", "committed")]
+        kept = [one for one in self.reports() if one.what not in ("sent", "committed")]
         return "\n".join(
             f"{one.at_ms % 1_000_000} {one.instance} {one.what} {one.attempt} {one.why}"
             for one in kept[-SHOWN_LINES:]
@@ -68,14 +68,14 @@ class Instance(TalkingProcess):
             home / f"{client.name}-{name}.err",
         )
 
-    def has_told(self, *whats: str) -> list[Told]:
-        """What it has told of some kinds."""
-        return self._story.told(*whats, by=self.name)
+    def reported(self, *whats: str) -> list[Report]:
+        """Its reports of some kinds."""
+        return self._story.reports(*whats, by=self.name)
 
-    def end(self) -> Told | None:
+    def end(self) -> Report | None:
         """Its last words."""
-        return next(iter(self.has_told(*ENDS)), None)
+        return next(iter(self.reported(*ENDS)), None)
 
     def tail(self) -> str:
-        """What it, and all, told last."""
+        """What it, and all, reported last."""
         return self.errors() + "\n" + self._story.tail()

@@ -2,7 +2,7 @@
 
 - Each record of the input is in the output once, transformed, in the input's order.
 - An attempt that its client says is committed is there whole; one that is aborted or fenced is not
-  there at all; of one whose end nobody was told, all or nothing is there.
+  there at all; of one whose end was never reported, all or nothing is there.
 - What is there for who reads committed records only is there for all, at the same offsets.
 """
 
@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from support.transactions.events import Told
+from support.transactions.events import Report
 
 Records = Mapping[int, Sequence[tuple[int, bytes]]]
 """Offset and value of what a reader got, by partition, in the order in which it got it."""
@@ -94,7 +94,7 @@ def disorder(records: Records, counts: Mapping[int, int]) -> list[str]:
     return complaints
 
 
-def broken_promises(records: Records, told: Iterable[Told]) -> list[str]:
+def broken_promises(records: Records, reports: Iterable[Report]) -> list[str]:
     """Complaints about attempts that are there and should not be, not there, or there in part."""
     there: dict[Attempt, Counter[tuple[int, int]]] = defaultdict(Counter)
     for of_one in records.values():
@@ -103,7 +103,7 @@ def broken_promises(records: Records, told: Iterable[Told]) -> list[str]:
             there[output.attempt][output.partition, output.number] += 1
     sent: dict[Attempt, set[tuple[int, int]]] = defaultdict(set)
     ends: dict[Attempt, str] = {}
-    for one in told:
+    for one in reports:
         attempt = Attempt(one.instance, one.attempt)
         if one.what == "sent":
             for place, first, last in one.ranges:
@@ -111,7 +111,9 @@ def broken_promises(records: Records, told: Iterable[Told]) -> list[str]:
                 sent[attempt].update((partition, number) for number in range(first, last + 1))
         elif one.what in ("committed", "aborted", "fenced"):
             ends[attempt] = one.what
-    complaints = [f"{attempt} was never told as sent" for attempt in there if attempt not in sent]
+    complaints = [
+        f"{attempt} was never reported as sent" for attempt in there if attempt not in sent
+    ]
     for attempt, records_sent in sent.items():
         complaints += _judged(attempt, ends.get(attempt), records_sent, there[attempt])
     return complaints

@@ -124,8 +124,8 @@ def ends(bootstrap: str, topic: str, partitions: int, isolation: IsolationLevel)
     """Where each partition ends for a reader: its high watermark, or its last stable offset."""
     places = {TopicPartition(topic, at): OffsetSpec.latest() for at in range(partitions)}
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    told = admin.list_offsets(places, isolation_level=isolation, request_timeout=READ_WITHIN_S)
-    return {at.partition: one.result().offset for at, one in told.items()}
+    found = admin.list_offsets(places, isolation_level=isolation, request_timeout=READ_WITHIN_S)
+    return {at.partition: one.result().offset for at, one in found.items()}
 
 
 def await_stable(bootstrap: str, topic: str, partitions: int, within_s: float) -> dict[int, int]:

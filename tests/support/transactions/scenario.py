@@ -121,7 +121,7 @@ class Scenario:
 
         def has_begun() -> bool:
             self._replace_ended()
-            return bool(self.slots[slot].has_told("ready"))
+            return bool(self.slots[slot].reported("ready"))
 
         eventually(has_begun, within_s=WITHIN_S, what="an instance begins", detail=self.tail)
         self.superseded.append(self.slots[slot])
@@ -139,11 +139,11 @@ class Scenario:
 
     def complaints(self) -> list[str]:
         """What is to be said against it."""
-        bootstrap, told = self.broker.bootstrap, self.story.told()
+        bootstrap, reports = self.broker.bootstrap, self.story.reports()
         visible = readers.read_all(bootstrap, TARGET, PARTITIONS, "read_committed")
         everything = readers.read_all(bootstrap, TARGET, PARTITIONS, "read_uncommitted")
         found = judge.disorder(visible, self.counts)
-        found += judge.broken_promises(visible, told)
+        found += judge.broken_promises(visible, reports)
         found += judge.not_for_all(visible, everything)
         found += judge.differing(visible, self.reader.got, "read in the end, and live")
         other = readers.read_by_kafka_python(bootstrap, TARGET, self.ends)
@@ -155,12 +155,12 @@ class Scenario:
         may_be_fenced = {one.name for one in self.superseded}
         found += [
             f"{one.instance} is fenced by nobody: {one.why}"
-            for one in self.story.told("fenced")
+            for one in self.story.reports("fenced")
             if one.instance not in may_be_fenced
         ]
         found += [
             f"{one.instance} {one.why}"
-            for one in self.story.told("failed")
+            for one in self.story.reports("failed")
             if one.why.startswith(HANGS)
         ]
         self.invisible = sum(map(len, everything.values())) - sum(map(len, visible.values()))
@@ -180,7 +180,7 @@ class Scenario:
         return one
 
     def _replace_ended(self) -> None:
-        """As whoever runs such programs would: one that gave up is started again."""
+        """As a supervisor of such programs would: one that gave up is started again."""
         for slot, one in enumerate(self.slots):
             if not one.runs:
                 self._gave_up(one)
@@ -192,7 +192,7 @@ class Scenario:
         self.ended.append(f"{one.name} {end.what}: {end.why}" if end else one.errors())
 
     def _finish(self, one: Instance) -> None:
-        if one in self.superseded and not one.runs and one.has_told("failed"):
+        if one in self.superseded and not one.runs and one.reported("failed"):
             self._gave_up(one)
             return
         code = one.finish()
@@ -222,7 +222,7 @@ def play(
         took_s = time.monotonic() - began
         scenario.finish()
         complaints = scenario.complaints()
-        ends = Counter(one.what for one in scenario.story.told("committed", "aborted", "fenced"))
+        ends = Counter(one.what for one in scenario.story.reports("committed", "aborted", "fenced"))
         print(
             f"{client.name}: {plan.records} records in {took_s:.1f} s; broker killed"
             f" {scenario.kills} times, instances {plan.instance_kills}, superseded"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from support.transactions import judge
-from support.transactions.events import Told, read
+from support.transactions.events import Report, read
 from support.transactions.programs.reporting import transformed
 
 COUNTS = {0: 3, 1: 2}
@@ -26,15 +26,20 @@ GOOD = {
     1: log(output(1, 0), output(1, 1, "b", 1)),
 }
 SENT = [
-    Told("a", "sent", 1, (("input/0", 0, 1), ("input/1", 0, 0))),
-    Told("b", "sent", 1, (("input/0", 2, 2), ("input/1", 1, 1))),
+    Report("a", "sent", 1, (("input/0", 0, 1), ("input/1", 0, 0))),
+    Report("b", "sent", 1, (("input/0", 2, 2), ("input/1", 1, 1))),
 ]
 
 
 def test_a_good_output() -> None:
     assert judge.disorder(GOOD, COUNTS) == []
-    told = [*SENT, Told("a", "committed", 1), Told("b", "ready"), Told("b", "committed", 1)]
-    assert judge.broken_promises(GOOD, told) == []
+    reports = [
+        *SENT,
+        Report("a", "committed", 1),
+        Report("b", "ready"),
+        Report("b", "committed", 1),
+    ]
+    assert judge.broken_promises(GOOD, reports) == []
     assert judge.broken_promises(GOOD, SENT) == []
     assert judge.not_for_all(GOOD, GOOD) == []
     assert judge.differing(GOOD, GOOD, "twice") == []
@@ -82,30 +87,30 @@ def test_a_bad_output(values: Sequence[bytes], complaints: list[str]) -> None:
 
 @pytest.mark.parametrize("end", ["aborted", "fenced"])
 def test_what_was_not_committed_is_there(end: str) -> None:
-    told = [*SENT, Told("b", end, 1)]
-    assert judge.broken_promises(GOOD, told) == [f"b/1 is {end}, and 2 of its records are there"]
+    reports = [*SENT, Report("b", end, 1)]
+    assert judge.broken_promises(GOOD, reports) == [f"b/1 is {end}, and 2 of its records are there"]
 
 
 def test_what_was_committed_is_not_there() -> None:
-    told = [*SENT, Told("c", "sent", 2, (("input/0", 3, 3),)), Told("c", "committed", 2)]
+    reports = [*SENT, Report("c", "sent", 2, (("input/0", 3, 3),)), Report("c", "committed", 2)]
     complaint = "c/2 is committed, and none of its records is there"
-    assert judge.broken_promises(GOOD, told) == [complaint]
+    assert judge.broken_promises(GOOD, reports) == [complaint]
 
 
-@pytest.mark.parametrize("end", [[], [Told("a", "committed", 1)]])
-def test_a_part_is_there(end: list[Told]) -> None:
+@pytest.mark.parametrize("end", [[], [Report("a", "committed", 1)]])
+def test_a_part_is_there(end: list[Report]) -> None:
     records = {**GOOD, 1: GOOD[1][1:]}
     complaint = "a/1 is there in part: 1 of 3 records are not"
     assert judge.broken_promises(records, [*SENT, *end]) == [complaint]
 
 
-def test_what_nobody_told_is_there() -> None:
-    assert judge.broken_promises(GOOD, SENT[:1]) == ["b/1 was never told as sent"]
+def test_records_that_no_instance_reported_as_sent() -> None:
+    assert judge.broken_promises(GOOD, SENT[:1]) == ["b/1 was never reported as sent"]
 
 
 def test_what_was_never_ended_may_not_be_there() -> None:
-    told = [*SENT, Told("c", "sent", 1, (("input/0", 2, 2),))]
-    assert judge.broken_promises(GOOD, told) == []
+    reports = [*SENT, Report("c", "sent", 1, (("input/0", 2, 2),))]
+    assert judge.broken_promises(GOOD, reports) == []
 
 
 def test_committed_records_that_are_not_for_all() -> None:
@@ -130,7 +135,7 @@ def test_input_values_differ_in_letters_too() -> None:
 
 def test_reading_a_line() -> None:
     line = b'{"t":7,"m":"a","e":"sent","a":3,"r":[["input/0",1,2]]}'
-    assert read(line) == Told("a", "sent", 3, (("input/0", 1, 2),), at_ms=7)
-    assert read(b'{"t":8,"m":"a","e":"ready"}') == Told("a", "ready", at_ms=8)
+    assert read(line) == Report("a", "sent", 3, (("input/0", 1, 2),), at_ms=7)
+    assert read(b'{"t":8,"m":"a","e":"ready"}') == Report("a", "ready", at_ms=8)
     line = b'{"t":9,"m":"a","e":"failed","why":"because"}'
-    assert read(line) == Told("a", "failed", why="because", at_ms=9)
+    assert read(line) == Report("a", "failed", why="because", at_ms=9)

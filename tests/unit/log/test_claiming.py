@@ -33,7 +33,7 @@ def claimed(fs: FileSystem, *directories: str) -> dict[str, str]:
         made.unlock()
 
 
-def test_a_lone_directory_that_is_lost_means_no_broker() -> None:
+def test_losing_the_only_directory_is_fatal() -> None:
     """If the record is kept elsewhere; a record in the directory itself could not reveal it."""
     fs = MemFs()
     known = claimed(fs, "/a")
@@ -75,7 +75,7 @@ def test_a_directory_of_apache_kafka_gets_an_id_and_keeps_the_rest() -> None:
     assert fs.read_bytes("/a/meta.properties") == data, "it is on the disk before it is recorded"
 
 
-def test_one_that_can_not_be_read_is_not_forgotten() -> None:
+def test_an_unreadable_directory_is_kept_in_the_set() -> None:
     fs = MemFs()
     known = claimed(fs, "/a", "/b")
     fs.faults.append(Fault("read_bytes", "/b/meta.properties"))
@@ -85,7 +85,7 @@ def test_one_that_can_not_be_read_is_not_forgotten() -> None:
     broken.unlock()
 
 
-def test_what_was_given_up_is_forgotten() -> None:
+def test_a_directory_that_was_given_up_is_removed_from_the_set() -> None:
     fs = MemFs()
     known = claimed(fs, "/a", "/b")
     lost = next(each for each, path in known.items() if path == "/b")

@@ -61,7 +61,7 @@ def test_each_directory_is_synced_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [log.end_offset for log in start(fs)] == [3] * LOGS
 
 
-def test_what_was_not_touched_costs_nothing() -> None:
+def test_untouched_logs_are_not_synced() -> None:
     fs = Counting()
     filled(fs).close()
     made = start(fs)

@@ -196,7 +196,7 @@ def test_every_byte_of_the_last_headers_flipped(state: State, tmp_path: Path) ->
 def test_a_flipped_byte_in_what_is_not_read_again_is_never_taken_for_a_record(
     state: State, tmp_path: Path
 ) -> None:
-    """In a closed segment, or after an orderly stop: the batch's checksum tells its reader, or
+    """In a closed segment, or after an orderly stop: the batch's checksum shows its reader, or
     the broker finds no batch there and says where."""
     chance = random.Random(7)
     names = sorted(name for name in state.files if name.endswith(".log"))
@@ -305,7 +305,9 @@ def test_all_of_a_kind_at_once(state: State, suffix: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["meta.properties", "t-0/partition.metadata"])
-def test_whose_files_they_are(state: State, name: str, tmp_path: Path) -> None:
+def test_damaged_meta_properties_and_topic_ids_are_reported(
+    state: State, name: str, tmp_path: Path
+) -> None:
     """It is stored nowhere else: rejected by name, or left to the controller."""
     for damaged in damages(state.files[name]).values():
         directory = state.lay(tmp_path / "data", **{name: damaged})

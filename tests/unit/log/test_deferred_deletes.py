@@ -5,7 +5,7 @@ from __future__ import annotations
 from kavka.log.deferred_deletes import DeferredDeletes
 
 
-def test_a_path_goes_after_its_delay() -> None:
+def test_a_path_is_due_after_its_delay() -> None:
     deletes = DeferredDeletes()
     deletes.add(["/a", "/b"], 60_000)
     assert deletes.due(100.0) == [], "from now on they wait"
@@ -25,7 +25,7 @@ def test_each_has_a_delay_of_its_own() -> None:
     assert deletes.due(100.0) == ["/quick", "/slow"]
 
 
-def test_all_can_be_had_at_once() -> None:
+def test_take_all_returns_paths_before_they_are_due() -> None:
     deletes = DeferredDeletes()
     deletes.add(["/waits"], 60_000)
     deletes.due(0.0)

@@ -29,7 +29,7 @@ def test_names_of_logs() -> None:
     [".hidden", "__cluster_metadata-0", "t-0.0123456789abcdef-future", "t-0.0123-stray",
      "remote-log-index-cache"],
 )  # fmt: skip
-def test_directories_that_are_not_ours(name: str) -> None:
+def test_directories_of_other_programs(name: str) -> None:
     assert dir_names.parse_log_name(name, "/logs") is None
 
 
@@ -51,7 +51,7 @@ def test_deleted_logs(topic: str, partition: int) -> None:
     assert dir_names.parse_log_name(live, "/") == (topic, partition)
 
 
-def test_whose_directory() -> None:
+def test_meta_properties_round_trip() -> None:
     meta = MetaProperties("vPeOCWypqUOSepEvx0cbog", 3)
     assert dir_names.decode_meta(KAFKA_META, "f") == meta
     assert dir_names.decode_meta(dir_names.encode_meta(meta), "f") == meta
@@ -60,7 +60,7 @@ def test_whose_directory() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\0" * 40, b"version=0\nbroker.id=1\n", b"cluster.id=x\nbroker.id=one\n"]
 )
-def test_whose_directory_is_unknown(data: bytes) -> None:
+def test_corrupt_meta_properties_are_refused(data: bytes) -> None:
     with pytest.raises(CorruptFileError, match=r"/logs/meta\.properties"):
         dir_names.decode_meta(data, "/logs/meta.properties")
 

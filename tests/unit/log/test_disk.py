@@ -17,7 +17,7 @@ class FileHolder:
         disk.files.hold(self)
 
 
-def test_the_limit_holds_and_what_is_used_stays_open() -> None:
+def test_the_limit_of_open_files_holds_and_files_in_use_stay_open() -> None:
     disk = Disk(MemFs(), open_files_max=3, index_cache_bytes=0)
     holders = [FileHolder(disk, f"/{number}") for number in range(3)]
     assert len(disk.files) == 3
@@ -45,7 +45,7 @@ def test_dropping() -> None:
     assert len(disk.files) == 0
 
 
-def test_half_of_them_give_way_to_others() -> None:
+def test_half_of_the_open_files_are_closed_when_the_limit_is_reached() -> None:
     disk = Disk(MemFs(), open_files_max=9, index_cache_bytes=0)
     holders = [FileHolder(disk, f"/{number}") for number in range(5)]
     assert disk.files.close_half()

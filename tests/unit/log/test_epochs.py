@@ -36,7 +36,7 @@ def test_epoch_of_an_offset() -> None:
     assert [epochs.epoch_of(offset) for offset in (9, 10, 29, 30, 99)] == [-1, 2, 2, 5, 5]
 
 
-def test_only_news_is_news() -> None:
+def test_only_a_new_epoch_is_a_change() -> None:
     epochs = LeaderEpochs()
     assert epochs.assign(1, 10)
     assert not epochs.assign(1, 10)
@@ -45,11 +45,11 @@ def test_only_news_is_news() -> None:
     assert epochs.entries() == [(1, 5)]
 
 
-def test_a_new_entry_pushes_out_what_contradicts_it() -> None:
+def test_a_new_entry_removes_contradicting_entries() -> None:
     epochs = LeaderEpochs([(1, 10), (2, 20), (3, 30)])
     assert epochs.assign(4, 20)
     assert epochs.entries() == [(1, 10), (4, 20)]
-    assert epochs.assign(2, 25), "an older epoch than the newest, told by the log itself"
+    assert epochs.assign(2, 25), "an older epoch than the newest, from the log itself"
     assert epochs.entries() == [(1, 10), (2, 25)]
     assert epochs.latest == 2
 
@@ -60,7 +60,7 @@ def test_impossible_entries(epoch: int, start: int) -> None:
         LeaderEpochs().assign(epoch, start)
 
 
-def test_cutting_the_end() -> None:
+def test_truncation_from_the_end() -> None:
     epochs = LeaderEpochs([(1, 10), (2, 20), (3, 30)])
     assert not epochs.truncate_end(31)
     assert epochs.truncate_end(20)
@@ -70,7 +70,7 @@ def test_cutting_the_end() -> None:
     assert epochs.latest == -1
 
 
-def test_cutting_the_start() -> None:
+def test_truncation_from_the_start() -> None:
     epochs = LeaderEpochs([(1, 10), (2, 20), (3, 30)])
     assert not epochs.truncate_start(10)
     assert epochs.truncate_start(25)
@@ -119,7 +119,7 @@ def test_a_later_start_is_written_with_the_next_change() -> None:
     assert fs.read_bytes("/d/leader-epoch-checkpoint") == b"0\n2\n2 25\n3 30\n"
 
 
-def test_what_can_not_be_written_is_not_true() -> None:
+def test_a_failed_write_leaves_the_epochs_unchanged() -> None:
     fs = MemFs()
     fs.make_dir("/d")
     file = EpochFile(fs, "/d", LeaderEpochs())

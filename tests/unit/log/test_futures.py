@@ -73,7 +73,7 @@ def logs_in(broker: Broker, directory: str) -> list[str]:
     return [name for name in found if not names.is_deleted(name)]
 
 
-def test_a_log_goes_on_in_its_copy(broker: Broker) -> None:
+def test_a_log_continues_in_its_future_replica(broker: Broker) -> None:
     log = broker.log()
     fill(log, 30)
     assert log.segment_count > 3
@@ -95,7 +95,7 @@ def test_a_log_goes_on_in_its_copy(broker: Broker) -> None:
     assert broker.log().directory == f"{THERE}/t-0"
 
 
-def test_what_is_known_of_producers_and_epochs_goes_along(broker: Broker) -> None:
+def test_producer_states_and_epochs_move_with_the_log(broker: Broker) -> None:
     log = broker.log()
     first = batch([b"1"], producer=Producer(7, 0, 0))
     append(log, memoryview(bytearray(first)), leader_epoch=3)
@@ -111,7 +111,7 @@ def test_what_is_known_of_producers_and_epochs_goes_along(broker: Broker) -> Non
     assert logs.epoch_entries(log) == [(3, 0), (5, 1)]
 
 
-def test_what_is_flushed_after_a_move_survives_a_power_failure(broker: Broker) -> None:
+def test_data_flushed_after_a_move_survives_a_power_failure(broker: Broker) -> None:
     log = broker.log()
     fill(log, 10)
     flush(log)
@@ -122,7 +122,7 @@ def test_what_is_flushed_after_a_move_survives_a_power_failure(broker: Broker) -
     assert values(broker.log()) == list(range(15))
 
 
-def test_what_was_flushed_before_a_move_survives_one(broker: Broker) -> None:
+def test_data_flushed_before_a_move_survives_a_power_failure(broker: Broker) -> None:
     log = broker.log()
     fill(log, 25)
     flush(log)
@@ -135,7 +135,7 @@ def test_what_was_flushed_before_a_move_survives_one(broker: Broker) -> None:
     assert values(broker.log()) == list(range(25))
 
 
-def test_no_log_goes_on_in_a_copy_that_lacks_what_was_flushed(broker: Broker) -> None:
+def test_a_copy_that_lacks_flushed_data_is_not_promoted(broker: Broker) -> None:
     log = broker.log()
     fill(log, 7)
     mirror = copied(broker, log)
@@ -148,7 +148,7 @@ def test_no_log_goes_on_in_a_copy_that_lacks_what_was_flushed(broker: Broker) ->
     assert mirror.is_ready
 
 
-def test_after_a_kill_the_copy_counts_and_goes_on_counting(broker: Broker) -> None:
+def test_after_a_kill_the_promoted_copy_stays_current(broker: Broker) -> None:
     log = broker.log()
     fill(log, 10)
     flush(log)
@@ -163,7 +163,7 @@ def test_after_a_kill_the_copy_counts_and_goes_on_counting(broker: Broker) -> No
     assert values(broker.log())[:10] == list(range(10))
 
 
-def test_what_is_truncated_does_not_come_back(broker: Broker) -> None:
+def test_truncated_records_do_not_reappear_in_the_copy(broker: Broker) -> None:
     log = broker.log()
     fill(log, 10)
     left = log.directory
@@ -222,7 +222,7 @@ def test_a_copy_that_was_left_behind_is_kept(
 
 
 @pytest.mark.parametrize("damage", ["other bytes", "too long", "another segment"])
-def test_a_copy_that_is_not_what_it_should_be(broker: Broker, damage: str) -> None:
+def test_a_copy_that_differs_from_the_log_is_copied_again(broker: Broker, damage: str) -> None:
     log = broker.log()
     fill(log, 40)
     mirror = copied(broker, log)
@@ -255,7 +255,7 @@ def test_a_truncated_log_is_copied_as_it_is_then(broker: Broker) -> None:
     assert values(broker.log()) == [*range(12), *range(100, 128)]
 
 
-def test_segments_that_the_log_loses_go_from_the_copy(broker: Broker) -> None:
+def test_deleted_segments_are_deleted_from_the_copy(broker: Broker) -> None:
     log = broker.log()
     fill(log, 40)
     mirror = copied(broker, log)
@@ -289,7 +289,7 @@ def test_indexes_that_are_rebuilt_after_they_were_copied(broker: Broker) -> None
         assert found is not None and found.base_offset == number
 
 
-def test_how_far_a_copy_is(broker: Broker) -> None:
+def test_the_progress_of_a_copy(broker: Broker) -> None:
     log = broker.log()
     fill(log, 40)
     copy = broker.logs.futures.begin(log, THERE)
@@ -345,14 +345,14 @@ def two_logs(broker: Broker, *marked: str) -> None:
 
 
 @pytest.mark.parametrize("marked", [(), (HERE, THERE)])
-def test_it_is_unknown_which_of_two_logs_counts(broker: Broker, marked: tuple[str, ...]) -> None:
+def test_two_logs_of_equal_rank_are_refused(broker: Broker, marked: tuple[str, ...]) -> None:
     two_logs(broker, *marked)
     with pytest.raises(StorageError, match=r"t-0 is in /data and in /more: remove one"):
         broker.start()
 
 
 @pytest.mark.parametrize("marked", [HERE, THERE])
-def test_the_marked_one_counts(broker: Broker, marked: str) -> None:
+def test_of_two_logs_the_marked_one_is_loaded(broker: Broker, marked: str) -> None:
     two_logs(broker, marked)
     broker.start()
     assert broker.log().directory == f"{marked}/t-0"
@@ -377,7 +377,7 @@ def test_a_log_is_made_where_it_was_asked_for(broker: Broker) -> None:
     assert broker.log("u").directory == f"{HERE}/u-0"
 
 
-def test_a_deleted_log_takes_its_copy_and_what_it_left_along(broker: Broker) -> None:
+def test_deleting_a_log_deletes_its_copies(broker: Broker) -> None:
     log = broker.log()
     fill(log, 3)
     broker.logs.futures.begin(log, THERE)
@@ -404,7 +404,7 @@ def failing_write(broker: Broker, log: PartitionLog, mirror: LogMirror) -> None:
 
 
 @pytest.mark.parametrize(("act", "error"), [(failing_read, SourceError), (failing_write, OSError)])
-def test_which_of_the_two_has_failed(
+def test_errors_name_the_directory_that_failed(
     broker: Broker,
     act: Callable[[Broker, PartitionLog, LogMirror], None],
     error: type[Exception],

@@ -51,7 +51,7 @@ def test_an_empty_index() -> None:
 
 @settings(max_examples=200)
 @given(ENTRIES, st.data())
-def test_what_lies_at_a_position_or_behind(
+def test_lookup_of_the_next_entry_at_or_after_a_position(
     entries: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     index = offset_index(MemFs())
@@ -83,7 +83,7 @@ def test_the_files_bytes() -> None:
 
 @settings(max_examples=200)
 @given(ENTRIES, st.data())
-def test_offsets_are_found_wherever_they_are(
+def test_offsets_are_found_in_every_part_of_the_index(
     entries: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     fs = MemFs()
@@ -193,7 +193,7 @@ def test_the_cache_keeps_to_its_limit() -> None:
     assert len(indexes[0]) == 0 and fs.size("/0") == 0
 
 
-def test_a_write_that_failed_is_made_up_for() -> None:
+def test_an_entry_whose_write_failed_is_written_with_the_next() -> None:
     fs = MemFs()
     index, times = offset_index(fs), time_index(fs)
     index.append(BASE + 1, 10)

@@ -81,7 +81,7 @@ def write() -> Written:
     def note(data: memoryview, timestamp: int) -> None:
         found = log.read(log.end_offset - 1, 1 << 20, upto=log.end_offset, at_least_one=True)
         assert found is not None
-        segment = log._active.base_offset
+        segment = logs.base_offsets(fs, log)[-1]
         base = found.base_offset
         batches.append(
             Batch(segment, found.position, found.length, base, log.end_offset - 1, timestamp)

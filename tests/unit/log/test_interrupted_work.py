@@ -77,7 +77,7 @@ def test_a_swap_whose_log_has_been_renamed_already(fs: MemFs) -> None:
     assert clean_up_interrupted(fs, "/d") == [name(0, ".index"), name(0, ".log")]
 
 
-def test_a_split_that_did_not_get_to_its_end_is_taken_back(fs: MemFs) -> None:
+def test_an_incomplete_split_is_rolled_back(fs: MemFs) -> None:
     """KAFKA-6264: swap files from the first .cleaned on do not hold all that they should."""
     put(fs, name(0, ".log"), 0, 10, 20)
     put(fs, name(0, ".log.cleaned"), 0)
@@ -86,7 +86,7 @@ def test_a_split_that_did_not_get_to_its_end_is_taken_back(fs: MemFs) -> None:
 
 
 @pytest.mark.parametrize("step", range(4))
-def test_taking_back_a_split_may_be_interrupted_too(fs: MemFs, step: int) -> None:
+def test_the_rollback_of_a_split_may_be_interrupted(fs: MemFs, step: int) -> None:
     put(fs, name(0, ".log"), 0, 10, 20)
     put(fs, name(0, ".log.cleaned"), 0)
     put(fs, name(0, ".index.cleaned"))

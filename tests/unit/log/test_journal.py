@@ -50,7 +50,7 @@ def code_of(ticket: Ticket) -> ErrorCode | None:
     return None if ticket.failure is None else ticket.failure.code
 
 
-def test_an_answer_waits_for_its_records() -> None:
+def test_a_reply_is_sent_when_its_records_are_committed() -> None:
     kit = Kit()
     ticket = kit.put(command="go")
     assert kit.toy.numbers == {b"a": b"1"}, "applied at once"
@@ -61,7 +61,7 @@ def test_an_answer_waits_for_its_records() -> None:
     assert list(kit.journal.commands) == ["go"]
 
 
-def test_an_answer_without_records_waits_for_what_it_rests_on() -> None:
+def test_a_reply_without_records_waits_for_the_records_before_it() -> None:
     kit = Kit()
     kit.put()
     assert not kit.journal.is_fully_committed
@@ -72,14 +72,14 @@ def test_an_answer_without_records_waits_for_what_it_rests_on() -> None:
     assert kit.journal.is_fully_committed
 
 
-def test_where_all_is_committed_it_is_given_at_once() -> None:
+def test_a_reply_without_records_is_immediate_when_all_is_committed() -> None:
     kit = Kit()
     kit.put()
     kit.commit()
     assert kit.get().answer == b"1"
 
 
-def test_what_waited_is_answered_before_what_came_later() -> None:
+def test_pending_replies_are_sent_in_the_order_of_requests() -> None:
     kit = Kit()
     order: list[str] = []
     first = kit.put()
@@ -103,7 +103,9 @@ def test_what_waited_is_answered_before_what_came_later() -> None:
         (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
     ],
 )
-def test_what_can_not_be_appended_has_not_happened(failed: ErrorCode, reported: ErrorCode) -> None:
+def test_a_decision_that_can_not_be_appended_changes_nothing(
+    failed: ErrorCode, reported: ErrorCode
+) -> None:
     """The codes are those of Apache Kafka's CoordinatorOperationExceptionHelper."""
     kit = Kit()
     kit.port.failures = [failed]
@@ -114,7 +116,7 @@ def test_what_can_not_be_appended_has_not_happened(failed: ErrorCode, reported: 
     assert kit.get().answer is None
 
 
-def test_the_machine_may_have_another_answer_where_nothing_can_be_appended() -> None:
+def test_the_machine_chooses_the_reply_when_an_append_fails() -> None:
     kit = Kit()
     kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS]
     ticket = kit.put(on_refusal="sorry")
@@ -122,7 +124,7 @@ def test_the_machine_may_have_another_answer_where_nothing_can_be_appended() -> 
     assert kit.toy.refusals == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, 0)]
 
 
-def test_what_is_not_committed_in_time_stays_but_is_not_answered() -> None:
+def test_a_request_times_out_and_its_records_stay() -> None:
     kit = Kit()
     early, late = kit.put(), kit.put(b"b", on_refusal="sorry")
     assert kit.journal.wake_at() == TIMEOUT_MS
@@ -138,7 +140,7 @@ def test_what_is_not_committed_in_time_stays_but_is_not_answered() -> None:
     assert len(kit.port.batches) == 2
 
 
-def test_records_in_the_place_of_others_are_waited_for() -> None:
+def test_a_reply_waits_for_the_records_that_replace_refused_ones() -> None:
     kit = Kit()
     kit.port.failures = [ErrorCode.MESSAGE_TOO_LARGE]
     ticket = Ticket()
@@ -172,7 +174,7 @@ def test_the_next_deadline_is_the_earlier_of_both() -> None:
     assert kit.journal.wake_at() == TIMEOUT_MS
 
 
-def test_who_resigns_fails_all_who_wait() -> None:
+def test_resigning_fails_all_pending_requests() -> None:
     kit = Kit()
     written, read, parked = kit.put(command="go"), kit.get(), Ticket()
     run_at_once(kit.journal.carry_out_in_steps(kit.toy.park(parked, b"a", 30), 0))
@@ -184,7 +186,7 @@ def test_who_resigns_fails_all_who_wait() -> None:
     assert not kit.journal.commands
 
 
-def test_who_has_resigned_does_nothing_any_more() -> None:
+def test_nothing_is_done_after_resigning() -> None:
     kit = Kit()
     run_at_once(kit.journal.carry_out_in_steps(kit.toy.park(Ticket(), b"a", 30), 0))
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
@@ -194,7 +196,7 @@ def test_who_has_resigned_does_nothing_any_more() -> None:
     assert not kit.port.batches
 
 
-def test_a_failing_append_may_make_it_resign() -> None:
+def test_a_failing_append_may_cause_a_resignation() -> None:
     """The disk fails, and with it the leadership: the journal learns of both at once."""
     kit = Kit()
     waiting = kit.put()
@@ -209,7 +211,7 @@ def test_a_failing_append_may_make_it_resign() -> None:
     assert kit.toy.numbers == {b"a": b"1"}
 
 
-def test_no_more_writes_wait_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pending_writes_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_module, "WAITING_MAX", 2)
     kit = Kit()
     waiting = [kit.put(), kit.put()]
@@ -232,7 +234,7 @@ def test_records_of_a_transaction_count_when_its_marker_comes() -> None:
     assert read.answer == b"1"
 
 
-def test_a_ticket_is_settled_once() -> None:
+def test_a_ticket_is_completed_once() -> None:
     reported: list[object] = []
     ticket = Ticket()
     ticket.wake = lambda one: reported.append(one.answer)
@@ -366,7 +368,7 @@ def replayed(events: list[tuple[str, Any]]) -> Toy:
 TestAnything = Anything.TestCase
 
 
-def test_what_a_toy_decides_is_a_decision() -> None:
+def test_the_toy_machine_returns_decisions() -> None:
     """The defaults: nothing to write, no replies."""
     kit = Kit()
     run_at_once(kit.journal.carry_out_in_steps(Decision(), 0))
@@ -396,7 +398,7 @@ def test_many_records_are_applied_in_steps_before_the_reply() -> None:
     assert ticket.settled
 
 
-def test_a_marker_that_comes_while_records_are_applied_comes_behind_them() -> None:
+def test_a_marker_is_applied_after_the_records_being_applied() -> None:
     kit = Kit()
     producer = Producer(7, 0)
     run_at_once(
@@ -442,7 +444,7 @@ def test_resigning_while_records_are_applied_fails_the_replies() -> None:
     assert ticket.failure.code is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_request_that_waits_after_the_resignation_fails_too() -> None:
+def test_a_request_parked_after_the_resignation_fails() -> None:
     kit = Kit()
     ticket = Ticket()
 

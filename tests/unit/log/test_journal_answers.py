@@ -39,7 +39,7 @@ def test_many_answers_are_given_a_step_at_a_time_and_in_order() -> None:
     assert steps == [ITEMS_A_STEP * step for step in range(1, 5)]
 
 
-def test_who_comes_while_others_are_still_answered_is_answered_after_them() -> None:
+def test_requests_during_a_long_reply_are_answered_after_it() -> None:
     kit = Kit()
     tickets = [kit.put() for _ in range(MANY)]
     kit.port.high_watermark = kit.port.end + 1

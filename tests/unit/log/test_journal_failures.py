@@ -104,7 +104,9 @@ def test_a_deadline_that_fails_is_tried_again_but_not_at_once(kit: Kit) -> None:
         assert not run_at_once(kit.journal.tick_in_steps(now_ms + FAILED_DEADLINE_RETRY_MS - 1))
 
 
-def test_nor_at_once_if_it_had_been_set_again(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_deadline_that_was_set_again_is_delayed(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To a time that has come already, as what goes on in steps does."""
 
     def expire(key: bytes, now_ms: int) -> Decision:

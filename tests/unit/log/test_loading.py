@@ -49,7 +49,7 @@ def loadings() -> Iterator[list[DirectoryLoading]]:
     yield manager(fs, "/a", "/b").loadings(lambda topic: logs.settings())
 
 
-def test_what_takes_long_is_left_for_several_threads(
+def test_long_recoveries_are_left_for_several_threads(
     loadings: list[DirectoryLoading], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = len(logs.batch([b"0" * 100]))
@@ -68,7 +68,7 @@ def test_what_takes_long_is_left_for_several_threads(
         assert len(each.loaded) == LOGS // 2, "another thread comes too late"
 
 
-def test_what_was_closed_in_order_is_never_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cleanly_closed_logs_are_loaded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "QUICK_BYTES_MAX", 0)
     fs = MemFs()
     filled(fs, "/a").close()
@@ -98,12 +98,12 @@ class StoppedAt(DirectoryLoading):
         super()._watch()
 
 
-def content(log: PartitionLog) -> tuple[object, ...]:
+def content(fs: MemFs, log: PartitionLog) -> tuple[object, ...]:
     """All that a reader or a producer can learn of a log."""
     return (
         log.end_offset,
         logs.read_from(log, 0),
-        [entry for segment in log._segments for entry in segment.txns.entries()],
+        logs.aborted_entries(fs, log),
         {state.producer_id: state.last_sequence for state in log.producers},
     )
 
@@ -121,7 +121,7 @@ def with_transactions(*, clean: bool) -> tuple[MemFs, tuple[object, ...]]:
     logs.flush(log)
     broker.logs.checkpoint(None).run()
     logs.fill(log, 5)
-    before = content(log)
+    before = content(fs, log)
     if clean:
         broker.logs.close()
     fs.kill()
@@ -131,7 +131,7 @@ def with_transactions(*, clean: bool) -> tuple[MemFs, tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_given_up_at_any_read_of_a_log_nothing_is_lost(clean: bool) -> None:
+def test_a_loading_cancelled_at_any_read_loses_nothing(clean: bool) -> None:
     at = -1
     cancelled = True
     while cancelled:
@@ -150,7 +150,7 @@ def test_given_up_at_any_read_of_a_log_nothing_is_lost(clean: bool) -> None:
         assert not fs.exists("/a/.kafka_cleanshutdown"), "what is half done is not trusted"
         fs.kill()
         again = logs.Broker(fs, "/a", log_settings=logs.settings(segment_bytes=600))
-        assert content(again.log()) == before, f"given up at read {at}"
+        assert content(fs, again.log()) == before, f"given up at read {at}"
         cancelled = each.cancelled
     assert at > 5
 
@@ -159,15 +159,8 @@ def test_a_directory_that_fails_half_way() -> None:
     fs = MemFs()
     filled(fs, "/a", "/b").close()
     made = manager(fs, "/a", "/b")
-    loadings = made.loadings(lambda topic: logs.settings())
     fs.faults = [Fault("pread", "/b/t-7/00000000000000000000.log")]
-    for step in (DirectoryLoading.prepare, DirectoryLoading.load_most, DirectoryLoading.load_rest):
-        for each in loadings:
-            step(each)
-        made.check_loadings(loadings)
-    for each in loadings:
-        for _ in made.take_over(each):
-            pass
+    logs.load_all(made, lambda topic: logs.settings())
     assert list(made.failed_directories) == ["/b"]
     assert [log.directory for log in made] == [f"/a/t-{index}" for index in (0, 10, 2, 4, 6, 8)]
 

@@ -17,18 +17,13 @@ META = MetaProperties("vPeOCWypqUOSepEvx0cbog", 3)
 
 
 @pytest.fixture
-def fs() -> MemFs:
-    return MemFs()
-
-
-@pytest.fixture
 def directory(fs: MemFs) -> LogDirectory:
     made = LogDirectory(fs, "/a/b")
     assert made.open() is None
     return made
 
 
-def test_it_is_made_and_locked(fs: MemFs, directory: LogDirectory) -> None:
+def test_a_log_directory_is_created_and_locked(fs: MemFs, directory: LogDirectory) -> None:
     with pytest.raises(StorageError, match="/a/b is in use by another broker"):
         LogDirectory(fs, "/a/b").open()
     directory.unlock()
@@ -37,7 +32,7 @@ def test_it_is_made_and_locked(fs: MemFs, directory: LogDirectory) -> None:
     assert LogDirectory(fs, "/a/b").open() is None, "its name is on the disk"
 
 
-def test_whose_it_is_is_written_once(fs: MemFs, directory: LogDirectory) -> None:
+def test_meta_properties_are_written_once(fs: MemFs, directory: LogDirectory) -> None:
     directory.claim(META, random.Random(0))
     first_id = directory.id
     directory.claim(MetaProperties("another", 4), random.Random(1))
@@ -50,7 +45,7 @@ def test_whose_it_is_is_written_once(fs: MemFs, directory: LogDirectory) -> None
         directory.read_meta()
 
 
-def test_the_marker_of_a_clean_stop_counts_once(fs: MemFs, directory: LogDirectory) -> None:
+def test_the_clean_shutdown_marker_is_used_once(fs: MemFs, directory: LogDirectory) -> None:
     assert not directory.consume_clean_shutdown_marker()
     directory.write_clean_shutdown_marker()
     fs.crash()
@@ -62,7 +57,7 @@ def test_the_marker_of_a_clean_stop_counts_once(fs: MemFs, directory: LogDirecto
     )
 
 
-def test_what_is_in_it(fs: MemFs, directory: LogDirectory) -> None:
+def test_the_logs_in_a_directory(fs: MemFs, directory: LogDirectory) -> None:
     for name in ("t-0", "t-0.0123456789abcdef0123456789abcdef-delete", "u.v-12", "w-0-stray"):
         fs.make_dir(f"/a/b/{name}")
     fs.create("/a/b/recovery-point-offset-checkpoint.4.tmp")
@@ -147,7 +142,7 @@ def test_a_plan_goes_on_with_the_next_directory(
     assert other.read_offsets("x-checkpoint") == {("t", 0): 7}
 
 
-def test_nothing_is_written_where_something_failed(fs: MemFs, directory: LogDirectory) -> None:
+def test_no_checkpoint_is_written_to_a_failed_directory(fs: MemFs, directory: LogDirectory) -> None:
     plan = CheckpointPlan(fs, 1)
     plan.add(directory, {"x-checkpoint": ["t 0 7"]})
     directory.failure = OSError("broken")

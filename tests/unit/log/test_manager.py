@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from kavka.log.deferred_deletes import remove_paths
 from kavka.log.dir_names import MetaProperties
 from kavka.log.errors import StorageError
-from kavka.log.fs import FileSystem
+from kavka.log.fs import FileSystem, OsFs
 from kavka.log.manager import LogManager
 from kavka.log.memfs import Fault, MemFs
 from kavka.wire.steps import run_at_once
@@ -20,16 +22,6 @@ from support.logs import TOPIC_ID, Broker
 from support.virtual import VirtualClock
 
 META = MetaProperties("vPeOCWypqUOSepEvx0cbog", 3)
-
-
-@pytest.fixture
-def fs() -> MemFs:
-    return MemFs()
-
-
-@pytest.fixture
-def broker(fs: MemFs) -> Broker:
-    return Broker(fs)
 
 
 def manager(fs: FileSystem, *directories: str) -> LogManager:
@@ -56,7 +48,7 @@ def test_a_second_broker_fails_with_the_name_of_the_directory(fs: MemFs) -> None
     manager(fs, "/c", "/b/deep/er").open()
 
 
-def test_whose_directories_they_are(fs: MemFs) -> None:
+def test_meta_properties_name_the_owner_of_the_directories(fs: MemFs) -> None:
     first = manager(fs, "/a")
     assert first.open() is None
     first.claim(META)
@@ -91,7 +83,7 @@ def test_a_directory_survives_a_power_failure_with_what_was_flushed(fs: MemFs) -
     assert manager(fs, "/new/data").open() == META
 
 
-def test_what_should_not_be_there(fs: MemFs) -> None:
+def test_unexpected_directories_are_refused(fs: MemFs) -> None:
     fs.make_dir("/a/lost+found")
     fs.make_dir("/a/.snapshots")
     with pytest.raises(StorageError, match=r"/a/lost\+found is not named <topic>-<partition>"):
@@ -143,7 +135,7 @@ def test_the_settings_are_those_of_the_topic(fs: MemFs) -> None:
     assert len(again) == 2
 
 
-def test_new_madego_where_the_fewest_are(fs: MemFs) -> None:
+def test_a_new_log_is_placed_in_the_directory_with_the_fewest_logs(fs: MemFs) -> None:
     made = start(fs, "/a", "/b")
     for partition in range(5):
         made.create("t", partition, TOPIC_ID, logs.settings())
@@ -157,7 +149,7 @@ def test_new_madego_where_the_fewest_are(fs: MemFs) -> None:
     assert found == {1: "/b/t-1", 3: "/b/t-3", 4: "/a/t-4", 9: "/a/t-9"}
 
 
-def test_which_madelie_where(fs: MemFs) -> None:
+def test_logs_by_directory(fs: MemFs) -> None:
     made = start(fs, "/a", "/b", "/c")
     assert made.by_directory() == {"/a": [], "/b": [], "/c": []}
     one = made.create("t", 0, TOPIC_ID, logs.settings())
@@ -168,13 +160,13 @@ def test_which_madelie_where(fs: MemFs) -> None:
     assert made.by_directory() == {"/a": [], "/c": []}
 
 
-def test_directories_are_asked_of_the_file_system(fs: MemFs) -> None:
+def test_absolute_paths_and_volumes_of_directories(fs: MemFs) -> None:
     made = start(fs, "a")
     assert made.absolute("a") == "/a"
     assert made.volume("a") == fs.volume("/a")
 
 
-def test_a_log_that_can_not_be_made_leaves_nothing(broker: Broker, fs: MemFs) -> None:
+def test_a_failed_creation_leaves_no_files(broker: Broker, fs: MemFs) -> None:
     fs.faults = [Fault("create", ".timeindex", error=errno.ENOSPC)]
     with pytest.raises(OSError):
         broker.log()
@@ -183,7 +175,7 @@ def test_a_log_that_can_not_be_made_leaves_nothing(broker: Broker, fs: MemFs) ->
     logs.fill(broker.log(), 1)
 
 
-def test_topic_ids_are_kept_and_may_not_change(broker: Broker, fs: MemFs) -> None:
+def test_topic_ids_persist_and_can_not_change(broker: Broker, fs: MemFs) -> None:
     broker.log()
     broker.restart()
     log = broker.log()
@@ -219,7 +211,7 @@ def test_deleting(broker: Broker, fs: MemFs) -> None:
     assert len(logs.read_from(broker.log("t", 1))) == 3
 
 
-def test_what_was_deleted_goes_after_a_restart_too(broker: Broker, fs: MemFs) -> None:
+def test_deleted_logs_are_removed_after_a_restart(broker: Broker, fs: MemFs) -> None:
     logs.fill(broker.log(), 3)
     broker.logs.delete("t", 0)
     broker.kill()
@@ -231,7 +223,7 @@ def test_what_was_deleted_goes_after_a_restart_too(broker: Broker, fs: MemFs) ->
     assert not [name for name in fs.list_dir("/data") if name.startswith("t-")]
 
 
-def test_a_new_log_has_nothing_of_its_namesake(broker: Broker, fs: MemFs) -> None:
+def test_checkpoints_of_a_deleted_log_do_not_apply_to_a_new_one(broker: Broker, fs: MemFs) -> None:
     """Checkpoints that name a deleted log may not speak of one made later."""
     for how in ("at once", "after a kill"):
         log = broker.log()
@@ -251,7 +243,7 @@ def test_a_new_log_has_nothing_of_its_namesake(broker: Broker, fs: MemFs) -> Non
 
 
 @pytest.mark.parametrize("second", ["none", "begins after it is deleted", "ends before"])
-def test_a_checkpoint_that_is_overtaken_keeps_silent(
+def test_a_superseded_checkpoint_does_not_write_deleted_logs(
     broker: Broker, fs: MemFs, second: str
 ) -> None:
     """One is under way in a thread while a log is deleted and recreated; or two."""
@@ -370,7 +362,9 @@ def test_the_next_directory(fs: MemFs) -> None:
         made.create("t", 1, TOPIC_ID, logs.settings())
 
 
-def test_what_can_not_be_removed_is_left(fs: MemFs, caplog: pytest.LogCaptureFixture) -> None:
+def test_paths_that_can_not_be_removed_are_logged_and_left(
+    fs: MemFs, caplog: pytest.LogCaptureFixture
+) -> None:
     for name in ("/a/one", "/a/two"):
         fs.make_dir("/a")
         fs.create(name)
@@ -401,7 +395,7 @@ def test_checkpoints(fs: MemFs) -> None:
     assert broker.log().recovery_point == 5
 
 
-def test_checkpoints_lie_with_their_logs(fs: MemFs) -> None:
+def test_checkpoints_are_written_per_directory(fs: MemFs) -> None:
     made = start(fs, "/a", "/b")
     for partition in range(2):
         made.create("t", partition, TOPIC_ID, logs.settings())
@@ -412,7 +406,7 @@ def test_checkpoints_lie_with_their_logs(fs: MemFs) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", bytes(100), b"0\n5\nt 0 1\n"])
-def test_broken_checkpoints_are_done_without(
+def test_corrupt_checkpoints_are_ignored(
     broker: Broker, fs: MemFs, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs.fill(broker.log(), 5)
@@ -482,15 +476,19 @@ def test_a_stop_that_fails_leaves_no_marker(
     assert broker.log().end_offset == 5
 
 
-def test_many_madeshare_few_open_files(fs: MemFs) -> None:
-    made = LogManager(fs, ["/a"], clock=VirtualClock(), random=random.Random(0), open_files_max=5)
+def test_many_logs_share_few_open_files(tmp_path: Path) -> None:
+    fs, directory = OsFs(), str(tmp_path)
+    made = LogManager(
+        fs, [directory], clock=VirtualClock(), random=random.Random(0), open_files_max=5
+    )
     made.open()
+    before = len(os.listdir("/proc/self/fd"))
     logs.load_all(made, lambda topic: logs.settings())
     for partition in range(40):
         logs.fill(made.create("t", partition, TOPIC_ID, logs.settings()), 2)
     for log in made:
         logs.fill(log, 2, start=2)
         assert len(logs.read_from(log)) == 4
-    assert sum(log._active.open_file is not None for log in made) <= 5
+    assert len(os.listdir("/proc/self/fd")) - before <= 5
     made.close()
-    assert [log.end_offset for log in start(fs, "/a")] == [4] * 40
+    assert [log.end_offset for log in start(fs, directory)] == [4] * 40

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -16,20 +15,10 @@ from kavka.log.txn_index import AbortedTxn
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import run_at_once
 from support import dump_log, logs
+from support.log_model import ABORT, COMMIT, Batch, History
 from support.logs import Broker, Producer
 
 SMALL = logs.settings(segment_bytes=1500, index_interval_bytes=300)
-
-
-class Written(NamedTuple):
-    """A batch in the log, or a marker."""
-
-    first: int
-    last: int
-    producer: int
-    transactional: bool
-    committed: bool | None = None
-    """Of a marker."""
 
 
 class Story:
@@ -38,7 +27,7 @@ class Story:
     def __init__(self, broker: Broker, seed: int) -> None:
         self.broker = broker
         self.chance = random.Random(seed)
-        self.written: list[Written] = []
+        self.written = History()
 
     @property
     def log(self) -> PartitionLog:
@@ -47,8 +36,7 @@ class Story:
     def go_on(self, steps: int) -> None:
         for _ in range(steps):
             producer = self.chance.randint(1, 4)
-            opened = self.ongoing()
-            if producer in opened and self.chance.random() < 0.4:
+            if producer in self.written.open_transactions() and self.chance.random() < 0.4:
                 self.end(producer, commit=self.chance.random() < 0.5)
             else:
                 # the last producer uses no transactions
@@ -57,57 +45,60 @@ class Story:
     def write(self, producer: int, *, transactional: bool) -> None:
         count = self.chance.randint(1, 3)
         values = [self.chance.randbytes(self.chance.randint(1, 60)) for _ in range(count)]
-        who = Producer(producer, 0, self.sequence(producer))
-        done = logs.append(self.log, logs.batch(values, producer=who, transactional=transactional))
-        self.written.append(Written(done.base_offset, done.last_offset, producer, transactional))
+        sequence = self.last_sequence(producer) + 1
+        data = logs.batch(
+            values, producer=Producer(producer, 0, sequence), transactional=transactional
+        )
+        done = logs.append(self.log, data)
+        self.written.batches.append(
+            Batch(
+                done.base_offset,
+                done.last_offset,
+                producer=producer,
+                sequence=sequence + count - 1,
+                transactional=transactional,
+            )
+        )
 
     def end(self, producer: int, *, commit: bool) -> None:
         offset = logs.end_transaction(self.log, Producer(producer, 0, -1), commit=commit)
-        self.written.append(Written(offset, offset, producer, True, commit))
+        self.note_marker(offset, producer, COMMIT if commit else ABORT)
+
+    def note_marker(self, offset: int, producer: int, kind: str) -> None:
+        self.written.batches.append(Batch(offset, offset, kind, producer=producer))
 
     def cut(self) -> None:
         """Truncate to somewhere in the later half, as a follower does."""
-        place = self.chance.randrange(len(self.written) // 2, len(self.written))
-        run_at_once(self.broker.logs.truncate_in_steps(self.log, self.written[place].first))
-        del self.written[place:]
+        batches = self.written.batches
+        offset = self.chance.choice(batches[len(batches) // 2 :]).first
+        run_at_once(self.broker.logs.truncate_in_steps(self.log, offset))
+        self.written.cut(offset)
 
     # --- what must be true
 
-    def sequence(self, producer: int) -> int:
-        own = [one for one in self.written if one.producer == producer and one.committed is None]
-        return sum(one.last - one.first + 1 for one in own)
-
-    def ongoing(self) -> dict[int, int]:
-        """Producers with their transactions' first offsets."""
-        found: dict[int, int] = {}
-        for one in self.written:
-            if one.committed is not None:
-                del found[one.producer]
-            elif one.transactional:
-                found.setdefault(one.producer, one.first)
-        return found
+    def last_sequence(self, producer: int) -> int:
+        last = self.written.last_of(producer)
+        return -1 if last is None else last.sequence
 
     def aborted(self) -> list[AbortedTxn]:
+        """The aborted transactions, with the last stable offset right after their markers."""
         found: list[AbortedTxn] = []
-        opened: dict[int, int] = {}
-        for one in self.written:
-            if one.committed is None:
-                if one.transactional:
-                    opened.setdefault(one.producer, one.first)
-                continue
-            first = opened.pop(one.producer)
-            if not one.committed:
-                stable = min(opened.values(), default=one.last + 1)
-                found.append(AbortedTxn(one.producer, first, one.last, stable))
+        for one in self.written.ended_transactions():
+            if one.kind == ABORT:
+                before = History(
+                    [batch for batch in self.written.batches if batch.last <= one.marker]
+                )
+                stable = before.stable(one.marker + 1)
+                found.append(AbortedTxn(one.producer, one.first, one.marker, stable))
         return found
 
     def check(self) -> None:
-        log, opened, aborted = self.log, self.ongoing(), self.aborted()
-        end = self.written[-1].last + 1
+        log, aborted = self.log, self.aborted()
+        opened = self.written.open_transactions()
+        end = self.written.end
         assert log.end_offset == end
         assert log.last_stable_offset(end) == min(opened.values(), default=end)
-        indexes = [segment.txns for segment in log._segments]
-        assert [one for index in indexes for one in index.entries()] == aborted
+        assert logs.aborted_entries(self.broker.fs, log) == aborted
         for offset in range(end):
             found = log.read(offset, 700, upto=end, at_least_one=True)
             assert found is not None
@@ -121,7 +112,7 @@ class Story:
             assert set(reported) <= set(concerned)
         for entry in log.producers:
             assert entry.txn_first_offset == opened.get(entry.producer_id, -1)
-            assert entry.last_sequence == self.sequence(entry.producer_id) - 1
+            assert entry.last_sequence == self.last_sequence(entry.producer_id)
 
 
 def lose_indexes(broker: Broker) -> None:
@@ -129,7 +120,7 @@ def lose_indexes(broker: Broker) -> None:
     log = broker.log()
     logs.flush(log)
     broker.logs.checkpoint(None).run()
-    paths = [segment.txns.path for segment in log._segments if segment.txns.has_file]
+    paths = logs.files(broker.fs, log, ".txnindex")
     for number, path in enumerate(paths):
         content = broker.fs.read_bytes(path)
         bad = (bytes(len(content)), content[:-3], content[::-1], b"garbage")[number % 4]
@@ -147,7 +138,7 @@ ENDS = [Broker.restart, Broker.kill, flush_and_crash, lose_indexes]
 
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
 @pytest.mark.parametrize("seed", range(4))
-def test_all_is_there_again(end: Callable[[Broker], None], seed: int) -> None:
+def test_the_state_survives_every_kind_of_end(end: Callable[[Broker], None], seed: int) -> None:
     story = Story(Broker(MemFs(), log_settings=SMALL), seed)
     for steps in (30, 60, 90):
         story.go_on(steps)
@@ -158,7 +149,7 @@ def test_all_is_there_again(end: Callable[[Broker], None], seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_cuts(seed: int) -> None:
+def test_truncation_removes_transactions(seed: int) -> None:
     story = Story(Broker(MemFs(), log_settings=SMALL), seed)
     for again in (None, Broker.restart, Broker.kill, Broker.crash):
         story.go_on(80)
@@ -173,7 +164,7 @@ def test_cuts(seed: int) -> None:
 def test_a_clean_stop_with_broken_indexes() -> None:
     story = Story(Broker(MemFs(), log_settings=SMALL), 3)
     story.go_on(150)
-    paths = [segment.txns.path for segment in story.log._segments if segment.txns.has_file]
+    paths = logs.files(story.broker.fs, story.log, ".txnindex")
     story.broker.logs.close()
     good = {path: story.broker.fs.read_bytes(path) for path in paths}
     for path in paths:
@@ -222,7 +213,8 @@ def test_truncated_records_do_not_come_back_after_a_power_failure(crash: int) ->
     story.write(1, transactional=True)
     story.end(1, commit=False)
     flush_active(story)
-    run_at_once(story.broker.logs.truncate_in_steps(story.log, story.written.pop().first))
+    first = story.written.batches.pop().first
+    run_at_once(story.broker.logs.truncate_in_steps(story.log, first))
     story.end(1, commit=True)
     flush_active(story)
     story.log.roll(logs.TIMESTAMP)
@@ -241,7 +233,7 @@ def test_an_index_that_cannot_be_written_shows_nothing_as_decided() -> None:
     assert story.log.end_offset == first_end + 1, "the marker is there"
     assert story.log.last_stable_offset(first_end + 1) == 0
     story.broker.kill()
-    story.written.append(Written(first_end, first_end, 1, True, False))
+    story.note_marker(first_end, 1, ABORT)
     story.check()
 
 
@@ -284,15 +276,6 @@ def test_the_first_batch_of_a_transaction_is_to_be_verified() -> None:
     assert write(2, now) == ErrorCode.NONE
 
 
-def test_a_marker_without_a_transaction_leaves_only_its_coordinator() -> None:
-    log = Broker(MemFs()).log()
-    logs.end_transaction(log, Producer(5, 2, -1), commit=False, coordinator_epoch=7)
-    (entry,) = log.producers
-    assert (entry.epoch, entry.coordinator_epoch, entry.last_sequence) == (2, 7, -1)
-    assert log.last_stable_offset(1) == 1
-    assert not any(segment.txns.has_file for segment in log._segments)
-
-
 def test_apache_kafka_reads_it(tmp_path: Path, kafka_libs: Path) -> None:
     broker = Broker(OsFs(), str(tmp_path / "data"), log_settings=SMALL)
     story = Story(broker, 5)
@@ -302,6 +285,6 @@ def test_apache_kafka_reads_it(tmp_path: Path, kafka_libs: Path) -> None:
     story.check()
     broker.logs.close()
     dumped = dump_log.assert_sound(tmp_path / "data")
-    assert dumped.records == story.written[-1].last + 1
+    assert dumped.records == story.written.end
     assert dumped.aborted == len(story.aborted()) > 5
     assert dumped.producers > 4

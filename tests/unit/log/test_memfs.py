@@ -18,7 +18,7 @@ def fs() -> MemFs:
     return found
 
 
-def test_a_power_failure_loses_what_was_not_synced(fs: MemFs) -> None:
+def test_a_power_failure_loses_unsynced_data(fs: MemFs) -> None:
     file = fs.create("/d/f")
     file.pwrite(b"synced", 0)
     file.sync()

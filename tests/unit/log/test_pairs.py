@@ -29,7 +29,7 @@ RECORDS = st.lists(
 
 
 @given(RECORDS)
-def test_they_are_those_that_another_reader_finds(records: list[NewRecord]) -> None:
+def test_keys_and_values_are_those_that_kafka_python_finds(records: list[NewRecord]) -> None:
     batch = bytes(build_batch(records))
     keys: list[bytes] = []
     values: list[bytes | None] = []

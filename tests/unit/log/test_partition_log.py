@@ -13,22 +13,10 @@ from kafka.record import MemoryRecords
 
 from kavka.log.fs import OsFs
 from kavka.log.memfs import Fault, MemFs
-from kavka.log.partition_log import Appended, PartitionLog
-from kavka.wire.errors import ApiError, ErrorCode
+from kavka.log.partition_log import PartitionLog
 from kavka.wire.records import read_header
-from kavka.wire.steps import run_at_once
 from support import logs
 from support.logs import Broker, Producer, Read
-
-
-@pytest.fixture
-def fs() -> MemFs:
-    return MemFs()
-
-
-@pytest.fixture
-def broker(fs: MemFs) -> Broker:
-    return Broker(fs)
 
 
 @pytest.fixture
@@ -40,29 +28,12 @@ def small(fs: MemFs, **changes: int) -> PartitionLog:
     return Broker(fs, log_settings=logs.settings(**{"segment_bytes": 2000} | changes)).log()
 
 
-def refused(log: PartitionLog, data: memoryview) -> ErrorCode:
-    before = log.end_offset
-    with pytest.raises(ApiError) as error:
-        logs.append(log, data)
-    assert log.end_offset == before
-    return error.value.code
-
-
 def used_bytes(fs: MemFs) -> int:
     fs.capacity_bytes = 1 << 40
     return fs.capacity_bytes - fs.free_bytes()
 
 
 # --- append
-
-
-def test_offsets_are_given_in_order(log: PartitionLog) -> None:
-    assert logs.append(log, logs.batch([b"a", None, b""])) == Appended(0, 2, -1, False)
-    assert logs.append(log, logs.batch([b"b"])) == Appended(3, 3, -1, False)
-    assert (log.start_offset, log.end_offset) == (0, 4)
-    assert [(read.offset, read.value) for read in logs.read_from(log)] == [
-        (0, b"a"), (1, None), (2, b""), (3, b"b"),
-    ]  # fmt: skip
 
 
 def test_offset_and_epoch_are_stamped_into_the_producers_bytes(log: PartitionLog) -> None:
@@ -89,101 +60,21 @@ def test_every_codec_is_kept_as_it_is(log: PartitionLog, compression: int) -> No
 def test_a_segment_is_never_larger_than_it_may_be(fs: MemFs) -> None:
     log = small(fs)
     logs.fill(log, 50)
-    names = [name for name in fs.list_dir(log.directory) if name.endswith(".log")]
-    sizes = [fs.size(f"{log.directory}/{name}") for name in names]
+    sizes = [fs.size(path) for path in logs.files(fs, log)]
     assert log.segment_count == len(sizes) > 3
     one = len(logs.batch([bytes(100)]))
     assert all(2000 - one < size <= 2000 for size in sizes[:-1])
     assert len(logs.read_from(log)) == 50
 
 
-def test_a_batch_larger_than_a_segment(fs: MemFs) -> None:
-    log = small(fs)
-    assert refused(log, logs.batch([bytes(2000)])) == ErrorCode.RECORD_LIST_TOO_LARGE
-    logs.fill(log, 3)
-
-
-def test_rolling_by_record_time(fs: MemFs) -> None:
-    """segment.ms counts from the first batch's timestamp to the new one's, as in Kafka."""
-    log = small(fs, segment_bytes=1 << 30, segment_ms=1000)
-    for timestamp in (5000, 6000, 4000, 6001):
-        logs.append(log, logs.batch([b"v"], timestamps=timestamp), now_ms=10**6)
-    assert [segment.base_offset for segment in log._segments] == [0, 3]
-    logs.append(log, logs.batch([b"v"], timestamps=7001), now_ms=10**9)
-    assert log.segment_count == 2
-
-
-def test_rolling_by_age_where_records_have_no_time(fs: MemFs) -> None:
-    broker = Broker(fs, log_settings=logs.settings(segment_ms=1000))
-    log = broker.log()
-    start = broker.clock.now_ms()
-    for now_ms, segments in ((start, 1), (start + 1000, 1), (start + 1001, 2), (start + 2001, 2)):
-        logs.append(log, logs.batch([b"v"], timestamps=-1), now_ms=now_ms)
-        assert log.segment_count == segments
-
-
-def test_rolling_where_relative_offsets_end(log: PartitionLog) -> None:
+def test_a_segment_is_rolled_where_relative_offsets_end(fs: MemFs, log: PartitionLog) -> None:
     """A batch of compacted records may span any number of offsets."""
     logs.append(log, logs.batch([b"v"]))
     wide = logs.batch([b"v"])
     header = read_header(wide)._replace(last_offset_delta=2**31 - 2)
     assert log.append(wide, header, leader_epoch=0, now_ms=0).last_offset == 2**31 - 1
     logs.append(log, logs.batch([b"v"]))
-    assert [segment.base_offset for segment in log._segments] == [0, 2**31]
-
-
-def test_new_settings_count_from_the_next_batch(log: PartitionLog) -> None:
-    logs.fill(log, 10)
-    assert log.segment_count == 1
-    log.configure(logs.settings(segment_bytes=500))
-    logs.fill(log, 10, start=10)
-    assert log.segment_count > 3
-    assert len(logs.read_from(log)) == 20
-
-
-def test_an_empty_segment_is_not_rolled(log: PartitionLog) -> None:
-    log.roll(0)
-    assert log.segment_count == 1
-
-
-# --- producers
-
-
-def test_a_copy_is_answered_with_its_first_place(log: PartitionLog) -> None:
-    data = logs.batch([b"a", b"b"], producer=Producer(5, 0, 0), timestamps=1234)
-    copy = memoryview(bytearray(data))
-    assert logs.append(log, data) == Appended(0, 1, -1, False)
-    logs.append(log, logs.batch([b"c"], producer=Producer(5, 0, 2)))
-    # Kafka gives a duplicate's timestamp as its append time
-    assert logs.append(log, copy) == Appended(0, 1, 1234, True)
-    assert log.end_offset == 3
-
-
-def test_refused_batches_leave_no_trace(log: PartitionLog) -> None:
-    logs.append(log, logs.batch([b"a"], producer=Producer(5, 1, 0)))
-    gap = logs.batch([b"c"], producer=Producer(5, 1, 2))
-    assert refused(log, gap) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    zombie = logs.batch([b"c"], producer=Producer(5, 0, 1))
-    assert refused(log, zombie) == ErrorCode.INVALID_PRODUCER_EPOCH
-    logs.append(log, logs.batch([b"b"], producer=Producer(5, 1, 1)))
-    assert [read.value for read in logs.read_from(log)] == [b"a", b"b"]
-
-
-def test_copies_are_known_after_rolling_restart_and_crash(fs: MemFs) -> None:
-    broker = Broker(fs, log_settings=logs.settings(segment_bytes=300))
-    sent = [logs.batch([b"v" * 50], producer=Producer(5, 0, n)) for n in range(20)]
-    copies = [memoryview(bytearray(data)) for data in sent]
-    for data in sent:
-        logs.append(broker.log(), data)
-    assert broker.log().segment_count > 3
-    for again in (broker.kill, broker.restart, broker.kill):
-        again()
-        log = broker.log()
-        assert logs.append(log, copies[19])[:2] == (19, 19)
-        assert refused(log, logs.batch([b"v"], producer=Producer(5, 0, 21))) == (
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        )
-    assert broker.log().end_offset == 20
+    assert logs.base_offsets(fs, log) == [0, 2**31]
 
 
 # --- a failing disk
@@ -216,7 +107,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(fs: MemFs, broker: Broker, room_by
 def test_a_roll_that_fails_is_tried_again(fs: MemFs, op: str, suffix: str) -> None:
     log = small(fs, index_interval_bytes=200)
     logs.fill(log, 15)
-    while log._active.size + len(logs.batch([bytes(100)])) <= 2000:
+    while fs.size(logs.files(fs, log)[-1]) + len(logs.batch([bytes(100)])) <= 2000:
         logs.fill(log, 1, start=log.end_offset)
     before = log.end_offset
     fs.faults = [Fault(op, suffix)]
@@ -232,7 +123,7 @@ def test_a_roll_that_fails_is_tried_again(fs: MemFs, op: str, suffix: str) -> No
 
 
 @pytest.mark.parametrize("how", ["roll", "restart", "flush"])
-def test_what_a_failed_write_left_does_not_stay(fs: MemFs, broker: Broker, how: str) -> None:
+def test_the_rest_of_a_failed_write_is_truncated(fs: MemFs, broker: Broker, how: str) -> None:
     log = broker.log()
     logs.fill(log, 2)
     path, whole = f"{log.directory}/{0:020d}.log", log.size_bytes
@@ -255,24 +146,7 @@ def test_what_a_failed_write_left_does_not_stay(fs: MemFs, broker: Broker, how: 
 # --- read
 
 
-def test_out_of_range(log: PartitionLog) -> None:
-    logs.fill(log, 3)
-    assert log.read(3, 100, upto=3, at_least_one=True) is None
-    for offset in (-1, 4, 10**12):
-        with pytest.raises(ApiError) as error:
-            log.read(offset, 100, upto=3, at_least_one=True)
-        assert error.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
-
-
-def test_nothing_above_the_limit_is_given(log: PartitionLog) -> None:
-    logs.fill(log, 10)
-    for upto in range(11):
-        assert [read.offset for read in logs.read_from(log, upto=upto)] == list(range(upto))
-        assert log.read(10, 100, upto=upto, at_least_one=True) is None
-    assert log.read(5, 100, upto=3, at_least_one=True) is None
-
-
-def test_the_first_batch_is_given_whole_or_not_at_all(log: PartitionLog) -> None:
+def test_the_first_batch_is_returned_whole_or_not_at_all(log: PartitionLog) -> None:
     for _ in range(3):
         logs.append(log, logs.batch([bytes(5000)]))
     one = log.size_bytes // 3
@@ -283,28 +157,6 @@ def test_the_first_batch_is_given_whole_or_not_at_all(log: PartitionLog) -> None
         assert (found.position, found.length, found.base_offset) == (one, one, 1)
 
 
-def test_a_read_begins_with_the_batch_that_holds_the_offset(log: PartitionLog) -> None:
-    for _ in range(4):
-        logs.append(log, logs.batch([b"v"] * 5))
-    for offset in range(20):
-        found = log.read(offset, 1 << 20, upto=20, at_least_one=True)
-        assert found is not None
-        assert found.base_offset == offset // 5 * 5
-        assert logs.parse(logs.bytes_of(found))[0].offset == offset // 5 * 5
-
-
-def test_a_read_stays_in_one_segment(fs: MemFs) -> None:
-    log = small(fs)
-    logs.fill(log, 40)
-    bases = [segment.base_offset for segment in log._segments]
-    for base, following in zip(bases, [*bases[1:], 40], strict=True):
-        found = log.read(base, 1 << 20, upto=40, at_least_one=True)
-        assert found is not None
-        assert [read.offset for read in logs.parse(logs.bytes_of(found))] == list(
-            range(base, following)
-        )
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 3000), min_size=1, max_size=60),
@@ -313,7 +165,7 @@ def test_a_read_stays_in_one_segment(fs: MemFs) -> None:
     segment_bytes=st.sampled_from([4000, 20_000, 10**6]),
     again=st.booleans(),
 )
-def test_reading_on_and_on_gives_every_batch_once(
+def test_repeated_reads_return_every_batch_once(
     sizes: list[int], interval: int, max_bytes: int, segment_bytes: int, again: bool
 ) -> None:
     broker = Broker(
@@ -391,85 +243,6 @@ def test_by_timestamp(fs: MemFs) -> None:
     assert [read.timestamp for read in logs.parse(logs.bytes_of(later))] == [90]
     newest = log.batch_of_max_timestamp()
     assert newest is not None and newest.base_offset == 48
-
-
-def test_the_first_of_the_newest(log: PartitionLog) -> None:
-    assert log.batch_of_max_timestamp() is None
-    assert log.batch_for_timestamp(0) is None
-    for timestamp in (5, 9, 9, 3):
-        logs.append(log, logs.batch([b"v"], timestamps=timestamp))
-    found = log.batch_of_max_timestamp()
-    assert found is not None and found.base_offset == 1
-
-
-# --- epochs and truncation
-
-
-def test_epochs_are_taken_from_the_leader(broker: Broker, fs: MemFs) -> None:
-    log = broker.log()
-    assert logs.epoch_entries(log) == []
-    log.assign_epoch(2, 0)
-    logs.append(log, logs.batch([b"v"] * 3), leader_epoch=2)
-    logs.append(log, logs.batch([b"v"] * 3), leader_epoch=5)
-    assert logs.epoch_entries(log)[-1][0] == 5
-    assert logs.epoch_entries(log) == [(2, 0), (5, 3)]
-    assert fs.read_bytes(f"{log.directory}/leader-epoch-checkpoint") == b"0\n2\n2 0\n5 3\n"
-    assert log.end_offset_for_epoch(5) == (5, 6)
-    assert log.end_offset_for_epoch(3) == (2, 3)
-    assert log.end_offset_for_epoch(6) == (-1, -1)
-    assert [log.epoch_of(offset) for offset in (0, 2, 3)] == [2, 2, 5]
-
-
-def test_truncation_takes_everything_back(fs: MemFs) -> None:
-    broker = Broker(fs, log_settings=logs.settings(segment_bytes=300))
-    log = broker.log()
-    for number in range(20):
-        data = logs.batch([b"%030d" % number], producer=Producer(5, 0, number), timestamps=number)
-        logs.append(log, data, leader_epoch=number // 5)
-    logs.truncate(log, 25)
-    assert log.end_offset == 20
-    for offset in (17, 11, 11, 3):
-        run_at_once(broker.logs.truncate_in_steps(log, offset))
-        assert (log.start_offset, log.end_offset, log.recovery_point) == (0, offset, 0)
-        assert [read.offset for read in logs.read_from(log)] == list(range(offset))
-        assert logs.epoch_entries(log)[-1][0] == (offset - 1) // 5
-        assert [state.last_sequence for state in log.producers] == [offset - 1]
-        newest = log.batch_of_max_timestamp()
-        assert newest is not None and newest.base_offset == offset - 1
-        numbered = [name for name in fs.list_dir(log.directory) if name[0].isdigit()]
-        assert all(name.endswith(".deleted") or int(name[:20]) <= offset for name in numbered)
-    logs.purge(broker.logs)
-    assert not [name for name in fs.list_dir(log.directory) if name.endswith(".deleted")]
-    data = logs.batch([b"again"], producer=Producer(5, 0, 3))
-    assert logs.append(log, data, leader_epoch=9).base_offset == 3
-    broker.kill()
-    assert [read.offset for read in logs.read_from(broker.log())] == [0, 1, 2, 3]
-
-
-def test_truncating_into_a_batch_drops_it_whole(log: PartitionLog) -> None:
-    """The end is then where it was asked for, as in Apache Kafka."""
-    for _ in range(3):
-        logs.append(log, logs.batch([b"v"] * 4))
-    logs.truncate(log, 6)
-    assert log.end_offset == 6
-    assert [read.offset for read in logs.read_from(log)] == [0, 1, 2, 3]
-    logs.append(log, logs.batch([b"w"]))
-    assert [read.offset for read in logs.read_from(log)] == [0, 1, 2, 3, 6]
-
-
-def test_truncating_before_the_first_segment_creates_a_new_one(fs: MemFs) -> None:
-    broker = Broker(fs, log_settings=logs.settings(segment_bytes=300))
-    log = broker.log()
-    logs.fill(log, 10, size=50)
-    fs.remove(f"{log.directory}/{0:020d}.log")
-    broker.kill()
-    log = broker.log()
-    first = log.start_offset
-    assert first > 0 and logs.first_base_offset(log) == first
-    logs.truncate(log, first - 1)
-    assert (log.start_offset, log.end_offset) == (first - 1, first - 1)
-    assert logs.append(log, logs.batch([b"v"])).base_offset == first - 1
-    assert len(logs.read_from(log, first - 1)) == 1
 
 
 # --- the real thing

@@ -25,7 +25,7 @@ def entry(**values: object) -> ProducerEntry:
     return made
 
 
-def test_nothing_is_known_of_a_new_one() -> None:
+def test_a_new_producer_entry_is_empty() -> None:
     assert encode_entry(ProducerEntry(9)) == struct.pack(
         ">qhiqiqiq", 9, NONE, NONE, NONE, 0, NONE, NONE, NONE
     )
@@ -49,7 +49,7 @@ def test_sequences_begin_again_at_the_highest() -> None:
     assert again.batches[0].first_sequence == 2**31 - 2
 
 
-def test_so_many_batches_as_may_be_in_flight() -> None:
+def test_the_last_five_batches_are_kept() -> None:
     made = ProducerEntry(9)
     for one in range(BATCHES_KEPT + 1):
         made.keep(AppendedBatch(one, one, one, 0, 0))

@@ -32,69 +32,11 @@ from support.producers import (
     written,
 )
 
-SEQUENCE_MAX = 2**31 - 1
-
-
-@pytest.mark.parametrize("sequence", [0, 1, 1000, SEQUENCE_MAX])
-def test_an_unknown_producer_may_begin_anywhere(sequence: int) -> None:
-    states = written(header(sequence))
-    assert refused(states, header((sequence + 2) & SEQUENCE_MAX)) == (
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    )
-    assert states.check(header((sequence + 1) & SEQUENCE_MAX)) is None
-
-
-def test_the_last_five_batches_are_recognised() -> None:
-    states = written(*(header(sequence, 10, timestamp=sequence) for sequence in range(0, 70, 10)))
-    for sequence in range(20, 70, 10):
-        assert states.check(header(sequence, 10)) == AppendedBatch(
-            sequence, sequence + 9, sequence + 9, 9, sequence
-        )
-    assert states.check(header(20, 10)) is not None
-    assert refused(states, header(10, 10)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-
-
-@pytest.mark.parametrize(("sequence", "count"), [(20, 9), (21, 9), (20, 11), (5, 10), (29, 1)])
-def test_a_part_of_an_earlier_batch_is_no_copy(sequence: int, count: int) -> None:
-    states = written(header(0, 10), header(10, 10), header(20, 10))
-    assert refused(states, header(sequence, count)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-
-
-def test_an_older_epoch_is_fenced_even_for_a_copy() -> None:
-    states = written(header(0, epoch=4), header(0, epoch=5))
-    assert refused(states, header(0, epoch=4)) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert refused(states, header(1, epoch=4)) == ErrorCode.INVALID_PRODUCER_EPOCH
-
-
-def test_a_new_epoch_begins_with_0() -> None:
-    states = written(header(0, 3, epoch=4))
-    assert refused(states, header(3, epoch=5)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    new = header(0, epoch=5)
-    assert states.check(new) is None
-    states.update(new, 3)
-    assert states.check(header(1, epoch=5)) is None
-    assert states.check(header(0, epoch=5)) == AppendedBatch(0, 0, 3, 0, 5)
-
-
-def test_sequences_wrap() -> None:
-    states = written(header(SEQUENCE_MAX - 1, 3))
-    assert states.check(header(1)) is None
-    assert refused(states, header(0)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    copy = states.check(header(SEQUENCE_MAX - 1, 3))
-    assert copy == AppendedBatch(SEQUENCE_MAX - 1, 0, 2, 2, 5)
-
 
 def test_checking_changes_nothing() -> None:
     states = ProducerStates()
     states.check(header(0))
     assert len(states) == 0 and states.get(9) is None
-
-
-def test_producers_do_not_mix() -> None:
-    states = written(header(0, producer_id=1), header(7, producer_id=2))
-    assert states.check(header(1, producer_id=1)) is None
-    assert states.check(header(8, producer_id=2)) is None
-    assert {state.producer_id: state.last_sequence for state in states} == {1: 0, 2: 7}
 
 
 def test_batches_without_a_sequence_leave_no_trace() -> None:
@@ -200,7 +142,7 @@ def test_a_snapshot_in_pieces_is_of_the_moment_when_it_was_begun(data: st.DataOb
     assert states.oldest_transaction_ms == twin.oldest_transaction_ms
 
 
-def test_who_is_known_stays_known_to_every_check_while_a_snapshot_is_made() -> None:
+def test_checks_see_all_producers_while_a_snapshot_is_made() -> None:
     def fresh(*headers: BatchHeader) -> ProducerStates:
         states = written(*headers)
         states.freeze()
@@ -237,7 +179,7 @@ def test_no_producer_expires_while_a_snapshot_is_written() -> None:
     assert len(states) == 0 and list(states) == []
 
 
-def test_forgetting_everyone_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_producers_are_removed_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", 2)
     states = written(*(header(0, producer_id=one) for one in range(5)))
     assert [len(states) for _ in states.clear_in_steps()] == [3, 1, 0]
@@ -253,7 +195,7 @@ def test_expiry() -> None:
     assert {entry.producer_id for entry in states} == {9, 3}
 
 
-def test_producers_come_and_go_while_others_look_at_all_of_them(
+def test_iteration_during_changes_of_producers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The model is a dictionary. A producer that exists all the time is reported once; others may

@@ -44,14 +44,14 @@ def reads(log: PartitionLog, upto: int, max_bytes: int = 1 << 20) -> list[list[i
     return answers
 
 
-def test_what_is_given_has_records_where_there_are_any() -> None:
+def test_a_read_skips_empty_batches_before_records() -> None:
     """Else librdkafka takes its limit for too small, and fails with MSG_SIZE_TOO_LARGE."""
     log = written(MemFs(), b"a" * 12)
     assert reads(log, log.end_offset) == [[10], [11]]
     assert [record.offset for record in read_all(log)] == [10, 11]
 
 
-def test_what_is_behind_the_limit_is_not_looked_at() -> None:
+def test_batches_above_the_limit_are_not_read() -> None:
     log = written(MemFs(), b"a" * 12)
     assert reads(log, 10) == [[]]
     assert reads(log, 11) == [[10]]
@@ -62,7 +62,7 @@ def test_a_limit_of_bytes_does_not_leave_empty_ones_only() -> None:
     assert reads(log, log.end_offset, max_bytes=1) == [[6], [7]]
 
 
-def test_one_read_passes_over_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_read_skips_a_bounded_number_of_empty_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     log = written(MemFs(), b"a" * 22)
     monkeypatch.setattr(reader, "EMPTY_SEGMENTS_MAX", 8)
     assert reads(log, log.end_offset) == [[], [], [20], [21]]
@@ -71,7 +71,7 @@ def test_one_read_passes_over_a_bounded_number(monkeypatch: pytest.MonkeyPatch) 
     assert reads(log, log.end_offset) == [[], [20], [21]]
 
 
-def test_damage_behind_empty_batches_is_for_who_reads_there() -> None:
+def test_damage_after_empty_batches_is_reported_when_it_is_read() -> None:
     fs = MemFs()
     log = written(fs, b"a" * 7 + b"b")
     damaged = f"{log.directory}/{3:020d}{LOG}"

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.memfs import MemFs
-from kavka.log.partition_log import PartitionLog
 from kavka.wire.errors import ApiError
 from kavka.wire.records import HEADER_BYTES, set_offset_and_epoch
 from support import logs
@@ -40,11 +39,6 @@ def written(count: int = 40) -> tuple[MemFs, Broker, list[Read]]:
     return fs, broker, logs.read_from(log)
 
 
-def files(fs: MemFs, log: PartitionLog, suffix: str) -> list[str]:
-    names = [name for name in fs.list_dir(log.directory) if name.endswith(suffix)]
-    return [f"{log.directory}/{name}" for name in names]
-
-
 def assert_whole(broker: Broker, records: list[Read]) -> None:
     """The log works, holds these records, and its state fits them."""
     log = broker.log()
@@ -63,7 +57,7 @@ def assert_whole(broker: Broker, records: list[Read]) -> None:
 
 
 @pytest.mark.parametrize("again", [Broker.restart, Broker.kill])
-def test_everything_is_there_again(again: Callable[[Broker], None]) -> None:
+def test_restart_and_recovery_restore_everything(again: Callable[[Broker], None]) -> None:
     _, broker, records = written()
     again(broker)
     assert_whole(broker, records)
@@ -73,21 +67,27 @@ def test_recovered_files_are_those_of_an_orderly_stop() -> None:
     fs, broker, _ = written()
     log = broker.log()
     broker.restart()
-    names = [*files(fs, log, "index"), *files(fs, log, ".log"), *files(fs, log, "checkpoint")]
-    names += [name for name in files(fs, log, ".snapshot") if "80.snap" not in name]
+    names = [
+        *logs.files(fs, log, "index"),
+        *logs.files(fs, log, ".log"),
+        *logs.files(fs, log, "checkpoint"),
+    ]
+    names += [name for name in logs.files(fs, log, ".snapshot") if "80.snap" not in name]
     before = {name: fs.read_bytes(name) for name in names}
     fs.remove("/data/recovery-point-offset-checkpoint")
     broker.kill()
     assert {name: fs.read_bytes(name) for name in names} == before
 
 
-def test_only_what_follows_the_recovery_point_is_read(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_segments_after_the_recovery_point_are_recovered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """A flushed segment is trusted: damage there is found and reported when it is read."""
     fs, broker, records = written()
     log = broker.log()
     logs.flush(log)
     broker.logs.checkpoint({}).run()
-    fs.open(files(fs, log, ".log")[1]).pwrite(bytes(HEADER_BYTES), 0)
+    fs.open(logs.files(fs, log, ".log")[1]).pwrite(bytes(HEADER_BYTES), 0)
     broker.kill()
     log = broker.log()
     assert log.end_offset == 80
@@ -103,7 +103,7 @@ TAILS = {"nothing": b"", "zeros": bytes(5000), "ones": b"\xff" * 700}
 @given(st.data())
 def test_a_log_truncated_anywhere_keeps_its_whole_batches(data: st.DataObject) -> None:
     fs, broker, records = written()
-    paths = files(fs, broker.log(), ".log")
+    paths = logs.files(fs, broker.log(), ".log")
     path = data.draw(st.sampled_from([paths[-1], paths[2]]))
     content = fs.read_bytes(path)
     cut = data.draw(st.integers(0, len(content) - 1))
@@ -123,7 +123,7 @@ def test_a_flipped_bit_is_never_served(data: st.DataObject) -> None:
     """Any bit of the last two segments. Those of base offset and leader epoch are in no CRC:
     there a flip may show as a gap or an epoch, but no record's content is ever wrong."""
     fs, broker, records = written()
-    path = data.draw(st.sampled_from(files(fs, broker.log(), ".log")[-2:]))
+    path = data.draw(st.sampled_from(logs.files(fs, broker.log(), ".log")[-2:]))
     at = data.draw(st.integers(0, fs.size(path) - 1))
     byte = fs.read_bytes(path)[at] ^ (1 << data.draw(st.integers(0, 7)))
     fs.open(path).pwrite(bytes([byte]), at)
@@ -142,7 +142,7 @@ def test_a_flipped_bit_is_never_served(data: st.DataObject) -> None:
 
 def test_every_byte_of_the_last_header() -> None:
     fs, broker, records = written(12)
-    path = files(fs, broker.log(), ".log")[-1]
+    path = logs.files(fs, broker.log(), ".log")[-1]
     content = fs.read_bytes(path)
     [start] = [at for at in range(len(content)) if content[at:].startswith((22).to_bytes(8, "big"))]
     outside_crc = [*range(0, 8), *range(12, 16)]
@@ -171,7 +171,7 @@ GARBAGE = {
 @pytest.mark.parametrize("again", [Broker.restart, Broker.kill])
 @pytest.mark.parametrize("content", GARBAGE.values(), ids=GARBAGE.keys())
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint"])
-def test_files_that_follow_from_the_log(
+def test_derived_files_are_rebuilt(
     suffix: str, content: bytes | None, again: Callable[[Broker], None]
 ) -> None:
     """Any of them damaged while the broker is down: the log is served as if nothing had been.
@@ -186,7 +186,7 @@ def test_files_that_follow_from_the_log(
     else:
         logs.flush(log)
         broker.logs.checkpoint({}).run()
-    for path in files(fs, log, suffix):
+    for path in logs.files(fs, log, suffix):
         fs.remove(path)
         if content is not None:
             fs.create(path).pwrite(content, 0)
@@ -201,7 +201,7 @@ def test_files_that_follow_from_the_log(
         assert_whole(broker, records)
 
 
-def test_a_stale_recovery_point_only_costs_time() -> None:
+def test_a_wrong_recovery_point_loses_nothing() -> None:
     fs, broker, records = written()
     for content in (
         b"0\n1\nt 0 0\n",
@@ -242,9 +242,9 @@ def test_a_log_that_ends_before_its_start_becomes_empty(caplog: pytest.LogCaptur
     assert {name[:20] for name in fs.list_dir(directory) if name[0].isdigit()} == {f"{500:020d}"}
 
 
-def test_segments_that_are_gone_from_the_beginning() -> None:
+def test_a_log_without_its_first_segment_starts_later() -> None:
     fs, broker, records = written()
-    first, second, *_ = files(fs, broker.log(), ".log")
+    first, second, *_ = logs.files(fs, broker.log(), ".log")
     broker.logs.close()
     fs.remove(first)
     broker.start()
@@ -258,7 +258,7 @@ def test_segments_that_are_gone_from_the_beginning() -> None:
 def test_a_hole_between_unflushed_segments_ends_the_log() -> None:
     """A power failure may have taken the end of one, at a batch's end, but not the next."""
     fs, broker, records = written()
-    second, third = files(fs, broker.log(), ".log")[1:3]
+    second, third = logs.files(fs, broker.log(), ".log")[1:3]
     content = fs.read_bytes(second)
     offsets = sorted({read.offset // 2 * 2 for read in logs.parse(content)})
     last = content.rindex(offsets[-1].to_bytes(8, "big"))
@@ -268,21 +268,21 @@ def test_a_hole_between_unflushed_segments_ends_the_log() -> None:
     assert not fs.exists(third)
 
 
-def test_removed_segments_stay_away_after_a_second_power_failure() -> None:
+def test_segments_removed_by_recovery_stay_removed_after_a_power_failure() -> None:
     """Of a compacted log, where a gap between segments is no sign of loss."""
     fs = MemFs()
     broker = Broker(fs, log_settings=replace(SMALL, cleanup_policy=("compact",)))
     logs.fill(broker.log(), 60)
     assert broker.log().segment_count > 3
     logs.flush(broker.log())  # and no checkpoint has it
-    fs.flip_bit(files(fs, broker.log(), ".log")[0], 8 * 70)
+    fs.flip_bit(logs.files(fs, broker.log(), ".log")[0], 8 * 70)
     broker.kill()
     assert broker.log().end_offset == 0
     broker.crash()
     assert broker.log().end_offset == 0
 
 
-def test_a_hole_in_a_compacted_log_is_one_of_compaction() -> None:
+def test_a_gap_in_a_compacted_log_is_kept() -> None:
     """Of Apache Kafka's, which leaves gaps between segments."""
     settings = logs.settings(segment_bytes=1000, cleanup_policy=("compact",))
     broker = Broker(MemFs(), log_settings=settings)
@@ -290,7 +290,7 @@ def test_a_hole_in_a_compacted_log_is_one_of_compaction() -> None:
     logs.fill(log, 30)
     records = logs.read_from(log)
     names = broker.fs.list_dir(log.directory)
-    bases = [int(name[:20]) for name in names if name.endswith(".log")]
+    bases = logs.base_offsets(broker.fs, log)
     for name in names:
         if name.startswith(f"{bases[2]:020d}"):
             broker.fs.remove(f"{log.directory}/{name}")
@@ -312,7 +312,7 @@ def test_a_hole_in_a_log_that_was_compacted_before_its_policy_changed(
     log = broker.log()
     logs.fill(log, 30)
     directory = log.directory
-    bases = [int(path.rpartition("/")[2][:20]) for path in files(fs, log, ".log")]
+    bases = logs.base_offsets(fs, log)
     gone = set(range(bases[2], bases[3]))
     for suffix in (".log", ".index", ".timeindex"):
         fs.remove(f"{directory}/{bases[2]:020d}{suffix}")
@@ -345,12 +345,12 @@ def test_a_hole_in_a_log_that_was_compacted_before_its_policy_changed(
 
 
 @pytest.mark.parametrize("bit", [0, 5, 17])
-def test_a_recovery_point_beyond_the_end_is_not_believed(bit: int) -> None:
+def test_a_recovery_point_beyond_the_end_is_ignored(bit: int) -> None:
     """A bit of it has flipped; then the power went, and took from a segment below it."""
     fs, broker, records = written()
     logs.flush(broker.log())
     broker.logs.checkpoint({}).run()
-    second, third = files(fs, broker.log(), ".log")[1:3]
+    second, third = logs.files(fs, broker.log(), ".log")[1:3]
     checkpoint = "/data/recovery-point-offset-checkpoint"
     content = bytearray(fs.read_bytes(checkpoint))
     at = content.index(b"80")
@@ -363,11 +363,11 @@ def test_a_recovery_point_beyond_the_end_is_not_believed(bit: int) -> None:
     assert logs.read_from(log) == records[: log.end_offset]
 
 
-def test_a_clean_marker_on_a_damaged_log_is_not_believed(
+def test_a_clean_shutdown_marker_on_a_damaged_log_is_ignored(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fs, broker, records = written()
-    path = files(fs, broker.log(), ".log")[-1]
+    path = logs.files(fs, broker.log(), ".log")[-1]
     broker.logs.close()
     fs.open(path).truncate(fs.size(path) - 1)
     broker.start()
@@ -377,9 +377,9 @@ def test_a_clean_marker_on_a_damaged_log_is_not_believed(
     assert "despite a clean shutdown" in caplog.text
 
 
-def test_an_old_message_format_is_not_thrown_away() -> None:
+def test_messages_of_an_old_format_are_not_truncated() -> None:
     fs, broker, _ = written()
-    path = files(fs, broker.log(), ".log")[-1]
+    path = logs.files(fs, broker.log(), ".log")[-1]
     # an empty message of format 1, with its CRC-32: offset, size, crc; magic, attributes, time
     message = bytes.fromhex(
         "0000000000000000 00000016 00000000 01 00 0000000000000000 ffffffff ffffffff"
@@ -394,7 +394,7 @@ def test_an_old_message_format_is_not_thrown_away() -> None:
 
 def test_recovery_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     fs, broker, _ = written()
-    path = files(fs, broker.log(), ".log")[-1]
+    path = logs.files(fs, broker.log(), ".log")[-1]
     fs.open(path).truncate(fs.size(path) - 1)
     with caplog.at_level(logging.INFO):
         broker.kill()
@@ -412,7 +412,7 @@ def test_batches_need_not_be_dense() -> None:
         data = logs.batch([b"%d" % offset])
         set_offset_and_epoch(data, offset, 0)
         content += bytes(data)
-    fs.open(files(fs, log, ".log")[0]).pwrite(content, 0)
+    fs.open(logs.files(fs, log, ".log")[0]).pwrite(content, 0)
     for again in (Broker.kill, Broker.restart):
         again(broker)
         log = broker.log()
@@ -431,7 +431,7 @@ def test_offsets_have_to_rise_and_to_fit(offsets: tuple[int, ...]) -> None:
         data = logs.batch([b"%d" % offset])
         set_offset_and_epoch(data, offset, 0)
         content += bytes(data)
-    fs.open(files(fs, broker.log(), ".log")[0]).pwrite(content, 0)
+    fs.open(logs.files(fs, broker.log(), ".log")[0]).pwrite(content, 0)
     broker.kill()
     assert [read.offset for read in logs.read_from(broker.log())] == list(offsets[:-1])
 
@@ -445,7 +445,7 @@ def test_a_large_segment_is_read_in_bounded_memory() -> None:
     broker.kill()
     log = broker.log()
     assert log.end_offset == 3
-    fs.open(files(fs, log, ".log")[0]).pwrite(b"\xff", log.size_bytes - 1)
+    fs.open(logs.files(fs, log, ".log")[0]).pwrite(b"\xff", log.size_bytes - 1)
     broker.kill()
     assert broker.log().end_offset == 2
 
@@ -453,7 +453,7 @@ def test_a_large_segment_is_read_in_bounded_memory() -> None:
 def test_a_recovery_point_beyond_the_end_is_corrected_before_anything_is_appended() -> None:
     """Else what is appended, and never flushed, would be taken for flushed by the next recovery."""
     fs, broker, _ = written()
-    path = files(fs, broker.log(), ".log")[0]
+    path = logs.files(fs, broker.log(), ".log")[0]
     fs.write_atomic("/data/recovery-point-offset-checkpoint", b"0\n1\nt 0 80\n", sync=True)
     for name in fs.list_dir(broker.log().directory):
         if name[0].isdigit() and not path.endswith(name):

@@ -18,11 +18,6 @@ from support.logs import Broker, Producer
 
 
 @pytest.fixture
-def fs() -> MemFs:
-    return MemFs()
-
-
-@pytest.fixture
 def log(fs: MemFs) -> PartitionLog:
     """20 batches of two records, by two producers in turn."""
     log = Broker(fs, log_settings=logs.settings(segment_bytes=500)).log()
@@ -80,7 +75,9 @@ def test_no_segments(fs: MemFs) -> None:
     assert len(states) == 0
 
 
-def test_what_was_hidden_since_the_snapshot_still_counts(fs: MemFs, log: PartitionLog) -> None:
+def test_producers_of_deleted_records_are_kept_from_the_snapshot(
+    fs: MemFs, log: PartitionLog
+) -> None:
     """DeleteRecords takes no producer's state away as long as the broker runs; nor may a start."""
     snapshots = log.producer_manager.snapshots
     assert snapshots.newest > 0

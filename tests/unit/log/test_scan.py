@@ -159,7 +159,7 @@ def test_one_batch_is_checked_wherever_it_lies() -> None:
     assert raised.value.position == found[1].position
 
 
-def test_what_is_written_once_more_is_the_same_and_reaches_the_disk() -> None:
+def test_a_range_rewritten_after_a_failed_fsync_becomes_durable() -> None:
     fs = MemFs()
     file = fs.create("/f")
     fs.sync_dir("/")

@@ -22,17 +22,20 @@ BASE = 5000
 STEP_MS = 10
 
 
+def disk_on(fs: MemFs) -> Disk:
+    return Disk(fs, open_files_max=10, index_cache_bytes=1 << 16)
+
+
 def new_segment(log_settings: LogSettings | None = None) -> tuple[MemFs, Segment]:
     fs = MemFs()
     fs.make_dir("/d")
-    disk = Disk(fs, open_files_max=10, index_cache_bytes=1 << 16)
-    return fs, Segment.create(disk, "/d", BASE, log_settings or logs.settings())
+    return fs, Segment.create(disk_on(fs), "/d", BASE, log_settings or logs.settings())
 
 
-def reopened(segment: Segment) -> Segment:
+def reopened(fs: MemFs, segment: Segment) -> Segment:
     """The same files, as after a restart."""
     segment.seal()
-    return Segment(segment._disk, "/d", BASE, segment.size, logs.settings())
+    return Segment(disk_on(fs), "/d", BASE, segment.size, logs.settings())
 
 
 def fill(
@@ -69,10 +72,10 @@ def test_a_new_segment_has_its_files() -> None:
 @pytest.mark.parametrize("interval", [0, 1, 1000, 4096, 10**6])
 @pytest.mark.parametrize("again", [False, True])
 def test_each_offset_is_found(interval: int, again: bool) -> None:
-    _, segment = new_segment(logs.settings(index_interval_bytes=interval))
+    fs, segment = new_segment(logs.settings(index_interval_bytes=interval))
     fill(segment, 120)
     if again:
-        segment = reopened(segment)
+        segment = reopened(fs, segment)
     assert segment.next_offset(BatchScanner()) == BASE + 240
     end = 0
     for number in range(120):
@@ -108,10 +111,10 @@ def test_entries_come_at_their_interval() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.booleans(), st.data())
 def test_times_are_found(timestamps: list[int], again: bool, data: st.DataObject) -> None:
-    _, segment = new_segment(logs.settings(index_interval_bytes=500))
+    fs, segment = new_segment(logs.settings(index_interval_bytes=500))
     fill(segment, len(timestamps), timestamps=timestamps)
     if again:
-        segment = reopened(segment)
+        segment = reopened(fs, segment)
     most = max(timestamps)
     assert segment.first_timestamp == timestamps[0]
     assert segment.max_timestamp == most
@@ -135,13 +138,13 @@ def test_truncation(cut: int) -> None:
     assert fs.size(segment.path) == segment.size
     assert segment.max_timestamp == ((BASE + 2 * left - 2) * STEP_MS if left else -1)
     fill(segment, 30)
-    again = reopened(segment)
+    again = reopened(fs, segment)
     assert again.next_offset(BatchScanner()) == BASE + 2 * left + 60
     for number in range(left + 30):
         assert segment.find(BASE + 2 * number) == again.find(BASE + 2 * number)
 
 
-def test_repair_cuts_what_a_failed_write_left() -> None:
+def test_repair_truncates_the_rest_of_a_failed_write() -> None:
     fs, segment = new_segment()
     fill(segment, 3)
     size = segment.size
@@ -178,7 +181,7 @@ def damage(fs: MemFs, path: str, how: str) -> None:
 def test_a_damaged_offset_index_is_rebuilt(how: str) -> None:
     fs, segment = new_segment(logs.settings(index_interval_bytes=1000))
     fill(segment, 100)
-    again = reopened(segment)
+    again = reopened(fs, segment)
     damage(fs, segment.path_of(".index"), how)
     for number in range(100):
         extent = again.find(BASE + 2 * number)
@@ -191,7 +194,7 @@ def test_a_damaged_offset_index_is_rebuilt(how: str) -> None:
 def test_a_damaged_time_index_is_rebuilt(how: str) -> None:
     fs, segment = new_segment(logs.settings(index_interval_bytes=1000))
     fill(segment, 100)
-    again = reopened(segment)
+    again = reopened(fs, segment)
     damage(fs, segment.path_of(".timeindex"), how)
     assert again.max_timestamp == (BASE + 198) * STEP_MS
     found = again.find_timestamp((BASE + 50) * STEP_MS, 0)
@@ -201,7 +204,7 @@ def test_a_damaged_time_index_is_rebuilt(how: str) -> None:
 def test_an_index_that_has_lost_its_end_does_not_make_searches_long() -> None:
     fs, segment = new_segment()
     fill(segment, 40, size=100_000)
-    again = reopened(segment)
+    again = reopened(fs, segment)
     fs.open(segment.path_of(".index")).truncate(8)
     assert again.size > 3 * GAP_BYTES_MAX
     found = again.find(BASE + 70)
@@ -212,7 +215,7 @@ def test_an_index_that_has_lost_its_end_does_not_make_searches_long() -> None:
 def test_a_damaged_log_is_reported_with_its_position() -> None:
     fs, segment = new_segment(logs.settings(index_interval_bytes=1000))
     fill(segment, 100)
-    again = reopened(segment)
+    again = reopened(fs, segment)
     at = again.find(BASE + 100)
     assert at is not None
     fs.open(segment.path).pwrite(bytes(61), at.position)
@@ -227,7 +230,7 @@ def test_a_damaged_log_is_reported_with_its_position() -> None:
 def test_the_end_of_a_closed_segment_is_put_into_order() -> None:
     fs, segment = new_segment(logs.settings(index_interval_bytes=1000))
     fill(segment, 7)
-    again = reopened(segment)
+    again = reopened(fs, segment)
     path, times = segment.path, segment.path_of(".timeindex")
     whole, whole_times = fs.read_bytes(path), fs.read_bytes(times)
     fs.open(times).truncate(len(whole_times) - 12)
@@ -235,7 +238,7 @@ def test_the_end_of_a_closed_segment_is_put_into_order() -> None:
     assert fs.read_bytes(times) == whole_times
     assert again.max_timestamp == (BASE + 12) * STEP_MS
     fs.open(path).pwrite(bytes(50), len(whole))
-    longer = Segment(again._disk, "/d", BASE, len(whole) + 50, logs.settings())
+    longer = Segment(disk_on(fs), "/d", BASE, len(whole) + 50, logs.settings())
     longer.restore_end(BASE + 14)
     assert longer.size == len(whole)
     assert (fs.read_bytes(path), fs.read_bytes(times)) == (whole, whole_times)

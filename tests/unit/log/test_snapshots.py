@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import pytest
 
 from kavka.log import producer_state
@@ -14,8 +12,6 @@ from kavka.wire.records import read_header
 from kavka.wire.steps import run_at_once
 from support import logs
 from support.logs import Producer
-
-T = TypeVar("T")
 
 
 @pytest.fixture
@@ -36,7 +32,7 @@ def last_sequence(found: ProducerStates) -> int:
     return -1 if entry is None else entry.last_sequence
 
 
-def test_the_newest_that_is_not_too_new(fs: MemFs) -> None:
+def test_the_newest_snapshot_at_or_below_an_offset_is_loaded(fs: MemFs) -> None:
     snapshots = Snapshots(fs, "/d", [])
     assert snapshots.newest == -1
     for offset in (30, 10, 20):
@@ -50,7 +46,7 @@ def test_the_newest_that_is_not_too_new(fs: MemFs) -> None:
     assert last_sequence(found) == -1
 
 
-def test_a_broken_one_is_passed_over_and_removed(fs: MemFs) -> None:
+def test_a_corrupt_snapshot_is_skipped_and_removed(fs: MemFs) -> None:
     snapshots = Snapshots(fs, "/d", [])
     for offset in (10, 20):
         snapshots.save(offset, states(offset))
@@ -95,7 +91,7 @@ def test_some_are_left_for_others_to_remove(fs: MemFs) -> None:
         ([0], [35]),
     ],
 )
-def test_strays(fs: MemFs, bases: list[int], kept: list[int]) -> None:
+def test_stray_snapshots(fs: MemFs, bases: list[int], kept: list[int]) -> None:
     snapshots = Snapshots(fs, "/d", [])
     for offset in (10, 15, 20, 35):
         snapshots.save(offset, states(offset))
@@ -103,7 +99,9 @@ def test_strays(fs: MemFs, bases: list[int], kept: list[int]) -> None:
     assert snapshots.offsets == kept
 
 
-def test_one_in_pieces_counts_when_it_is_whole(fs: MemFs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_in_pieces_counts_when_it_is_complete(
+    fs: MemFs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", 2)
     snapshots = Snapshots(fs, "/d", [5])
     found = ProducerStates()
@@ -122,7 +120,7 @@ def test_one_in_pieces_counts_when_it_is_whole(fs: MemFs, monkeypatch: pytest.Mo
     assert fs.list_dir("/d") == ["00000000000000000030.snapshot"]
 
 
-def test_one_in_pieces_gives_way(fs: MemFs) -> None:
+def test_a_snapshot_in_pieces_is_replaced_by_a_newer_one(fs: MemFs) -> None:
     snapshots = Snapshots(fs, "/d", [])
     for end in (
         lambda: snapshots.mark_deleted([10]),

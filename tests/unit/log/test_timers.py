@@ -78,7 +78,7 @@ class AgainstADict(RuleBasedStateMachine):
 TestAgainstADict = AgainstADict.TestCase
 
 
-def test_a_deadline_is_put_off_until_it_has_passed_or_is_cancelled() -> None:
+def test_a_timer_runs_until_it_expires_or_is_cancelled() -> None:
     timers = Timers()
     known = timers.set("a", 10)
     assert timers.postpone(known, 30)
@@ -94,14 +94,14 @@ def test_a_deadline_is_put_off_until_it_has_passed_or_is_cancelled() -> None:
     assert timers.at("a") is timers.due(100) is None
 
 
-def test_of_equal_deadlines_the_one_set_first_comes_first() -> None:
+def test_equal_deadlines_expire_in_the_order_they_were_set() -> None:
     timers = Timers()
     for key in ("b", ("a", 1), 7):  # which do not compare
         timers.set(key, 10)
     assert [timers.due(10) for _ in range(4)] == ["b", ("a", 1), 7, None]
 
 
-def test_nothing_is_waited_for_once_all_is_cancelled_and_its_time_has_passed() -> None:
+def test_no_deadline_is_pending_once_all_are_cancelled() -> None:
     timers = Timers()
     timers.set("a", 10)
     timers.cancel("a")
@@ -110,7 +110,7 @@ def test_nothing_is_waited_for_once_all_is_cancelled_and_its_time_has_passed() -
     assert timers.wake_at() is None
 
 
-def test_a_deadline_that_is_moved_on_takes_no_more_room() -> None:
+def test_a_moved_deadline_takes_no_more_memory() -> None:
     timers = Timers()
     for at in range(10, 10_000):
         timers.set("a", at)
@@ -120,7 +120,7 @@ def test_a_deadline_that_is_moved_on_takes_no_more_room() -> None:
     assert timers.wake_at() is None
 
 
-def test_cancelled_deadlines_do_not_pile_up() -> None:
+def test_cancelled_deadlines_do_not_accumulate() -> None:
     """Of members who come and go at once, each with half an hour's time."""
     timers = Timers()
     timers.set("stays", 10_000)

@@ -55,7 +55,7 @@ def test_a_wrong_entry_does_not_mislead(slot: int, entry: tuple[int, int]) -> No
         assert (None if found is None else found.base_offset) == first(wanted)
 
 
-def test_entries_that_are_far_apart_are_believed_one_by_one(
+def test_sparse_entries_are_checked_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is between them is not read."""

@@ -43,7 +43,7 @@ def test_the_lowest_sequence_of_the_newest_epoch_is_kept() -> None:
     assert found.lowest_sequence(1, has_written=True) is None
 
 
-def test_they_do_not_stay_for_ever() -> None:
+def test_guards_expire() -> None:
     found = Verifications()
     guards = {producer: found.begin(producer, 0, 0, 100 * producer) for producer in (1, 2, 3)}
     found.expire(200)
@@ -52,7 +52,7 @@ def test_they_do_not_stay_for_ever() -> None:
     assert not found.holds(3, guards[3])
 
 
-def test_who_has_written_nothing_begins_with_0_where_each_transaction_has_its_epoch() -> None:
+def test_an_unknown_producer_of_the_second_protocol_begins_with_0() -> None:
     found = Verifications()
     found.begin(1, 5, 0, 100, v2=True)
     found.begin(2, 5, 0, 100)
@@ -80,7 +80,7 @@ def room_for_two(monkeypatch: pytest.MonkeyPatch) -> Verifications:
     return Verifications()
 
 
-def test_one_too_many_takes_the_place_of_one_that_failed(room_for_two: Verifications) -> None:
+def test_a_guard_over_the_limit_replaces_a_failed_one(room_for_two: Verifications) -> None:
     found = room_for_two
     waiting, failed = found.begin(1, 0, 0, 100), found.begin(2, 0, 0, 100)
     found.failed(2, failed, is_final=False)
@@ -90,7 +90,7 @@ def test_one_too_many_takes_the_place_of_one_that_failed(room_for_two: Verificat
 
 
 @pytest.mark.parametrize("is_confirmed", [False, True])
-def test_but_not_of_one_that_is_being_confirmed_or_was(
+def test_a_guard_over_the_limit_does_not_replace_pending_or_confirmed_ones(
     room_for_two: Verifications, is_confirmed: bool
 ) -> None:
     found = room_for_two
@@ -119,7 +119,9 @@ def test_after_a_final_failure_nothing_is_kept(room_for_two: Verifications) -> N
 
 
 @pytest.mark.parametrize("confirmed_first", [False, True])
-def test_who_names_the_producer_of_another_takes_nothing_from_it(confirmed_first: bool) -> None:
+def test_a_request_with_another_s_producer_id_does_not_remove_its_guard(
+    confirmed_first: bool,
+) -> None:
     found = Verifications()
     guard = found.begin(1, 0, 0, 100)
     if confirmed_first:
@@ -132,7 +134,7 @@ def test_who_names_the_producer_of_another_takes_nothing_from_it(confirmed_first
         assert found.holds(1, guard)
 
 
-def test_a_word_about_a_guard_that_is_gone_counts_for_nothing() -> None:
+def test_an_answer_about_a_removed_guard_is_ignored() -> None:
     found = Verifications()
     old = found.begin(1, 0, 0, 100)
     found.batch_appended(1)

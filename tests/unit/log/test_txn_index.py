@@ -78,7 +78,7 @@ def stories(draw: st.DrawFn) -> list[AbortedTxn]:
 
 
 @given(stories(), st.integers(0, 60), st.integers(0, 60), st.integers(1, 5))
-def test_what_a_range_of_offsets_holds(
+def test_aborted_transactions_of_a_range_of_offsets(
     entries: list[AbortedTxn], start: int, length: int, block: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -98,7 +98,7 @@ def test_what_a_range_of_offsets_holds(
 
 
 @given(stories(), st.integers(0, 60), st.integers(0, 60), st.lists(st.integers(0, 60), max_size=4))
-def test_segments_are_searched_on_until_all_is_decided(
+def test_later_segments_are_searched_until_the_last_stable_offset_is_passed(
     entries: list[AbortedTxn], start: int, length: int, cuts: list[int]
 ) -> None:
     fs = disk()
@@ -109,7 +109,7 @@ def test_segments_are_searched_on_until_all_is_decided(
     ]
 
 
-def test_a_search_ends_where_the_rest_can_hold_nothing(fs: MemFs) -> None:
+def test_a_search_ends_when_later_entries_can_not_match(fs: MemFs) -> None:
     index = made(fs, [AbortedTxn(1, 2, 5, 6), AbortedTxn(1, 7, 9, 10)])
     found = AbortedSearch(0, 6, 0)
     assert index.collect(found)
@@ -151,7 +151,7 @@ def test_of_very_many_only_the_first_are_found(
         assert len(found) <= max(many, len(begun))
 
 
-def test_what_lies_within_a_long_transaction_is_passed_over(
+def test_entries_within_a_long_transaction_are_skipped(
     fs: MemFs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is decided before it ends, and its marker is the last of all."""
@@ -197,7 +197,7 @@ def test_truncation(entries: list[AbortedTxn], offset: int) -> None:
     assert collect_aborted([index], 0, 100, 0).found == [*kept, more]
 
 
-def test_what_was_known_of_entries_that_are_dropped_is_forgotten(
+def test_cached_first_offsets_of_dropped_entries_are_removed(
     fs: MemFs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(txn_index, "READ_ENTRIES", 4)

@@ -136,7 +136,7 @@ def test_several_listeners() -> None:
     run(story)
 
 
-def test_bad_settings_are_told_before_the_start(tmp_path: Path) -> None:
+def test_bad_settings_are_refused_before_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean num_partitions"):
         AsyncBroker(num_partition=1)
     with pytest.raises(ConfigError, match=r"num\.partitions=none"):
@@ -197,7 +197,7 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(
     run(nowhere)
 
 
-def test_what_needs_a_running_broker_says_so() -> None:
+def test_calls_that_need_a_running_broker_are_refused() -> None:
     async def story() -> None:
         broker = AsyncBroker()
         with pytest.raises(RuntimeError, match="has not been started"):
@@ -211,7 +211,7 @@ def test_what_needs_a_running_broker_says_so() -> None:
     run(story)
 
 
-def test_what_does_not_run_is_ended_already() -> None:
+def test_stopping_a_broker_that_does_not_run() -> None:
     async def story() -> None:
         broker = AsyncBroker()
         await broker.stop()

@@ -71,7 +71,7 @@ def test_a_whole_life() -> None:
     assert not directory.exists() and not can_connect(address) and not threads()
 
 
-def test_what_is_wrong_raises_where_it_was_asked_for(tmp_path: Path) -> None:
+def test_errors_are_raised_in_the_caller(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean num_partitions"):
         Broker(num_partition=1)
     with Broker(data_dir=tmp_path) as broker:
@@ -92,7 +92,7 @@ def test_what_is_wrong_raises_where_it_was_asked_for(tmp_path: Path) -> None:
     assert not threads()
 
 
-def test_what_does_not_run_is_ended_already() -> None:
+def test_stopping_a_broker_that_does_not_run() -> None:
     broker = Broker(num_partitions=2)
     broker.stop()
     broker.restart()

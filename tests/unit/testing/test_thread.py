@@ -54,7 +54,7 @@ def test_what_is_left_is_ended() -> None:
     assert ended == ["cancelled"]
 
 
-def test_after_the_end_nothing_is_begun() -> None:
+def test_no_coroutine_is_started_after_the_end() -> None:
     thread = LoopThread("that has ended")
     thread.end()
     with pytest.raises(RuntimeError, match="the loop has ended"):

@@ -92,7 +92,7 @@ def test_readers_and_writers_are_made_once() -> None:
 
 
 @pytest.mark.parametrize("api", [fetch.API, api_versions.API])
-def test_its_text_tells_the_versions(api: Api) -> None:
+def test_its_repr_has_the_versions(api: Api) -> None:
     assert repr(api) == f"Api({api.key} {api.name} {api.lowest}-{api.highest})"
 
 

@@ -74,7 +74,7 @@ ALIKE = st.tuples(
 
 
 @given(st.lists(ALIKE, min_size=1, max_size=6))
-def test_many_that_are_alike(runs: list[tuple[bytes, bytes | None, int]]) -> None:
+def test_many_equal_records(runs: list[tuple[bytes, bytes | None, int]]) -> None:
     """What is said of one record in a row of equal sizes is true of the others as well; up to
     where their numbers get longer."""
     pairs = [(key, value) for key, value, count in runs for _ in range(count)]

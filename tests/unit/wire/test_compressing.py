@@ -31,7 +31,7 @@ DATA = {
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
 @pytest.mark.parametrize("number", Codec)
-def test_others_inflate_it(number: Codec, data: bytes) -> None:
+def test_other_libraries_decompress_it(number: Codec, data: bytes) -> None:
     assert bytes(READ[number](bytes(compress(number, data)))) == data
 
 
@@ -48,8 +48,8 @@ def test_a_higher_level_is_smaller(number: Codec, low: int, high: int) -> None:
 
 def test_blocks_of_lz4_stand_alone() -> None:
     """Apache Kafka's reader refuses those that do not."""
-    told = lz4.frame.get_frame_info(bytes(compress(Codec.LZ4, b"x" * 300_000)))
-    assert (told["block_linked"], told["block_size"]) == (False, 64 * 1024)
+    info = lz4.frame.get_frame_info(bytes(compress(Codec.LZ4, b"x" * 300_000)))
+    assert (info["block_linked"], info["block_size"]) == (False, 64 * 1024)
 
 
 def test_there_is_no_such_codec() -> None:

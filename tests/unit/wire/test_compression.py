@@ -38,7 +38,7 @@ XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 
 
 def zstd_stream(data: bytes) -> bytes:
-    """A frame that doesn't tell its size, as Java's producer writes it."""
+    """A frame without its size, as Java's producer writes it."""
     writer = zstandard.ZstdCompressor().compressobj()
     return writer.compress(data) + writer.flush()
 
@@ -91,7 +91,7 @@ def test_the_limit_is_held_to_the_byte(name: str) -> None:
 @EACH
 @settings(max_examples=30)
 @given(cut=st.integers(1, 200))
-def test_what_is_cut_short_is_refused(name: str, cut: int) -> None:
+def test_truncated_data_is_refused(name: str, cut: int) -> None:
     data = b"".join(struct.pack(">q", number * 2654435761) for number in range(200))
     codec, written = encoded(name, data)
     with pytest.raises(ApiError) as refusal:
@@ -171,20 +171,20 @@ except ApiError as refusal:
     assert int(grown_bytes) < GROWTH_BYTES_MAX
 
 
-def test_a_size_that_a_frame_only_tells_is_not_reserved() -> None:
-    told = zstandard.ZstdCompressor(write_content_size=True).compressobj(size=BOMB_BYTES)
-    frame = told.compress(b"little")
-    frame += told.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+def test_the_size_in_a_frame_s_header_is_not_allocated_at_once() -> None:
+    compressor = zstandard.ZstdCompressor(write_content_size=True).compressobj(size=BOMB_BYTES)
+    frame = compressor.compress(b"little")
+    frame += compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
     assert zstandard.frame_content_size(frame) == BOMB_BYTES
     with pytest.raises(ApiError, match="more than"):
         decompress(Codec.ZSTD, frame, LIMIT_BYTES)
 
 
-def test_a_snappy_block_may_not_tell_a_size_over_the_limit() -> None:
-    told = b"\xff\xff\xff\xff\x0f" + b"\0" * 20  # 4 GiB
+def test_a_snappy_block_may_not_claim_a_size_over_the_limit() -> None:
+    claims = b"\xff\xff\xff\xff\x0f" + b"\0" * 20  # 4 GiB
     with pytest.raises(ApiError, match="more than"):
-        decompress(Codec.SNAPPY, told, LIMIT_BYTES)
-    framed = XERIAL_HEADER + struct.pack(">i", len(told)) + told
+        decompress(Codec.SNAPPY, claims, LIMIT_BYTES)
+    framed = XERIAL_HEADER + struct.pack(">i", len(claims)) + claims
     with pytest.raises(ApiError, match="more than"):
         decompress(Codec.SNAPPY, framed, LIMIT_BYTES)
 
@@ -203,7 +203,7 @@ def test_gzip_members_follow_each_other() -> None:
 @pytest.mark.parametrize(
     "size", [IN_BYTES - 1, IN_BYTES, OUT_BYTES - 1, OUT_BYTES, OUT_BYTES + 1, 3 * OUT_BYTES]
 )
-def test_much_is_read_in_pieces(name: str, size: int) -> None:
+def test_large_data_is_decompressed_in_pieces(name: str, size: int) -> None:
     """What can be compressed gives many pieces of little, what can't takes many."""
     for data in (bytes(size), random.Random(1).randbytes(size)):
         codec, packed = encoded(name, data)
@@ -237,7 +237,7 @@ def test_parts_have_a_limit(codec: Codec, part: bytes, head: bytes) -> None:
     assert decompress(codec, head + part * (PARTS_MIN + 12), MIB) == b"x" * (PARTS_MIN + 12)
 
 
-def test_what_follows_is_ignored_where_java_ignores_it() -> None:
+def test_trailing_bytes_are_ignored_where_java_ignores_them() -> None:
     assert decompress(Codec.GZIP, gzip.compress(b"one") + b"tail", LIMIT_BYTES) == b"one"
     assert decompress(Codec.LZ4, lz4.frame.compress(b"one") + b"tail", LIMIT_BYTES) == b"one"
 
@@ -345,7 +345,7 @@ def test_lz4_within_messages_of_magic_0_is_read_as_apache_kafka_reads_it() -> No
     assert [ours(Codec.LZ4, one) for one in valid] == [data] * len(OLD_FORMS)
 
 
-def test_what_is_damaged_is_never_read_as_something_else() -> None:
+def test_damaged_data_is_never_read_as_something_else() -> None:
     """Than Apache Kafka reads. In later frames of zstd it reads some of what is refused here."""
     chance = random.Random(20)
     payloads = [data for data in codec_forms.payloads().values() if len(data) < 10_000]

@@ -15,7 +15,6 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.records import LOG_APPEND_TIME, crc_of, read_header
 from support import batches
 
-TIMESTAMP = 1_700_000_000_123
 INT32_MAX = 2**31 - 1
 
 
@@ -73,7 +72,7 @@ def test_other_control_records_end_no_transaction(kind: int) -> None:
     assert read(control(bytes([0, 0, 0, kind]), b"")) is None
 
 
-def test_what_compaction_has_emptied_ends_nothing() -> None:
+def test_an_emptied_control_batch_ends_no_transaction() -> None:
     emptied = batches.patch(batches.around(b"", count=0, attributes=0x30), last_offset_delta=0)
     assert read(emptied) is None
 
@@ -82,7 +81,7 @@ def test_what_compaction_has_emptied_ends_nothing() -> None:
     ("key", "value"),
     [(None, b"\0\0\0\0\0\1"), (b"\0\0\0", b""), (b"\0\0\0\1", None), (b"\0\0\0\1", b"\0\0\0\0\0")],
 )
-def test_what_makes_no_sense_is_refused(key: bytes | None, value: bytes | None) -> None:
+def test_malformed_markers_are_refused(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(ApiError) as refused:
         read(control(key, value))
     assert refused.value.code == ErrorCode.INVALID_RECORD

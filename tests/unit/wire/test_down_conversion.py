@@ -123,7 +123,7 @@ def test_lz4_of_magic_0_has_the_checksum_that_it_has_always_had() -> None:
 
 
 @pytest.mark.parametrize("codec", OLD_CODECS)
-def test_times_of_appending_are_told(codec: str) -> None:
+def test_append_times_are_returned(codec: str) -> None:
     flagged = patch(
         packed(codec),
         attributes=OLD_CODECS.index(codec) | LOG_APPEND_TIME,
@@ -137,7 +137,7 @@ def test_times_of_appending_are_told(codec: str) -> None:
 
 
 @pytest.mark.parametrize("base", [-1, -77, 2**63 - 1])
-def test_times_that_the_old_form_cannot_tell_are_none(base: int) -> None:
+def test_times_that_the_old_format_cannot_hold_are_none(base: int) -> None:
     batch = patch(build([Written(), Written(time_ms=5)]), base_timestamp=base, max_timestamp=base)
     times = [one[1] for one in read(converted(log(batch)).message_set)]
     assert times == [max(base, -1), base + 5 if base == -1 else -1]
@@ -242,7 +242,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize(("batch", "code"), DAMAGED.values(), ids=DAMAGED)
-def test_what_cannot_be_converted_ends_the_set_or_is_refused(
+def test_a_batch_that_cannot_be_converted_ends_the_message_set_or_is_refused(
     batch: bytearray, code: ErrorCode
 ) -> None:
     assert refused(log(batch, build())) == code
@@ -258,7 +258,7 @@ def test_nothing_is_given_of_a_batch_that_breaks_off() -> None:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_nothing_else_is_raised_whatever_lies_in_a_batch(seed: int) -> None:
+def test_only_corrupt_message_is_raised_for_any_batch(seed: int) -> None:
     chance = random.Random(seed)
     codec = chance.choice(OLD_CODECS)
     batch = build([Written(b"key", b"value", HEADERS)] * chance.randrange(1, 20), codec=codec)

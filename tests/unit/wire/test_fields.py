@@ -32,7 +32,7 @@ def test_arrays(values: list[int]) -> None:
     assert reader.array(reader.int32) == values
 
 
-def test_unknown_tags_are_read_over() -> None:
+def test_unknown_tags_are_skipped() -> None:
     reader = Reader(fields.tags({0: b"abc", 7: b"\0"}) + b"\x05")
     tagged = reader.tags()
     assert tagged[0].take(3) == b"abc"
@@ -57,6 +57,6 @@ def test_lengths_that_are_not_there() -> None:
         Reader(b"\xff\xffab").key_string()
 
 
-def test_what_is_no_text() -> None:
+def test_invalid_utf_8() -> None:
     with pytest.raises(Malformed):
         Reader(b"\x02\xff").string()

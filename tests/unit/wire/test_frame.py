@@ -56,6 +56,16 @@ class CountingPool(ArenaPool):
         super().release(arena)
 
 
+@pytest.fixture
+def pool() -> CountingPool:
+    return CountingPool()
+
+
+@pytest.fixture
+def framer(pool: CountingPool) -> Framer:
+    return Framer(pool, LIMIT_BYTES)
+
+
 def framed(*bodies: bytes) -> bytes:
     return b"".join(struct.pack(">i", len(body)) + body for body in bodies)
 
@@ -124,9 +134,7 @@ def test_a_stream_in_the_smallest_pieces(step: int, sizes: list[int]) -> None:
     assert [len(frame) for part in parts for frame in feed(framer, part)] == sizes
 
 
-def test_frames_lie_in_the_arena_and_are_not_copied() -> None:
-    pool = CountingPool()
-    framer = Framer(pool, LIMIT_BYTES)
+def test_frames_lie_in_the_arena_and_are_not_copied(pool: CountingPool, framer: Framer) -> None:
     stream = framed(b"first", b"second")
     framer.get_buffer()[: len(stream)] = stream
     framer.buffer_updated(len(stream))
@@ -146,12 +154,10 @@ def test_two_framers_share_one_arena() -> None:
         assert list(feed(one, framed(b"one", b"more"))) == [b"one", b"more"]
         assert list(feed(other, framed(b"other", b"more"))) == [b"other", b"more"]
     assert pool.lent_bytes_max == ARENA_BYTES
-    assert len(pool._free[ARENA_BYTES]) == 1
+    assert pool.allocated_bytes == 2 * ARENA_BYTES, "one, and the staging arena"
 
 
-def test_a_single_frame_is_read_in_the_staging_arena() -> None:
-    pool = CountingPool()
-    framer = Framer(pool, LIMIT_BYTES)
+def test_a_single_frame_is_read_in_the_staging_arena(pool: CountingPool, framer: Framer) -> None:
     staging = pool.staging.buffer
 
     def looked_at(body: bytes) -> memoryview:
@@ -187,7 +193,7 @@ def test_a_single_frame_is_read_in_the_staging_arena() -> None:
         framed(bytes(1001)),
     ],
 )
-def test_what_is_no_single_frame(stream: bytes) -> None:
+def test_streams_that_are_no_single_frame(stream: bytes) -> None:
     framer = Framer(ArenaPool(), 1000)
     framer.get_buffer()[:8] = framed(b"left")
     framer.get_buffer()[: len(stream)] = stream
@@ -208,9 +214,9 @@ def test_the_rest_of_a_frame_is_no_single_frame() -> None:
     assert found == [framed(b"inner")]
 
 
-def test_an_arena_is_kept_while_much_of_a_frame_lies_in_it() -> None:
-    pool = CountingPool()
-    framer = Framer(pool, LIMIT_BYTES)
+def test_an_arena_is_kept_while_much_of_a_frame_lies_in_it(
+    pool: CountingPool, framer: Framer
+) -> None:
     body = bytes(range(256)) * (STASH_BYTES_MAX // 128)
     whole = framed(body)
     assert list(feed(framer, whole[: STASH_BYTES_MAX + 1])) == []
@@ -220,9 +226,9 @@ def test_an_arena_is_kept_while_much_of_a_frame_lies_in_it() -> None:
 
 
 @pytest.mark.parametrize("begun", [1, 3, 4, 5, STASH_BYTES_MAX])
-def test_a_frame_of_which_little_has_come_needs_no_arena(begun: int) -> None:
-    pool = CountingPool()
-    framer = Framer(pool, LIMIT_BYTES)
+def test_the_beginning_of_a_frame_is_stashed_without_an_arena(
+    pool: CountingPool, framer: Framer, begun: int
+) -> None:
     body = bytes(range(256)) * (STASH_BYTES_MAX // 128)
     whole = framed(body)
     assert list(feed(framer, framed(b"before") + whole[:begun])) == [b"before"]
@@ -231,9 +237,9 @@ def test_a_frame_of_which_little_has_come_needs_no_arena(begun: int) -> None:
     assert pool.lent == []
 
 
-def test_a_stream_that_ends_within_a_frame_keeps_nothing() -> None:
-    pool = CountingPool()
-    framer = Framer(pool, LIMIT_BYTES)
+def test_a_stream_that_ends_within_a_frame_keeps_nothing(
+    pool: CountingPool, framer: Framer
+) -> None:
     assert list(feed(framer, framed(b"0123456789")[:6])) == []
     framer.close()
     assert list(feed(framer, framed(b"whole"))) == [b"whole"]
@@ -243,9 +249,9 @@ def test_a_stream_that_ends_within_a_frame_keeps_nothing() -> None:
 
 
 @pytest.mark.parametrize("behind", [b"", b"then"])
-def test_a_frame_that_is_held_stays_where_it_is(behind: bytes) -> None:
-    pool = CountingPool()
-    framer = Framer(pool, LIMIT_BYTES)
+def test_a_retained_frame_keeps_its_arena(
+    pool: CountingPool, framer: Framer, behind: bytes
+) -> None:
     stream = framed(b"held") + (framed(behind) if behind else b"")
     framer.get_buffer()[: len(stream)] = stream
     framer.buffer_updated(len(stream))
@@ -262,9 +268,7 @@ def test_a_frame_that_is_held_stays_where_it_is(behind: bytes) -> None:
     assert pool.lent == []
 
 
-def test_a_frame_that_is_held_outlives_its_stream() -> None:
-    pool = CountingPool()
-    framer = Framer(pool, LIMIT_BYTES)
+def test_a_retained_frame_outlives_its_connection(pool: CountingPool, framer: Framer) -> None:
     stream = framed(b"held", b"then")
     framer.get_buffer()[: len(stream)] = stream
     framer.buffer_updated(len(stream))
@@ -278,7 +282,7 @@ def test_a_frame_that_is_held_outlives_its_stream() -> None:
     assert pool.lent == []
 
 
-def test_a_pool_knows_what_is_in_use() -> None:
+def test_the_pool_counts_bytes_in_use() -> None:
     pool = ArenaPool()
     assert pool.in_use_bytes == 0
     first, second = pool.acquire(1), pool.acquire(ARENA_BYTES + 1)
@@ -309,9 +313,9 @@ def test_responses_get_smaller_the_more_is_in_use() -> None:
     assert pool.response_bytes_max() == RESPONSE_BYTES_MAX
 
 
-def test_a_frame_that_is_announced_and_never_sent_costs_no_memory() -> None:
-    pool = CountingPool()
-    framer = Framer(pool, LIMIT_BYTES)
+def test_a_frame_that_is_announced_and_never_sent_costs_no_memory(
+    pool: CountingPool, framer: Framer
+) -> None:
     assert list(feed(framer, struct.pack(">i", LIMIT_BYTES) + b"the beginning")) == []
     assert pool.lent == []
     for _ in range(3):
@@ -319,9 +323,7 @@ def test_a_frame_that_is_announced_and_never_sent_costs_no_memory() -> None:
     assert pool.lent_bytes_max == ARENA_BYTES
 
 
-def test_a_big_frame_gets_memory_as_it_arrives() -> None:
-    pool = CountingPool()
-    framer = Framer(pool, LIMIT_BYTES)
+def test_a_big_frame_gets_memory_as_it_arrives(pool: CountingPool, framer: Framer) -> None:
     body = bytes(3 * MIB)
     stream = framed(body)
     sent = 0
@@ -334,9 +336,9 @@ def test_a_big_frame_gets_memory_as_it_arrives() -> None:
     assert found == [body]
 
 
-def test_a_very_big_frame_is_moved_once_and_counts_as_it_arrives() -> None:
-    pool = CountingPool()
-    framer = Framer(pool, LIMIT_BYTES)
+def test_a_very_big_frame_is_moved_once_and_counts_as_it_arrives(
+    pool: CountingPool, framer: Framer
+) -> None:
     body = bytes(range(256)) * (40 * MIB // 256)
     stream = framed(body, b"and one more")
     sent = 0
@@ -353,18 +355,14 @@ def test_a_very_big_frame_is_moved_once_and_counts_as_it_arrives() -> None:
     assert pool.in_use_bytes == 0
 
 
-def test_very_big_frames_one_behind_the_other() -> None:
-    pool = CountingPool()
-    framer = Framer(pool, LIMIT_BYTES)
+def test_consecutive_very_big_frames(pool: CountingPool, framer: Framer) -> None:
     bodies = [bytes([number]) * (5 + number) * MIB for number in range(4)]
     for _ in range(2):
         assert list(feed(framer, framed(*bodies))) == bodies
         assert pool.in_use_bytes == 0
 
 
-def test_the_next_big_frame_finds_an_arena_of_its_size() -> None:
-    pool = CountingPool()
-    framer = Framer(pool, LIMIT_BYTES)
+def test_the_next_big_frame_finds_an_arena_of_its_size(pool: CountingPool, framer: Framer) -> None:
     body = bytes(MIB)
     assert list(feed(framer, framed(body))) == [body]
     pool.sizes.clear()
@@ -372,9 +370,9 @@ def test_the_next_big_frame_finds_an_arena_of_its_size() -> None:
     assert pool.sizes == [2 * MIB]
 
 
-def test_one_huge_frame_does_not_make_all_later_reads_huge() -> None:
-    pool = CountingPool()
-    framer = Framer(pool, LIMIT_BYTES)
+def test_one_huge_frame_does_not_make_all_later_reads_huge(
+    pool: CountingPool, framer: Framer
+) -> None:
     body = bytes(9 * MIB)
     assert list(feed(framer, framed(body))) == [body]
     pool.sizes.clear()
@@ -410,7 +408,7 @@ def test_a_frame_of_the_greatest_size_passes() -> None:
         assert [len(frame) for frame in feed(framer, framed(bytes(limit)))] == [limit]
 
 
-def test_frames_before_a_bad_size_are_given_out() -> None:
+def test_frames_before_a_bad_size_are_returned() -> None:
     framer = Framer(ArenaPool(), 1000)
     found: list[bytes] = []
     with pytest.raises(FrameError):
@@ -424,10 +422,11 @@ def test_the_pool_has_a_limit() -> None:
     arenas = [pool.acquire(4 * MIB) for _ in range(12)]
     for arena in arenas:
         pool.release(arena)
-    assert pool._free_bytes == sum(len(free) * size for size, free in pool._free.items())
-    assert pool._free_bytes == POOL_BYTES_MAX
+    assert pool.allocated_bytes - ARENA_BYTES == 12 * 4 * MIB, "the test has references to all"
+    free_bytes = pool.allocated_bytes - pool.in_use_bytes - ARENA_BYTES
+    assert free_bytes == POOL_BYTES_MAX
     again = [pool.acquire(4 * MIB) for _ in range(8)]
-    assert pool._free_bytes == 0
+    assert pool.allocated_bytes - pool.in_use_bytes == ARENA_BYTES, "the staging arena"
     assert all(arena in arenas for arena in again)
 
 

@@ -46,7 +46,7 @@ def walk(steps: Steps[Any]) -> tuple[list[Callable[..., Any]], bytes]:
             raise caught.value from None
 
 
-def test_little_is_inflated_at_once() -> None:
+def test_small_batches_are_decompressed_on_the_loop() -> None:
     records = b"record" * 100
     assert walk(decompress_in_steps(Codec.GZIP, memoryview(gzip.compress(records)))) == (
         [],
@@ -54,8 +54,8 @@ def test_little_is_inflated_at_once() -> None:
     )
 
 
-def test_much_is_inflated_in_a_thread() -> None:
-    """Be it known from its size, or when it grows."""
+def test_large_batches_are_decompressed_in_a_thread() -> None:
+    """Whether its size is known before, or it grows over the limit."""
     stored = gzip.compress(bytes(JOB_BYTES_MIN), 0)
     assert len(stored) > JOB_BYTES_MIN
     asked, records = walk(decompress_in_steps(Codec.GZIP, memoryview(stored)))
@@ -67,7 +67,7 @@ def test_much_is_inflated_in_a_thread() -> None:
     assert (len(asked), len(records)) == (1, JOB_BYTES_MIN * inflating.INFLATED_RATIO + 1)
 
 
-def test_what_is_known_to_be_much_is_not_tried_at_once() -> None:
+def test_batches_of_a_large_known_size_go_to_a_thread_at_once() -> None:
     records = b"record" * 100
     asked, inflated = walk(decompress_in_thread(Codec.GZIP, memoryview(gzip.compress(records))))
     assert (len(asked), inflated) == (1, records)
@@ -80,7 +80,9 @@ def test_damaged_records_are_corrupt() -> None:
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
 
 
-def test_records_that_grow_too_much_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_that_decompress_over_the_limit_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(inflating, "INFLATED_BYTES_MAX", JOB_BYTES_MIN * 10)
     fits = gzip.compress(bytes(JOB_BYTES_MIN * 10))
     assert len(walk(decompress_in_steps(Codec.GZIP, memoryview(fits)))[1]) == JOB_BYTES_MIN * 10
@@ -94,19 +96,19 @@ def test_records_that_grow_too_much_are_not_opened(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("size, jobs", [(32 * 1024, 0), (32 * 1024 + 1, 1)])
-def test_much_is_compressed_in_a_thread(size: int, jobs: int) -> None:
+def test_large_batches_are_compressed_in_a_thread(size: int, jobs: int) -> None:
     asked, packed = walk(compress_in_steps(Codec.GZIP, bytes(size), 1))
     assert (len(asked), zlib.decompress(packed, 31)) == (jobs, bytes(size))
 
 
 @pytest.mark.parametrize("more, jobs", [(0, []), (1, ["bytearray.join"])])
-def test_much_is_joined_in_a_thread(more: int, jobs: list[str]) -> None:
+def test_large_parts_are_joined_in_a_thread(more: int, jobs: list[str]) -> None:
     parts = [b"ab", bytes(JOINED_AT_ONCE_BYTES_MAX - 2 + more)]
     whole, _, asked = run_and_look(join_in_steps(parts, JOINED_AT_ONCE_BYTES_MAX + more))
     assert (asked, bytes(whole)) == (jobs, b"".join(parts))
 
 
-def test_much_is_given_back_in_pieces() -> None:
+def test_large_results_are_returned_in_pieces() -> None:
     records = bytearray(10 * JOINED_AT_ONCE_BYTES_MAX)
     held = [len(records)]
     for _ in free_in_steps(records):

@@ -44,7 +44,7 @@ def test_an_old_frame_is_written() -> None:
 
 
 @pytest.mark.parametrize("size", range(7))
-def test_what_has_no_whole_header_stays(size: int) -> None:
+def test_data_without_a_whole_header_is_unchanged(size: int) -> None:
     assert (
         with_valid_checksum(bytes(compress(Codec.LZ4, DATA))[:size])
         == compress(Codec.LZ4, DATA)[:size]

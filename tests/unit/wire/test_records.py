@@ -238,9 +238,9 @@ def test_records_come_lazily_and_are_views() -> None:
     assert first.value.obj is batch
 
 
-def record(body: bytes, *, told_bytes: int | None = None) -> bytes:
+def record(body: bytes, *, claimed_bytes: int | None = None) -> bytes:
     """A record of these bytes after its length."""
-    return batches.varint(len(body) if told_bytes is None else told_bytes) + body
+    return batches.varint(len(body) if claimed_bytes is None else claimed_bytes) + body
 
 
 V = batches.varint
@@ -249,12 +249,12 @@ GOOD = b"\0" + V(0) + V(0) + V(-1) + V(-1) + V(0)
 
 BROKEN = {
     "nothing": (b"", 1),
-    "fewer records than told": (record(GOOD), 2),
+    "fewer records than counted": (record(GOOD), 2),
     "more bytes than records": (record(GOOD) + b"\0", 1),
     "a length of zero": (b"\0" * 7, 1),
-    "a negative length": (record(GOOD, told_bytes=-3), 1),
-    "a length past the end": (record(GOOD, told_bytes=90), 1),
-    "a length too short": (record(GOOD, told_bytes=4) + b"\0" * 4, 1),
+    "a negative length": (record(GOOD, claimed_bytes=-3), 1),
+    "a length past the end": (record(GOOD, claimed_bytes=90), 1),
+    "a length too short": (record(GOOD, claimed_bytes=4) + b"\0" * 4, 1),
     "a key past the record": (record(b"\0" + V(0) + V(0) + V(50) + V(-1) + V(0)), 1),
     "a value past the record": (record(b"\0" + V(0) + V(0) + V(-1) + V(50) + V(0)), 1),
     "a key of two gigabytes": (record(b"\0" + V(0) + V(0) + V(2**31 - 1) + V(-1)), 1),

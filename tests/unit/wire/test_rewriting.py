@@ -63,7 +63,7 @@ def test_a_newest_time_that_no_record_has_is_put_right() -> None:
     assert batch == whole
 
 
-def test_what_is_right_is_not_touched() -> None:
+def test_a_correct_batch_is_unchanged() -> None:
     batch = batches.patch(batches.build(SOME), attributes=0x4000)
     before = bytes(batch)
     header = read_header(batch)

@@ -83,7 +83,7 @@ def test_another_codec_may_be_wanted(sent: str, wanted: Codec) -> None:
     assert [record[2:] for record in read(batch)] == [(b"key", b"value" * 10)] * 100
 
 
-def test_how_hard_to_compress_is_told() -> None:
+def test_the_compression_level_is_passed_on() -> None:
     asked: list[int] = []
 
     def level(codec: int) -> int:
@@ -147,7 +147,7 @@ def test_the_flag_of_one_message_is_the_batch_s() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_what_is_cut_off_at_the_end_is_dropped(magic: int) -> None:
+def test_a_partial_message_at_the_end_is_dropped(magic: int) -> None:
     one = message(magic=magic)
     for size in range(1, len(one)):
         assert len(read(converted(one + one[:size]))) == 1
@@ -185,7 +185,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("sent", "code"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused(sent: bytes, code: ErrorCode) -> None:
+def test_message_sets_that_are_refused(sent: bytes, code: ErrorCode) -> None:
     assert refused(sent) == code
 
 
@@ -197,13 +197,13 @@ def test_sizes_are_bounded_of_each_message_and_of_the_batch() -> None:
     assert refused(one * 3, bytes_max=len(batch) - 1) == ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_what_a_wrapper_inflates_to_is_bounded() -> None:
+def test_the_decompressed_size_of_a_wrapper_is_limited() -> None:
     many = [message(value=bytes(MIB))] * 70
     assert refused(wrapped(many, offset=0)) == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_nothing_else_is_raised_whatever_is_sent(seed: int) -> None:
+def test_only_api_errors_are_raised_for_any_message_set(seed: int) -> None:
     chance = random.Random(seed)
     magic = chance.randrange(2)
     codec = chance.choice(OLD_CODECS)
@@ -231,7 +231,7 @@ def stops(message_set: bytes) -> tuple[int, list[str]]:
     return stops_of(up_convert(memoryview(message_set), bytes_max=1 << 30))
 
 
-def test_little_is_done_at_once() -> None:
+def test_small_message_sets_are_converted_without_pauses() -> None:
     assert stops(b"".join(several(RECORDS_PER_STEP - 1, magic=0))) == (0, [])
     assert stops(wrapped(several(RECORDS_PER_STEP - 1))) == (0, ["compress"])
     assert stops(wrapped(several(100))) == (0, [])
@@ -245,7 +245,7 @@ def test_there_are_pauses_for_many_records_and_for_big_ones() -> None:
     assert stops(big * 4)[0] == 2 * 4 - 1
 
 
-def test_what_is_long_is_wanted_from_threads() -> None:
+def test_long_work_is_done_in_threads() -> None:
     noise = random.Random(1).randbytes(80_000)
     assert stops(wrapped([message(value=noise)])) == (0, ["decompress", "compress"])
     assert stops(wrapped([message(value=bytes(MIB))])) == (1, ["decompress", "compress"])
@@ -254,7 +254,7 @@ def test_what_is_long_is_wanted_from_threads() -> None:
 
 
 @pytest.mark.parametrize("name", ["gzip", "snappy", "lz4"])
-def test_much_is_put_together_by_threads_from_small_pieces(name: str) -> None:
+def test_large_batches_are_joined_in_threads(name: str) -> None:
     """A `bytearray` that grew to so much would be moved again and again; and only what is made of
     `bytes` is put together without the interpreter's lock."""
     messages = [message(value=bytes(1000), offset=n) for n in range(8000)]

@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import KafkaError
 
-from support.groups.programs.reporting import POLL_MS, Uncommitted, parted, place, tell, value_of
+from support.groups.programs.reporting import POLL_MS, Uncommitted, parted, place, report, value_of
 
 BOOTSTRAP, TOPIC, *SETTINGS = sys.argv[1:]
 
@@ -34,9 +34,9 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
     async def run(self) -> None:
         try:
             await self._consume()
-            tell(self.name, "left")
+            report(self.name, "left")
         except BaseException as error:
-            tell(self.name, "failed", why=repr(error))
+            report(self.name, "failed", why=repr(error))
             raise
 
     async def _consume(self) -> None:
@@ -52,7 +52,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
             self.consumer.subscribe(pattern=TOPIC, listener=self)
         else:
             self.consumer.subscribe([TOPIC], listener=self)
-        tell(self.name, "joining")
+        report(self.name, "joining")
         await self.consumer.start()
         while not self.leaving:
             while self.seeks:
@@ -80,12 +80,12 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
             self.uncommitted.committed(offsets)
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        tell(self.name, "owns", p=sorted(place(*one) for one in assigned))
+        report(self.name, "owns", p=sorted(place(*one) for one in assigned))
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         places = sorted(place(*one) for one in revoked)
         self.uncommitted.forget(places)
-        tell(self.name, "revoked", p=places)
+        report(self.name, "revoked", p=places)
 
 
 async def main() -> None:

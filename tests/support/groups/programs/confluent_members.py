@@ -54,11 +54,11 @@ class ConfluentMember(hosting.Member):
     def commit(self, offsets: dict[str, int]) -> None:
         asked = [TopicPartition(*parted(at), offset) for at, offset in offsets.items()]
         try:
-            told: list[Any] = self.consumer.commit(offsets=asked, asynchronous=False)
+            results: list[Any] = self.consumer.commit(offsets=asked, asynchronous=False)
         except KafkaException as error:
             self.uncommitted.refused(error)
             return
-        failed = {place(one.topic, one.partition): one.error for one in told if one.error}
+        failed = {place(one.topic, one.partition): one.error for one in results if one.error}
         if failed:
             self.uncommitted.refused(failed)
         taken = {at: offset for at, offset in offsets.items() if at not in failed}

@@ -23,7 +23,7 @@ class Member(ABC, threading.Thread):
     def run(self) -> None:
         try:
             self.open()
-            self.tell("joining")
+            self.report("joining")
             while not self.leaving.is_set():
                 while not self.seeks.empty():
                     at, offset = self.seeks.get()
@@ -31,9 +31,9 @@ class Member(ABC, threading.Thread):
                     self.seek(at, offset)
                 self.turn()
             self.close()
-            self.tell("left")
+            self.report("left")
         except BaseException as error:
-            self.tell("failed", why=repr(error))
+            self.report("failed", why=repr(error))
             raise
 
     def turn(self) -> None:
@@ -44,15 +44,15 @@ class Member(ABC, threading.Thread):
         if self.uncommitted.offsets:
             self.commit(dict(self.uncommitted.offsets))
 
-    def tell(self, what: str, **more: object) -> None:
-        reporting.tell(self.name, what, **more)
+    def report(self, what: str, **more: object) -> None:
+        reporting.report(self.name, what, **more)
 
     def assigned(self, places: list[str]) -> None:
-        self.tell("assigned", p=places)
+        self.report("assigned", p=places)
 
     def revoked(self, places: list[str], what: str = "revoked") -> None:
         self.uncommitted.forget(places)
-        self.tell(what, p=places)
+        self.report(what, p=places)
 
     @abstractmethod
     def open(self) -> None:
@@ -64,7 +64,7 @@ class Member(ABC, threading.Thread):
 
     @abstractmethod
     def commit(self, offsets: dict[str, int]) -> None:
-        """Commit and wait for it, then tell."""
+        """Commit and wait for it, then report."""
 
     @abstractmethod
     def seek(self, at: str, offset: int) -> None:

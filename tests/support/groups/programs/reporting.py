@@ -1,4 +1,4 @@
-"""What a program with consumers in groups is told and tells: the same for every client.
+"""What a program with consumers in groups reads and reports: the same for every client.
 
 The program is started with the broker's address, a topic (or, from `^` on, a regular expression)
 and settings, each `name=value`. On standard input it reads commands, a line each:
@@ -7,7 +7,7 @@ and settings, each `name=value`. On standard input it reads commands, a line eac
     leave MEMBER            end it politely
     seek MEMBER PLACE N     go on at offset N of a place, which is `topic/partition`
 
-At the end of its input it ends all politely, then itself. On standard output it tells, a line of
+At the end of its input it ends all politely, then itself. On standard output it reports, a line of
 JSON each, as it happens: `t` is the wall clock in ms, `m` the member, `e` what:
 
     joining                 the consumer is made
@@ -21,8 +21,8 @@ JSON each, as it happens: `t` is the wall clock in ms, `m` the member, `e` what:
     left                                    it has ended politely
     failed      why: TEXT                  it ended by itself
 
-A record is told as read before the offset behind it is committed, and both by a write of its own:
-what is committed was told, wherever the program is killed.
+A record is reported as read before the offset behind it is committed, and both by a write of its
+own: what is committed was reported, wherever the program is killed.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ STDOUT = 1
 _lock = threading.Lock()
 
 
-def tell(member: str, what: str, **more: Any) -> None:
+def report(member: str, what: str, **more: Any) -> None:
     """Write one line."""
     with _lock:
-        told = {"t": time.time_ns() // 1_000_000, "m": member, "e": what, **more}
-        data = json.dumps(told, separators=(",", ":")).encode() + b"\n"
+        fields = {"t": time.time_ns() // 1_000_000, "m": member, "e": what, **more}
+        data = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
         while data:
             data = data[os.write(STDOUT, data) :]
 
 
 def place(topic: str, partition: int) -> str:
-    """How a partition is told."""
+    """A partition's name in reports."""
     return f"{topic}/{partition}"
 
 
-def parted(told: str) -> tuple[str, int]:
-    """The partition that is told so."""
-    topic, _, partition = told.rpartition("/")
+def parted(name: str) -> tuple[str, int]:
+    """The partition of a name in reports."""
+    topic, _, partition = name.rpartition("/")
     return topic, int(partition)
 
 
@@ -87,22 +87,22 @@ class Uncommitted:
 
     def read(self, records: Mapping[str, list[int]]) -> None:
         """Records, by their place, are processed."""
-        told: list[tuple[str, int, int]] = []
+        read: list[tuple[str, int, int]] = []
         for at, offsets in records.items():
-            told += ranges(at, offsets)
+            read += ranges(at, offsets)
             self.offsets[at] = offsets[-1] + 1
-        tell(self._member, "read", r=told)
+        report(self._member, "read", r=read)
 
     def committed(self, offsets: Mapping[str, int]) -> None:
         """The broker has taken a commit."""
-        tell(self._member, "committed", o=offsets)
+        report(self._member, "committed", o=offsets)
         for at, offset in offsets.items():
             if self.offsets.get(at) == offset:
                 del self.offsets[at]
 
     def refused(self, error: object) -> None:
         """The broker, or the client itself, has not; it's tried again with the next."""
-        tell(self._member, "refused", why=repr(error)[:200])
+        report(self._member, "refused", why=repr(error)[:200])
 
     def forget(self, places: Iterable[str]) -> None:
         """They belong to another now, who begins at what is committed."""

@@ -20,7 +20,7 @@ next poll, the client forgets its assignment, and its member is gone after the s
 REQUEST_TIMEOUT_MS = int(2 * HANGS_AFTER_S * 1000)
 """So long that a request without an answer is seen as a call that hangs."""
 FENCED = (ProducerFencedError.__name__, InvalidProducerEpochError.__name__)
-"""Once told, the client has these in the text of all that it raises."""
+"""Once it knows them, the client has these in the text of all that it raises."""
 
 
 @contextmanager
@@ -110,7 +110,7 @@ class KafkaPythonInstance(Instance):
         self._producer._transaction_manager._pending_txn_offset_commits.clear()
 
     def has_lost_request(self) -> bool:
-        """3.0.12 loses one whoever the broker is: without a connection to the coordinator, because
+        """3.0.12 loses one with any broker: without a connection to the coordinator, because
         the broker is down, `await_ready` raises; `Sender._maybe_send_pending_request` then looks
         for the coordinator, but puts the request back only if it has no target_node, and it has.
         The caller waits for the result without limit; if it was AddPartitionsToTxn that was lost,

@@ -1,4 +1,4 @@
-"""What a program that consumes, transforms and produces is told and tells, whatever its client.
+"""What a program that consumes, transforms and produces reads and reports, whatever its client.
 
 The program is one instance of many that share a group. It is started with the broker's address,
 the topics that it reads and writes, its group, its transactional id and its own name, then
@@ -6,11 +6,11 @@ settings, each `consumer.NAME=VALUE`, `producer.NAME=VALUE` or `hold=true`. A re
 is `PARTITION/NUMBER/PAYLOAD`; it becomes `PARTITION/NUMBER/INSTANCE/ATTEMPT/PAYLOAD` with its
 payload in capitals, in the same partition of the output. Each transaction is an attempt, with a
 number of its own, on at most BATCH records, whose offsets are committed in it. With an odd number
-it is flushed and stays open for DWELL_MS, so that whoever is killed is often in the middle of one;
-each ABORTED_EVERY-th is flushed and aborted on purpose.
+it is flushed and stays open for DWELL_MS, so that an instance that is killed is often in the middle
+of one; each ABORTED_EVERY-th is flushed and aborted on purpose.
 
 At the end of its standard input the program ends the transaction it is at, then itself. On
-standard output it tells, a line of JSON each, as it happens: `t` is the wall clock in ms, `m` the
+standard output it reports, a line of JSON each, as it happens: `t` is the wall clock in ms, `m` the
 instance, `e` what, `a` the attempt:
 
     ready                            the producer has its id

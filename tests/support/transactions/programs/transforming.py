@@ -50,7 +50,7 @@ class Instance(ABC):
         self.given = given
         self.attempt = 0
         self._holds = "hold=true" in given.settings
-        self._told = threading.Event()
+        self._resumed = threading.Event()
         self._leaving = threading.Event()
 
     def run(self) -> int:
@@ -58,31 +58,31 @@ class Instance(ABC):
         threading.Thread(target=self._listen, daemon=True).start()
         try:
             self.open()
-            self.tell("ready")
+            self.report("ready")
             while not self._leaving.is_set():
                 found = self.poll()
                 if found:
                     self._transact(found)
         except Fenced as fenced:
-            self.tell("fenced", a=self.attempt, why=str(fenced))
+            self.report("fenced", a=self.attempt, why=str(fenced))
             self.close()
         except BaseException as error:  # an Abort too: what could not even be aborted
-            self.tell("failed", why=repr(error))
+            self.report("failed", why=repr(error))
             raise
         else:
             self.close()
-            self.tell("left")
+            self.report("left")
         return 0
 
-    def tell(self, what: str, **more: object) -> None:
+    def report(self, what: str, **more: object) -> None:
         """Write one line."""
-        groups.tell(self.given.name, what, **more)
+        groups.report(self.given.name, what, **more)
 
     def _listen(self) -> None:
         for _ in sys.stdin:
-            self._told.set()
+            self._resumed.set()
         self._leaving.set()
-        self._told.set()
+        self._resumed.set()
 
     def _transact(self, found: Found) -> None:
         self.attempt += 1
@@ -102,14 +102,14 @@ class Instance(ABC):
         except Abort as why:
             with self._watched("abort"):
                 self.abort()
-            self.tell("aborted", a=self.attempt, why=str(why))
+            self.report("aborted", a=self.attempt, why=str(why))
             self.rewind({at: records[0][0] for at, records in found.items()})
         else:
-            self.tell("committed", a=self.attempt)
+            self.report("committed", a=self.attempt)
 
     @contextmanager
     def _watched(self, call: str) -> Iterator[None]:
-        """End the program if it hangs, as whoever watches over such programs would."""
+        """End the program if it hangs, as a supervisor of such programs would."""
         returned = threading.Event()
         threading.Thread(target=self._watch, args=[call, returned], daemon=True).start()
         try:
@@ -126,7 +126,7 @@ class Instance(ABC):
         self._give_up(f"{HANGS} {call}")
 
     def _give_up(self, why: str) -> None:
-        self.tell("failed", why=why)
+        self.report("failed", why=why)
         os._exit(1)
 
     def _write(self, found: Found) -> None:
@@ -136,18 +136,18 @@ class Instance(ABC):
                 self.send(partition, transformed(value, self.given.name, self.attempt))
             at = groups.place(self.given.source, partition)
             ranges += groups.ranges(at, (offset for offset, _ in records))
-        self.tell("sent", a=self.attempt, r=ranges)
+        self.report("sent", a=self.attempt, r=ranges)
 
     def _hold(self, found: Found) -> None:
         self._holds = False
         self.flush()
-        self.tell("held", a=self.attempt)
-        self._told.wait()
+        self.report("held", a=self.attempt)
+        self._resumed.wait()
         try:
             self._write(found)
             self.flush()
         except (Abort, Fenced) as why:
-            self.tell("refused", a=self.attempt, why=str(why))
+            self.report("refused", a=self.attempt, why=str(why))
             raise
 
     def has_lost_request(self) -> bool:

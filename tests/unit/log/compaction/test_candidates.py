@@ -56,7 +56,7 @@ def test_what_was_compacted_is_clean() -> None:
     assert (done.end_offset, done.dirty_bytes, done.ratio) == (20, 0, 0)
 
 
-def test_an_active_segment_alone_is_nothing_to_do() -> None:
+def test_a_log_with_only_an_active_segment_is_not_cleanable() -> None:
     found = examine(a_log(0))
     assert (found.end_offset, found.dirty_bytes, found.ratio, found.overdue_ms) == (0, 0, 0, 0)
 
@@ -64,12 +64,12 @@ def test_an_active_segment_alone_is_nothing_to_do() -> None:
 @pytest.mark.parametrize(
     ("stable", "end"), [(0, 0), (4, 0), (5, 5), (9, 5), (19, 15), (20, 20), (21, 20)]
 )
-def test_nothing_beyond_the_last_stable_offset(stable: int, end: int) -> None:
+def test_records_above_the_last_stable_offset_are_not_cleanable(stable: int, end: int) -> None:
     assert examine(a_log(4), stable=stable).end_offset == end
 
 
 @pytest.mark.parametrize(("age_ms", "end"), [(0, 0), (3, 0), (4, 5), (8, 5), (9, 10), (100, 20)])
-def test_nothing_younger_than_the_least_lag(age_ms: int, end: int) -> None:
+def test_records_younger_than_min_compaction_lag_are_not_cleanable(age_ms: int, end: int) -> None:
     """Segments end at 4, 9, 14 and 19 ms; one of them is too young with the age of its end."""
     log = a_log(4, min_compaction_lag_ms=1000)
     assert examine(log, now_ms=TIMESTAMP + 1000 + age_ms).end_offset == end
@@ -98,7 +98,7 @@ def test_records_without_a_time_are_never_overdue() -> None:
     assert examine(log, now_ms=TIMESTAMP).overdue_ms == 0
 
 
-def test_the_ratio_has_to_be_above_the_least() -> None:
+def test_the_dirty_ratio_must_exceed_the_configured_minimum() -> None:
     found = Cleanable(0, 100, clean_bytes=50, dirty_bytes=50, overdue_ms=0)
     assert not found.is_due(logs.settings(min_cleanable_dirty_ratio=0.5))
     assert found.is_due(logs.settings(min_cleanable_dirty_ratio=0.49))

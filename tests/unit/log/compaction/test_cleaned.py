@@ -78,7 +78,7 @@ def test_there_is_a_transaction_index_when_there_are_entries() -> None:
     assert list(segment.txns.entries()) == entries
 
 
-def test_what_is_finished_survives_a_power_failure() -> None:
+def test_a_finished_segment_survives_a_power_failure() -> None:
     fs = MemFs()
     made = a_segment(fs)
     made.add_aborted([AbortedTxn(9, BASE, BASE + 2, BASE)])

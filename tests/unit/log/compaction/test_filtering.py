@@ -93,7 +93,7 @@ def test_nothing_changes_where_nothing_is_newer() -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_is_superseded_goes_and_the_rest_stays_as_it_is(codec: str) -> None:
+def test_superseded_records_are_removed_and_other_batches_are_unchanged(codec: str) -> None:
     batch = at_base(FOUR, codec=codec, producer_id=9, producer_epoch=2, base_sequence=77)
     selected = a_filter([(b"b", 105), (b"d", 106), (b"a", 100)])
     kept = keep(selected, batch)
@@ -117,19 +117,19 @@ def test_headers_of_records_stay() -> None:
     assert list(record.headers) == [("h", b"x"), ("n", None)]
 
 
-def test_the_time_of_the_append_is_that_of_what_stays() -> None:
+def test_log_append_time_is_kept() -> None:
     batch = at_base(FOUR, attributes=LOG_APPEND_TIME, max_timestamp=NOW_MS)
     kept = keep(a_filter([(b"d", 500)]), batch)
     assert [time for _, time, _, _ in read(kept)] == [NOW_MS] * 3
 
 
-def test_a_batch_of_which_nothing_is_left_goes() -> None:
+def test_an_emptied_batch_is_removed() -> None:
     selected = a_filter([(key, 500) for key in KEYS])
     assert keep(selected, at_base(FOUR)) is None
     assert selected.counts.records_kept == 0
 
 
-def test_what_the_map_has_not_seen_stays() -> None:
+def test_records_beyond_the_offset_map_stay() -> None:
     """The map knew no more than half of the batch."""
     selected = a_filter([(b"a", 100), (b"b", 101)], latest=101)
     records = [*FOUR[:2], Written(None, b"1"), Written(None, b"2")]
@@ -138,7 +138,7 @@ def test_what_the_map_has_not_seen_stays() -> None:
     assert selected.counts.records_keyless == 2
 
 
-def test_records_without_a_key_go() -> None:
+def test_records_without_a_key_are_removed() -> None:
     selected = a_filter([(b"", 50)])
     records = [Written(None, b"1"), Written(b"", b"2"), Written(b"a", b"3"), Written(None, b"4")]
     assert [value for *_, value in read(keep(selected, at_base(records)))] == [b"2", b"3"]
@@ -168,7 +168,7 @@ def test_a_tombstone_gets_a_delete_horizon(codec: str) -> None:
     assert field(kept, "max_timestamp") == BASE_TIMESTAMP_MS + 70
 
 
-def test_it_stays_until_then_and_goes_then() -> None:
+def test_a_tombstone_is_removed_at_its_delete_horizon() -> None:
     kept = keep(a_filter(), at_base(DELETED))
     assert kept is not None
     horizon_ms = NOW_MS + RETENTION_MS
@@ -191,7 +191,7 @@ def test_a_tombstone_that_the_map_has_not_seen_stays() -> None:
     assert keep(later, kept) == kept
 
 
-def test_a_superseded_tombstone_goes_without_a_horizon() -> None:
+def test_a_superseded_tombstone_is_removed_without_a_horizon() -> None:
     kept = keep(a_filter([(b"b", 500)]), at_base(DELETED))
     assert kept is not None
     assert field(kept, "attributes") == 0
@@ -240,7 +240,7 @@ def transactional() -> bytearray:
     return at_base(FOUR, producer_id=9, producer_epoch=2, base_sequence=0, attributes=0x10)
 
 
-def test_aborted_records_go_and_the_marker_stays_with_its_entry() -> None:
+def test_aborted_records_are_removed_and_the_marker_stays() -> None:
     entry = AbortedTxn(9, 100, 200, 100)
     selected = a_filter(aborted=[entry])
     assert keep(selected, transactional()) is None
@@ -249,7 +249,7 @@ def test_aborted_records_go_and_the_marker_stays_with_its_entry() -> None:
     assert selected.aborted == [entry]
 
 
-def test_a_marker_gets_a_horizon_when_its_records_have_gone_and_goes_then() -> None:
+def test_a_marker_gets_a_delete_horizon_once_its_records_are_removed() -> None:
     for commit in (False, True):
         selected = a_filter(aborted=[AbortedTxn(9, 100, 200, 100)])
         kept = keep(selected, marker(commit=commit))

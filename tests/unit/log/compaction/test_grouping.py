@@ -24,12 +24,12 @@ def slots(groups: Sequence[Sequence[SegmentSize]], span: int = 10) -> list[list[
     return [[segment.base_offset // span for segment in one] for one in groups]
 
 
-def test_neighbours_that_fit_are_taken_together() -> None:
+def test_adjacent_segments_that_fit_are_grouped() -> None:
     found = group(segments(50, 50, 1, 60, 40), 100, 1000)
     assert slots(found) == [[0, 1], [2, 3], [4]]
 
 
-def test_a_segment_that_is_too_large_stays_alone() -> None:
+def test_a_segment_that_is_too_large_is_a_group_of_its_own() -> None:
     assert slots(group(segments(10, 500, 10, 10), 100, 1000)) == [[0], [1], [2, 3]]
 
 
@@ -38,14 +38,14 @@ def test_indexes_have_to_fit_too() -> None:
     assert slots(group(segments(1, 1, 1, time_index=50), 100, 100)) == [[0, 1], [2]]
 
 
-def test_offsets_stay_within_what_an_index_can_hold() -> None:
+def test_a_group_spans_no_more_offsets_than_an_index_can_hold() -> None:
     span = RELATIVE_OFFSET_MAX // 2 + 1
     assert slots(group(segments(1, 1, 1, span=span), 100, 1000), span) == [[0, 1], [2]]
     wider = span + 1
     assert slots(group(segments(1, 1, 1, span=wider), 100, 1000), wider) == [[0], [1], [2]]
 
 
-def test_an_empty_segment_goes_with_the_one_before_however_far_it_reaches() -> None:
+def test_an_empty_segment_joins_the_group_before_it() -> None:
     span = RELATIVE_OFFSET_MAX
     assert slots(group(segments(1, 0, 0, span=span), 100, 1000), span) == [[0, 1, 2]]
 

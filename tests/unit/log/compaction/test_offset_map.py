@@ -42,7 +42,7 @@ def test_the_empty_key_is_a_key() -> None:
     assert offsets.entries == 2
 
 
-def test_it_takes_no_more_memory_than_it_is_given_or_needs() -> None:
+def test_its_memory_is_limited_by_the_buffer_size_and_the_number_of_keys() -> None:
     wide = OffsetMap(24_000_000, 0.9)
     assert 800_000 < wide.entries_max <= 900_000
     narrow = OffsetMap(24_000_000, 0.9, keys_expected=1000)

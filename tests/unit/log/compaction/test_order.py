@@ -33,11 +33,11 @@ def test_an_order_gets_through_a_pipe() -> None:
         CompactionResult(9, batches_broken=["here"]),
     ],
 )
-def test_news_get_through_a_pipe(news: Any) -> None:
+def test_progress_gets_through_a_pipe(news: Any) -> None:
     assert pickle.loads(pickle.dumps(news)) == news
 
 
-def test_a_damaged_log_does_too() -> None:
+def test_the_error_of_a_damaged_log_gets_through_a_pipe() -> None:
     failure = pickle.loads(pickle.dumps(CorruptLogError("/log/0.log", 17, "it is damp")))
     assert (failure.path, failure.position, failure.code) == ("/log/0.log", 17, failure.code)
     assert failure.message == "/log/0.log has no batch at byte 17: it is damp"

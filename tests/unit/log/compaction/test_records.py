@@ -114,7 +114,7 @@ def test_truncated_records_are_broken(size: int) -> None:
         (b"\xff\xff\xff\xff\xff\x01" + GOOD, 3, 2),  # a size of more than 32 bits
     ],
 )
-def test_what_makes_no_sense_is_broken(data: bytes, count: int, last: int) -> None:
+def test_malformed_records_are_reported_as_broken(data: bytes, count: int, last: int) -> None:
     split(GOOD, 2, 1)
     with pytest.raises(BrokenRecords):
         split(data, count, last)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import struct
 from dataclasses import replace
 from typing import Any
 
@@ -81,7 +80,7 @@ def test_the_last_value_of_each_key_is_left(
         assert broker.log().end_offset == end + 1
 
 
-def test_a_small_map_gets_there_in_the_end() -> None:
+def test_a_small_offset_map_needs_several_passes() -> None:
     fs = MemFs()
     log = a_broker(fs).log()
     write(log, random.Random(1), 100)
@@ -94,7 +93,7 @@ def test_a_small_map_gets_there_in_the_end() -> None:
     assert read_all(log) == compacted(before, 0, upto)
 
 
-def test_it_reports_what_it_has_done() -> None:
+def test_compaction_reports_its_statistics() -> None:
     fs = MemFs()
     log = a_broker(fs, segment_bytes=3000).log()
     write(log, random.Random(2), 200)
@@ -161,7 +160,7 @@ def test_a_segment_that_stays_as_it_is_is_not_replaced() -> None:
     assert [name for name in fs.list_dir(log.directory) if name.endswith(".cleaned")] == []
 
 
-def test_what_an_earlier_run_has_left_is_removed() -> None:
+def test_files_of_an_interrupted_run_are_removed() -> None:
     """Were it there during a swap, a restart would take that for half a one."""
     fs = MemFs()
     log = a_broker(fs).log()
@@ -184,12 +183,8 @@ def test_segments_end_where_the_next_one_begins() -> None:
 
 
 def check_no_gaps(fs: MemFs, log: PartitionLog) -> None:
-    ends = []
-    names = [name for name in fs.list_dir(log.directory) if name.endswith(".log")]
-    for name in names:
-        data = fs.read_bytes(f"{log.directory}/{name}")
-        ends.append(compaction.end_of(data))
-    assert ends[:-1] == [int(name[:20]) for name in names[1:]]
+    ends = [compaction.end_of(fs.read_bytes(path)) for path in logs.files(fs, log)]
+    assert ends[:-1] == logs.base_offsets(fs, log)[1:]
 
 
 def test_a_group_may_need_more_than_one_segment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +206,7 @@ def test_a_group_may_need_more_than_one_segment(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("at", [0, 30, 70, 200, 2000])
-def test_damage_ends_it(at: int) -> None:
+def test_a_damaged_batch_ends_compaction(at: int) -> None:
     fs = MemFs()
     log = a_broker(fs).log()
     write(log, random.Random(6), 100)
@@ -223,7 +218,7 @@ def test_damage_ends_it(at: int) -> None:
         compact(InlineWorker(print), fs, order(log))
 
 
-def test_a_file_that_is_too_short_ends_it() -> None:
+def test_a_truncated_file_ends_compaction() -> None:
     fs = MemFs()
     log = a_broker(fs).log()
     write(log, random.Random(6), 100)
@@ -271,7 +266,7 @@ def test_a_batch_that_can_t_be_opened_is_kept_and_reported() -> None:
 # --- producers and transactions
 
 
-def test_producers_are_known_after_it() -> None:
+def test_producer_states_survive_compaction() -> None:
     """Their last sequence is in a batch that has no records any more."""
     fs = MemFs()
     broker = a_broker(fs, segment_bytes=2000)
@@ -292,7 +287,7 @@ def test_producers_are_known_after_it() -> None:
     assert (entry.producer_id, entry.epoch, entry.last_sequence) == (7, 1, 4)
 
 
-def test_aborted_records_go_and_later_their_marker() -> None:
+def test_aborted_records_are_removed_first_and_their_marker_later() -> None:
     fs = MemFs()
     broker = a_broker(fs, segment_bytes=1000, delete_retention_ms=100)
     log = broker.log()
@@ -309,9 +304,7 @@ def test_aborted_records_go_and_later_their_marker() -> None:
     write_value(log, b"b", 900)
     clean(log, fs, now_ms=logs.TIMESTAMP)
     assert [record.offset for record in read_all(log)] == [0, 3, 6, 7]
-    (index,) = [name for name in fs.list_dir(log.directory) if name.endswith(".txnindex")]
-    entries = struct.iter_unpack(">hqqqq", fs.read_bytes(f"{log.directory}/{index}"))
-    assert [entry[2:4] for entry in entries] == [(1, marker)]
+    assert [entry[1:3] for entry in logs.aborted_entries(fs, log)] == [(1, marker)]
     for turn, left in enumerate([1, 0, 0], 1):
         log.compaction.clean_upto = 0
         clean(log, fs, now_ms=logs.TIMESTAMP + 200 * turn)

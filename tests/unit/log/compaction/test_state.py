@@ -30,7 +30,7 @@ def fill(broker: Broker, count: int = 100) -> None:
         logs.append(broker.log(), memoryview(batch))
 
 
-def test_what_is_clean_is_remembered_across_restarts() -> None:
+def test_the_cleaned_offset_survives_restarts() -> None:
     fs = MemFs()
     broker = a_broker(fs)
     fill(broker)
@@ -64,7 +64,7 @@ def test_a_topic_of_the_same_name_is_not_taken_for_clean() -> None:
 
 
 @pytest.mark.parametrize("saved", [100, 101, 150, 10**9])
-def test_an_offset_beyond_the_closed_segments_does_not_come_true(
+def test_a_checkpointed_offset_beyond_the_closed_segments_is_ignored(
     saved: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """When the log has grown beyond it: what was never compacted would never be compacted."""

@@ -76,7 +76,7 @@ def test_readers_see_the_new_segments_at_once() -> None:
     assert len([name for name in left if name.endswith(".log")]) == ready.log.segment_count
 
 
-def test_who_is_reading_goes_on() -> None:
+def test_open_reads_of_replaced_segments_continue() -> None:
     ready = Ready()
     found = ready.log.read(0, 1 << 20, upto=ready.log.end_offset, at_least_one=True)
     assert found is not None
@@ -99,7 +99,7 @@ def test_old_files_wait_for_their_removal_and_old_snapshots_go() -> None:
     assert ready.read() == ready.after
 
 
-def test_the_transaction_index_comes_along() -> None:
+def test_the_transaction_index_is_replaced_with_the_segments() -> None:
     ready = Ready()
     before = [list(s.txns.entries()) for s in segments(ready.log) if s.txns and s.txns.count]
     ready.swap()

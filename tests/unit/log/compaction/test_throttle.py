@@ -16,7 +16,7 @@ def test_the_average_stays_at_the_limit() -> None:
     assert abs(throttle.waited_s - worker.now_s) < 1e-6
 
 
-def test_what_is_slower_by_itself_does_not_wait() -> None:
+def test_work_slower_than_the_limit_is_not_delayed() -> None:
     worker = InlineWorker(print)
     throttle = Throttle(1000.0, worker)
     for _ in range(10):

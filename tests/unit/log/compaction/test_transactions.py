@@ -40,7 +40,7 @@ def test_a_transaction_with_data_keeps_its_marker() -> None:
     assert seen.on_control_batch(control(1, 4), COMMIT) == (True, None), "the next one is empty"
 
 
-def test_aborted_data_goes_and_its_marker_stays_as_long_as_there_was_any() -> None:
+def test_aborted_data_is_dropped_and_its_marker_kept() -> None:
     entry = aborted(1, 10, 20)
     seen = CleanedTransactions([entry])
     assert not seen.is_aborted_batch(data(1, 0)), "of a transaction before"
@@ -51,7 +51,7 @@ def test_aborted_data_goes_and_its_marker_stays_as_long_as_there_was_any() -> No
     assert not seen.is_aborted_batch(data(1, 21)), "it is over"
 
 
-def test_a_marker_of_aborted_data_that_has_gone_may_go() -> None:
+def test_a_marker_without_aborted_data_may_be_removed() -> None:
     seen = CleanedTransactions([aborted(1, 10, 20)])
     assert seen.on_control_batch(control(1, 20), ABORT) == (True, None)
     assert seen.on_control_batch(control(2, 21), ABORT) == (True, None), (
@@ -59,7 +59,7 @@ def test_a_marker_of_aborted_data_that_has_gone_may_go() -> None:
     )
 
 
-def test_producers_do_not_meddle_with_each_other() -> None:
+def test_transactions_of_producers_are_independent() -> None:
     first, second = aborted(1, 0, 30), aborted(2, 3, 40)
     seen = CleanedTransactions([second, first])
     assert seen.is_aborted_batch(data(1, 0))

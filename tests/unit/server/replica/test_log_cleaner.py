@@ -135,7 +135,7 @@ async def test_a_topic_deleted_and_created_during_a_compaction_is_unchanged(
     await broker.create("t", configs=COMPACT)
     await fill(broker)
     before = read_all(broker.replica().log)
-    processes.told[0](Progress("indexing", 1, 2))
+    processes.listeners[0](Progress("indexing", 1, 2))
     await settle()
     assert processes.results[0].cancelled(), "it learns of it with its next news"
     assert read_all(broker.replica().log) == before
@@ -152,7 +152,7 @@ async def test_nothing_is_swapped_into_a_truncated_log(broker: MemoryBroker) -> 
     log = broker.replica().log
     run_at_once(broker.parts.replicas.logs.truncate_in_steps(log, 10))
     before = read_all(log)
-    processes.told[0](Progress("indexing", 1, 2))
+    processes.listeners[0](Progress("indexing", 1, 2))
     await settle()
     assert processes.results[0].cancelled()
     assert read_all(log) == before
@@ -165,7 +165,7 @@ async def test_a_compaction_ends_when_the_cleanup_policy_changes(broker: MemoryB
     log = broker.replica().log
     before = read_all(log)
     log.configure(replace(log.settings, cleanup_policy=("delete",)))
-    compact(InlineWorker(processes.told[0]), broker.fs, processes.orders[0])
+    compact(InlineWorker(processes.listeners[0]), broker.fs, processes.orders[0])
     await settle()
     assert processes.results[0].cancelled()
     assert read_all(log) == before
@@ -231,7 +231,7 @@ async def test_files_of_a_failed_compaction_are_removed(
     broker.fs.create(f"{log.directory}/{0:020d}.log.cleaned").pwrite(b"half", 0)
     if failure is None:  # the log is to be compacted no more
         log.configure(replace(log.settings, cleanup_policy=("delete",)))
-        processes.told[0](Progress("indexing", 1, 2))
+        processes.listeners[0](Progress("indexing", 1, 2))
     else:
         processes.results[0].set_exception(failure)
     await settle()
@@ -408,7 +408,7 @@ async def test_progress_is_logged(broker: MemoryBroker, caplog: pytest.LogCaptur
     processes = await under_way(broker)
     for second in range(1, 31):
         await broker.advance(1000)
-        processes.told[0](Progress("indexing", second << 20, 64 << 20))
+        processes.listeners[0](Progress("indexing", second << 20, 64 << 20))
     lines = [record.message for record in caplog.records if "compacting" in record.message]
     assert lines[0] == "compacting t-0: indexing, 10 of 64 MB read, 1.0 MB/s"
     assert len(lines) == 3

@@ -61,7 +61,7 @@ async def test_no_compaction_begins_while_a_deleted_log_of_the_name_is_compacted
     await fill(broker)
     await broker.advance(3000)
     assert len(processes.orders) == 1
-    processes.told[0](Progress("indexing", 1, 2))
+    processes.listeners[0](Progress("indexing", 1, 2))
     await broker.advance(1000)
     assert len(processes.orders) == 2
     processes.work()

@@ -138,7 +138,7 @@ def test_settings_that_kavka_does_not_take_are_refused(
     assert [path.name for path in other.iterdir()] == [".lock"]
 
 
-def test_what_is_wrong_is_said_in_a_line(
+def test_errors_are_reported_in_one_line(
     data: Path, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("import", data, tmp_path / "nowhere.json", replace=True) == 1

@@ -69,7 +69,7 @@ def test_a_broker_finds_what_was_written() -> None:
     assert asyncio.run(nodes_on(fs)) == NODES
 
 
-def test_what_was_there_goes_away_whether_or_not_power_does() -> None:
+def test_replaced_nodes_are_gone_also_after_a_power_failure() -> None:
     async def before() -> MemFs:
         fs = new_fs()
         session = await open_on(fs)
@@ -113,7 +113,7 @@ def test_interrupted_in_a_new_directory_it_is_whole_or_nothing(
     assert asyncio.run(nodes_on(fs)) == found
 
 
-def test_generated_broker_ids_are_counted_on() -> None:
+def test_the_counter_of_generated_broker_ids_is_kept() -> None:
     async def next_number(fs: MemFs) -> int:
         session = await open_on(fs)
         stat = await session.set(paths.BROKER_SEQUENCE, b"")
@@ -126,7 +126,7 @@ def test_generated_broker_ids_are_counted_on() -> None:
     assert read(fs).broker_sequence == 42
 
 
-def test_reading_leaves_what_dies_with_a_broker_and_touches_nothing() -> None:
+def test_reading_leaves_out_ephemeral_nodes_and_changes_nothing() -> None:
     async def killed() -> MemFs:
         fs = new_fs()
         session = await open_on(fs)
@@ -160,7 +160,7 @@ def test_reading_leaves_what_dies_with_a_broker_and_touches_nothing() -> None:
     )
 
 
-def test_a_retired_tree_counts_no_more() -> None:
+def test_a_retired_tree_is_not_read() -> None:
     fs = new_fs()
     write(fs, ClusterMetadata(NODES, 0))
     before = content(fs)

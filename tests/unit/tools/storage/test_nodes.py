@@ -47,7 +47,7 @@ def assigned(*replicas: int, topic_id: UUID | None = ID) -> TopicAssignment:
     return TopicAssignment(topic_id, {0: replicas}, {}, {})
 
 
-def test_all_of_apache_kafkas_nodes_but_those_that_die_with_a_broker() -> None:
+def test_all_of_apache_kafkas_persistent_nodes_are_accepted() -> None:
     left = [path for path in APACHE if not is_exported(path)]
     assert sorted(left) == sorted(
         path
@@ -89,7 +89,11 @@ def test_topics_and_cluster_of_apache_kafkas_nodes() -> None:
     assert "2 topics with 3 partitions" in said and CLUSTER in said
 
 
-def test_what_fits_passes() -> None:
+NEW = DirectoriesState(None, None, {})
+OWNED = DirectoriesState("c", 1, {})
+
+
+def test_a_tree_that_fits_its_directories_is_accepted() -> None:
     logs = {
         (name, index): paths.uuid_from_text(IDS[name])
         for name, index in (("a.b", 0), ("orders", 0), ("orders", 1))
@@ -101,7 +105,7 @@ def test_what_fits_passes() -> None:
 
 
 def test_a_new_directory_may_take_any_cluster_of_one_broker() -> None:
-    said = check(metadata(t=assigned(7)), DirectoriesState(None, None, {}))
+    said = check(metadata(t=assigned(7)), NEW)
     assert said == ["t-0 has no log here and will begin empty"]
 
 
@@ -113,20 +117,12 @@ def test_logs_without_a_topic_are_named() -> None:
 @pytest.mark.parametrize(
     ("what", "state", "why"),
     [
-        (ClusterMetadata({}, 0), DirectoriesState(None, None, {}), "no cluster id"),
-        (
-            ClusterMetadata({"/cluster/id": b"?"}, 0),
-            DirectoriesState(None, None, {}),
-            "cluster id at /cluster/id",
-        ),
+        (ClusterMetadata({}, 0), NEW, "no cluster id"),
+        (ClusterMetadata({"/cluster/id": b"?"}, 0), NEW, "cluster id at /cluster/id"),
         (metadata(), DirectoriesState("other", 1, {}), "other, the metadata to c"),
-        (metadata(t=assigned(1, 2)), DirectoriesState("c", 1, {}), r"broker 2 \(topic t\)"),
-        (metadata(t=assigned(2)), DirectoriesState("c", 1, {}), "those of broker 1"),
-        (
-            metadata(t=assigned(1), u=assigned(2)),
-            DirectoriesState(None, None, {}),
-            r"2 \(topic u\)",
-        ),
+        (metadata(t=assigned(1, 2)), OWNED, r"broker 2 \(topic t\)"),
+        (metadata(t=assigned(2)), OWNED, "those of broker 1"),
+        (metadata(t=assigned(1), u=assigned(2)), NEW, r"2 \(topic u\)"),
         (
             metadata(t=assigned(1)),
             DirectoriesState("c", 1, {("t", 0): UUID(int=5)}),
@@ -134,27 +130,15 @@ def test_logs_without_a_topic_are_named() -> None:
         ),
         (
             ClusterMetadata({"/cluster/id": encode_cluster_id("c"), "/brokers/topics/t": b"[]"}, 0),
-            DirectoriesState("c", 1, {}),
+            OWNED,
             "/brokers/topics/t",
         ),
-        (
-            edited("/controller", b"{}"),
-            DirectoriesState("c", 1, {}),
-            "/controller can't be imported",
-        ),
-        (
-            edited("/brokers/ids/7", b"{}"),
-            DirectoriesState("c", 1, {}),
-            "/brokers/ids/7 can't be imported",
-        ),
-        (
-            edited("/controller_epoch", b"x"),
-            DirectoriesState("c", 1, {}),
-            "/controller_epoch can't be read",
-        ),
+        (edited("/controller", b"{}"), OWNED, "/controller can't be imported"),
+        (edited("/brokers/ids/7", b"{}"), OWNED, "/brokers/ids/7 can't be imported"),
+        (edited("/controller_epoch", b"x"), OWNED, "/controller_epoch can't be read"),
         (
             edited("/brokers/topics/t/partitions/0/state", b"{}"),
-            DirectoriesState("c", 1, {}),
+            OWNED,
             "/brokers/topics/t/partitions/0/state can't be read",
         ),
     ],

@@ -79,7 +79,7 @@ def test_many_nodes(address: str, client: KazooClient, monkeypatch: pytest.Monke
     assert (dict(found.nodes), found.broker_sequence) == (dict(metadata.nodes), 20)
 
 
-def test_only_what_is_kafkas_and_lasts_is_read(address: str, client: KazooClient) -> None:
+def test_only_persistent_nodes_of_kafka_are_read(address: str, client: KazooClient) -> None:
     write(address, ClusterMetadata(NODES, 0))
     for path in ("/hbase/x", "/migration", "/brokers/ids", "/config/changes/config_change_1"):
         client.ensure_path(path)
@@ -87,7 +87,7 @@ def test_only_what_is_kafkas_and_lasts_is_read(address: str, client: KazooClient
     assert dict(read(address).nodes) == NODES
 
 
-def test_nothing_is_read_where_nothing_is(address: str, client: KazooClient) -> None:
+def test_an_empty_zookeeper_has_no_nodes(address: str, client: KazooClient) -> None:
     with pytest.raises(Refused, match="there is no cluster at .*/nowhere"):
         read(f"{address}/nowhere")
     assert client.exists("/nowhere") is None

@@ -18,7 +18,7 @@ def request() -> Any:
     return SimpleNamespace(session_id=8, topics=[topic])
 
 
-def test_older_versions_are_told_at_every_partition() -> None:
+def test_older_versions_have_the_error_at_every_partition() -> None:
     answer = fetch.error_response(request(), ErrorCode.UNKNOWN_SERVER_ERROR, 12)
     assert (answer.error_code, answer.session_id) == (-1, 8)
     [topic] = answer.responses
@@ -27,7 +27,7 @@ def test_older_versions_are_told_at_every_partition() -> None:
     assert topic.partitions[0].high_watermark == -1
 
 
-def test_newer_versions_are_told_at_the_top_only() -> None:
+def test_newer_versions_have_the_error_at_the_top_only() -> None:
     """As Apache Kafka's `FetchRequest.getErrorResponse`."""
     answer = fetch.error_response(request(), ErrorCode.UNKNOWN_SERVER_ERROR, 13)
     assert (answer.error_code, answer.session_id, answer.responses) == (-1, 8, ())

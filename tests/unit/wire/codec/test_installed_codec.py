@@ -39,7 +39,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def test_the_programs_is_used_if_it_is_the_right_one(own: Path, program: Path) -> None:
+def test_the_installed_codec_is_used_if_its_version_matches(own: Path, program: Path) -> None:
     package(program, "3.0.12")
     assert private_copy.find_codec().root == str(program / "kafka")
 
@@ -69,7 +69,7 @@ def test_another_version_is_refused_with_what_to_do(
     assert f"pip install --no-deps --target '{own}' 'kafka-python>=3.0.12,<3.1'" in said
 
 
-def test_a_start_says_so_in_one_line(tmp_path: Path) -> None:
+def test_an_unusable_codec_is_reported_in_one_line_at_the_start(tmp_path: Path) -> None:
     package(tmp_path, "2.0.2")
     environment = kavka_environment()
     environment["PYTHONPATH"] = f"{tmp_path}:{environment['PYTHONPATH']}"

@@ -95,10 +95,10 @@ def test_requests_written_by_the_library_are_read(
     api, schema = module.API, messages.schema(module.API.request_name)
     found, body = request(api, version, rnd)
     work = long_messages.decode_in_steps(api, version, memoryview(b"head" + body), 4)
-    (message, end), turns = run(work)
+    (message, end), pauses = run(work)
     assert end == len(b"head" + body)
     assert list(messages.differences(schema, found, message)) == []
-    assert turns == items(schema.fields.values(), version, found)
+    assert pauses == items(schema.fields.values(), version, found)
 
 
 def outcome(read: Any) -> Any:
@@ -138,11 +138,11 @@ def leaving(count: int) -> memoryview:
 
 
 @pytest.mark.parametrize("count", [0, 400, 600, 9_000])
-def test_others_have_a_turn_while_a_request_is_read(count: int) -> None:
+def test_reading_a_long_request_pauses(count: int) -> None:
     frame = leaving(count)
-    (message, _), turns = run(long_messages.decode_in_steps(leave_group.API, 5, frame, 0))
+    (message, _), pauses = run(long_messages.decode_in_steps(leave_group.API, 5, frame, 0))
     assert [one.member_id for one in message.members] == [f"m-{one:05d}" for one in range(count)]
-    assert turns == (count * BYTES_AN_ITEM + len(frame)) // SLICE_BYTES
+    assert pauses == (count * BYTES_AN_ITEM + len(frame)) // SLICE_BYTES
 
 
 def test_bytes_are_copied_in_steps() -> None:
@@ -151,9 +151,11 @@ def test_bytes_are_copied_in_steps() -> None:
     values = {"group_id": "g", "assignments": members}
     schema = messages.schema("SyncGroupRequest")
     body = stock_codec.encode("SyncGroupRequest", 5, messages.as_namespace(schema, values))
-    (message, _), turns = run(long_messages.decode_in_steps(sync_group.API, 5, memoryview(body), 0))
+    (message, _), pauses = run(
+        long_messages.decode_in_steps(sync_group.API, 5, memoryview(body), 0)
+    )
     assert len(message.assignments) == 200
-    assert turns >= len(body) // (SLICE_BYTES + each)
+    assert pauses >= len(body) // (SLICE_BYTES + each)
 
 
 def test_two_are_read_at_once() -> None:
@@ -178,13 +180,13 @@ def test_answers_are_the_bytes_of_the_library(
     schema = messages.schema(name)
     found = messages.values(schema, version, rnd)
     response = messages.as_answer(getattr(module, name), schema, found)
-    frame, turns = run(long_messages.encode_in_steps(api, version, 77, response))
+    frame, pauses = run(long_messages.encode_in_steps(api, version, 77, response))
     whole = b"".join(map(bytes, frame))
     head = struct.pack(">ii", len(whole) - 4, 77)
     if api.is_flexible(version) and api.flexible_response_header:
         head += b"\0"
     assert whole == head + stock_codec.encode(name, version, messages.as_namespace(schema, found))
-    assert turns >= items(schema.fields.values(), version, found)
+    assert pauses >= items(schema.fields.values(), version, found)
 
 
 def describing(count: int, data: bytes = b"meta") -> describe_groups.DescribeGroupsResponse:
@@ -214,15 +216,15 @@ def listing(count: int) -> list_groups.ListGroupsResponse:
         (list_groups.API, listing, 1),
     ],
 )
-def test_others_have_a_turn(api: Api, answer: Any, items: int) -> None:
+def test_encoding_a_long_response_pauses(api: Api, answer: Any, items: int) -> None:
     for count in (0, 400, 600, 1_700):
         response = answer(count)
         (whole,) = encode_response(api, api.highest, 1, response)
-        parts, turns = run(long_messages.encode_in_steps(api, api.highest, 1, response))
+        parts, pauses = run(long_messages.encode_in_steps(api, api.highest, 1, response))
         assert b"".join(parts) == whole
         at_least = items * count // ITEMS_A_SLICE
-        assert at_least <= turns <= at_least + len(whole) // SLICE_BYTES + 1
-        assert len(parts) == turns + 1
+        assert at_least <= pauses <= at_least + len(whole) // SLICE_BYTES + 1
+        assert len(parts) == pauses + 1
 
 
 def test_big_answers_are_made_of_parts() -> None:
@@ -245,11 +247,11 @@ def test_two_at_once() -> None:
 
 def test_an_answer_without_lists() -> None:
     answer = find_coordinator.FindCoordinatorResponse(0, "", 1, "h", 9)
-    frame, turns = run(long_messages.encode_in_steps(find_coordinator.API, 2, 1, answer))
-    assert (frame, turns) == (encode_response(find_coordinator.API, 2, 1, answer), 0)
+    frame, pauses = run(long_messages.encode_in_steps(find_coordinator.API, 2, 1, answer))
+    assert (frame, pauses) == (encode_response(find_coordinator.API, 2, 1, answer), 0)
 
 
-def test_lists_of_names_are_gone_through_in_steps() -> None:
+def test_lists_of_names_are_encoded_in_steps() -> None:
     names = [f"topic-{number}" for number in range(3 * ITEMS_A_SLICE)]
     nothing = consumer_group_describe.Assignment()
     member = consumer_group_describe.Member(
@@ -258,8 +260,8 @@ def test_lists_of_names_are_gone_through_in_steps() -> None:
     group = consumer_group_describe.DescribedGroup("g", members=[member])
     response = consumer_group_describe.ConsumerGroupDescribeResponse([group])
     work = long_messages.encode_in_steps(consumer_group_describe.API, 1, 77, response)
-    frame, turns = run(work)
-    assert turns >= 3
+    frame, pauses = run(work)
+    assert pauses >= 3
     assert b"".join(frame) == encode_response(consumer_group_describe.API, 1, 77, response)[0]
 
 
@@ -284,16 +286,16 @@ def offsets(version: int, counts: list[int]) -> offset_fetch.OffsetFetchResponse
 
 @pytest.mark.parametrize("version", (0, 9))
 @given(counts=COUNTS)
-def test_errors_are_counted_as_the_quick_way(version: int, counts: list[int]) -> None:
+def test_counting_in_steps_gives_the_same_counts(version: int, counts: list[int]) -> None:
     response = offsets(version, counts)
     expected: defaultdict[int, int] = defaultdict(int)
     error_counter(offset_fetch.API, expected)(response)
     assert run(long_messages.count_errors_in_steps(offset_fetch.API, response))[0] == expected
 
 
-def test_others_have_a_turn_while_errors_are_counted() -> None:
-    counts, turns = run(
+def test_counting_errors_pauses() -> None:
+    counts, pauses = run(
         long_messages.count_errors_in_steps(offset_fetch.API, offsets(9, [600, 1_500]))
     )
     assert counts == {0: 2_100 + 2, 16: 1}  # that of the whole, and of the groups
-    assert turns == 2_100 // ITEMS_A_SLICE
+    assert pauses == 2_100 // ITEMS_A_SLICE

@@ -135,9 +135,7 @@ SERVED = messages.served()
 )
 @settings(max_examples=3)
 @given(rnd=st.randoms(use_true_random=False))
-def test_no_part_of_a_request_passes_for_a_whole_one(
-    module: ModuleType, version: int, rnd: Any
-) -> None:
+def test_truncated_requests_are_refused(module: ModuleType, version: int, rnd: Any) -> None:
     found = messages.values(messages.schema(module.API.request_name), version, rnd)
     body = memoryview(request_body(module, version, found))
     for end in range(len(body)):
@@ -267,11 +265,11 @@ def test_tags_do_not_copy_the_rest_of_the_frame() -> None:
     assert body.copied < 100
 
 
-def tags(*section: tuple[int, bytes], told_bytes: int | None = None) -> bytes:
-    """A tagged section; `told_bytes` lies about the size of each."""
+def tags(*section: tuple[int, bytes], claimed_bytes: int | None = None) -> bytes:
+    """A tagged section; `claimed_bytes` lies about the size of each."""
     out = bytes([len(section)])
     for number, content in section:
-        out += bytes([number, len(content) if told_bytes is None else told_bytes]) + content
+        out += bytes([number, len(content) if claimed_bytes is None else claimed_bytes]) + content
     return out
 
 
@@ -293,15 +291,15 @@ def test_known_tags_are_read() -> None:
     assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (5, 6)
 
 
-def test_the_size_of_a_known_tag_is_held_to() -> None:
-    lies = fetch_15(tags((CLUSTER_ID, b"\x03me"), told_bytes=1))
+def test_the_size_of_a_known_tag_must_match_its_field() -> None:
+    lies = fetch_15(tags((CLUSTER_ID, b"\x03me"), claimed_bytes=1))
     assert stock(fetch, 15, lies).cluster_id == "me"
     with pytest.raises(ValueError, match="past the end"):
         mended(fetch, 15, lies)
 
 
 def test_a_tag_past_the_end_is_refused() -> None:
-    cut = fetch_15(tags((99, b"ab"), told_bytes=9))
+    cut = fetch_15(tags((99, b"ab"), claimed_bytes=9))
     assert stock(fetch, 15, cut).unknown_tags == {"_99": b"ab"}
     with pytest.raises(ValueError, match="tagged field past the end"):
         mended(fetch, 15, cut)
@@ -331,7 +329,7 @@ def test_an_endless_tagged_section_is_refused() -> None:
         mended(fetch, 15, fetch_15(b"\xff\xff\xff\xff\x07" + b"\x09\x00" * 10))
 
 
-def test_known_tags_are_held_to_the_schema() -> None:
+def test_known_tags_must_follow_the_schema() -> None:
     cut = fetch_15(tags((CLUSTER_ID, b"\x7fme")))
     with pytest.raises(ValueError, match="past the end"):
         mended(fetch, 15, cut)
@@ -404,7 +402,7 @@ def test_tags_count_as_items() -> None:
         mended(metadata, 9, body(most + 1))
 
 
-def test_an_array_needs_room_for_the_least_that_its_items_take() -> None:
+def test_an_array_is_limited_by_the_least_size_of_its_items() -> None:
     partitions = 50
     one = b"\0\x01t" + struct.pack(">i", partitions)
     body = memoryview(struct.pack(">i", 1) + one + bytes(8 * partitions))
@@ -417,7 +415,7 @@ def test_an_array_needs_room_for_the_least_that_its_items_take() -> None:
 # -- text -----------------------------------------------------------------------------------
 
 
-def test_what_is_not_utf_8_reads_as_replacement_characters() -> None:
+def test_invalid_utf_8_reads_as_replacement_characters() -> None:
     body = memoryview(struct.pack(">ih", 1, 3) + b"a\xff\xfe")
     with pytest.raises(UnicodeDecodeError):
         stock(metadata, 1, body)

@@ -56,7 +56,7 @@ def test_registries_are_apart() -> None:
     assert registered != ours
 
 
-def test_the_mending_is_in_our_copy_only() -> None:
+def test_the_patches_are_in_the_private_copy_only() -> None:
     ours = private_copy._copy["kafka.protocol.schemas.fields.codecs.types"]
     assert ours.Bytes.emit_decode_from.__func__.__module__ == "kavka.wire.codec.patches"
     for theirs in (Bytes, UnsignedVarInt32):

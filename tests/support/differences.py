@@ -1,4 +1,4 @@
-"""Where two outcomes differ."""
+"""Where two plain values differ: of Kavka and of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -20,16 +20,21 @@ class Difference:
 
 def differences(kavka: Any, kafka: Any, path: str = "") -> Iterator[Difference]:
     """Everything in which two plain values differ."""
+    pairs = list(items(kavka, kafka, path))
+    for pair in pairs:
+        yield from differences(*pair)
+    if not pairs and kavka != kafka:
+        yield Difference(path, kavka, kafka)
+
+
+def items(kavka: Any, kafka: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
+    """The items of two dicts or two lists, with their paths; nothing for other values."""
     if isinstance(kavka, dict) and isinstance(kafka, dict):
         for key in {**kavka, **kafka}:
-            pair = kavka.get(key, ABSENT), kafka.get(key, ABSENT)
-            yield from differences(*pair, _under(path, key))
+            yield kavka.get(key, ABSENT), kafka.get(key, ABSENT), _under(path, key)
     elif isinstance(kavka, list) and isinstance(kafka, list):
         for index in range(max(len(kavka), len(kafka))):
-            pair = _item(kavka, index), _item(kafka, index)
-            yield from differences(*pair, _under(path, index))
-    elif kavka != kafka:
-        yield Difference(path, kavka, kafka)
+            yield _item(kavka, index), _item(kafka, index), _under(path, index)
 
 
 def _under(path: str, part: object) -> str:

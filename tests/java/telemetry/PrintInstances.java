@@ -8,8 +8,8 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** Tells the instance ids of a producer, a consumer and an admin client, each asked for twice. */
-public class TellInstances {
+/** Prints the instance ids of a producer, a consumer and an admin client, each asked for twice. */
+public class PrintInstances {
     private static final Duration WITHIN = Duration.ofSeconds(30);
 
     public static void main(String[] arguments) throws Exception {
@@ -28,13 +28,13 @@ public class TellInstances {
             producer.send(new ProducerRecord<>(topic, "value")).get();
             consumer.subscribe(Set.of(topic));
             // a consumer has no id before its first poll
-            tell("none", consumer.clientInstanceId(Duration.ofMillis(1)), null);
+            report("none", consumer.clientInstanceId(Duration.ofMillis(1)), null);
             for (int count = 0; count == 0; ) {
                 count = consumer.poll(WITHIN).count();
             }
-            tell("an-admin", admin.clientInstanceId(WITHIN), admin.clientInstanceId(WITHIN));
-            tell("a-producer", producer.clientInstanceId(WITHIN), producer.clientInstanceId(WITHIN));
-            tell("a-consumer", consumer.clientInstanceId(WITHIN), consumer.clientInstanceId(WITHIN));
+            report("an-admin", admin.clientInstanceId(WITHIN), admin.clientInstanceId(WITHIN));
+            report("a-producer", producer.clientInstanceId(WITHIN), producer.clientInstanceId(WITHIN));
+            report("a-consumer", consumer.clientInstanceId(WITHIN), consumer.clientInstanceId(WITHIN));
         }
     }
 
@@ -47,7 +47,7 @@ public class TellInstances {
         return settings;
     }
 
-    private static void tell(String client, Object id, Object again) {
+    private static void report(String client, Object id, Object again) {
         System.out.println(client + " " + id + " " + again);
     }
 }

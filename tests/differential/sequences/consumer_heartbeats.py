@@ -7,7 +7,7 @@ from uuid import UUID
 
 from differential.case import Cases, Function, Ground, Script, Topic
 from differential.members import describing
-from differential.uniform import PAUSING, ConsumerMember, consumer_group, settle
+from differential.uniform import PAUSING, ConsumerMember, consumer_group, reconcile
 
 CASES = Cases("ConsumerGroupHeartbeat")
 REGEX_SINCE = 1
@@ -20,13 +20,13 @@ FOUR = Topic("four", partitions=4, shared=True)
 def a_member_alone(on: Ground) -> Script:
     alone = ConsumerMember(on)
     yield from alone.join()
-    yield from alone.beat()
+    yield from alone.heartbeat()
     yield from alone.own()
-    yield from alone.beat()
+    yield from alone.heartbeat()
     yield consumer_group(on)
     yield alone.leaving()
     yield consumer_group(on)
-    yield alone.beating()
+    yield alone.heartbeating()
 
 
 ODD_FIRST: dict[str, dict[str, Any]] = {
@@ -38,7 +38,7 @@ ODD_FIRST: dict[str, dict[str, Any]] = {
     "no topics subscribed": {"subscribed_topic_names": None},
     "an empty list of topics": {"subscribed_topic_names": []},
     "a topic twice": {"subscribed_topic_names": ["x", "x"]},
-    "no partitions told": {"topic_partitions": None},
+    "no partitions given": {"topic_partitions": None},
     "partitions owned already": {"topic_partitions": [{"topic_id": UNKNOWN_ID, "partitions": [0]}]},
     "an empty instance id": {"instance_id": ""},
     "an empty rack id": {"rack_id": ""},
@@ -74,16 +74,16 @@ OF_REGEX: dict[str, dict[str, Any]] = {
 def joining(**more: Any) -> Function:
     def script(on: Ground) -> Script:
         member = ConsumerMember(on)
-        answer = yield from member.told(member.joining(**more))
+        answer = yield from member.followed(member.joining(**more))
         if not answer["error_code"]:
             yield consumer_group(on)
 
     return script
 
 
-def beating(**more: Any) -> Function:
+def heartbeating(**more: Any) -> Function:
     def script(on: Ground) -> Script:
-        yield ConsumerMember(on).beating(**{"member_id": "somebody", **more})
+        yield ConsumerMember(on).heartbeating(**{"member_id": "somebody", **more})
 
     return script
 
@@ -91,7 +91,7 @@ def beating(**more: Any) -> Function:
 for name, values in ODD_FIRST.items():
     CASES.add(name, joining(**values), topics=[T])
 for name, values in NOT_FIRST.items():
-    CASES.add(name, beating(**values), topics=[T])
+    CASES.add(name, heartbeating(**values), topics=[T])
 for name, values in OF_REGEX.items():
     CASES.add(name, joining(**values), topics=[T], since=REGEX_SINCE)
     if "regex" in str(values):
@@ -105,13 +105,13 @@ def epochs(on: Ground) -> Script:
     yield from member.join()
     yield from member.own()
     for epoch in (member.epoch + 1, member.epoch - 1, 99, 0):
-        yield member.beating(member_epoch=epoch)
-    yield member.beating(member_epoch=member.epoch - 1, topic_partitions=member.owned)
-    yield member.beating(member_epoch=member.epoch - 1, topic_partitions=[])
-    yield member.beating(member_id="somebody")
-    yield member.beating(member_id="somebody", member_epoch=-1)
-    yield member.beating(member_epoch=-3)
-    yield from member.told(member.joining())
+        yield member.heartbeating(member_epoch=epoch)
+    yield member.heartbeating(member_epoch=member.epoch - 1, topic_partitions=member.owned)
+    yield member.heartbeating(member_epoch=member.epoch - 1, topic_partitions=[])
+    yield member.heartbeating(member_id="somebody")
+    yield member.heartbeating(member_id="somebody", member_epoch=-1)
+    yield member.heartbeating(member_epoch=-3)
+    yield from member.followed(member.joining())
     yield consumer_group(on)
 
 
@@ -120,16 +120,16 @@ def what_changes_later(on: Ground) -> Script:
     member = ConsumerMember(on)
     yield from member.join()
     yield from member.own()
-    yield from member.beat(server_assignor="range")
-    yield from member.beat(rack_id="rack")
-    yield from member.beat(rebalance_timeout_ms=70_000)
-    yield from member.beat(subscribed_topic_names=["no-such-topic-at-all"])
+    yield from member.heartbeat(server_assignor="range")
+    yield from member.heartbeat(rack_id="rack")
+    yield from member.heartbeat(rebalance_timeout_ms=70_000)
+    yield from member.heartbeat(subscribed_topic_names=["no-such-topic-at-all"])
     yield from member.own()
     yield consumer_group(on)
-    yield from member.beat(subscribed_topic_names=[on.topic])
+    yield from member.heartbeat(subscribed_topic_names=[on.topic])
     yield from member.own()
-    yield member.beating(server_assignor="nonsense")
-    yield member.beating(server_assignor="")
+    yield member.heartbeating(server_assignor="nonsense")
+    yield member.heartbeating(server_assignor="")
     yield consumer_group(on)
 
 
@@ -141,16 +141,16 @@ def two_members_share(on: Ground) -> Script:
     yield from first.own()
     yield from second.join()
     yield consumer_group(on)
-    yield from second.beat()
-    yield from first.beat()
-    yield from second.beat()
+    yield from second.heartbeat()
+    yield from first.heartbeat()
+    yield from second.heartbeat()
     yield from first.own()
-    yield from second.beat()
+    yield from second.heartbeat()
     yield from second.own()
-    yield from first.beat()
+    yield from first.heartbeat()
     yield consumer_group(on)
     yield second.leaving()
-    yield from first.beat()
+    yield from first.heartbeat()
     yield from first.own()
     yield consumer_group(on)
 
@@ -161,10 +161,10 @@ def three_members_by_range(on: Ground) -> Script:
     members = [ConsumerMember(on, link, topics=topics, assignor="range") for link in "123"]
     for one in members:
         yield from one.join()
-        yield from settle(members)
+        yield from reconcile(members)
     yield consumer_group(on)
     yield members[0].leaving()
-    yield from settle(members[1:])
+    yield from reconcile(members[1:])
     yield consumer_group(on)
 
 
@@ -187,10 +187,10 @@ def topics_by_expression(on: Ground) -> Script:
     member = ConsumerMember(on, topics=[], regex=f"{on.topic}|nothing")
     yield from member.join()
     while not member.owned:
-        yield from member.told(member.beating(compared=False))
+        yield from member.followed(member.heartbeating(compared=False))
     yield from member.own()
     yield consumer_group(on)
-    yield from member.beat(subscribed_topic_regex="")
+    yield from member.heartbeat(subscribed_topic_regex="")
     yield from member.own()
     yield consumer_group(on)
 
@@ -201,9 +201,9 @@ def what_it_does_not_own(on: Ground) -> Script:
     yield from first.join()
     yield from second.join()
     everything = [{"topic_id": on.topic_id, "partitions": [0, 1, 2, 3]}]
-    yield from second.beat(topic_partitions=everything)
-    yield from second.beat(topic_partitions=[{"topic_id": UNKNOWN_ID, "partitions": [0]}])
-    yield from first.beat(topic_partitions=[])
+    yield from second.heartbeat(topic_partitions=everything)
+    yield from second.heartbeat(topic_partitions=[{"topic_id": UNKNOWN_ID, "partitions": [0]}])
+    yield from first.heartbeat(topic_partitions=[])
     yield consumer_group(on)
 
 
@@ -219,11 +219,11 @@ def an_instance_pauses_and_comes_back(on: Ground) -> Script:
     yield again.joining()
     yield old.leaving(PAUSING, instance_id="i")
     yield consumer_group(on)
-    yield old.beating(instance_id="i")
+    yield old.heartbeating(instance_id="i")
     yield from again.join()
     yield from again.own()
-    yield old.beating(instance_id="i")
-    yield old.beating()
+    yield old.heartbeating(instance_id="i")
+    yield old.heartbeating()
     yield consumer_group(on)
 
 
@@ -243,14 +243,14 @@ def instances_that_are_not_its_own(on: Ground) -> Script:
     yield from static.join()
     dynamic = ConsumerMember(on, "2")
     yield from dynamic.join()
-    yield static.beating(instance_id="j")
-    yield static.beating()
-    yield dynamic.beating(instance_id="i")
-    yield dynamic.beating(instance_id="j")
+    yield static.heartbeating(instance_id="j")
+    yield static.heartbeating()
+    yield dynamic.heartbeating(instance_id="i")
+    yield dynamic.heartbeating(instance_id="j")
     yield dynamic.leaving(PAUSING)
     yield dynamic.leaving(PAUSING, instance_id="i")
-    yield static.beating(member_id="somebody", instance_id="i")
-    yield static.beating(member_id="somebody", instance_id="i", member_epoch=-1)
+    yield static.heartbeating(member_id="somebody", instance_id="i")
+    yield static.heartbeating(member_id="somebody", instance_id="i", member_epoch=-1)
     yield consumer_group(on)
 
 
