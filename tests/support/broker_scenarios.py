@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Coroutine, Iterator
+import re
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any, Final
@@ -33,10 +34,17 @@ import pytest
 from kavka.log.memfs import Fault
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.wire.api import Api
-from support import group_requests, message_text, messages, transaction_requests
+from kavka.wire.errors import ErrorCode
+from support import (
+    group_requests,
+    message_text,
+    messages,
+    offset_requests,
+    transaction_requests,
+)
 from support.batches import CODECS, Written, build
 from support.denied import Denied
-from support.memory_broker import DATA, Client, MemoryBroker, fetching, producing
+from support.memory_broker import DATA, Client, MemoryBroker
 from support.memory_network import Closed, until
 from support.message_text import Names
 from support.pauses import pauses_of
@@ -48,7 +56,13 @@ TURNS: Final = 100
 
 DEFAULTS: Final = {
     "CreateTopics": "timeout_ms: 5000",
+    "CreateTopics.topics": "num_partitions: 1, replication_factor: 1",
     "CreatePartitions": "timeout_ms: 5000",
+    "CreatePartitions.topics": "assignments: null",
+    "OffsetFetch.groups": "topics: null",
+    "AlterConfigs.resources": "resource_type: 2",
+    "IncrementalAlterConfigs.resources": "resource_type: 2",
+    "DescribeConfigs.resources": "resource_type: 2, configuration_keys: null",
     "DeleteTopics": "timeout_ms: 5000",
     "DeleteRecords": "timeout_ms: 5000",
     "ElectLeaders": "timeout_ms: 5000",
@@ -62,7 +76,8 @@ DEFAULTS: Final = {
     "OffsetForLeaderEpoch": "replica_id: -1",
     "ApiVersions": "client_software_name: tester, client_software_version: 1.0",
 }
-"""Fields of requests that have these values unless a scenario says otherwise."""
+"""Fields of requests, and of the structs in their arrays, that have these values unless a scenario
+says otherwise."""
 
 APIS: Final[dict[str, Api]] = {one.API.name: one.API for one in messages.api_modules().values()}
 
@@ -77,6 +92,7 @@ class Side:
         self.clients: dict[str, Client] = {}
         self.pending: list[tuple[str, str, asyncio.Future[Any]]] = []
         self.pauses: list[float] | None = None
+        self.epoch = -1
 
     async def start(self) -> None:
         await self.broker.start()
@@ -89,13 +105,16 @@ class Side:
         return self.clients[name]
 
     def send(
-        self, api: str, version: int, texts: list[str], client: str = ""
+        self, api: str, version: int, text: str, defaults: Mapping[str, str], client: str = ""
     ) -> asyncio.Future[Any]:
-        """Send the request that is written as `texts`, of which the last ones count."""
+        """Send the request that is written as `text`."""
         struct = messages.schema(f"{api}Request")
-        values: dict[str, Any] = {}
-        for text in texts:
-            values |= message_text.read(struct, text, self.names)
+        values = message_text.read(struct, defaults.get(api, ""), self.names)
+        values |= message_text.read(struct, text, self.names)
+        for field in struct._fields:
+            if (more := defaults.get(f"{api}.{field.name}")) and field.name in values:
+                common = message_text.read(field.array_of, more, self.names)
+                values[field.name] = [common | one for one in values[field.name] or ()]
         return self.client(client).send(api, version, **values)
 
     def written(self, api: str, answer: asyncio.Future[Any]) -> list[str]:
@@ -176,7 +195,7 @@ class BrokerScenario:
         async def ask(side: Side) -> list[str]:
             found = []
             for version in versions or [self._version(side, api)]:
-                answer = side.send(api, version, [self._defaults.get(api, ""), text])
+                answer = side.send(api, version, text, self._defaults)
                 await until(lambda: answer.done(), f"an answer to {api} v{version}")  # noqa: B023
                 found.append((version, side.written(api, answer)))
             lines = list(by_version(found))
@@ -222,8 +241,8 @@ class BrokerScenario:
 
         async def send(side: Side) -> None:
             version = versions[0] if versions else self._version(side, api)
-            texts = [self._defaults.get(api, ""), text]
-            side.pending.append((name, api, side.send(api, version, texts, name)))
+            answer = side.send(api, version, text, self._defaults, name)
+            side.pending.append((name, api, answer))
 
         return self._each(send)
 
@@ -234,6 +253,14 @@ class BrokerScenario:
             command.get(key)
         self._defaults[api] = ", ".join(filter(None, [DEFAULTS.get(api), text]))
         yield ""
+
+    def do_without(self, command: Command) -> list[str]:
+        """without FIELD ...: fields of responses that are not written."""
+
+        async def hide(side: Side) -> None:
+            side.names.hidden |= set(command.words)
+
+        return self._each(hide)
 
     # -- the broker's life ------------------------------------------------------------------
 
@@ -345,6 +372,30 @@ class BrokerScenario:
 
         return self._each(create)
 
+    def do_topics(self, command: Command) -> list[str]:
+        """Writes all topics and how many partitions each has."""
+
+        async def look(side: Side) -> list[str]:
+            answer = await side.broker.ask("Metadata", 9, topics=None)
+            found = [f"{one.name} {len(one.partitions)}" for one in answer.topics]
+            return [", ".join(found) or "no topics"]
+
+        return self._each(look)
+
+    def do_features(self, command: Command) -> list[str]:
+        """Writes the finalized levels of features as clients learn them, and whether their epoch is
+        newer than the last time."""
+
+        async def look(side: Side) -> list[str]:
+            answer = await side.send("ApiVersions", 4, "", self._defaults)
+            levels = {one.name: one.max_version_level for one in answer.finalized_features}
+            found = [f"{name} {level}" for name, level in sorted(levels.items())]
+            before, side.epoch = side.epoch, answer.finalized_features_epoch
+            assert side.epoch >= before
+            return [", ".join([*found, "newer epoch" if side.epoch > before else "same epoch"])]
+
+        return self._each(look)
+
     def do_coordinator(self, command: Command) -> list[str]:
         """coordinator group|transaction ...: have the topic of these coordinators created."""
 
@@ -384,6 +435,29 @@ class BrokerScenario:
 
         return self._each(join)
 
+    def do_consumer(self, command: Command) -> list[str]:
+        """consumer GROUP MEMBER TOPIC ...: a member joins a group of the consumer protocol."""
+        group_id, member_id, *topics = command.words
+        text = f"group_id: {group_id}, member_id: {member_id}, rebalance_timeout_ms: 60000, "
+        text += f"subscribed_topic_names: [{', '.join(topics)}], topic_partitions: []"
+
+        async def join(side: Side) -> None:
+            await side.send("ConsumerGroupHeartbeat", 1, text, {})
+
+        return self._each(join)
+
+    def do_commit(self, command: Command) -> list[str]:
+        """commit GROUP TOPIC-PARTITION=OFFSET ...: committed offsets of one who is in no group."""
+        (group_id,) = command.words
+        offsets = {key.rpartition("-"): command.number(key) for key in command.options}
+        places = {(topic, int(index)): offset for (topic, _, index), offset in offsets.items()}
+
+        async def commit(side: Side) -> None:
+            codes = await offset_requests.commit(side.broker, places, group_id=group_id)
+            assert set(codes.values()) == {0}
+
+        return self._each(commit)
+
     def do_isr(self, command: Command) -> list[str]:
         """isr TOPIC-PARTITION 1,2: broker 2, which never fetches, is a replica, and these are in
         sync. Of the topics of coordinators the partition may be the coordinator's: TOPIC-NAME."""
@@ -420,8 +494,14 @@ class BrokerScenario:
         batch = build(
             records, codec=codec, producer=producer, transactional="transactional" in command
         )
-        values_ = producing({(topic, int(partition)): batch}, acks=command.number("acks", -1))
-        return self._one_partition("Produce", values_, "partition_responses")
+        acks = command.number("acks", -1)
+
+        async def produce(side: Side) -> list[str]:
+            answer = await side.broker.produce(batch, topic, int(partition), acks=acks)
+            code = ErrorCode(answer.error_code)
+            return [code.name if code else f"offset {answer.base_offset}"]
+
+        return self._each(produce)
 
     def do_log(self, command: Command) -> list[str]:
         """log TOPIC-PARTITION SETTING ...: the log's settings, and its `end` or `start` offset."""
@@ -443,31 +523,23 @@ class BrokerScenario:
         async def look(side: Side) -> list[str]:
             fs = side.broker.fs
             found = [one for one in fs.list_dir(DATA) if fs.is_dir(f"{DATA}/{one}")]
-            return [", ".join(sorted(found)) or "none"]
+            return [re.sub(r"[.][0-9a-f]{32}-", ".*-", ", ".join(sorted(found))) or "none"]
 
         return self._each(look)
 
     def do_fetch(self, command: Command) -> list[str]:
         """fetch TOPIC-PARTITION [offset=N]: one partition, without waiting."""
         topic, _, partition = command.words[0].rpartition("-")
-        asked = fetching({(topic, int(partition)): command.number("offset")})
-        return self._one_partition("Fetch", asked, "partitions")
+        offset = command.number("offset")
 
-    def _one_partition(self, api: str, values: dict[str, Any], field: str) -> list[str]:
-        """Ask about one partition; what the response has about it."""
+        async def fetch(side: Side) -> list[str]:
+            answer = await side.broker.fetch(offset, topic, int(partition))
+            struct = messages.schema("FetchResponse")
+            for name in ("responses", "partitions"):
+                (struct,) = [one.array_of for one in struct._fields if one.name == name]
+            return message_text.write(struct, answer, side.names)
 
-        async def ask(side: Side) -> list[str]:
-            version = {"Produce": 9, "Fetch": 12}[api]
-            if api == self._api and side.version is not None:
-                version = side.version
-            answer = await side.broker.ask(api, version, **values)
-            topics = messages.schema(f"{api}Response")
-            (responses,) = [one for one in topics._fields if one.name == "responses"]
-            (struct,) = [one for one in responses.array_of._fields if one.name == field]
-            (partition,) = getattr(answer.responses[0], field)
-            return message_text.write(struct.array_of, partition, side.names)
-
-        return self._each(ask)
+        return self._each(fetch)
 
     def do_read(self, command: Command) -> list[str]:
         """read TOPIC-PARTITION: offsets and values of all records that consumers see."""

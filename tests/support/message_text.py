@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from uuid import UUID
 
+from kavka.server.auth.authorizer import Operation
 from kavka.wire.errors import ErrorCode
 from support import messages
 from support.batches import BASE_TIMESTAMP_MS, build
@@ -50,11 +51,15 @@ KEYS: Final = (
 _CLOSING: Final = {"[": "]", "{": "}"}
 _TOKEN: Final = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[\[\]{},]|[^\s\[\]{},"][^\[\]{},]*)')
 
+_GENERATED_MEMBER: Final = re.compile(r"^[\w-]+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
 
 class Names:
     """Names of ids: `#t` of a topic's, `#7` is UUID(int=7), `member-1` is a generated member id."""
 
     def __init__(self) -> None:
+        self.hidden: set[str] = set()
+        """Fields of responses that are not written."""
         self._ids: dict[str, UUID] = {}
         self._members: list[str] = []
 
@@ -80,11 +85,13 @@ class Names:
     def member_named(self, text: str) -> str:
         """The generated member id that `member-1` stands for; others are as they are."""
         prefix, _, number = text.partition("-")
-        return self._members[int(number) - 1] if prefix == "member" and number else text
+        if prefix != "member" or not number.isdigit() or int(number) > len(self._members):
+            return text
+        return self._members[int(number) - 1]
 
     def of_member(self, found: str) -> str:
         """The name of a generated member id."""
-        if len(found) < 36 or "-" not in found:
+        if not _GENERATED_MEMBER.search(found):
             return found
         if found not in self._members:
             self._members.append(found)
@@ -154,8 +161,7 @@ class _Reader:
         token = self._tokens.pop(0)
         kind = field.type_str.removeprefix("[]")
         if kind == "string":
-            text = token[1:-1] if token.startswith('"') else token
-            return self._names.member_named(text.encode().decode("unicode_escape"))
+            return self._names.member_named(_unquoted(token).encode("latin-1").decode())
         if token == "null":
             return None
         if kind == "uuid":
@@ -166,7 +172,13 @@ class _Reader:
             return int(token) if token[0] != "T" else BASE_TIMESTAMP_MS + int(token[1:] or 0)
         if kind == "records":
             return bytes(build()) if token == "batch" else token.encode()
-        return token.strip('"').encode()
+        return _unquoted(token).encode("latin-1")
+
+
+def _unquoted(token: str) -> str:
+    """With each character a byte of UTF-8."""
+    text = token.encode().decode("latin-1")
+    return text[1:-1].encode().decode("unicode_escape") if text.startswith('"') else text
 
 
 def read(struct: Any, text: str, names: Names) -> dict[str, Any]:
@@ -227,9 +239,16 @@ def _block(part: Part) -> Iterator[str]:
 def _fields(struct: Any, message: Any, names: Names, key: str | None = None) -> Iterator[Part]:
     for field in struct._fields:
         value = getattr(message, field.name)
-        is_default = value == field.default or (field.default == [] and value == ())
-        if field.name != key and not is_default:
+        if field.name != key and field.name not in names.hidden and not _is_default(field, value):
             yield _named(field, value, names)
+
+
+def _is_default(field: Any, value: Any) -> bool:
+    if field.name == "error_message":
+        return value is None
+    if field.is_struct() and value is not None:
+        return False  # the library knows no default of it
+    return bool(value == field.default or (field.default == [] and value == ()))
 
 
 def _named(field: Any, value: Any, names: Names) -> Part:
@@ -263,6 +282,8 @@ def _scalar(field: Any, value: Any, names: Names) -> str:
     kind = field.type_str.removeprefix("[]")
     if value is None:
         return "null"
+    if field.name.endswith("authorized_operations"):
+        return "+".join(one.name for one in Operation if value >> one & 1) or "none"
     if field.name.endswith("error_code"):
         return ErrorCode(value).name
     if kind == "records":
@@ -277,7 +298,7 @@ def _scalar(field: Any, value: Any, names: Names) -> str:
         return str(value).lower()
     if kind == "int64" and abs(value - BASE_TIMESTAMP_MS) < TIMES_WITHIN_MS:
         return f"T{value - BASE_TIMESTAMP_MS:+d}" if value != BASE_TIMESTAMP_MS else "T"
-    return f'"{bytes(value).decode("latin-1")}"' if kind == "bytes" else str(value)
+    return f'"{repr(bytes(value))[2:-1]}"' if kind == "bytes" else str(value)
 
 
 def _records(data: bytes) -> str:
