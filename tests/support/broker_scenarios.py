@@ -178,6 +178,7 @@ class BrokerScenario:
         self, side: Side, work: Callable[[Side], Coroutine[Any, Any, list[str] | None]]
     ) -> list[str]:
         lines = list(await work(side) or ())
+        await side.broker.advance(0)
         await settle(TURNS)
         for sent in list(side.pending):
             name, api, answer = sent

@@ -49,7 +49,7 @@ KEYS: Final = (
 """Fields that a struct is named by: the first of these that it has."""
 
 _CLOSING: Final = {"[": "]", "{": "}"}
-_TOKEN: Final = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[\[\]{},]|[^\s\[\]{},"][^\[\]{},]*)')
+_TOKEN: Final = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[\[\]{},]|[^\s\[\]{},"][^\[\]{},"]*)')
 
 _GENERATED_MEMBER: Final = re.compile(r"^[\w-]+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
@@ -244,8 +244,8 @@ def _fields(struct: Any, message: Any, names: Names, key: str | None = None) -> 
 
 
 def _is_default(field: Any, value: Any) -> bool:
-    if field.name == "error_message":
-        return value is None
+    if field.name == "error_message" and value is None:
+        return True
     if field.is_struct() and value is not None:
         return False  # the library knows no default of it
     return bool(value == field.default or (field.default == [] and value == ()))
@@ -282,6 +282,8 @@ def _scalar(field: Any, value: Any, names: Names) -> str:
     kind = field.type_str.removeprefix("[]")
     if value is None:
         return "null"
+    if field.name == "cluster_id":
+        return "some"
     if field.name.endswith("authorized_operations"):
         return "+".join(one.name for one in Operation if value >> one & 1) or "none"
     if field.name.endswith("error_code"):
