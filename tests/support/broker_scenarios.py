@@ -74,6 +74,7 @@ DEFAULTS: Final = {
     "ListTransactions": "duration_filter: -1",
     "ListOffsets": "replica_id: -1",
     "OffsetForLeaderEpoch": "replica_id: -1",
+    "Fetch": "replica_id: -1, max_bytes: 1048576, session_epoch: -1",
     "ApiVersions": "client_software_name: tester, client_software_version: 1.0",
 }
 """Fields of requests, and of the structs in their arrays, that have these values unless a scenario
@@ -359,6 +360,30 @@ class BrokerScenario:
             side.broker.fs.faults.append(Fault(*command.words, skip=command.number("skip")))
 
         return self._each(add)
+
+    def do_close(self, command: Command) -> list[str]:
+        """close NAME: the client hangs up."""
+
+        async def close(side: Side) -> None:
+            side.clients[command.words[0]].close()
+
+        return self._each(close)
+
+    def do_purgatory(self, command: Command) -> list[str]:
+        """Writes how many requests wait in the purgatory."""
+
+        async def look(side: Side) -> list[str]:
+            return [str(len(side.broker.parts.purgatory))]
+
+        return self._each(look)
+
+    def do_cold(self, command: Command) -> list[str]:
+        """Nothing is in the page cache."""
+
+        async def empty(side: Side) -> None:
+            side.broker.fs.cached = False
+
+        return self._each(empty)
 
     # -- topics and records -----------------------------------------------------------------
 

@@ -55,13 +55,15 @@ _GENERATED_MEMBER: Final = re.compile(r"^[\w-]+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-
 
 
 class Names:
-    """Names of ids: `#t` of a topic's, `#7` is UUID(int=7), `member-1` is a generated member id."""
+    """Names of ids: `#t` of a topic's, `#7` is UUID(int=7), `member-1` is a generated member id,
+    `session-1` a fetch session's."""
 
     def __init__(self) -> None:
         self.hidden: set[str] = set()
         """Fields of responses that are not written."""
         self._ids: dict[str, UUID] = {}
         self._members: list[str] = []
+        self._sessions: list[int] = []
 
     def topic(self, name: str, topic_id: UUID) -> None:
         """Name a topic's id."""
@@ -81,6 +83,19 @@ class Names:
             return f"#{found.int}"
         self._ids[f"id{len(self._ids) + 1}"] = found
         return self.of_id(found)
+
+    def session_named(self, text: str) -> int:
+        """The id of the fetch session that `session-1` stands for; 0 before there is one."""
+        number = int(text.rpartition("-")[2])
+        return self._sessions[number - 1] if number <= len(self._sessions) else 0
+
+    def of_session(self, found: int) -> str:
+        """The name of a fetch session's id."""
+        if not found:
+            return "0"
+        if found not in self._sessions:
+            self._sessions.append(found)
+        return f"session-{self._sessions.index(found) + 1}"
 
     def member_named(self, text: str) -> str:
         """The generated member id that `member-1` stands for; others are as they are."""
@@ -168,6 +183,8 @@ class _Reader:
             return self._names.id_named(token)
         if kind == "bool":
             return {"true": True, "false": False}[token]
+        if token.startswith("session-"):
+            return self._names.session_named(token)
         if kind in messages.BITS:
             return int(token) if token[0] != "T" else BASE_TIMESTAMP_MS + int(token[1:] or 0)
         if kind == "records":
@@ -282,6 +299,8 @@ def _scalar(field: Any, value: Any, names: Names) -> str:
     kind = field.type_str.removeprefix("[]")
     if value is None:
         return "null"
+    if field.name == "session_id":
+        return names.of_session(value)
     if field.name == "cluster_id":
         return "some"
     if field.name.endswith("authorized_operations"):
