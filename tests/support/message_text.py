@@ -22,7 +22,7 @@ from support import messages
 from support.batches import BASE_TIMESTAMP_MS, build
 from support.logs import parse
 
-LINE_CHARACTERS_MAX: Final = 96
+LINE_CHARACTERS_MAX: Final = 110
 TIMES_WITHIN_MS: Final = 400 * 86_400_000
 KEYS: Final = (
     "name",
@@ -246,7 +246,13 @@ def _block(part: Part) -> Iterator[str]:
         yield part
         return
     head, inside = part
-    yield head.rstrip("[{ :") + ":"
+    name = head.rstrip("[{ :") + ":"
+    if len(inside) == 1 and not isinstance(inside[0], str):
+        first, *rest = _block(inside[0])
+        yield f"{name} {first}"
+        yield from rest
+        return
+    yield name
     of_structs = any(not isinstance(one, str) for one in inside)
     one_by_one = head.endswith("[") and of_structs
     for lines in map(_filled, [[one] for one in inside] if one_by_one else [inside]):
@@ -276,7 +282,9 @@ def _named(field: Any, value: Any, names: Names) -> Part:
     if isinstance(value, list | tuple):
         return f"{field.name}: [", [_item(field.array_of, one, names) for one in value]
     item = _item(field, value, names)
-    return f"{field.name}: {item}" if isinstance(item, str) else (f"{field.name}: {item[0]}", item[1])
+    return (
+        f"{field.name}: {item}" if isinstance(item, str) else (f"{field.name}: {item[0]}", item[1])
+    )
 
 
 def _item(field: Any, value: Any, names: Names) -> Part:
