@@ -61,6 +61,7 @@ DEFAULTS: Final = {
     "ListTransactions": "duration_filter: -1",
     "OffsetFetch.groups": "topics: null",
     "OffsetForLeaderEpoch": "replica_id: -1",
+    "Produce": "transactional_id: null, acks: -1, timeout_ms: 1000",
     "UpdateFeatures": "timeout_ms: 1000",
 }
 """Fields of requests, and of the structs in their arrays, that have these values unless a scenario

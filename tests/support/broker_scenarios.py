@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from kavka.log.memfs import Fault
 from kavka.server.auth.authorizer import AllowAll, Operation
+from kavka.server.replica.partition_state import Leadership
 from kavka.wire.errors import ErrorCode
 from support import (
     group_requests,
@@ -112,6 +113,11 @@ class BrokerScenario(BrokerMachine):
         side.broker.fs.faults.append(Fault(operation, path, skip=command.number("skip")))
 
     @on_each
+    async def do_capacity(self, side: Side, command: Command) -> None:
+        """capacity full|free: there is no room on the disk, or enough again."""
+        side.broker.fs.capacity_bytes = {"full": 0, "free": None}[command.words[0]]
+
+    @on_each
     async def do_cold(self, side: Side, command: Command) -> None:
         """Nothing is in the page cache."""
         side.broker.fs.cached = False
@@ -186,10 +192,19 @@ class BrokerScenario(BrokerMachine):
         side.broker.share(tuple(map(int, isr.split(","))), topic, int(partition))
 
     @on_each
+    async def do_follow(self, side: Side, command: Command) -> None:
+        """follow TOPIC-PARTITION: broker 2 leads the partition, as if LeaderAndIsr had said so."""
+        replica = side.broker.replica(*_place(command.words[0]))
+        now = replica.partition
+        version = now.partition_epoch + 1
+        now.follow(Leadership(1, 2, now.leader_epoch + 1, (2,), version, (1, 2)))
+        replica.role_changed()
+
+    @on_each
     async def do_produce(self, side: Side, command: Command) -> Lines:
         """produce TOPIC-PARTITION [values=a,b] [times=0,5] [codec=gzip] [transactional=yes]
-        [acks=-1] [producer=id,epoch,sequence]: a batch of three records, or of these; times in ms. Several
-        sequences are several batches. Writes the offset or the error of each."""
+        [acks=-1] [producer=id,epoch,sequence]: a batch of three records, or of these; times in ms.
+        Several sequences are several batches. Writes the offset or the error of each."""
         times = command.list("times")
         values = command.list("values", ",".join(["value"] * (len(times) or 3)))
         records = [

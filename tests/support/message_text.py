@@ -5,8 +5,9 @@
 Fields have the schema's names; those that have the schema's default are left out. A struct is its
 key field (a name or a number), followed by the others in braces if there are any; one without a key
 field is only the braces. Of a response, `error_code` is only the error's name, and
-`error_message` only the text in quotes. Times are relative to the clock's start, T. Ids that differ
-from run to run have names: `Names`.
+`error_message` only the text in quotes. Records of a request are `batch`, three records, or
+`batch-gzip` with a codec; those of a response are their offsets. Times are relative to the clock's
+start, T. Ids that differ from run to run have names: `Names`.
 """
 
 from __future__ import annotations
@@ -188,7 +189,9 @@ class _Reader:
         if kind in messages.BITS:
             return int(token) if token[0] != "T" else BASE_TIMESTAMP_MS + int(token[1:] or 0)
         if kind == "records":
-            return bytes(build()) if token == "batch" else token.encode()
+            batch, _, codec = token.partition("-")
+            assert batch == "batch"
+            return bytes(build(codec=codec or "none"))
         return _unquoted(token).encode("latin-1")
 
 
