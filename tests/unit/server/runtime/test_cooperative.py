@@ -13,6 +13,7 @@ from kavka.server.request.context import Peer, RequestContext
 from kavka.server.runtime import cooperative
 from kavka.server.runtime.cooperative import AwaitingSlices, Slices
 from kavka.wire.steps import Steps
+from support.asynchronous import asynchronous
 from support.virtual import DeferredJobs, VirtualClock, VirtualTasks, settle
 
 
@@ -54,22 +55,20 @@ def test_others_have_a_turn_after_each_slice() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_connection_waits_until_it_is_done(fails: bool) -> None:
+@asynchronous
+async def test_the_connection_waits_until_it_is_done(fails: bool) -> None:
     def asked_for() -> Slices[None]:
         yield
         if fails:
             raise ValueError("broken")
 
-    async def run() -> None:
-        context = RequestContext(Peer("PLAINTEXT", "127.0.0.1"), 0, 0, None)
-        result = cooperative.run(VirtualTasks(VirtualClock()), asked_for(), context)
-        assert isinstance(result, Awaitable)
-        assert context.applied is not None and not context.applied.done()
-        with pytest.raises(ValueError, match="broken") if fails else nullcontext():
-            await result
-        assert context.applied.done()
-
-    asyncio.run(run())
+    context = RequestContext(Peer("PLAINTEXT", "127.0.0.1"), 0, 0, None)
+    result = cooperative.run(VirtualTasks(VirtualClock()), asked_for(), context)
+    assert isinstance(result, Awaitable)
+    assert context.applied is not None and not context.applied.done()
+    with pytest.raises(ValueError, match="broken") if fails else nullcontext():
+        await result
+    assert context.applied.done()
 
 
 @pytest.mark.parametrize("yields", [0, 2])
