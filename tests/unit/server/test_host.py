@@ -72,7 +72,7 @@ def test_it_ends_in_either_way_and_leaves_nothing(
 
 
 @asynchronous
-async def test_why_the_metadata_can_t_be_written_is_told(
+async def test_why_the_metadata_can_t_be_written_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:

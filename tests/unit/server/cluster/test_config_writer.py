@@ -64,10 +64,10 @@ with_writing = ran_by(run)
 
 @with_writing
 async def test_a_change_is_over_when_it_is_known_here(on: Writing, /) -> None:
-    told: list[tuple[str, str]] = []
-    on.configs.on_change(lambda kind, name: told.append((kind, name)))
+    notified: list[tuple[str, str]] = []
+    on.configs.on_change(lambda kind, name: notified.append((kind, name)))
     await on.change(TOPIC, a="1")
-    assert told == [TOPIC]
+    assert notified == [TOPIC]
     assert on.configs.get("t") == await on.stored(TOPIC) == {"a": "1"}
     await on.change(TOPIC, b="2")
     assert on.configs.get("t") == await on.stored(TOPIC) == {"a": "1", "b": "2"}
@@ -118,7 +118,7 @@ async def test_changes_at_the_same_time_are_made_in_order(on: Writing, /) -> Non
 
 
 @with_writing
-async def test_one_that_is_given_up_does_not_hold_the_next(on: Writing, /) -> None:
+async def test_a_cancelled_one_does_not_block_the_next(on: Writing, /) -> None:
     first = asyncio.ensure_future(on.change(TOPIC, a="1"))
     second = asyncio.ensure_future(on.change(TOPIC, b="2"))
     third = asyncio.ensure_future(on.change(TOPIC, c="3"))
@@ -154,7 +154,7 @@ def test_another_broker_s_change_is_not_lost() -> None:
 
 
 @with_writing
-async def test_an_endless_race_is_given_up(on: Writing, /) -> None:
+async def test_an_endless_race_fails(on: Writing, /) -> None:
     assert writing.ATTEMPTS_MAX < 100
     await on.change(TOPIC, a="0")
 
@@ -170,7 +170,7 @@ async def test_an_endless_race_is_given_up(on: Writing, /) -> None:
 
 
 @with_writing
-async def test_the_end_of_the_session_is_told(on: Writing, /) -> None:
+async def test_the_end_of_the_session_is_reported(on: Writing, /) -> None:
     pending = asyncio.ensure_future(on.change(TOPIC, a="1"))
     await asyncio.sleep(0)
     await on.session.close()

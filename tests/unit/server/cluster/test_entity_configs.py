@@ -213,14 +213,14 @@ async def test_the_end_of_the_session_is_quiet(
 @with_configs
 async def test_waiting_for_a_note(session: EmbeddedCoordination, configs: EntityConfigs, /) -> None:
     await configs.load()
-    told: list[str] = []
-    configs.on_change(lambda kind, name: told.append(name))
+    notified: list[str] = []
+    configs.on_change(lambda kind, name: notified.append(name))
     await put(session, "topics", "t", n="1")
     data = paths.encode_config_change("topics", "t")
     made = await session.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True)
     note = made.path.rpartition("/")[2]
     await configs.processed(note)
-    assert told == ["t"]
+    assert notified == ["t"]
     assert configs.get("t") == {"n": "1"}
     await configs.processed(note)  # it has been already
 
@@ -305,16 +305,16 @@ async def test_a_listener_that_fails_keeps_no_other_and_no_later_change(
     session: EmbeddedCoordination, configs: EntityConfigs, /, caplog: pytest.LogCaptureFixture
 ) -> None:
     await configs.load()
-    told: list[str] = []
+    notified: list[str] = []
 
     def broken(kind: str, name: str) -> None:
         raise ValueError("broken")
 
     configs.on_change(broken)
-    configs.on_change(lambda kind, name: told.append(name))
+    configs.on_change(lambda kind, name: notified.append(name))
     for name in ("t", "u", "t"):
         await change(session, "topics", name, n="1")
-    assert told == ["t", "u", "t"]
+    assert notified == ["t", "u", "t"]
     assert caplog.text.count("ValueError: broken") == 3
 
 
@@ -328,8 +328,8 @@ async def test_where_the_tree_can_not_be_asked_it_is_asked_again(
     fails: str,
 ) -> None:
     await configs.load()
-    told: list[str] = []
-    configs.on_change(lambda kind, name: told.append(name))
+    notified: list[str] = []
+    configs.on_change(lambda kind, name: notified.append(name))
     ask = getattr(session, fails)
 
     def overloaded(path: str, watch: object = None) -> Any:
@@ -344,9 +344,9 @@ async def test_where_the_tree_can_not_be_asked_it_is_asked_again(
         data = paths.encode_config_change("topics", name)
         await session.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True)
     await settle()
-    assert told == (["t"] if fails == "get" else [])
+    assert notified == (["t"] if fails == "get" else [])
     monkeypatch.undo()
     tasks = configs._tasks
     assert isinstance(tasks, VirtualTasks)
     await tasks.advance(entity_configs.RETRY_S * 1000)
-    assert told == ["t", "u", "t"], "each once"
+    assert notified == ["t", "u", "t"], "each once"

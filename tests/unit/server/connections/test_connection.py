@@ -105,7 +105,7 @@ async def test_what_has_no_answer_after_all_takes_no_place(s: Scene, /) -> None:
 
 @pytest.mark.parametrize("first", [0, 1])
 @scene
-async def test_a_request_that_turns_out_to_be_bad_closes(
+async def test_a_request_that_is_found_bad_late_closes_the_connection(
     s: Scene, /, first: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     s.receive(b"aone", b"htwo", b"athree")
@@ -177,7 +177,7 @@ async def test_a_request_that_was_held_back_and_fails_us_ends_the_connection(s: 
 
 
 @scene
-async def test_who_was_to_leave_before_its_socket_was_set_up_is_closed(s: Scene, /) -> None:
+async def test_a_connection_aborted_before_connection_made_is_closed(s: Scene, /) -> None:
     late = s.listening.factory("10.0.0.2")
     s.connections.forget(late)
     late.abort()
@@ -240,7 +240,7 @@ async def test_requests_whose_answers_hold_much_wait_in_smaller_numbers(
 
 
 @scene
-async def test_one_line_tells_what_a_bad_request_s_connection_is_closed_for(
+async def test_one_line_logs_why_a_bad_request_closed_the_connection(
     s: Scene, /, caplog: pytest.LogCaptureFixture
 ) -> None:
     s.receive(b"aone", b"!", b"atwo")
@@ -267,9 +267,7 @@ async def test_names_of_a_peer_can_t_forge_or_fill_the_log(
 
 
 @scene
-async def test_who_is_closed_for_a_bad_request_holds_nothing_while_it_does_not_read(
-    s: Scene, /
-) -> None:
+async def test_a_connection_closed_for_a_bad_request_holds_no_memory(s: Scene, /) -> None:
     size = 2 * ARENA_BYTES
     s.receive_bytes(struct.pack(">i", size) + b"!" + bytes(1000))
     assert s.connections.request_memory.reserved_bytes == size + 4
@@ -280,7 +278,7 @@ async def test_who_is_closed_for_a_bad_request_holds_nothing_while_it_does_not_r
 
 
 @scene
-async def test_at_rest_is_who_is_owed_nothing(s: Scene, /) -> None:
+async def test_a_connection_without_pending_responses_is_idle(s: Scene, /) -> None:
     assert s.connection.is_idle()
     s.receive(b"wone")
     assert not s.connection.is_idle()
@@ -293,7 +291,7 @@ async def test_at_rest_is_who_is_owed_nothing(s: Scene, /) -> None:
 
 
 @scene
-async def test_at_rest_is_who_does_not_read(s: Scene, /) -> None:
+async def test_a_connection_that_does_not_read_is_idle(s: Scene, /) -> None:
     s.transport.full = True
     s.receive(b"aone")
     for unread_bytes, at_rest in [(900, False), (500, False), (500, True), (400, False)]:
@@ -334,7 +332,7 @@ async def test_big_requests_wait_for_memory() -> None:
 
 
 @scene
-async def test_a_burst_is_handled_in_turns(s: Scene, /) -> None:
+async def test_a_burst_is_handled_in_several_iterations(s: Scene, /) -> None:
     s.receive(*[b"a%d" % i for i in range(FRAMES_PER_TURN_MAX + 1)])
     assert len(s.script.calls) == FRAMES_PER_TURN_MAX
     assert not s.transport.reading
@@ -344,7 +342,7 @@ async def test_a_burst_is_handled_in_turns(s: Scene, /) -> None:
 
 
 @scene
-async def test_slow_requests_are_handled_in_turns(s: Scene, /) -> None:
+async def test_slow_requests_are_handled_in_several_iterations(s: Scene, /) -> None:
     s.receive(*[b"s%d" % i for i in range(5)])
     assert s.script.calls == [b"0", b"1"]
     assert not s.transport.reading
@@ -366,7 +364,7 @@ async def test_a_peer_that_does_not_read_its_answers_is_not_read(s: Scene, /) ->
 
 
 @scene
-async def test_lent_buffers_come_back_when_the_transport_let_go(s: Scene, /) -> None:
+async def test_lent_buffers_are_returned_when_the_transport_has_written_them(s: Scene, /) -> None:
     big = 2 * ARENA_BYTES  # unlike the arena that requests are received into
     arena = s.script.arena = s.arenas.acquire(big)
     s.receive(b"lone")
@@ -438,7 +436,7 @@ async def test_what_was_read_is_done_when_the_connection_has_ended(s: Scene, /) 
 
 
 @scene
-async def test_nobody_is_accepted_while_much_is_left_behind(s: Scene, /) -> None:
+async def test_no_connection_is_accepted_while_many_orphaned_requests_run(s: Scene, /) -> None:
     running = [s.tasks.future() for _ in range(ORPHANED_REQUESTS_MAX)]
     for one in running:
         s.connections.add_orphan(one)
@@ -510,7 +508,7 @@ async def test_a_remembered_request_waits_until_answers_are_read(s: Scene, /) ->
 
 
 @scene
-async def test_remembered_requests_have_no_longer_turns_than_others(s: Scene, /) -> None:
+async def test_remembered_requests_count_towards_the_bytes_of_an_iteration(s: Scene, /) -> None:
     body = b"r" + bytes(BYTES_PER_TURN_MAX // 8)
     for _ in range(7):
         s.receive(body)

@@ -279,7 +279,7 @@ async def test_a_copy_that_comes_after_the_end_is_refused(
 
 
 @scenario(topics={"t": 1})
-async def test_who_may_not_use_the_id_any_more(broker: MemoryBroker) -> None:
+async def test_authorization_that_is_withdrawn(broker: MemoryBroker) -> None:
     one = await Transactor(broker).init()
     for _ in range(3):
         assert (await one.write()).code == Code.NONE

@@ -26,17 +26,17 @@ def wanted(
 
 
 async def count(broker: MemoryBroker, name: str = "t") -> int:
-    """How many partitions clients are told of."""
+    """How many partitions clients see."""
     answer = await broker.ask("Metadata", 9, topics=[{"name": name}])
     return len(answer.topics[0].partitions)
 
 
-@pytest.mark.parametrize("turns", range(0, 30, 3))
+@pytest.mark.parametrize("iterations", range(0, 30, 3))
 @scenario(topics={"t": 1})
-async def test_it_is_done_entirely_or_not_at_all(broker: MemoryBroker, turns: int) -> None:
+async def test_it_is_done_entirely_or_not_at_all(broker: MemoryBroker, iterations: int) -> None:
     asked = {"timeout_ms": 5000, "validate_only": False, "topics": [wanted("t", 3)]}
     broker.client.send("CreatePartitions", 3, **asked)
-    await settle(turns)
+    await settle(iterations)
     await broker.kill()
     found = await count(broker)
     assert found in (1, 3)

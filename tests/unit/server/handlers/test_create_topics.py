@@ -102,15 +102,15 @@ async def test_names(broker: MemoryBroker) -> None:
 # -- time -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("turns", range(0, 16, 3))
+@pytest.mark.parametrize("iterations", range(0, 16, 3))
 @scenario()
-async def test_who_hangs_up_meanwhile_leaves_nothing_behind(
-    broker: MemoryBroker, turns: int
+async def test_a_client_that_hangs_up_during_a_creation_leaves_nothing_behind(
+    broker: MemoryBroker, iterations: int
 ) -> None:
     """The topic may be made or not, but its name is in nobody's way."""
     client = broker.connect()
     client.send("CreateTopics", 7, timeout_ms=1000, topics=[new_topic("t")])
-    await settle(turns)
+    await settle(iterations)
     client.close()
     await settle(100)
     assert await code(broker, new_topic("t")) in (Code.NONE, Code.TOPIC_ALREADY_EXISTS)
@@ -119,19 +119,19 @@ async def test_who_hangs_up_meanwhile_leaves_nothing_behind(
 
 
 @scenario()
-async def test_others_have_their_turn_while_many_are_told(
+async def test_many_topics_are_answered_in_slices(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns: list[int] = []
+    iterations: list[int] = []
     received = describe.topic_entries
 
     def counted(*args: Any, **more: Any) -> Any:
-        turns[-1] += 1
+        iterations[-1] += 1
         return received(*args, **more)
 
     async def beside() -> None:
         while True:
-            turns.append(0)
+            iterations.append(0)
             await asyncio.sleep(0)
 
     monkeypatch.setattr(describe, "topic_entries", counted)
@@ -140,5 +140,5 @@ async def test_others_have_their_turn_while_many_are_told(
     answers = await create(broker, *[new_topic(f"t{number}") for number in range(40)])
     watching.cancel()
     assert {one.error_code for one in answers} == {Code.NONE}
-    assert sum(turns) == 40
-    assert max(turns) <= create_topics.ANSWERS_A_SLICE
+    assert sum(iterations) == 40
+    assert max(iterations) <= create_topics.ANSWERS_A_SLICE

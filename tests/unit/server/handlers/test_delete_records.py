@@ -34,7 +34,7 @@ async def delete_one(broker: MemoryBroker, offset: int) -> tuple[int, Code]:
 
 
 @scenario(topics={"t": 1})
-async def test_a_session_is_told_of_the_new_start(broker: MemoryBroker) -> None:
+async def test_a_fetch_session_reports_the_new_start_once(broker: MemoryBroker) -> None:
     await broker.produce(build())
     first = await broker.ask("Fetch", 12, **fetching({("t", 0): 3}, session_epoch=0))
     await delete_one(broker, 2)
@@ -46,7 +46,7 @@ async def test_a_session_is_told_of_the_new_start(broker: MemoryBroker) -> None:
 
 
 @scenario(topics={"t": 3 * PARTITIONS_A_SLICE})
-async def test_many_partitions_leave_others_their_turn(broker: MemoryBroker) -> None:
+async def test_many_partitions_do_not_block_other_connections(broker: MemoryBroker) -> None:
     count = 3 * PARTITIONS_A_SLICE
     other = broker.connect()
     asking = broker.tasks.spawn(

@@ -58,13 +58,15 @@ async def test_the_name_is_free_for_another_topic(broker: MemoryBroker) -> None:
 # -- time and accidents ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("turns", range(0, 40, 3))
+@pytest.mark.parametrize("iterations", range(0, 40, 3))
 @scenario(topics={"t": 2})
-async def test_a_deletion_that_was_cut_short_is_finished(broker: MemoryBroker, turns: int) -> None:
-    """Killed after so many turns of the loop, it is done entirely or not at all."""
+async def test_a_deletion_that_was_cut_short_is_finished(
+    broker: MemoryBroker, iterations: int
+) -> None:
+    """Killed after so many iterations of the loop, it is done entirely or not at all."""
     await broker.produce(build())
     broker.client.send("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
-    await settle(turns)
+    await settle(iterations)
     await broker.kill()
     await settle(100)
     if await topics(broker):

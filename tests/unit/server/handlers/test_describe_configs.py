@@ -38,14 +38,14 @@ async def test_loggers(broker: MemoryBroker) -> None:
 
 @pytest.mark.parametrize("resources", [1, 20])
 @scenario(topics={"t": 1})
-async def test_others_have_their_turn_meanwhile(broker: MemoryBroker, resources: int) -> None:
+async def test_other_requests_are_served_meanwhile(broker: MemoryBroker, resources: int) -> None:
     broker_itself = SimpleNamespace(resource_type=BROKER, resource_name="1", configuration_keys=[])
     asked = SimpleNamespace(
         resources=[broker_itself] * resources, include_synonyms=True, include_documentation=True
     )
     context = RequestContext(Peer("PLAINTEXT", "somewhere"), 4, 1, None)
-    turns = sum(1 for _ in describe_configs._describe(broker.parts, context, asked))
-    assert turns >= resources * 300 // describe_configs.CONFIGS_A_SLICE
+    iterations = sum(1 for _ in describe_configs._describe(broker.parts, context, asked))
+    assert iterations >= resources * 300 // describe_configs.CONFIGS_A_SLICE
 
     results = await describe(broker, *[(BROKER, "1", None)] * resources)
     names = [config.name for config in results[0].configs]
@@ -54,13 +54,13 @@ async def test_others_have_their_turn_meanwhile(broker: MemoryBroker, resources:
 
 
 @scenario(topics={"t": 1, "u": 1})
-async def test_one_request_is_not_told_without_end(
+async def test_one_request_describes_a_limited_number_of_configs(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(describe_configs, "CONFIGS_PER_REQUEST_MAX", 50)
     whole, *rest = await describe(broker, *[(BROKER, "1", None)] * 2, (TOPIC, "t", None))
     assert not whole.error_code
-    assert len(whole.configs) > 50, "what was begun is told to its end"
+    assert len(whole.configs) > 50, "a resource that was begun is described completely"
     assert [(one.error_code, one.configs) for one in rest] == [(Code.POLICY_VIOLATION, [])] * 2
 
 

@@ -14,7 +14,7 @@ from support.batches import Written, build
 from support.memory_broker import DATA, MemoryBroker, scenario
 
 VERSIONS = range(API.lowest, API.highest + 1)
-NOT_TOLD = -1
+UNKNOWN_SIZE = -1
 CAPACITY_BYTES = 1 << 30
 TWO_DIRECTORIES = f"log.dirs={DATA}/one,{DATA}/two/"
 
@@ -39,7 +39,7 @@ def found(directory: Any) -> Asked:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @scenario(topics={"a": 2, "b": 1})
-async def test_what_every_version_tells(broker: MemoryBroker, version: int) -> None:
+async def test_sizes_in_every_version(broker: MemoryBroker, version: int) -> None:
     broker.fs.capacity_bytes = CAPACITY_BYTES
     batch = build([Written(value=bytes(1000))])
     await broker.produce(bytearray(batch), "a", 1)
@@ -52,7 +52,7 @@ async def test_what_every_version_tells(broker: MemoryBroker, version: int) -> N
         assert directory.total_bytes == CAPACITY_BYTES
         assert 0 < directory.usable_bytes < CAPACITY_BYTES - len(batch)
     else:
-        assert (directory.total_bytes, directory.usable_bytes) == (NOT_TOLD, NOT_TOLD)
+        assert (directory.total_bytes, directory.usable_bytes) == (UNKNOWN_SIZE, UNKNOWN_SIZE)
     partitions = {
         (topic.name, one.partition_index): (one.partition_size, one.offset_lag, one.is_future_key)
         for topic in directory.topics
@@ -94,7 +94,7 @@ async def test_a_volume_that_cannot_be_asked(
     broker.fs.faults = [Fault("volume", "/one", error=errno.EIO)]
     one, two = (await ask(broker)).results
     assert (one.error_code, one.topics) == (Code.KAFKA_STORAGE_ERROR, [])
-    assert (one.total_bytes, one.usable_bytes) == (NOT_TOLD, NOT_TOLD)
+    assert (one.total_bytes, one.usable_bytes) == (UNKNOWN_SIZE, UNKNOWN_SIZE)
     assert two.error_code == Code.NONE
     assert len(found(two)["t"]) == 1
     assert f"can't get the size of the volume of {DATA}/one" in caplog.text

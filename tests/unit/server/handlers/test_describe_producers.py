@@ -25,7 +25,7 @@ async def ask(broker: MemoryBroker, topics: Asked) -> Any:
 
 
 async def producers(broker: MemoryBroker, topic: str = "t", partition: int = 0) -> dict[int, Any]:
-    """What is told of a partition's producers, by id."""
+    """A partition's producers as described, by id."""
     answer = await ask(broker, {topic: [partition]})
     (found,) = answer.topics[0].partitions
     assert (found.error_code, found.error_message) == (Code.NONE, None)
@@ -59,7 +59,7 @@ async def test_a_partition_that_lies_elsewhere(broker: MemoryBroker) -> None:
 
 
 @scenario(topics={"t": 1})
-async def test_followers_tell_too(broker: MemoryBroker) -> None:
+async def test_followers_describe_producers_too(broker: MemoryBroker) -> None:
     await write(broker, (100, 0, 0), 0)
     broker.replica().partition.is_leader = False
     assert list(await producers(broker)) == [100]

@@ -12,7 +12,7 @@ from support.memory_broker import MemoryBroker, scenario
 
 NOT_NEEDED = "Leader election not needed for topic partition."
 
-Told = list[tuple[str, list[tuple[int, Code, str | None]]]]
+Outcome = list[tuple[str, list[tuple[int, Code, str | None]]]]
 
 
 async def elect(
@@ -22,8 +22,8 @@ async def elect(
     version: int = 2,
     kind: int = PREFERRED,
     timeout_ms: int = 5000,
-) -> tuple[Code, Told]:
-    """The code at the top, and what is told of partitions."""
+) -> tuple[Code, Outcome]:
+    """The code at the top, and the results of partitions."""
     topics = None
     if asked is not None:
         topics = [{"topic": name, "partitions": list(indexes)} for name, indexes in asked]

@@ -62,7 +62,7 @@ async def test_no_more_is_waited_for_than_would_be_given(broker: MemoryBroker) -
 
 
 @scenario(topics={"t": 1})
-async def test_answers_that_nobody_reads_take_a_bounded_amount(
+async def test_responses_that_are_not_read_take_a_bounded_amount_of_memory(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound_bytes = 8 * ARENA_BYTES
@@ -117,7 +117,7 @@ async def test_only_so_many_files_are_held_for_an_answer(broker: MemoryBroker) -
 
 
 @scenario(topics={"t": 1})
-async def test_none_are_held_by_who_waits(broker: MemoryBroker) -> None:
+async def test_a_long_poll_holds_no_files(broker: MemoryBroker) -> None:
     await broker.produce(build())
     file = broker.replica().log.read(0, 1000, upto=3, at_least_one=True)
     assert file is not None

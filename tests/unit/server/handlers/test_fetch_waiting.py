@@ -60,7 +60,7 @@ async def test_it_does_not_wait_for_more_than_its_segment_has(broker: MemoryBrok
 
 
 @scenario(topics={"t": 1})
-async def test_a_produce_of_the_same_turn_is_not_missed(broker: MemoryBroker) -> None:
+async def test_a_produce_in_the_same_iteration_is_not_missed(broker: MemoryBroker) -> None:
     """Both requests reach their handlers before the fetch's task has had a turn."""
     writer = broker.connect()
     waiting = poll(broker.client, {("t", 0): 0})

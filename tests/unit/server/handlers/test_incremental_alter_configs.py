@@ -75,7 +75,7 @@ async def test_loggers(broker: MemoryBroker) -> None:
 
 
 @scenario(topics={"t": 1})
-async def test_what_has_no_effect_is_told(
+async def test_a_config_without_effect_is_logged(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):

@@ -49,7 +49,7 @@ async def fill(broker: MemoryBroker) -> list[int]:
 
 
 @scenario()
-async def test_nothing_is_told_from_before_the_start(broker: MemoryBroker) -> None:
+async def test_no_offset_before_the_log_start_is_listed(broker: MemoryBroker) -> None:
     """A segment that begins before it is there until it is deleted."""
     await fill(broker)
     broker.replica().log.advance_start(1)

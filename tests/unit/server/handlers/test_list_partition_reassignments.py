@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: nothing moves on a lone broker; what a cluster left is told."""
+"""ListPartitionReassignments: what a cluster left half done."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ async def test_leaders_that_cannot_be_reached(broker: MemoryBroker, version: int
 
 
 @scenario()
-async def test_several_who_ask_at_a_time_make_one_topic(
+async def test_concurrent_requests_create_one_topic(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = {"topics": [{"name": "new"}], "allow_auto_topic_creation": True}
@@ -125,7 +125,7 @@ async def test_addresses_are_those_of_the_listener_that_was_asked(broker: Memory
 
 
 @scenario(topics={"t": 2 * ITEMS_A_STEP})
-async def test_many_topics_and_partitions_are_told_in_steps(broker: MemoryBroker) -> None:
+async def test_many_topics_and_partitions_are_described_in_steps(broker: MemoryBroker) -> None:
     context = RequestContext(Peer("PLAINTEXT", "host:1"), 9, 1, None)
 
     def pauses(names: list[str] | None, *, operations: bool = False) -> int:

@@ -1,4 +1,4 @@
-"""OffsetFetch: what is told of which groups. See also the differential cases."""
+"""OffsetFetch. See also the scenarios and the differential cases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OFFSETS = "__consumer_offsets"
 async def test_while_something_takes_long(
     broker: MemoryBroker, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That nothing is found is not told because nobody has looked yet."""
+    """A group is not said to have no offsets before it was looked up."""
     await make_topic(broker)
     await commit(broker, {A0: 5, B0: 7})
     for places in ([A0, B0], None) if version >= 2 else ([A0, B0],):

@@ -151,7 +151,7 @@ async def test_a_copy_of_what_is_not_committed_waits_as_well(broker: MemoryBroke
 
 
 @scenario()
-async def test_one_fsync_serves_all_who_wait_for_it(broker: MemoryBroker) -> None:
+async def test_one_fsync_serves_all_waiting_requests(broker: MemoryBroker) -> None:
     await broker.create("t", configs={"flush.messages": "1"})
     broker.jobs.hold()
     clients = [broker.connect() for _ in range(10)]

@@ -95,7 +95,7 @@ async def test_of_no_group_or_of_one_elsewhere(broker: MemoryBroker) -> None:
     [(1, Code.COORDINATOR_NOT_AVAILABLE), (2, Code.COORDINATOR_LOAD_IN_PROGRESS)],
 )
 @scenario(topics=TOPICS)
-async def test_old_producers_are_not_told_of_loading(
+async def test_old_producers_get_coordinator_not_available_while_loading(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, version: int, code: Code
 ) -> None:
     one = await started(broker, version)

@@ -1,4 +1,4 @@
-"""UpdateFeatures: a level that is set is durable, in force at once, and what clients are told."""
+"""UpdateFeatures: a level that is set is durable, in force at once, and what clients learn."""
 
 from __future__ import annotations
 

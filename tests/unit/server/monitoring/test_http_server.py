@@ -113,7 +113,7 @@ async def test_for_an_old_client_the_end_of_pieces_is_the_connection_s(s: Scene,
 
 
 @scene
-async def test_who_wants_the_connection_closed_gets_it_closed(s: Scene, /) -> None:
+async def test_connection_close_is_honoured(s: Scene, /) -> None:
     client = s.connect()
     assert (await client.get("/plain", Connection="close")).headers["connection"] == "close"
     await client.closed()
@@ -204,7 +204,7 @@ async def test_requests_beyond_the_buffer_wait_in_the_socket(s: Scene, /) -> Non
 
 
 @scene
-async def test_a_page_that_fails_is_logged_and_told(s: Scene, /) -> None:
+async def test_a_page_that_fails_is_logged_and_answered_with_500(s: Scene, /) -> None:
     client = s.connect()
     assert (await client.get("/broken")).status == 500
     assert (await client.get("/plain")).status == 200
@@ -241,7 +241,7 @@ async def test_pieces_are_made_no_faster_than_they_are_read(s: Scene, /) -> None
 
 
 @scene
-async def test_who_hangs_up_ends_the_making(s: Scene, /) -> None:
+async def test_a_client_that_hangs_up_ends_the_page(s: Scene, /) -> None:
     client = s.connect()
     client.ask_for("/endless")
     await until(lambda: s.made > 3, "it is made")
@@ -254,7 +254,7 @@ async def test_who_hangs_up_ends_the_making(s: Scene, /) -> None:
 
 
 @scene
-async def test_who_does_not_read_is_cut_off(s: Scene, /) -> None:
+async def test_a_client_that_does_not_read_is_closed(s: Scene, /) -> None:
     client = s.connect()
     client.transport.hold()
     client.ask_for("/endless")
@@ -269,7 +269,7 @@ async def test_who_does_not_read_is_cut_off(s: Scene, /) -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"GET /plain HT"])
 @scene
-async def test_who_does_not_ask_is_cut_off(s: Scene, /, sent: bytes) -> None:
+async def test_a_client_that_sends_no_request_is_closed(s: Scene, /, sent: bytes) -> None:
     client = s.connect()
     client.send_bytes(sent)
     await s.tasks.advance(http_server.REQUEST_S_MAX * 1000 - 1)
@@ -299,7 +299,7 @@ async def test_too_many_connections_are_closed_at_once(s: Scene, /) -> None:
 
 
 @scene
-async def test_who_has_asked_may_stop_sending(s: Scene, /) -> None:
+async def test_a_half_closed_connection_gets_its_response(s: Scene, /) -> None:
     client = s.connect()
     client.ask_for("/pieces")
     await until(lambda: s.made, "the answer is under way")

@@ -26,11 +26,11 @@ def answer(keys: list[str]) -> FindCoordinatorResponse:
 
 
 def test_an_answer_is_written_beside_others() -> None:
-    turns = 0
+    iterations = 0
 
     async def sleep(delay_s: float) -> None:
-        nonlocal turns
-        turns += 1
+        nonlocal iterations
+        iterations += 1
 
     tasks: Any = type("Tasks", (), {"sleep": staticmethod(sleep)})
     found = asyncio.run(encode_in_slices(tasks, API, CONTEXT, answer(KEYS)))
@@ -38,7 +38,7 @@ def test_an_answer_is_written_beside_others() -> None:
     assert b"".join(found.frame) == encode_response(API, VERSION, 77, answer(KEYS))[0]
     of_the_whole = {ErrorCode.NONE: 1}
     assert found.errors == {**of_the_whole, ErrorCode.COORDINATOR_NOT_AVAILABLE: len(KEYS)}
-    assert turns >= 2 * (len(KEYS) // long_messages.ITEMS_A_SLICE)
+    assert iterations >= 2 * (len(KEYS) // long_messages.ITEMS_A_SLICE)
 
 
 @scenario()

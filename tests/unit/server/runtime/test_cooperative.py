@@ -17,40 +17,47 @@ from support.asynchronous import asynchronous
 from support.virtual import DeferredJobs, VirtualClock, VirtualTasks, settle
 
 
-def work(turns: list[str], yields: int) -> Slices[str]:
+def work(iterations: list[str], yields: int) -> Slices[str]:
     for number in range(yields):
-        turns.append(f"slice {number}")
+        iterations.append(f"slice {number}")
         yield
-    turns.append("last")
+    iterations.append("last")
     return "done"
 
 
 def test_a_little_is_done_at_once() -> None:
-    turns: list[str] = []
-    assert cooperative.run(VirtualTasks(VirtualClock()), work(turns, 0)) == "done"
-    assert turns == ["last"]
+    iterations: list[str] = []
+    assert cooperative.run(VirtualTasks(VirtualClock()), work(iterations, 0)) == "done"
+    assert iterations == ["last"]
 
 
-def test_others_have_a_turn_after_each_slice() -> None:
+def test_the_loop_runs_others_after_each_slice() -> None:
     async def run() -> list[str]:
-        turns: list[str] = []
-        result = cooperative.run(VirtualTasks(VirtualClock()), work(turns, 3))
+        iterations: list[str] = []
+        result = cooperative.run(VirtualTasks(VirtualClock()), work(iterations, 3))
         assert isinstance(result, Awaitable)
 
         async def other() -> None:
-            while turns[-1] != "last":
-                turns.append("other")
+            while iterations[-1] != "last":
+                iterations.append("other")
                 await asyncio.sleep(0)
 
         beside = asyncio.ensure_future(other())
         assert await result == "done"
         await beside
-        return turns
+        return iterations
 
-    turns = asyncio.run(run())
-    assert [turn for turn in turns if turn != "other"] == ["slice 0", "slice 1", "slice 2", "last"]
+    iterations = asyncio.run(run())
+    assert [turn for turn in iterations if turn != "other"] == [
+        "slice 0",
+        "slice 1",
+        "slice 2",
+        "last",
+    ]
     for number in range(2):
-        between = turns[turns.index(f"slice {number}") : turns.index(f"slice {number + 1}")]
+        between = iterations[
+            iterations.index(f"slice {number}") : iterations.index(f"slice {number + 1}")
+        ]
         assert "other" in between
 
 
@@ -146,7 +153,7 @@ def test_jobs_are_done_and_their_failures_handed_in() -> None:
     assert driven(patient()) == "done with 7"
 
 
-def test_failures_of_jobs_that_nobody_takes_are_the_callers() -> None:
+def test_failures_of_jobs_are_raised_to_the_caller() -> None:
     def failing() -> Steps[str]:
         yield int, "x"
         return "not refused"

@@ -51,7 +51,7 @@ async def test_one_at_a_time_some_time_after_the_start(importer: Importer) -> No
 
 
 @asynchronous
-async def test_who_can_not_wait_for_that_gives_others_a_turn_between_any_two(
+async def test_imports_one_by_one_pause_between_any_two(
     importer: Importer,
 ) -> None:
     tasks = VirtualTasks(VirtualClock())

@@ -85,7 +85,7 @@ def test_failures_come_back(tmp_path: Path) -> None:
     assert caught.value.path == str(path)
 
 
-def test_failures_that_can_t_be_sent_are_told() -> None:
+def test_failures_that_can_t_be_pickled_are_reported() -> None:
     async def work(processes: Processes) -> Any:
         return await processes.run(math.sqrt, (), print)
 
@@ -137,7 +137,7 @@ def test_one_that_can_t_be_started_is_lost(monkeypatch: pytest.MonkeyPatch) -> N
         run(work)
 
 
-def test_what_is_said_may_be_cut_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_may_be_cut_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the end of the process, which writes more than a pipe takes at once."""
     script = tmp_path / "python"
     script.write_text("#!/bin/sh\nprintf '\\200\\004\\225\\377'\n")
@@ -203,7 +203,7 @@ async def test_jobs_close_ends_them_too(tmp_path: Path) -> None:
 
 
 @with_processes
-async def test_a_process_waits_for_the_end_of_those_that_are_killed(
+async def test_close_waits_until_killed_processes_have_ended(
     processes: Processes, /, tmp_path: Path
 ) -> None:
     """They may be at work in the same directory."""

@@ -43,7 +43,7 @@ async def test_a_change_that_makes_it_ready_ends_the_wait(
     assert not waiting.done()
     state["ready"] = True
     purgatory.changed("a")
-    assert not waiting.done(), "waiters are asked in the next turn"
+    assert not waiting.done(), "waiters are asked in the next iteration"
     await settle()
     assert waiting.result() is True
     assert len(purgatory) == 0
@@ -100,7 +100,7 @@ async def test_cancelling_forgets_it(purgatory: Purgatory, tasks: VirtualTasks, 
 
 
 @with_purgatory
-async def test_many_changes_of_a_turn_ask_once(purgatory: Purgatory, /) -> None:
+async def test_many_changes_in_an_iteration_are_checked_once(purgatory: Purgatory, /) -> None:
     asked: list[int] = []
     purgatory.wait(["a", "b"], lambda: note(asked), 10)
     for _ in range(5):
@@ -120,7 +120,7 @@ async def test_other_keys_do_not_wake(purgatory: Purgatory, /) -> None:
 
 
 @with_purgatory
-async def test_who_waits_and_who_waited_in_vain_is_counted_by_operation(
+async def test_waiting_and_expired_requests_are_counted_by_operation(
     purgatory: Purgatory, tasks: VirtualTasks, /
 ) -> None:
     purgatory.wait(["a", "b"], lambda: True, 1, "Fetch")
@@ -140,7 +140,7 @@ async def test_who_waits_and_who_waited_in_vain_is_counted_by_operation(
 
 
 @with_purgatory
-async def test_who_watches_is_told_once_for_the_changes_of_a_turn(
+async def test_watchers_are_notified_once_for_the_changes_of_an_iteration(
     purgatory: Purgatory, tasks: VirtualTasks, /
 ) -> None:
     seen: list[int] = []
@@ -167,7 +167,7 @@ MANY = 1_000
 
 
 @with_purgatory
-async def test_a_thousand_waiters_are_asked_a_few_in_each_turn_and_in_order(
+async def test_a_thousand_waiters_are_checked_a_few_in_each_iteration_and_in_order(
     purgatory: Purgatory, tasks: VirtualTasks, /
 ) -> None:
     asked: list[int] = []
@@ -195,7 +195,7 @@ class Records:
 
 @pytest.mark.parametrize("ends", ["by a change", "by its deadline"])
 @with_purgatory
-async def test_nothing_of_one_is_held_while_the_rest_are_asked(
+async def test_a_completed_waiter_is_released_while_the_rest_are_checked(
     purgatory: Purgatory, tasks: VirtualTasks, /, ends: str
 ) -> None:
     """A fetch knows the buffers that it was answered from, and others get these soon."""
@@ -218,19 +218,19 @@ async def test_nothing_of_one_is_held_while_the_rest_are_asked(
 
 
 @with_purgatory
-async def test_changes_without_end_keep_nobody_waiting(purgatory: Purgatory, /) -> None:
+async def test_endless_changes_do_not_starve_other_keys(purgatory: Purgatory, /) -> None:
     asked: list[int] = []
     for _ in range(MANY):
         purgatory.wait(["a"], lambda: note(asked), 10)
     last = purgatory.wait(["b"], lambda: True, 10)
     purgatory.changed("a")
     purgatory.changed("b")
-    turns = 0
+    iterations = 0
     while not last.done():
         await asyncio.sleep(0)
         purgatory.changed("a")
-        turns += 1
-        assert turns <= 2 * MANY // KEYS_A_TURN, "it came after those of later changes"
+        iterations += 1
+        assert iterations <= 2 * MANY // KEYS_A_TURN, "it came after those of later changes"
     # Who was asked before a change is asked once more for it.
     before = len(asked)
     await settle(3 * MANY // KEYS_A_TURN)
@@ -255,9 +255,7 @@ async def test_a_deadline_that_passes_before_it_is_asked_ends_the_wait_once(
 
 
 @with_purgatory
-async def test_one_that_looks_in_slices_is_asked_between_the_turns_of_others(
-    purgatory: Purgatory, /
-) -> None:
+async def test_a_check_in_slices_is_interleaved_with_others(purgatory: Purgatory, /) -> None:
     steps: list[int] = []
 
     def slowly() -> Slices[bool]:
@@ -322,11 +320,11 @@ async def test_changes_while_one_looked_before_it_waited_count(purgatory: Purgat
 
 @pytest.mark.parametrize("seed", range(20))
 @with_purgatory
-async def test_nobody_is_forgotten_whatever_comes_between(
+async def test_no_waiter_is_forgotten_in_any_interleaving(
     purgatory: Purgatory, tasks: VirtualTasks, /, seed: int
 ) -> None:
     """A key has a level that only rises, and a waiter wants one of some key: as of partitions and
-    offsets. In the end whoever's level is reached, has been told so, or its time was over."""
+    offsets. In the end each waiter whose level is reached has ended, or its time was over."""
     chance = random.Random(seed)
     levels = dict.fromkeys("abcdefgh", 0)
     waiting = []

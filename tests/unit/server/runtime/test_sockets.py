@@ -63,7 +63,7 @@ async def greeting(host: str, port: int) -> bytes:
 
 @pytest.mark.parametrize("host", [HOST, "localhost", ""])
 @with_network
-async def test_a_bound_address_accepts_when_it_is_told_to(
+async def test_a_bound_address_accepts_only_after_accept(
     network: SocketNetwork, /, host: str
 ) -> None:
     bound = await network.bind(host, 0)
@@ -110,7 +110,9 @@ async def test_a_closed_port_is_free_whatever_a_forked_child_has_open(
 
 
 @with_network
-async def test_the_factory_is_told_who_comes_and_may_refuse(network: SocketNetwork, /) -> None:
+async def test_the_factory_is_given_the_peers_host_and_may_refuse(
+    network: SocketNetwork, /
+) -> None:
     received: list[str] = []
 
     def factory(address: str) -> Greeter | None:
@@ -132,9 +134,7 @@ def _are_done(tasks: list[asyncio.Task[bytes]], count: int) -> bool:
 
 
 @with_network
-async def test_while_it_pauses_nobody_is_accepted_not_even_of_those_there(
-    network: SocketNetwork, /
-) -> None:
+async def test_a_paused_listener_accepts_no_connection(network: SocketNetwork, /) -> None:
     bound = await network.bind(HOST, 0)
     accepted: list[str] = []
 
@@ -160,9 +160,7 @@ async def test_while_it_pauses_nobody_is_accepted_not_even_of_those_there(
 
 
 @with_network
-async def test_a_connection_that_has_gone_by_then_is_told_to_its_protocol(
-    network: SocketNetwork, /
-) -> None:
+async def test_a_connection_that_is_lost_before_it_is_accepted(network: SocketNetwork, /) -> None:
     class Watched(asyncio.Protocol):
         lost = 0
 
@@ -312,5 +310,5 @@ def test_accepted_sockets_have_the_options() -> None:
     run(story, receive_bytes=20_000, send_bytes=30_000)
     ((no_delay, receive_bytes, send_bytes),) = Options.seen
     assert no_delay
-    assert receive_bytes in (20_000, 40_000), "Linux tells twice what was asked for"
+    assert receive_bytes in (20_000, 40_000), "Linux reports twice what was set"
     assert send_bytes in (30_000, 60_000)

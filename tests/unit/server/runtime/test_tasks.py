@@ -35,7 +35,7 @@ async def test_a_spawned_coroutine_gives_its_result(tasks: LoopTasks, /) -> None
 
 
 @with_tasks
-async def test_nobody_else_has_to_hold_a_running_task(tasks: LoopTasks, /) -> None:
+async def test_running_tasks_are_not_garbage_collected(tasks: LoopTasks, /) -> None:
     found = weakref.ref(tasks.spawn(asyncio.Event().wait(), name="forgotten"))
     await tasks.sleep(0)
     gc.collect()
@@ -45,7 +45,7 @@ async def test_nobody_else_has_to_hold_a_running_task(tasks: LoopTasks, /) -> No
 
 
 @with_tasks
-async def test_a_failure_that_nobody_awaits_is_logged_with_the_name(
+async def test_a_failure_that_is_not_awaited_is_logged_with_the_name(
     tasks: LoopTasks, /, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail() -> None:
@@ -85,7 +85,7 @@ async def test_callbacks_and_timers(tasks: LoopTasks, /) -> None:
 
 
 @with_tasks
-async def test_kill_ends_all_that_runs_and_lets_nothing_begin(tasks: LoopTasks, /) -> None:
+async def test_kill_ends_running_jobs_and_begins_none(tasks: LoopTasks, /) -> None:
     said: list[str] = []
 
     async def begin_another() -> None:

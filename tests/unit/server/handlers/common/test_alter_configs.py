@@ -185,7 +185,7 @@ async def test_changes_of_one_request_share_syncs_of_the_disk(broker: MemoryBrok
 
 @pytest.mark.parametrize("name", ["no.such", "t"])
 @scenario(topics={"t": 1})
-async def test_others_have_their_turn_meanwhile(
+async def test_other_requests_are_served_meanwhile(
     broker: MemoryBroker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both where names differ, and where what is named over and over is refused at a glance."""

@@ -127,7 +127,7 @@ async def test_there_are_no_ids_left() -> None:
     assert of.applied is not None and of.applied.done()
 
 
-def test_who_may() -> None:
+def test_authorization() -> None:
     broker = Played().broker
     check_id(broker, context(), Operation.WRITE, "mine")
     check_id(broker, context(), Operation.DESCRIBE, "secret")

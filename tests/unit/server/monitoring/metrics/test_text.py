@@ -126,18 +126,18 @@ def test_only_what_is_wanted() -> None:
 
 
 @scenario("kavka.http.listener=:9404")
-async def test_others_have_their_turns_in_between(broker: MemoryBroker) -> None:
-    turns = 0
+async def test_the_loop_runs_others_in_between(broker: MemoryBroker) -> None:
+    iterations = 0
 
     def turn() -> None:
-        nonlocal turns
-        turns += 1
+        nonlocal iterations
+        iterations += 1
         broker.tasks.call_soon(turn)
 
     turn()
     pieces = 0
-    began = turns
+    began = iterations
     async for _ in text.page(TABLE, sources(broker), broker.tasks):
         pieces += 1
-    assert turns - began >= pieces >= 10
+    assert iterations - began >= pieces >= 10
     await settle()

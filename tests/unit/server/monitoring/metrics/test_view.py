@@ -83,7 +83,7 @@ async def test_it_goes_in_slices(broker: MemoryBroker) -> None:
 
 
 @scenario(ON, "transaction.max.timeout.ms=60000", topics={"a": 2})
-async def test_transactions_that_nobody_ends(broker: MemoryBroker) -> None:
+async def test_late_transactions_are_counted(broker: MemoryBroker) -> None:
     producer = logs.Producer(7, 0, 0)
     for index in (0, 1):
         log = broker.replica("a", index).log
