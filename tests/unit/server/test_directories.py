@@ -166,7 +166,7 @@ async def test_where_the_metadata_can_not_be_used_nothing_starts(broker: MemoryB
 async def test_nothing_is_left_of_the_report(broker: MemoryBroker) -> None:
     """The controller forgets it; the next failure makes another."""
     await break_more(broker)
-    coordination = broker.instance._coordination
+    coordination = broker.parts.coordination
     assert coordination is not None
     assert await coordination.children("/log_dir_event_notification") == []
 

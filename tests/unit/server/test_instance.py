@@ -480,8 +480,7 @@ async def test_a_long_life(broker: MemoryBroker, seed: int) -> None:
 @scenario(topics={"t": 1})
 async def test_a_topic_with_configs_that_cannot_be(broker: MemoryBroker) -> None:
     await broker.produce(one(b"1"))
-    tree = broker.instance._coordination
-    assert tree is not None
+    tree = broker.parts.coordination
     path = paths.config(paths.TOPIC_CONFIGS, "t")
     await tree.set(path, paths.encode_config({"segment.bytes": "x"}))
     await broker.die()

@@ -36,23 +36,6 @@ async def test_loggers(broker: MemoryBroker) -> None:
         assert (config.config_type, config.synonyms, config.documentation) == (0, [], "")
 
 
-@pytest.mark.parametrize("resources", [1, 20])
-@scenario(topics={"t": 1})
-async def test_other_requests_are_served_meanwhile(broker: MemoryBroker, resources: int) -> None:
-    broker_itself = SimpleNamespace(resource_type=BROKER, resource_name="1", configuration_keys=[])
-    asked = SimpleNamespace(
-        resources=[broker_itself] * resources, include_synonyms=True, include_documentation=True
-    )
-    context = RequestContext(Peer("PLAINTEXT", "somewhere"), 4, 1, None)
-    iterations = sum(1 for _ in describe_configs._describe(broker.parts, context, asked))
-    assert iterations >= resources * 300 // describe_configs.CONFIGS_A_SLICE
-
-    results = await describe(broker, *[(BROKER, "1", None)] * resources)
-    names = [config.name for config in results[0].configs]
-    assert all([config.name for config in one.configs] == names for one in results)
-    assert len(set(names)) == len(names) > 300
-
-
 @scenario(topics={"t": 1, "u": 1})
 async def test_one_request_describes_a_limited_number_of_configs(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch

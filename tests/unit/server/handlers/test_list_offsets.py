@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kavka.log.memfs import Fault
-from kavka.server.auth.authorizer import CHECKS_A_STEP
-from kavka.server.handlers import list_offsets
-from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.apis.list_offsets import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import CODECS, Written, around, build
 from support.memory_broker import MemoryBroker, scenario
-from support.steps import stops_of
 from support.virtual import settle
 
 VERSIONS = range(1, API.highest + 1)
@@ -128,20 +123,6 @@ async def test_a_log_that_cannot_be_read_takes_its_directory_offline(
         assert failed.error_code == Code.KAFKA_STORAGE_ERROR
         assert any("can't read t-0" in line for line in caplog.messages)
         assert list(broker.parts.replicas.logs.failed_directories) == ["/data"]
-
-
-@scenario(topics={"t": 1})
-async def test_many_partitions_are_looked_at_in_steps(broker: MemoryBroker) -> None:
-    context = RequestContext(Peer("PLAINTEXT", "host:1"), 7, 1, None)
-    partitions = [
-        SimpleNamespace(partition_index=index, timestamp=-1, current_leader_epoch=-1)
-        for index in range(2 * CHECKS_A_STEP)
-    ]
-    topic = SimpleNamespace(name="t", partitions=partitions)
-    asked = SimpleNamespace(topics=[topic], isolation_level=0)
-    assert stops_of(list_offsets._look_up(broker.parts, context, asked))[0] == 2
-    asked = SimpleNamespace(topics=[SimpleNamespace(name="gone", partitions=partitions)])
-    assert stops_of(list_offsets._offsets_of_segments(broker.parts, context, asked))[0] == 2
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kavka.server.auth.authorizer import CHECKS_A_STEP
 from kavka.server.handlers import metadata
-from kavka.server.request.context import Peer, RequestContext
 from kavka.server.runtime.rate_limited_log import LINES_MAX
 from kavka.wire.apis.metadata import API
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.steps import ITEMS_A_STEP
 from support.memory_broker import MemoryBroker, scenario
-from support.steps import stops_of
 from support.virtual import settle
 
 VERSIONS = range(API.lowest, API.highest + 1)
@@ -122,23 +117,3 @@ async def test_addresses_are_those_of_the_listener_that_was_asked(broker: Memory
     assert (known.host, known.port) == broker.instance.addresses["INSIDE"]
     (known,) = (await broker.ask("Metadata", 9, topics=[])).brokers
     assert (known.host, known.port) == ("outside.test", 9092)
-
-
-@scenario(topics={"t": 2 * ITEMS_A_STEP})
-async def test_many_topics_and_partitions_are_described_in_steps(broker: MemoryBroker) -> None:
-    context = RequestContext(Peer("PLAINTEXT", "host:1"), 9, 1, None)
-
-    def pauses(names: list[str] | None, *, operations: bool = False) -> int:
-        asked = SimpleNamespace(
-            topics=None if names is None else [SimpleNamespace(name=name) for name in names],
-            allow_auto_topic_creation=False,
-            include_topic_authorized_operations=operations,
-            include_cluster_authorized_operations=False,
-        )
-        work: Any = metadata._build(broker.parts, context, asked)
-        return stops_of(work)[0]
-
-    unknown = [f"n{number}" for number in range(CHECKS_A_STEP)]
-    assert pauses(["t"]) == pauses(None) == 2, "of partitions"
-    assert pauses(unknown) >= 2, "questions"
-    assert pauses(unknown, operations=True) >= 10

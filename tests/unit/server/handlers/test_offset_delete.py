@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kavka.groupcoord import offsets
 from kavka.server.handlers import offset_delete
-from kavka.server.handlers.offset_delete import OFFSETS_A_STEP
-from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
 from support.group_requests import make_topic
 from support.memory_broker import MemoryBroker, scenario
 from support.offset_requests import Place, commit, fetch
-from support.steps import stops_of
 from support.wire_client import by_topic
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
@@ -72,15 +68,3 @@ async def test_what_does_not_fit_into_one_batch_stays(broker: MemoryBroker) -> N
         await commit(broker, dict.fromkeys(places[begin : begin + 5], 1))
     assert (await ask(broker, places)).error_code == Code.UNKNOWN_SERVER_ERROR
     assert len(await fetch(broker)) == 80
-
-
-@pytest.mark.parametrize("name", ["a", "gone"])
-@scenario(topics={"a": 1})
-async def test_many_of_one_topic_are_sorted_out_in_steps(broker: MemoryBroker, name: str) -> None:
-    partitions = [SimpleNamespace(partition_index=index) for index in range(3 * OFFSETS_A_STEP)]
-    asked = SimpleNamespace(
-        group_id="g", topics=[SimpleNamespace(name=name, partitions=partitions)]
-    )
-    context = RequestContext(Peer("PLAINTEXT", "host:1"), 0, 1, None)
-    deletion = offset_delete._Deletion(broker.parts, context, asked)
-    assert stops_of(deletion.steps())[0] >= 3
