@@ -25,6 +25,7 @@ from kavka.log.memfs import MemFs
 from kavka.seams import Pool
 from kavka.server.broker import Broker
 from kavka.server.config import BrokerSettings
+from kavka.server.connections.registry import Connections
 from kavka.server.instance import Instance
 from kavka.server.replica.partition_state import Leadership
 from kavka.server.replica.replica import Replica
@@ -356,6 +357,11 @@ class MemoryBroker:
         connection: Any = self.client.transport.get_protocol()
         found: Broker = connection._dispatcher._broker
         return found
+
+    @property
+    def connections(self) -> Connections:
+        """Those to the broker, and what became of others."""
+        return self.instance._connections
 
     def replicas(self) -> list[Replica]:
         """What the broker hosts."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -15,19 +14,18 @@ from kavka.server.coordination.broker_registration import prepare_tree
 from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.zktree import paths
 from kavka.zktree.api import Overloaded, SessionExpired
-from support.asynchronous import ran_by
+from support.asynchronous import Test, ran_by
 from support.embedded_coordination import new_fs, open_on
 from support.virtual import VirtualClock, VirtualTasks, settle
 
-Body = Callable[[EmbeddedCoordination, EntityConfigs, VirtualClock], Awaitable[None]]
 
-
-def run(body: Body) -> None:
+def run(body: Test) -> None:
     async def main() -> None:
         clock = VirtualClock()
         session = await open_on(new_fs(), clock=clock)
         await prepare_tree(session)
-        await body(session, EntityConfigs(session, tasks=VirtualTasks(clock)), clock)
+        tasks = VirtualTasks(clock)
+        await body(session, EntityConfigs(session, tasks=tasks), clock, tasks)
 
     asyncio.run(main())
 
@@ -323,6 +321,8 @@ async def test_a_listener_that_fails_keeps_no_other_and_no_later_change(
 async def test_where_the_tree_can_not_be_asked_it_is_asked_again(
     session: EmbeddedCoordination,
     configs: EntityConfigs,
+    clock: VirtualClock,
+    tasks: VirtualTasks,
     /,
     monkeypatch: pytest.MonkeyPatch,
     fails: str,
@@ -346,7 +346,5 @@ async def test_where_the_tree_can_not_be_asked_it_is_asked_again(
     await settle()
     assert notified == (["t"] if fails == "get" else [])
     monkeypatch.undo()
-    tasks = configs._tasks
-    assert isinstance(tasks, VirtualTasks)
     await tasks.advance(entity_configs.RETRY_S * 1000)
     assert notified == ["t", "u", "t"], "each once"

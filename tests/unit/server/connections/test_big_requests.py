@@ -171,7 +171,7 @@ async def test_it_is_done_to_its_end_when_the_connection_has_ended(broker: Memor
     pauses = pauses_of(broker)
     broker.client.send("LeaveGroup", 3, group_id="g", members=[{"member_id": one} for one in NAMES])
     await until(lambda: pauses, "it is being decoded")
-    connections = broker.instance._connections
+    connections = broker.connections
     broker.client.transport.abort()
     await until(lambda: connections.orphaned_requests, "the connection has ended")
     assert len(pauses) < PAUSES

@@ -295,7 +295,7 @@ async def test_partitions_that_are_not_written_to_any_more_make_room(broker: Mem
         await broker.produce(batches.build(), "t", index)
     await broker.produce(batches.build(), "gone", 0)
     gone = broker.replica("gone")
-    open_now = [one for one in broker.instance._connections._open if isinstance(one, Connection)]
+    open_now = [one for one in broker.connections._open if isinstance(one, Connection)]
     (layouts,) = [one._fast_path for one in open_now if one._fast_path._layouts]
     assert any(layout.replica is gone for layout in layouts._layouts)
     await broker.ask("DeleteTopics", 5, topic_names=["gone"], timeout_ms=10_000)

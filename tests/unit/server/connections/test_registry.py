@@ -53,8 +53,8 @@ async def test_too_many_from_one_address_are_closed(broker: MemoryBroker) -> Non
     await refused.closed()
     assert await served(broker.connect(host="10.0.0.7"))
     assert broker.connect(host="10.0.0.7").is_closed
-    assert broker.instance._connections.refused.count == 2
-    assert len(broker.instance._connections) == 3
+    assert broker.connections.refused.count == 2
+    assert len(broker.connections) == 3
 
 
 @scenario("max.connections.per.ip=1")
@@ -152,7 +152,7 @@ async def test_a_broker_is_let_in_for_the_client_that_was_quiet_longest(
     assert await served(inside)
     await quiet.closed()
     assert await served(third) and await served(broker.client)
-    assert broker.instance._connections.displaced == 1
+    assert broker.connections.displaced == 1
     assert any("max.connections is exceeded" in line for line in caplog.messages)
 
 
@@ -257,11 +257,11 @@ async def test_idle_connections_are_closed(broker: MemoryBroker) -> None:
     await broker.advance(164 + 100)
     assert idle.is_closed
     assert not broker.client.is_closed
-    assert broker.instance._connections.expired == 1
+    assert broker.connections.expired == 1
     await broker.advance(6500)
     assert broker.client.is_closed
     await broker.advance(1000)
-    assert len(broker.instance._connections) == 0
+    assert len(broker.connections) == 0
     broker.client = broker.connect()
     await broker.advance(6300)
     assert await served(broker.client), "the clock runs for who comes later, too"
@@ -367,7 +367,7 @@ async def test_a_waiting_connection_is_not_accepted_at_the_end(broker: MemoryBro
 @scenario()
 async def test_a_connection_during_close_is_closed(broker: MemoryBroker) -> None:
     late = broker.connect()
-    broker.instance._connections.close_all()
+    broker.connections.close_all()
     await late.closed()
     await asyncio.sleep(0)
-    assert len(broker.instance._connections) == 0
+    assert len(broker.connections) == 0

@@ -57,8 +57,7 @@ async def test_what_the_client_gets(broker: MemoryBroker, monkeypatch: pytest.Mo
 
 @scenario()
 async def test_its_errors_are_counted(broker: MemoryBroker) -> None:
-    connection: Any = broker.client.transport.get_protocol()
-    errors = connection._dispatcher._stats[API.key].errors
+    errors = broker.parts.requests.of(API).errors
     await broker.ask("FindCoordinator", VERSION, key_type=0, coordinator_keys=KEYS)
     assert errors == {ErrorCode.NONE: 1 + len(KEYS)}
 

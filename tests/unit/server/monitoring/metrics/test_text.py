@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from kavka.server.monitoring.metrics import text
 from kavka.server.monitoring.metrics.row import Kind, Metric
 from kavka.server.monitoring.metrics.samples import Sample, Summary
-from kavka.server.monitoring.metrics.view import Sources
 from kavka.server.runtime.histogram import Histogram
 from support.memory_broker import MemoryBroker, scenario
-from support.metrics import Scrape
+from support.metrics import Scrape, sources
 from support.virtual import settle
 
 LONG = 3 * text.SAMPLES_PER_SLICE + 1
@@ -42,18 +40,6 @@ TABLE = (
         *(((str(n),), Summary(SPREAD, n)) for n in range(3 * text.SUMMARIES_PER_SLICE)),
     ),
 )
-
-
-def sources(broker: MemoryBroker) -> Sources:
-    monitor: Any = broker.instance._monitor
-    return Sources(
-        broker.parts,
-        broker.instance._connections,
-        monitor._lag,
-        lambda: broker.instance.state,
-        lambda: None,
-        0,
-    )
 
 
 def page(test: Callable[[Scrape, list[bytes]], None], *wanted: str) -> Callable[[], None]:

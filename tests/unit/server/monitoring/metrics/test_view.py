@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kavka.server.monitoring.metrics.view import (
     LATE_AFTER_MS,
     REPLICAS_PER_SLICE,
-    Sources,
     View,
     collect,
 )
 from support import batches, logs
 from support.memory_broker import MemoryBroker, scenario
+from support.metrics import sources
 
 ON = "kavka.http.listener=:9404"
 
 
 def steps(broker: MemoryBroker) -> tuple[View, int]:
     """The view, and in how many slices it was taken."""
-    monitor: Any = broker.instance._monitor
-    sources = Sources(
-        broker.parts,
-        broker.instance._connections,
-        monitor._lag,
-        lambda: broker.instance.state,
-        lambda: None,
-        0,
-    )
-    work = collect(sources)
+    work = collect(sources(broker))
     count = 0
     while True:
         try:
