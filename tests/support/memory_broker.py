@@ -107,7 +107,7 @@ READS = "_MemFile.pread"
 
 
 class HoldableJobs(DeferredJobs):
-    """Jobs done some turns later, or, while they are held, when the test lets them."""
+    """Jobs done some iterations of the loop later or, while they are held, at `release`."""
 
     def __init__(self, seed: int = 1) -> None:
         super().__init__(seed)
@@ -484,7 +484,7 @@ def scenario(
 
 
 def _collect_lost_failures() -> list[Any]:
-    """Failures that nobody is told of: those of callbacks, for one."""
+    """Failures that are not raised anywhere: those of callbacks, for one."""
     lost: list[Any] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: lost.append(context))

@@ -18,7 +18,7 @@ from support.virtual import VirtualClock, VirtualTasks
 
 
 class Transport(asyncio.Transport):
-    """Takes everything until it is told to be full."""
+    """Takes everything until the test makes it full."""
 
     def __init__(self) -> None:
         super().__init__()
