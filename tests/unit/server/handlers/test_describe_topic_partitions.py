@@ -46,27 +46,6 @@ def next_of(answer: Any) -> Cursor | None:
 
 # -- pages ----------------------------------------------------------------------------------
 
-PAGES = [
-    (1, ("a", 1)),
-    (2, ("b", 0)),
-    (3, ("b", 1)),
-    (4, ("b", 2)),
-    (5, ("z.y", 0)),
-    (6, None),
-    (2000, None),
-]
-
-
-@pytest.mark.parametrize(("limit", "next_cursor"), [(0, ("a", 1)), (-5, ("a", 1)), *PAGES])
-@scenario(topics=TOPICS)
-async def test_a_page_ends_at_its_limit(
-    broker: MemoryBroker, limit: int, next_cursor: Cursor | None
-) -> None:
-    answer = await ask(broker, response_partition_limit=limit)
-    assert next_of(answer) == next_cursor
-    described = sum(len(topic.partitions) for topic in answer.topics)
-    assert described == min(max(limit, 1), 6)
-
 
 @pytest.mark.parametrize("limit", range(1, 7))
 @pytest.mark.parametrize("names", [(), ("b", "a", "z.y")])
@@ -85,33 +64,6 @@ async def test_the_pages_together_are_everything(
         if cursor is None:
             break
     assert list(pages.items()) == EVERYTHING
-
-
-# -- cursors --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("cursor", "expected"),
-    [
-        (("a", 0), EVERYTHING),
-        (("a", 1), [("a", [1]), *EVERYTHING[1:]]),
-        (("a", 2), [("a", []), *EVERYTHING[1:]]),
-        (("a", 7), [("a", []), *EVERYTHING[1:]]),
-        (("b", 1), [("b", [1, 2]), ("z.y", [0])]),
-        (("aa", 0), EVERYTHING[1:]),
-        (("aa", 3), EVERYTHING[1:]),
-        (("zz", 0), []),
-        (("", 0), EVERYTHING),
-        (("a", 2**31 - 1), [("a", []), *EVERYTHING[1:]]),
-    ],
-)
-@scenario(topics=TOPICS)
-async def test_where_a_cursor_begins(
-    broker: MemoryBroker, cursor: Cursor, expected: list[tuple[str, list[int]]]
-) -> None:
-    answer = await ask(broker, cursor=cursor)
-    assert found(answer) == expected
-    assert answer.next_cursor is None
 
 
 # -- who may see what -----------------------------------------------------------------------
