@@ -98,7 +98,7 @@ transactions: $(FOR_TEST) java clients ## 200,000 records (TRANSACTION_RECORDS=)
 commits: $(FOR_TEST) java ## kill a broker at every step it makes on its disk in transactions
 	@$(STEP) "deaths in memory" env CRASH_EVERY=1 \
 		$(PYTEST) --dist=load tests/unit/server/test_transaction_crashes.py \
-		tests/unit/server/test_told_offsets.py
+		tests/unit/server/test_offset_fetch_responses.py
 	@$(STEP) "deaths by SIGKILL" $(BIN)/pytest -s \
 		tests/broker/test_commit_then_kill.py tests/broker/test_transaction_kills.py
 	@$(STEP) "Apache Kafka's" env PYTHONPATH=src:tests $(BIN)/python \

@@ -1,64 +1,161 @@
-"""A broker in memory as the machine of scenario files; a kind of scenarios adds its commands.
+"""Requests to brokers as commands of scenario files; the other commands: `broker_scenarios`.
 
-A command gives one line: the responses that came, what has changed in what `look` shows, and
-warnings of coordinators. The topic "t" is there from the beginning.
+    == partitions belong to a transaction once they were added
+    versions AddPartitionsToTxn 0-3
+    topic t:2
+    transaction tx
+    AddPartitionsToTxn v3_and_below_transactional_id: tx, v3_and_below_topics: [t {partitions: [0]}]
+    ----
+    results_by_topic_v3_and_below: [t {results_by_partition: [0]}]
+
+A request is the API's name and its fields (`message_text`), perhaps after `v4` or `v0-2` for one
+version or several, one after the other; else it is sent in the highest version. Several requests
+may share a line, and each response has a label then:
+
+    Heartbeat group_id: g, member_id: $ for a | b | member-1
+    Heartbeat member_id: m for group_id: a | group_id: b
+
+`versions` has a broker of its own for each version of an API: all of the scenario happens on all of
+them, and requests of that API are in that version. What does not differ by version is written once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import partial, wraps
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any, Final, Self
 
 import pytest
-from kafka.record import MemoryRecords
 
-from kavka.log.memfs import Fault
-from kavka.log.partition_log import PartitionLog
-from kavka.server.coordinators import serial_queue
-from kavka.server.replica.partition_state import Leadership
-from kavka.server.replica.replica import Replica
-from kavka.wire.errors import ApiError, ErrorCode
-from support.logs import bytes_of
-from support.memory_broker import DATA, MemoryBroker
-from support.scenarios import Command, duration_ms
+from kavka.wire.api import Api
+from support import message_text, messages
+from support.memory_broker import Client, MemoryBroker
+from support.memory_network import Closed, until
+from support.message_text import Names
+from support.scenarios import Command
 from support.virtual import settle
 
-COORDINATORS = "kavka.server.coordinators"
+TURNS: Final = 100
+"""Iterations of the loop after each command, so that what it leads to has happened."""
+
+DEFAULTS: Final = {
+    "AlterConfigs.resources": "resource_type: 2",
+    "AlterPartitionReassignments": "timeout_ms: 5000",
+    "ApiVersions": "client_software_name: tester, client_software_version: 1.0",
+    "CreatePartitions": "timeout_ms: 5000",
+    "CreatePartitions.topics": "assignments: null",
+    "CreateTopics": "timeout_ms: 5000",
+    "CreateTopics.topics": "num_partitions: 1, replication_factor: 1",
+    "DeleteRecords": "timeout_ms: 5000",
+    "DeleteTopics": "timeout_ms: 5000",
+    "DescribeConfigs.resources": "resource_type: 2, configuration_keys: null",
+    "ElectLeaders": "timeout_ms: 5000",
+    "Fetch": "replica_id: -1, max_bytes: 1048576, session_epoch: -1",
+    "IncrementalAlterConfigs.resources": "resource_type: 2",
+    "InitProducerId": "transactional_id: null, transaction_timeout_ms: 60000, producer_id: -1, "
+    "producer_epoch: -1",
+    "ListOffsets": "replica_id: -1",
+    "ListPartitionReassignments": "timeout_ms: 5000",
+    "ListTransactions": "duration_filter: -1",
+    "OffsetFetch.groups": "topics: null",
+    "OffsetForLeaderEpoch": "replica_id: -1",
+    "Produce": "transactional_id: null, acks: -1, timeout_ms: 1000",
+    "UpdateFeatures": "timeout_ms: 1000",
+}
+"""Fields of requests, and of the structs in their arrays, that have these values unless a scenario
+says otherwise."""
+
+APIS: Final[dict[str, Api]] = {one.API.name: one.API for one in messages.api_modules().values()}
+Lines = list[str]
+
+
+class Side:
+    """One broker and what has been sent to it."""
+
+    def __init__(self, version: int | None, *settings: str) -> None:
+        self.version = version
+        self.broker = MemoryBroker(*settings)
+        self.names = Names()
+        self.clients: dict[str, Client] = {}
+        self.pending: list[tuple[str, str, asyncio.Future[Any]]] = []
+        self.pauses: list[float] | None = None
+        """Where they are counted."""
+        self.epoch = -1
+        """The last one of the features."""
+
+    def client(self, name: str) -> Client:
+        """The connection of that name, a new one at first."""
+        if name not in self.clients or self.clients[name].is_closed:
+            self.clients[name] = self.broker.connect() if name else self.broker.client
+        return self.clients[name]
+
+    def send(
+        self, api: str, version: int, text: str, defaults: Mapping[str, str], client: str = ""
+    ) -> asyncio.Future[Any]:
+        """Send the request that is written as `text`."""
+        struct = messages.schema(f"{api}Request")
+        values = message_text.read(struct, defaults.get(api, ""), self.names)
+        values |= message_text.read(struct, text, self.names)
+        for field in struct._fields:
+            if (more := defaults.get(f"{api}.{field.name}")) and field.name in values:
+                common = message_text.read(field.array_of, more, self.names)
+                values[field.name] = [common | one for one in values[field.name] or ()]
+        return self.client(client).send(api, version, **values)
+
+    def written(self, api: str, answer: asyncio.Future[Any]) -> Lines:
+        """A response as text."""
+        if isinstance(answer.exception(), Closed):
+            return ["connection closed"]
+        return message_text.write(messages.schema(f"{api}Response"), answer.result(), self.names)
+
+    async def arrived(self) -> Lines:
+        """What has come for requests that were sent before."""
+        await self.broker.advance(0)
+        await settle(TURNS)
+        lines: Lines = []
+        for sent in list(self.pending):
+            name, api, answer = sent
+            if answer.done():
+                self.pending.remove(sent)
+                lines += labelled(name, self.written(api, answer))
+        return lines
+
+
+Work = Callable[[Side], Coroutine[Any, Any, Iterable[str] | None]]
+
+
+def on_each(
+    body: Callable[[Any, Side, Command], Coroutine[Any, Any, Iterable[str] | None]],
+) -> Callable[[Any, Command], Lines]:
+    """A command that is done to each broker."""
+
+    @wraps(body)
+    def do(machine: Any, command: Command) -> Lines:
+        return list(machine.each(lambda side: body(machine, side, command)))
+
+    return do
 
 
 class BrokerMachine:
-    """One broker, in a context at whose end it stops cleanly."""
+    """The requests; a context, at whose end the brokers stop cleanly."""
 
-    settings: ClassVar[tuple[str, ...]] = ()
-    partitions: ClassVar[int] = 1
-    """Of "t"."""
-
-    broker: MemoryBroker
-
-    def __init__(self, caplog: pytest.LogCaptureFixture, patch: pytest.MonkeyPatch) -> None:
-        self.caplog = caplog
-        self.patch = patch
-        self.events: list[str] = []
-        """What came out since the last line."""
-        self.pending: list[tuple[str, asyncio.Future[Any]]] = []
-        self._shown: dict[str, str] = {}
-        self.lost: list[Any] = []
+    def __init__(self) -> None:
+        self.settings: Lines = []
+        self.sides: list[Side] = []
+        self.patch = pytest.MonkeyPatch()
+        self._api = ""
+        self._versions: list[int] = []
+        self._defaults = dict(DEFAULTS)
+        self._lost: list[Any] = []
         self._runner = asyncio.Runner()
 
-    def __enter__(self) -> Any:
-        handler: Any = lambda _, context: self.lost.append(context)  # noqa: E731
-        self._runner.get_loop().set_exception_handler(handler)
-        self._run(self._start(*self.settings))
-        self._shown = self._run(self.look())
+    def __enter__(self) -> Self:
+        self._runner.__enter__()
+        loop = self._runner.get_loop()
+        loop.set_exception_handler(lambda _, context: self._lost.append(context))
         return self
-
-    async def _start(self, *settings: str) -> None:
-        self.broker = MemoryBroker(*settings)
-        await self.broker.start()
-        await self.broker.create("t", self.partitions)
 
     def __exit__(
         self,
@@ -66,180 +163,127 @@ class BrokerMachine:
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
-            self._run(self.broker.stop())
-            assert not self.lost, self.lost
-        self._runner.close()
+        try:
+            if kind is None:
+                for side in self.sides:
+                    self._runner.run(side.broker.stop())
+                assert not self._lost, self._lost
+        finally:
+            self.patch.undo()
+            self._runner.__exit__(kind, failure, trace)
 
-    # -- what came out
+    def __getattr__(self, name: str) -> Any:
+        api = name.removeprefix("do_")
+        if api not in APIS:
+            raise AttributeError(name)
+        return partial(self._request, api)
 
-    async def look(self) -> dict[str, str]:
-        """What can be seen now, by name."""
-        raise NotImplementedError
+    def each(self, work: Work) -> Iterator[str]:
+        """Do it to all brokers; what that leads to."""
+        if not self.sides:
+            versions: Sequence[int | None] = self._versions or [None]
+            self.sides = [Side(version, *self.settings) for version in versions]
+            for side in self.sides:
+                self._runner.run(side.broker.start())
+        found = [(side.version, self._runner.run(self._done(side, work))) for side in self.sides]
+        return by_version(found)
 
-    def request(self, name: str, ask: Callable[[], Any], *, iterations: int = 0) -> list[str]:
-        """A request, whose response may have to wait, and some iterations of the event loop."""
+    async def _done(self, side: Side, work: Work) -> Lines:
+        return [*(await work(side) or ()), *await side.arrived()]
 
-        async def asked() -> None:
-            try:
-                answer = ask()
-            except ApiError as failure:
-                self.events.append(f"{name} -> {failure.code.name}")
-                return
-            if isinstance(answer, Awaitable):
-                self.pending.append((name, asyncio.ensure_future(answer)))
-            else:
-                self.events.append(f"{name} -> {text_of(answer)}")
-            await settle(iterations)
+    # -- requests ---------------------------------------------------------------------------
 
-        return self._line(asked())
+    def _request(self, api: str, command: Command) -> Iterator[str]:
+        text, versions = self._parsed(api, command)
+        template, _, items = text.partition(" for ")
+        for item in items.split(" | "):
+            one = template.replace("$", item) if "$" in template else f"{template}, {item}"
+            work = partial(self._ask, api=api, versions=versions, text=one if item else template)
+            yield from labelled(item, list(self.each(work)))
 
-    def then(self, work: Awaitable[object] | Callable[[], object] | None = None) -> list[str]:
-        """`work`, and all that follows from it without time passing."""
+    async def _ask(self, side: Side, *, api: str, versions: list[int], text: str) -> Lines:
+        found: list[tuple[int | None, Lines]] = []
+        for version in versions or [self._version(side, api)]:
+            answer = side.send(api, version, text, self._defaults)
+            await until(answer.done, f"an answer to {api} v{version}")
+            found.append((version, side.written(api, answer)))
+        lines = list(by_version(found))
+        if side.pauses is not None:
+            lines.append(f"pauses: {len(side.pauses)}")
+            side.pauses.clear()
+        return lines
 
-        async def done() -> None:
-            if isinstance(work, Awaitable):
-                await work
-            elif work is not None:
-                work()
-            await settle(100)
+    def _parsed(self, api: str, command: Command) -> tuple[str, list[int]]:
+        """The fields' text and the versions."""
+        for key in command.options:
+            command.get(key)
+        word, _, rest = command.rest.partition(" ")
+        if not word[:1] == "v" or not word[1:].replace("-", "").isdigit():
+            return command.rest, []
+        low, _, high = word[1:].partition("-")
+        highest = int(high) if high else APIS[api].highest if "-" in word else int(low)
+        return rest, list(range(int(low), highest + 1))
 
-        return self._line(done())
+    def _version(self, side: Side, api: str) -> int:
+        if side.version is not None and api == self._api:
+            return side.version
+        return APIS[api].highest
 
-    def _line(self, work: Awaitable[object]) -> list[str]:
-        self._run(work)
-        found = self._run(self.look())
-        events, self.events = self.events, []
-        for name, answer in [one for one in self.pending if one[1].done()]:
-            self.pending.remove((name, answer))
-            if not answer.cancelled():
-                events.append(f"{name} -> {text_of(answer.exception() or answer.result())}")
-        events += [f"{key}: {text}" for key, text in found.items() if self._shown.get(key) != text]
-        self._shown |= found
-        records = [one for one in self.caplog.records if one.name.startswith(COORDINATORS)]
-        events += dict.fromkeys(one.getMessage() for one in records)
-        self.caplog.clear()
-        return ["; ".join(events)]
+    def do_versions(self, command: Command) -> Iterator[str]:
+        """versions API [low-high]: a broker for each version."""
+        self._api, *limits = command.words
+        api = APIS[self._api]
+        low, _, high = (limits or ["0-"])[0].partition("-")
+        first = max(int(low), api.lowest)
+        self._versions = list(range(first, (int(high) if high else api.highest) + 1))
+        yield ""
 
-    def _run(self, work: Any) -> Any:
-        async def run() -> Any:
-            return await work
+    def do_default(self, command: Command) -> Iterator[str]:
+        """default API FIELDS: what requests of the API have unless they say otherwise. With
+        API.FIELD it is of the structs in that array."""
+        api, text = command.rest.split(" ", 1)
+        for key in command.options:
+            command.get(key)
+        self._defaults[api] = ", ".join(filter(None, [DEFAULTS.get(api), text]))
+        yield ""
 
-        return self._runner.run(run())
+    @on_each
+    async def do_send(self, side: Side, command: Command) -> None:
+        """send NAME API ...: a request on a connection NAME; `NAME: response` is written below the
+        command during which it comes."""
+        name, api, rest = (*command.rest.split(" ", 2), "")[:3]
+        for key in command.options:
+            command.get(key)
+        text, versions = self._parsed(api, Command(api, [], {}, rest))
+        version = versions[0] if versions else self._version(side, api)
+        side.pending.append((name, api, side.send(api, version, text, self._defaults, name)))
 
-    # -- the broker
-
-    def do_broker(self, command: Command) -> list[str]:
-        """A new broker with these settings."""
-        settings = [f"{key}={command.get(key)}" for key in command.options]
-        self._run(self.broker.stop())
-        self._run(self._start(*self.settings, *settings))
-        return []
-
-    def do_advance(self, command: Command) -> list[str]:
-        """Time passes."""
-        return self.then(self.broker.advance(duration_ms(command.words[0])))
-
-    def do_kill(self, command: Command) -> list[str]:
-        """The broker is killed and started again."""
-        return self.then(self.broker.kill())
-
-    def do_restart(self, command: Command) -> list[str]:
-        """The broker is stopped and started again."""
-        return self.then(self.broker.restart())
-
-    def do_hold(self, command: Command) -> list[str]:
-        """Jobs, perhaps only those of a name, do not begin any more."""
-        self.broker.jobs.hold(*command.words)
-        return []
-
-    def do_release(self, command: Command) -> list[str]:
-        """They begin."""
-        return self.then(self.broker.jobs.release)
-
-    def do_fail(self, command: Command) -> list[str]:
-        """An operation on the log of a partition fails, `times=` times, with this error."""
-        operation, place, error = command.words
-        log, times = f"{DATA}/{place}/{0:020}.log", command.number("times", 1)
-        self.broker.fs.faults.append(Fault(operation, log, getattr(errno, error), times=times))
-        return []
-
-    def do_queue_limit(self, command: Command) -> list[str]:
-        """So many requests may wait behind a long one."""
-        self.patch.setattr(serial_queue, "QUEUED_MAX", int(command.words[0]))
-        return []
-
-    # -- replicas
-
-    def do_lag(self, command: Command) -> list[str]:
-        """A replica on another broker lags: nothing more is committed."""
-        return self._each(command, lambda one: self.broker.share((1, 2), *one.key))
-
-    def do_shrink(self, command: Command) -> list[str]:
-        """That replica leaves the ISR."""
-        return self._each(command, lambda one: self.broker.share((1,), *one.key))
-
-    def do_follow(self, command: Command) -> list[str]:
-        """Another broker becomes the leader."""
-
-        def follow(replica: Replica) -> None:
-            replica.partition.follow(next_term(replica, leader=2))
-            replica.role_changed()
-
-        return self._each(command, follow)
-
-    def do_lead(self, command: Command) -> list[str]:
-        """This broker becomes the leader in a new epoch."""
-
-        def lead(replica: Replica) -> None:
-            for change in replica.partition.lead(next_term(replica, leader=1)):
-                replica.log.assign_epoch(change.epoch, change.start_offset)
-            replica.role_changed()
-
-        return self._each(command, lead)
-
-    def _each(self, command: Command, do: Callable[[Replica], object]) -> list[str]:
-        def each() -> None:
-            for place in places_of(command.words):
-                do(self.broker.replica(*place))
-
-        return self.then(each)
+    @on_each
+    async def do_without(self, side: Side, command: Command) -> None:
+        """without FIELD ...: fields of responses that are not written."""
+        side.names.hidden |= set(command.words)
 
 
-def next_term(replica: Replica, leader: int) -> Leadership:
-    """The next leader epoch, with brokers 1 and 2 as replicas."""
-    now = replica.partition
-    return Leadership(1, leader, now.leader_epoch + 1, (leader,), now.partition_epoch + 1, (1, 2))
+def by_version(found: Iterable[tuple[int | None, Lines]]) -> Iterator[str]:
+    """Lines of each version, once for versions that follow each other and have the same ones."""
+    runs: list[tuple[list[int | None], Lines]] = []
+    for version, lines in found:
+        if runs and runs[-1][1] == lines:
+            runs[-1][0].append(version)
+        else:
+            runs.append(([version], lines))
+    for versions, lines in runs:
+        if len(runs) == 1:
+            yield from lines
+            continue
+        title = f"v{versions[0]}" if len(versions) == 1 else f"v{versions[0]}-{versions[-1]}"
+        yield from labelled(title, lines or ["nothing"])
 
 
-def places_of(words: Iterable[str]) -> list[tuple[str, int]]:
-    """Topics and partitions."""
-    return [(topic, int(index)) for topic, _, index in (one.rpartition("-") for one in words)]
-
-
-def contents(log: PartitionLog, high_watermark: int) -> str:
-    """Its records as keys and values, and markers; what is not committed stands behind "|"."""
-    found = log.read(0, 1 << 20, upto=log.end_offset, at_least_one=True)
-    batches = MemoryRecords(b"" if found is None else bytes_of(found))
-    words = []
-    while (batch := batches.next_batch()) is not None:
-        for record in batch:
-            if record.offset == high_watermark:
-                words.append("|")
-            if batch.is_control_batch:
-                words.append(("abort", "commit")[record.key[3]])
-            else:
-                words.append("=".join(text_of(one) for one in (record.key, record.value) if one))
-    return " ".join(words) or "empty"
-
-
-def text_of(value: object) -> str:
-    """A response, or its error."""
-    if isinstance(value, ApiError):
-        return value.code.name
-    if isinstance(value, ErrorCode):
-        return value.name
-    if isinstance(value, Exception):
-        return type(value).__name__
-    text = value.decode() if isinstance(value, bytes) else str(value)
-    return text if len(text) < 20 else f"{text[0]}*{len(text)}"
+def labelled(label: str, lines: Lines) -> Lines:
+    """The lines as those of `label`."""
+    if not label:
+        return lines
+    if len(lines) == 1:
+        return [f"{label}: {lines[0]}"]
+    return [f"{label}:", *(f"  {line}" for line in lines)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from support.memory_broker import MemoryBroker
@@ -33,7 +33,7 @@ async def describe(
 
 
 async def value_of(broker: MemoryBroker, kind: int, name: str, key: str) -> str | None:
-    """One config's value; "<none>" if it is not told."""
+    """One config's value; "<none>" if it is not described."""
     (result,) = await describe(broker, (kind, name, [key]))
     assert not result.error_code, result
     found: list[str | None] = [config.value for config in result.configs]
@@ -60,25 +60,6 @@ async def change(
     answer = await broker.ask(
         "IncrementalAlterConfigs", version, resources=asked, validate_only=validate_only
     )
-    return outcomes(answer, resources)
-
-
-async def replace(
-    broker: MemoryBroker,
-    *resources: tuple[int, str, Mapping[str, str | None]],
-    version: int = 2,
-    validate_only: bool = False,
-) -> list[Outcome]:
-    """AlterConfigs; an outcome for each (type, name, configs)."""
-    asked = [
-        {
-            "resource_type": kind,
-            "resource_name": name,
-            "configs": [{"name": key, "value": value} for key, value in configs.items()],
-        }
-        for kind, name, configs in resources
-    ]
-    answer = await broker.ask("AlterConfigs", version, resources=asked, validate_only=validate_only)
     return outcomes(answer, resources)
 
 

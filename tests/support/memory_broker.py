@@ -25,6 +25,7 @@ from kavka.log.memfs import MemFs
 from kavka.seams import Pool
 from kavka.server.broker import Broker
 from kavka.server.config import BrokerSettings
+from kavka.server.connections.registry import Connections
 from kavka.server.instance import Instance
 from kavka.server.replica.partition_state import Leadership
 from kavka.server.replica.replica import Replica
@@ -106,7 +107,7 @@ READS = "_MemFile.pread"
 
 
 class HoldableJobs(DeferredJobs):
-    """Jobs done some turns later, or, while they are held, when the test lets them."""
+    """Jobs done some iterations of the loop later or, while they are held, at `release`."""
 
     def __init__(self, seed: int = 1) -> None:
         super().__init__(seed)
@@ -357,6 +358,11 @@ class MemoryBroker:
         found: Broker = connection._dispatcher._broker
         return found
 
+    @property
+    def connections(self) -> Connections:
+        """Those to the broker, and what became of others."""
+        return self.instance._connections
+
     def replicas(self) -> list[Replica]:
         """What the broker hosts."""
         parts = self.instance._assembled
@@ -478,7 +484,7 @@ def scenario(
 
 
 def _collect_lost_failures() -> list[Any]:
-    """Failures that nobody is told of: those of callbacks, for one."""
+    """Failures that are not raised anywhere: those of callbacks, for one."""
     lost: list[Any] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: lost.append(context))

@@ -1,7 +1,8 @@
 """A network in memory: the broker's own connection protocols, and clients that speak to them.
 
-Bytes travel when the loop turns, never within the call that sends them. A client asks with
-kafka-python's stock codec (`support.wire_client`) and takes answers in the order of its requests.
+Bytes travel in the next iteration of the loop, never within the call that sends them. A client asks
+with kafka-python's stock codec (`support.wire_client`) and takes answers in the order of its
+requests.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ DIALLED = ("10.0.0.99", 9092)
 FIRST_FREE_PORT = 40_000
 Factory = Callable[[str], asyncio.BaseProtocol | None]
 AnyClient = TypeVar("AnyClient", bound="Client")
-TURNS_MAX = 20_000
-"""Turns of the loop after which a test gives up waiting: nothing in it takes real time."""
+ITERATIONS_MAX = 20_000
+"""Iterations of the loop after which a test gives up waiting: nothing in it takes real time."""
 
 
 async def until(condition: Callable[[], object], what: str) -> None:
-    """Let the loop turn, without time passing, until `condition` holds."""
-    for _ in range(TURNS_MAX):
+    """Let the loop run, without time passing, until `condition` holds."""
+    for _ in range(ITERATIONS_MAX):
         if condition():
             return
         await asyncio.sleep(0)
@@ -95,7 +96,7 @@ class MemoryTransport(asyncio.Transport):
         asyncio.get_running_loop().call_soon(self._end)
 
     def cut(self) -> None:
-        """The process died: the protocol hears of nothing any more."""
+        """The process died: the protocol gets no more events."""
         self._closing = self._ended = True
         self._client.ended()
 
@@ -120,7 +121,7 @@ class MemoryTransport(asyncio.Transport):
         self._held = False
         outbox, self._outbox = self._outbox, []
         sent = b"".join(outbox)
-        outbox.clear()  # what was lent is let go of before the protocol hears of it
+        outbox.clear()  # what was lent is released before the protocol is notified
         if sent:
             self._client.received(sent)
             self._protocol.resume_writing()
@@ -317,7 +318,7 @@ class MemoryNetwork:
         return HOST
 
     def unbind(self, port: int) -> None:
-        """Accept nobody on it any more."""
+        """Accept no connection on it any more."""
         del self._bound[port]
 
     @property
@@ -332,7 +333,7 @@ class MemoryNetwork:
         return address
 
     def connect(self, port: int, host: str = CLIENT_HOST) -> Client:
-        """A new connection from `host`; ConnectionRefusedError where nobody accepts one."""
+        """A new connection from `host`; ConnectionRefusedError where no listener accepts one."""
         return self.connect_as(Client, port, host)
 
     def connect_as(

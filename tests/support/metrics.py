@@ -8,6 +8,8 @@ from http.client import HTTPConnection
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from kavka.server.monitoring.loop_lag import LoopLag
+from kavka.server.monitoring.metrics.view import Sources
 from support import batches
 from support.http import HttpClient
 from support.memory_broker import MemoryBroker
@@ -77,3 +79,15 @@ async def look(broker: MemoryBroker) -> Scrape:
 def records(count: int) -> bytearray:
     """A batch."""
     return batches.build([batches.Written(None, b"x")] * count)
+
+
+def sources(broker: MemoryBroker) -> Sources:
+    """Where the page of a broker in memory comes from."""
+    return Sources(
+        broker.parts,
+        broker.connections,
+        LoopLag(broker.clock, broker.tasks),
+        lambda: broker.instance.state,
+        lambda: None,
+        0,
+    )

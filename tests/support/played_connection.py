@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kavka.server.config import BrokerSettings
@@ -15,11 +14,12 @@ from kavka.server.connections.registry import Acceptor, Connections
 from kavka.server.request.context import BadRequest, Peer, RequestContext
 from kavka.wire.apis import produce
 from kavka.wire.frame import ArenaPool
+from support.asynchronous import Test, ran_by
 from support.virtual import VirtualClock, VirtualTasks
 
 
 class Transport(asyncio.Transport):
-    """Takes everything until it is told to be full."""
+    """Takes everything until the test makes it full."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -211,15 +211,14 @@ class Scene:
         return b"".join(self.transport.sent)
 
 
-def scene(test: Callable[[Scene], Awaitable[None]]) -> Callable[[], None]:
-    def run() -> None:
-        async def main() -> None:
-            opened = Scene()
-            await opened.connect()
-            await test(opened)
+def _run(test: Test) -> None:
+    async def main() -> None:
+        opened = Scene()
+        await opened.connect()
+        await test(opened)
 
-        asyncio.run(main())
+    asyncio.run(main())
 
-    run.__name__ = test.__name__
-    run.__doc__ = test.__doc__
-    return run
+
+scene = ran_by(_run)
+"""A test of one connection, which it is given."""

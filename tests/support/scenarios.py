@@ -54,6 +54,9 @@ class Command:
     name: str
     words: list[str]
     options: dict[str, str]
+    rest: str = ""
+    """All that stands behind the name, as it is."""
+
     _used: set[str] = field(default_factory=set)
 
     def __contains__(self, key: str) -> bool:
@@ -103,6 +106,7 @@ def _parse(line: str) -> Command:
         name,
         [key for key, equals, _ in pairs if not equals],
         {key: value for key, equals, value in pairs if equals},
+        line.removeprefix(name).strip(),
     )
 
 

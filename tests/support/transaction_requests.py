@@ -130,7 +130,7 @@ async def end(
 
 
 async def described(broker: MemoryBroker, *transactional_ids: str) -> Any:
-    """What is told of one id, or of each of several."""
+    """The description of one id, or of each of several."""
     answer = await broker.ask(
         "DescribeTransactions", 0, transactional_ids=list(transactional_ids or (ID,))
     )

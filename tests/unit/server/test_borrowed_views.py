@@ -134,7 +134,7 @@ async def test_without_the_count_of_views_other_bytes_are_looked_at(
 async def test_in_production_it_does_no_harm(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An arena that is looked at is not used again, whoever forgot to say so."""
+    """An arena that is looked at is not used again, whether or not that was announced."""
     plant(monkeypatch)
     monkeypatch.setattr(strict_arenas, "check_owned", lambda args: None)
     for name in ("release", "staging_buffer", "abandon"):

@@ -22,7 +22,7 @@ FIRST_SEGMENT = "00000000000000000000.log"
 
 
 async def partitions(broker: MemoryBroker) -> dict[int, Any]:
-    """What clients are told of the topic's partitions."""
+    """The topic's partitions as clients see them."""
     (topic,) = (await broker.ask("Metadata", 9, topics=[{"name": "t"}])).topics
     return {partition.partition_index: partition for partition in topic.partitions}
 
@@ -166,7 +166,7 @@ async def test_where_the_metadata_can_not_be_used_nothing_starts(broker: MemoryB
 async def test_nothing_is_left_of_the_report(broker: MemoryBroker) -> None:
     """The controller forgets it; the next failure makes another."""
     await break_more(broker)
-    coordination = broker.instance._coordination
+    coordination = broker.parts.coordination
     assert coordination is not None
     assert await coordination.children("/log_dir_event_notification") == []
 
@@ -204,7 +204,7 @@ async def test_a_topic_id_that_can_not_be_written_takes_its_directory_offline(
 
 
 @scenario(TWO, topics={"t": 4})
-async def test_an_empty_log_in_the_place_of_a_lost_one_is_told(
+async def test_an_empty_log_in_the_place_of_a_lost_one_is_logged(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The directory itself is there: a power cut may have taken a log that was just made."""
@@ -213,8 +213,8 @@ async def test_an_empty_log_in_the_place_of_a_lost_one_is_told(
     for name in ("t-1", "t-3"):
         broker.fs.remove_tree(f"/more/{name}")
     await broker.revive()
-    told = [record.getMessage() for record in caplog.records if "has its log" in record.msg]
-    assert [line.partition(" ")[0] for line in told] == ["t-1", "t-3"]
+    notified = [record.getMessage() for record in caplog.records if "has its log" in record.msg]
+    assert [line.partition(" ")[0] for line in notified] == ["t-1", "t-3"]
 
 
 @scenario(TWO, topics={"t": 2})
@@ -249,13 +249,13 @@ async def test_a_log_that_can_not_be_flushed_goes_offline_alone(
     log.release()  # as if others had been used since
     broker.fs.remove(f"{log.directory}/00000000000000000000.index")
     broker.fs.open(f"{log.directory}/{FIRST_SEGMENT}").pwrite(bytes(30), 0)
-    told: list[Replica] = []
-    broker.parts.replicas.role_listeners["t"] = told.append
+    notified: list[Replica] = []
+    broker.parts.replicas.role_listeners["t"] = notified.append
     broker.parts.replicas.flusher.flush_soon(broker.replica())
     await broker.parts.replicas.flusher.wait_idle()
     await broker.advance(10)
     assert "can't flush t-0: KAFKA_STORAGE_ERROR" in caplog.text
-    assert told[:1] == [broker.replica()], "who keeps something in it has lost it"
+    assert notified[:1] == [broker.replica()], "who keeps something in it has lost it"
     known = await partitions(broker)
     assert {index: one.leader_id for index, one in known.items()} == {0: -1, 1: 1}
     assert known[0].offline_replicas == [1]

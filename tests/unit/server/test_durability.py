@@ -101,7 +101,7 @@ async def test_after_a_failed_fsync_nothing_is_acknowledged_nor_shown(
 
 
 @scenario()
-async def test_with_acks_0_nobody_waits_but_consumers(broker: MemoryBroker) -> None:
+async def test_with_acks_0_only_consumers_wait(broker: MemoryBroker) -> None:
     await broker.create("t", configs=FSYNC)
     broker.jobs.hold(FLUSH)
     broker.client.tell("Produce", 9, **producing({("t", 0): build()}, acks=0))
@@ -188,7 +188,7 @@ async def test_what_a_killed_process_wrote_is_shown_after_an_fsync(broker: Memor
 
 
 @scenario()
-async def test_flush_messages_shows_nothing_that_an_fsync_is_due_for(broker: MemoryBroker) -> None:
+async def test_flush_messages_1_shows_nothing_before_its_fsync(broker: MemoryBroker) -> None:
     """As in Apache Kafka, which does the fsync before it moves the high watermark."""
     await broker.create("t", configs={"flush.messages": "5"})
     broker.jobs.hold(FLUSH)

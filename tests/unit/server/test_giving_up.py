@@ -43,14 +43,16 @@ async def test_a_stop_while_the_logs_are_loaded(broker: MemoryBroker, way: str) 
     assert [one.value for one in await broker.read_all()] == [b"1"]
 
 
-@pytest.mark.parametrize("turns", range(0, 60, 7))
+@pytest.mark.parametrize("iterations", range(0, 60, 7))
 @scenario(topics={"t": 1})
-async def test_given_up_at_any_turn_of_a_start(broker: MemoryBroker, turns: int) -> None:
+async def test_a_start_that_is_cancelled_at_any_iteration(
+    broker: MemoryBroker, iterations: int
+) -> None:
     await broker.produce(build([Written(value=b"1")]))
     await broker.die()
     starting = MemoryBroker(fs=broker.fs)
     start = starting.tasks.spawn(starting.instance.start(), name="start")
-    await settle(turns)
+    await settle(iterations)
     starting.instance.abort_start()
     await asyncio.wait([start])
     assert start.exception() is None or isinstance(start.exception(), LoadingStopped)
@@ -62,12 +64,12 @@ async def test_given_up_at_any_turn_of_a_start(broker: MemoryBroker, turns: int)
 WATERMARKS = f"{DATA}/replication-offset-checkpoint"
 
 
-@pytest.mark.parametrize("turns", range(30))
+@pytest.mark.parametrize("iterations", range(30))
 @scenario(topics={"t": 20})
-async def test_given_up_while_the_controller_tells_of_partitions(
-    broker: MemoryBroker, turns: int
+async def test_a_start_that_is_cancelled_while_the_controller_sends_leader_and_isr(
+    broker: MemoryBroker, iterations: int
 ) -> None:
-    """It ends soon then too, in order: nothing of what was not told yet is taken for less."""
+    """It ends soon then too, in order: no partition that was not heard of yet is forgotten."""
     for index in range(20):
         await broker.produce(build([Written(value=b"1")]), partition=index)
     await broker.stop()
@@ -76,9 +78,9 @@ async def test_given_up_while_the_controller_tells_of_partitions(
     start = starting.tasks.spawn(starting.instance.start(), name="start")
     while not starting.replicas():
         await settle(1)
-    await settle(turns)
+    await settle(iterations)
     hosted = len(starting.replicas())
-    assert turns or hosted < 20
+    assert iterations or hosted < 20
     starting.instance.abort_start()
     await settle(5)
     assert start.done(), "it does not wait for the controller"

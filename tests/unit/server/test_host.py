@@ -17,6 +17,7 @@ from kavka.server.host import Host, new_event_loop, socket_network
 from kavka.server.instance import StartError
 from kavka.server.runtime.sockets import SYSTEM_SIZED
 from kavka.zktree.storage import Storage
+from support.asynchronous import asynchronous
 
 CLEAN = ".kafka_cleanshutdown"
 
@@ -70,39 +71,34 @@ def test_it_ends_in_either_way_and_leaves_nothing(
     assert (tmp_path / CLEAN).exists() == (way == "stop")
 
 
-def test_why_the_metadata_can_t_be_written_is_told(
+@asynchronous
+async def test_why_the_metadata_can_t_be_written_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Storage, "append", fail)
-
-    async def main() -> None:
-        machine = Host(settings(tmp_path), lambda: None)
-        with pytest.raises(StartError, match=f"written: {tmp_path}: .*No space left on device"):
-            await machine.start()
-        await machine.stop()
-
-    asyncio.run(main())
+    machine = Host(settings(tmp_path), lambda: None)
+    with pytest.raises(StartError, match=f"written: {tmp_path}: .*No space left on device"):
+        await machine.start()
+    await machine.stop()
     assert "Traceback" not in caplog.text
 
 
-def test_after_a_kill_another_can_start_at_once_on_the_same_port(tmp_path: Path) -> None:
-    async def main() -> None:
-        machine = Host(settings(tmp_path), never)
+@asynchronous
+async def test_after_a_kill_another_can_start_at_once_on_the_same_port(tmp_path: Path) -> None:
+    machine = Host(settings(tmp_path), never)
+    await machine.start()
+    await connect(machine)
+    ((_, port),) = machine.instance.addresses.values()
+    for _ in range(3):
+        await machine.kill()
+        same = settings(tmp_path, f"listeners=PLAINTEXT://127.0.0.1:{port}")
+        machine = Host(same, never)
         await machine.start()
         await connect(machine)
-        ((_, port),) = machine.instance.addresses.values()
-        for _ in range(3):
-            await machine.kill()
-            same = settings(tmp_path, f"listeners=PLAINTEXT://127.0.0.1:{port}")
-            machine = Host(same, never)
-            await machine.start()
-            await connect(machine)
-        await machine.stop()
-
-    asyncio.run(main())
+    await machine.stop()
 
 
 @pytest.mark.parametrize(
@@ -114,23 +110,20 @@ def test_after_a_kill_another_can_start_at_once_on_the_same_port(tmp_path: Path)
         (lambda path: (path / ".lock").mkdir(), "Is a directory"),
     ],
 )
-def test_whatever_is_in_the_way_is_a_start_error(
+@asynchronous
+async def test_whatever_is_in_the_way_is_a_start_error(
     tmp_path: Path, prepare: Callable[[Path], object], said: str | None
 ) -> None:
     prepare(tmp_path)
-
-    async def main() -> None:
-        machine = Host(settings(tmp_path), never)
-        try:
-            if said is None:  # a file that is no partition is nothing to it
+    machine = Host(settings(tmp_path), never)
+    try:
+        if said is None:  # a file that is no partition is nothing to it
+            await machine.start()
+        else:
+            with pytest.raises(StartError, match=said):
                 await machine.start()
-            else:
-                with pytest.raises(StartError, match=said):
-                    await machine.start()
-        finally:
-            await machine.stop()
-
-    asyncio.run(main())
+    finally:
+        await machine.stop()
     assert not open_files(tmp_path)
 
 

@@ -56,7 +56,7 @@ async def test_a_start_serves_on_every_listener(broker: MemoryBroker) -> None:
 
 
 @scenario("advertised.listeners=PLAINTEXT://:9092", "listeners=PLAINTEXT://:9092")
-async def test_a_listener_without_a_host_is_told_by_the_machine_s_name(
+async def test_a_listener_without_a_host_is_advertised_with_the_host_name(
     broker: MemoryBroker,
 ) -> None:
     assert broker.instance.addresses == {"PLAINTEXT": ("broker.test", 9092)}
@@ -155,14 +155,14 @@ async def test_damaged_metadata(broker: MemoryBroker) -> None:
     assert await values(broker) == [b"1"]
 
 
-@pytest.mark.parametrize("turns", range(1, 60, 7))
+@pytest.mark.parametrize("iterations", range(1, 60, 7))
 @scenario(topics={"t": 1})
-async def test_a_kill_at_any_turn_of_a_start(broker: MemoryBroker, turns: int) -> None:
+async def test_sigkill_at_any_iteration_of_a_start(broker: MemoryBroker, iterations: int) -> None:
     await broker.produce(one(b"1"))
     await broker.die()
     starting = MemoryBroker(fs=broker.fs)
     starting.tasks.spawn(starting.instance.start(), name="start")
-    await settle(turns)
+    await settle(iterations)
     await starting.die()
     await broker.revive()
     assert await values(broker) == [b"1"]
@@ -229,7 +229,7 @@ async def test_a_stop_leaves_everything_flushed_and_marked(broker: MemoryBroker)
 
 
 @scenario(topics={"t": 1})
-async def test_a_stop_lets_nobody_in_and_hangs_up(broker: MemoryBroker) -> None:
+async def test_a_stop_accepts_no_connection_and_closes_the_others(broker: MemoryBroker) -> None:
     waiting = broker.client.send("Fetch", 12, **fetching({("t", 0): 0}, max_wait_ms=60_000))
     await settle()
     port = broker.instance.addresses["PLAINTEXT"][1]
@@ -295,7 +295,7 @@ async def test_metadata_that_cannot_be_written_end_the_broker(broker: MemoryBrok
     made = broker.client.send("InitProducerId", 4, transactional_id=None, producer_id=-1)
     await settle(100)
     assert broker.instance.has_failed
-    assert broker.failed == 1, "whoever runs it is told once"
+    assert broker.failed == 1, "on_failure is called once"
     assert made.result().error_code != Code.NONE
     broker.fs.faults.clear()
     await broker.instance.stop()
@@ -326,13 +326,13 @@ async def test_a_killed_broker_has_lost_nothing(broker: MemoryBroker) -> None:
 
 
 @scenario()
-async def test_a_kill_at_any_turn_of_a_creation(broker: MemoryBroker) -> None:
+async def test_sigkill_at_any_iteration_of_a_creation(broker: MemoryBroker) -> None:
     """The topic is there with all its partitions, or not at all."""
-    for turns in range(0, 60, 4):
-        name = f"t{turns}"
+    for iterations in range(0, 60, 4):
+        name = f"t{iterations}"
         topic = {"name": name, "num_partitions": 3, "replication_factor": 1}
         broker.client.send("CreateTopics", 7, timeout_ms=1000, topics=[topic])
-        await settle(turns)
+        await settle(iterations)
         await broker.kill()
         asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
         (found,) = (await broker.ask("Metadata", 9, **asked)).topics
@@ -357,7 +357,7 @@ def all_files(broker: MemoryBroker, directory: str = DATA) -> dict[str, bytes]:
 
 
 @scenario(topics={"t": 2})
-async def test_an_abrupt_end_writes_nothing_and_lets_go_of_everything(
+async def test_an_abrupt_end_writes_nothing_and_releases_everything(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     await broker.produce(one(b"1"))
@@ -396,12 +396,12 @@ async def test_an_abrupt_end_loses_nothing_and_doubles_nothing(broker: MemoryBro
 
 
 @scenario()
-async def test_an_abrupt_end_at_any_turn_of_a_creation(broker: MemoryBroker) -> None:
-    for turns in range(0, 60, 4):
-        name = f"t{turns}"
+async def test_an_abrupt_end_at_any_iteration_of_a_creation(broker: MemoryBroker) -> None:
+    for iterations in range(0, 60, 4):
+        name = f"t{iterations}"
         topic = {"name": name, "num_partitions": 3, "replication_factor": 1}
         broker.client.send("CreateTopics", 7, timeout_ms=1000, topics=[topic])
-        await settle(turns)
+        await settle(iterations)
         before = all_files(broker)
         await broker.end_abruptly()
         assert all_files(broker) == before
@@ -415,7 +415,7 @@ async def test_an_abrupt_end_at_any_turn_of_a_creation(broker: MemoryBroker) -> 
 
 
 @scenario()
-async def test_who_connects_at_the_end_is_hung_up_on(broker: MemoryBroker) -> None:
+async def test_a_connection_at_the_end_is_closed(broker: MemoryBroker) -> None:
     late = broker.connect()
     broker.instance.kill()
     await late.closed()
@@ -480,8 +480,7 @@ async def test_a_long_life(broker: MemoryBroker, seed: int) -> None:
 @scenario(topics={"t": 1})
 async def test_a_topic_with_configs_that_cannot_be(broker: MemoryBroker) -> None:
     await broker.produce(one(b"1"))
-    tree = broker.instance._coordination
-    assert tree is not None
+    tree = broker.parts.coordination
     path = paths.config(paths.TOPIC_CONFIGS, "t")
     await tree.set(path, paths.encode_config({"segment.bytes": "x"}))
     await broker.die()

@@ -166,17 +166,19 @@ def test_a_directory_that_cannot_be_made_is_named(
 
 
 @pytest.mark.parametrize(
-    ("bound", "told", "said"),
+    ("bound", "advertised", "said"),
     [
         ({"P": ("h", 1)}, {"P": ("h", 1)}, "ready on h:1, data in d,"),
         ({"P": ("*", 1)}, {"P": ("mine", 1)}, "ready on *:1 (advertised as mine:1), data in d,"),
         ({"P": ("::1", 1), "Q": ("*", 2)}, {"P": ("::1", 1), "Q": ("*", 2)}, "on [::1]:1,*:2, "),
     ],
 )
-def test_the_ready_line_says_where_it_listens(
-    bound: dict[str, tuple[str, int]], told: dict[str, tuple[str, int]], said: str
+def test_the_ready_line_has_the_addresses(
+    bound: dict[str, tuple[str, int]], advertised: dict[str, tuple[str, int]], said: str
 ) -> None:
-    broker = SimpleNamespace(bound=bound, addresses=told, settings=SimpleNamespace(log_dirs=("d",)))
+    broker = SimpleNamespace(
+        bound=bound, addresses=advertised, settings=SimpleNamespace(log_dirs=("d",))
+    )
     assert said in ready_line(cast(Instance, broker))
 
 

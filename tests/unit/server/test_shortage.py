@@ -40,7 +40,7 @@ ROLLING: Final = {"internal.segment.bytes": "1000"}
 
 
 class Model:
-    """A client that asks again as clients do, and knows what it was told."""
+    """A client that asks again as clients do, and knows the responses it got."""
 
     def __init__(self, broker: MemoryBroker) -> None:
         self.broker = broker
@@ -139,12 +139,12 @@ class Model:
         async def fetch() -> Code:
             topics = [{"name": "t", "partition_indexes": [0]}]
             answer = await self.ask("OffsetFetch", 5, group_id="g", topics=topics)
-            told.append(answer.topics[0].partitions[0].committed_offset)
+            notified.append(answer.topics[0].partitions[0].committed_offset)
             return Code(answer.error_code)
 
-        told: list[int] = []
+        notified: list[int] = []
         await self.until_done(fetch)
-        assert told[-1] == self.offset
+        assert notified[-1] == self.offset
 
 
 Operation: TypeAlias = Callable[[Model], Awaitable[None]]
@@ -238,7 +238,7 @@ async def aborts(model: Model) -> None:
 
 
 async def compacts(model: Model) -> None:
-    """Also what tells of an aborted transaction, whose records are there until then."""
+    """Also the record of an aborted transaction, whose records are there until then."""
     for number in range(20):
         if number == 5:
             await aborts_one(model, "compacted")

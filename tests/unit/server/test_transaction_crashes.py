@@ -79,7 +79,7 @@ class Story:
     """A client's transactions, one after the other."""
 
     producer: TransactionalProducer
-    told: list[Transaction] = field(default_factory=list)
+    notified: list[Transaction] = field(default_factory=list)
     producers: list[Producer] = field(default_factory=list)
     """All that it was."""
 
@@ -107,7 +107,7 @@ class Story:
         await ask(self.producer.find())
         await ask(self.producer.init())
         self.producers.append(self.producer.now)
-        for one in self.told:
+        for one in self.notified:
             if one.end is End.OPEN:
                 one.end = End.ABORTED
 
@@ -115,11 +115,11 @@ class Story:
         self, ask: Any, partitions: Sequence[int], *, commit: bool | None
     ) -> None:
         """One whole transaction."""
-        now = Transaction(len(self.told))
-        self.told.append(now)
+        now = Transaction(len(self.notified))
+        self.notified.append(now)
         await ask(self.producer.add(partitions))
         for partition in partitions:
-            values = [b"%d/%d/%d" % (len(self.told), partition, number) for number in range(2)]
+            values = [b"%d/%d/%d" % (len(self.notified), partition, number) for number in range(2)]
             now.values[partition] = values
             await ask(self.producer.write(partition, values))
         await ask(self.producer.commit_offset(GROUP, now.offset))
@@ -133,7 +133,7 @@ class Story:
     def settle(self, state: int) -> None:
         """An end that was not answered is what the disk says: transactions follow each other, so
         a commit that has begun is the last one's."""
-        for one in self.told:
+        for one in self.notified:
             if one.end is End.COMMITTING:
                 has_begun = state in (PREPARE_COMMIT, COMMITTED)
                 one.end = End.COMMITTED if has_begun else End.ABORTED
@@ -144,14 +144,14 @@ class Story:
         """What readers of committed records must get."""
         return [
             value
-            for one in self.told
+            for one in self.notified
             if one.end is End.COMMITTED
             for value in one.values.get(partition, ())
         ]
 
     def offset(self) -> int:
         """What its group has committed."""
-        return max((one.offset for one in self.told if one.end is End.COMMITTED), default=-1)
+        return max((one.offset for one in self.notified if one.end is End.COMMITTED), default=-1)
 
 
 class Died(Exception):
@@ -203,7 +203,7 @@ async def check(broker: MortalBroker, story: Story) -> None:
 
 
 async def group_offset(broker: MortalBroker) -> int:
-    """As the group is told it, if nothing about it is undecided."""
+    """As OffsetFetch responds, if nothing about it is undecided."""
     await broker.ask("FindCoordinator", 2, key=GROUP, key_type=0)
     asked = {"group_id": GROUP, "topics": [{"name": "t", "partition_indexes": [0]}]}
     answer = await broker.ask("OffsetFetch", 8, groups=[asked], require_stable=True)
@@ -218,7 +218,7 @@ async def check_new(broker: MortalBroker, story: Story) -> None:
     another has had."""
     for name in (NAME, "other"):
         producer = TransactionalProducer(name, 2, "t")
-        newcomer = Story(producer, story.told)
+        newcomer = Story(producer, story.notified)
 
         async def ask(script: Any) -> None:
             assert await broker.play(script)

@@ -86,17 +86,17 @@ def test_others_changes_are_none_of_this_broker(on: InForce) -> None:
     assert (on.segment_bytes, on.changes) == (2_000_000, 0)
 
 
-def test_what_can_not_be_in_force_is_told_and_left_out(
+def test_overrides_that_can_not_be_in_force_are_logged_and_left_out(
     on: InForce, caplog: pytest.LogCaptureFixture
 ) -> None:
     on.stored.change("3", log_segment_bytes="4000000", num_partitions="7", log_roll_ms="x")
     assert on.segment_bytes == 4_000_000
     assert on.live.now.num_partitions == 1
     assert dict(on.live.now.dynamic.broker) == {"log.segment.bytes": "4000000"}
-    told = [(one.levelname, one.message) for one in caplog.records]
-    assert [level for level, _ in told] == ["ERROR", "ERROR"]
-    assert told[0][1].startswith("can't apply dynamic setting num.partitions: Cannot")
-    assert told[1][1].startswith("can't apply dynamic setting log.roll.ms: Invalid")
+    notified = [(one.levelname, one.message) for one in caplog.records]
+    assert [level for level, _ in notified] == ["ERROR", "ERROR"]
+    assert notified[0][1].startswith("can't apply dynamic setting num.partitions: Cannot")
+    assert notified[1][1].startswith("can't apply dynamic setting log.roll.ms: Invalid")
 
 
 def test_what_does_not_fit_together_leaves_what_was(
@@ -109,11 +109,13 @@ def test_what_does_not_fit_together_leaves_what_was(
     assert record.message.startswith("can't apply dynamic settings: max.conn")
 
 
-def test_what_has_no_effect_is_told_once(on: InForce, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_setting_without_effect_is_logged_once(
+    on: InForce, caplog: pytest.LogCaptureFixture
+) -> None:
     on.stored.change("3", log_preallocate="true", my_own="secret")
     on.stored.change("3", log_preallocate="true", my_own="secret", log_segment_bytes="4000000")
-    told = [one.message for one in caplog.records]
-    assert told == [
+    notified = [one.message for one in caplog.records]
+    assert notified == [
         "no effect: log.preallocate (segment files grow as they are written)",
         "no effect: my.own (not a setting of Apache Kafka 4.3 or of Kavka)",
     ]

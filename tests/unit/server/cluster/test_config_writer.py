@@ -15,6 +15,7 @@ from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree import paths
 from kavka.zktree.api import SessionExpired
+from support.asynchronous import ran_by
 from support.embedded_coordination import new_fs, open_on
 from support.virtual import VirtualClock, VirtualTasks, settle
 
@@ -58,84 +59,75 @@ def run(body: Callable[[Writing], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_a_change_is_over_when_it_is_known_here() -> None:
-    async def body(on: Writing) -> None:
-        told: list[tuple[str, str]] = []
-        on.configs.on_change(lambda kind, name: told.append((kind, name)))
-        await on.change(TOPIC, a="1")
-        assert told == [TOPIC]
-        assert on.configs.get("t") == await on.stored(TOPIC) == {"a": "1"}
-        await on.change(TOPIC, b="2")
-        assert on.configs.get("t") == await on.stored(TOPIC) == {"a": "1", "b": "2"}
-        await on.change(BROKERS, c="3")
-        assert on.configs.broker_defaults() == await on.stored(BROKERS) == {"c": "3"}
-        assert len(await on.notes()) == 3
-
-    run(body)
+with_writing = ran_by(run)
 
 
-def test_nothing_is_written_for_nothing() -> None:
-    async def body(on: Writing) -> None:
-        await on.change(TOPIC)
-        await on.change(TOPIC, validate_only=True, a="1")
-        assert await on.session.exists(paths.config(*TOPIC)) is None
-        await on.change(TOPIC, a="1")
-        await on.change(TOPIC, a="1")
-        assert len(await on.notes()) == 1
-
-    run(body)
-
-
-def test_a_refusal_leaves_what_was() -> None:
-    async def body(on: Writing) -> None:
-        await on.change(TOPIC, a="1")
-
-        def refuse(current: Mapping[str, str]) -> Mapping[str, str]:
-            assert current == {"a": "1"}
-            raise ApiError(ErrorCode.INVALID_CONFIG)
-
-        with pytest.raises(ApiError):
-            await on.writer.change(TOPIC, refuse, validate_only=False)
-        assert await on.stored(TOPIC) == {"a": "1"}
-        await on.change(TOPIC, a="2")  # and others go on
-        assert await on.stored(TOPIC) == {"a": "2"}
-
-    run(body)
+@with_writing
+async def test_a_change_is_over_when_it_is_known_here(on: Writing, /) -> None:
+    notified: list[tuple[str, str]] = []
+    on.configs.on_change(lambda kind, name: notified.append((kind, name)))
+    await on.change(TOPIC, a="1")
+    assert notified == [TOPIC]
+    assert on.configs.get("t") == await on.stored(TOPIC) == {"a": "1"}
+    await on.change(TOPIC, b="2")
+    assert on.configs.get("t") == await on.stored(TOPIC) == {"a": "1", "b": "2"}
+    await on.change(BROKERS, c="3")
+    assert on.configs.broker_defaults() == await on.stored(BROKERS) == {"c": "3"}
+    assert len(await on.notes()) == 3
 
 
-def test_a_topic_that_has_gone_gets_none() -> None:
-    async def body(on: Writing) -> None:
-        with pytest.raises(ApiError) as refusal:
-            await on.change((paths.TOPIC_CONFIGS, "gone"), a="1")
-        assert refusal.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert await on.session.exists(paths.config(paths.TOPIC_CONFIGS, "gone")) is None
-        assert await on.notes() == []
-
-    run(body)
-
-
-def test_changes_at_the_same_time_are_made_in_order() -> None:
-    async def body(on: Writing) -> None:
-        names = [str(number) for number in range(30)]
-        await asyncio.gather(*(on.change(TOPIC, False, a=name, **{name: ""}) for name in names))
-        assert await on.stored(TOPIC) == {"a": "29", **dict.fromkeys(names, "")}
-
-    run(body)
+@with_writing
+async def test_nothing_is_written_for_nothing(on: Writing, /) -> None:
+    await on.change(TOPIC)
+    await on.change(TOPIC, validate_only=True, a="1")
+    assert await on.session.exists(paths.config(*TOPIC)) is None
+    await on.change(TOPIC, a="1")
+    await on.change(TOPIC, a="1")
+    assert len(await on.notes()) == 1
 
 
-def test_one_that_is_given_up_does_not_hold_the_next() -> None:
-    async def body(on: Writing) -> None:
-        first = asyncio.ensure_future(on.change(TOPIC, a="1"))
-        second = asyncio.ensure_future(on.change(TOPIC, b="2"))
-        third = asyncio.ensure_future(on.change(TOPIC, c="3"))
-        await asyncio.sleep(0)
-        second.cancel()
-        await asyncio.gather(first, third)
-        assert await on.stored(TOPIC) == {"a": "1", "c": "3"}
-        await on.change(TOPIC, d="4")
-        assert await on.stored(TOPIC) == {"a": "1", "c": "3", "d": "4"}
+@with_writing
+async def test_a_refusal_leaves_what_was(on: Writing, /) -> None:
+    await on.change(TOPIC, a="1")
 
-    run(body)
+    def refuse(current: Mapping[str, str]) -> Mapping[str, str]:
+        assert current == {"a": "1"}
+        raise ApiError(ErrorCode.INVALID_CONFIG)
+
+    with pytest.raises(ApiError):
+        await on.writer.change(TOPIC, refuse, validate_only=False)
+    assert await on.stored(TOPIC) == {"a": "1"}
+    await on.change(TOPIC, a="2")  # and others go on
+    assert await on.stored(TOPIC) == {"a": "2"}
+
+
+@with_writing
+async def test_a_topic_that_has_gone_gets_none(on: Writing, /) -> None:
+    with pytest.raises(ApiError) as refusal:
+        await on.change((paths.TOPIC_CONFIGS, "gone"), a="1")
+    assert refusal.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await on.session.exists(paths.config(paths.TOPIC_CONFIGS, "gone")) is None
+    assert await on.notes() == []
+
+
+@with_writing
+async def test_changes_at_the_same_time_are_made_in_order(on: Writing, /) -> None:
+    names = [str(number) for number in range(30)]
+    await asyncio.gather(*(on.change(TOPIC, False, a=name, **{name: ""}) for name in names))
+    assert await on.stored(TOPIC) == {"a": "29", **dict.fromkeys(names, "")}
+
+
+@with_writing
+async def test_a_cancelled_one_does_not_block_the_next(on: Writing, /) -> None:
+    first = asyncio.ensure_future(on.change(TOPIC, a="1"))
+    second = asyncio.ensure_future(on.change(TOPIC, b="2"))
+    third = asyncio.ensure_future(on.change(TOPIC, c="3"))
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.gather(first, third)
+    assert await on.stored(TOPIC) == {"a": "1", "c": "3"}
+    await on.change(TOPIC, d="4")
+    assert await on.stored(TOPIC) == {"a": "1", "c": "3", "d": "4"}
 
 
 def test_another_broker_s_change_is_not_lost() -> None:
@@ -161,30 +153,26 @@ def test_another_broker_s_change_is_not_lost() -> None:
     run(body)
 
 
-def test_an_endless_race_is_given_up() -> None:
-    async def body(on: Writing) -> None:
-        await on.change(TOPIC, a="0")
-
-        def decide(current: Mapping[str, str]) -> Mapping[str, str]:
-            asyncio.ensure_future(
-                on.session.set(paths.config(*TOPIC), paths.encode_config({"a": "other"}))
-            )
-            return {"a": "own"}
-
-        with pytest.raises(ApiError) as refusal:
-            await on.writer.change(TOPIC, decide, validate_only=False)
-        assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
-
+@with_writing
+async def test_an_endless_race_fails(on: Writing, /) -> None:
     assert writing.ATTEMPTS_MAX < 100
-    run(body)
+    await on.change(TOPIC, a="0")
+
+    def decide(current: Mapping[str, str]) -> Mapping[str, str]:
+        asyncio.ensure_future(
+            on.session.set(paths.config(*TOPIC), paths.encode_config({"a": "other"}))
+        )
+        return {"a": "own"}
+
+    with pytest.raises(ApiError) as refusal:
+        await on.writer.change(TOPIC, decide, validate_only=False)
+    assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_the_end_of_the_session_is_told() -> None:
-    async def body(on: Writing) -> None:
-        pending = asyncio.ensure_future(on.change(TOPIC, a="1"))
-        await asyncio.sleep(0)
-        await on.session.close()
-        with pytest.raises(SessionExpired):
-            await pending
-
-    run(body)
+@with_writing
+async def test_the_end_of_the_session_is_reported(on: Writing, /) -> None:
+    pending = asyncio.ensure_future(on.change(TOPIC, a="1"))
+    await asyncio.sleep(0)
+    await on.session.close()
+    with pytest.raises(SessionExpired):
+        await pending

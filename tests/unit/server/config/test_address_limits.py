@@ -67,7 +67,7 @@ def test_listeners_have_their_own_limits_or_the_broker_s() -> None:
 
 
 @pytest.mark.parametrize("name", ["outside", "INSIDE"])
-def test_a_limit_of_no_listener_is_told(name: str) -> None:
+def test_a_limit_of_an_unknown_listener_is_reported(name: str) -> None:
     settings = load(*TWO, f"listener.name.{name}.max.connections=3")
     (warning,) = settings.warnings
     assert f"listener.name.{name}.max.connections" in warning
@@ -95,7 +95,7 @@ def test_memory_for_requests_must_be_enough_for_one() -> None:
         assert load(f"queued.max.request.bytes={text}").queued_max_request_bytes == int(text)
 
 
-def test_listeners_that_tell_what_was_dialled_must_exist() -> None:
+def test_listeners_that_advertise_the_dialled_address_must_exist() -> None:
     settings = load(*TWO, "kavka.advertised.dialled.listeners=inside,INSIDE")
     assert settings.dialled_listeners == ("INSIDE",)
     with pytest.raises(ConfigError, match="OUTSIDE is not among the listeners") as error:

@@ -130,13 +130,13 @@ def test_only_the_names_that_were_asked_for(plain: BrokerSettings) -> None:
     assert len(topic_entries(plain, {}, names=[])) == 33
 
 
-def test_internal_settings_are_told_once_set(plain: BrokerSettings) -> None:
+def test_internal_settings_are_described_once_set(plain: BrokerSettings) -> None:
     assert "internal.segment.bytes" not in [one.name for one in topic_entries(plain, {})]
     shown = {one.name: one for one in topic_entries(plain, {"internal.segment.bytes": "9"})}
     assert shown["internal.segment.bytes"].value == "9"
 
 
-def test_throttles_are_told_without_a_default(plain: BrokerSettings) -> None:
+def test_a_throttled_rate_is_described_without_a_default(plain: BrokerSettings) -> None:
     throttle = "leader.replication.throttled.rate"
     assert list(broker_entries(plain, names=[throttle])) == []
     throttled = dataclasses.replace(plain, dynamic=Dynamic({throttle: "1000"}, {}))
@@ -153,7 +153,7 @@ def test_a_topic_s_unknown_config_is_not_shown(plain: BrokerSettings) -> None:
     assert [(one.value, one.source) for one in entry.synonyms] == [(None, Source.TOPIC)]
 
 
-def test_documentation_tells_what_is_missing(plain: BrokerSettings) -> None:
+def test_documentation_says_what_is_missing(plain: BrokerSettings) -> None:
     docs = {one.name: one.documentation for one in topic_entries(plain, {})}
     assert docs["local.retention.ms"].endswith("No effect: there is no tiered storage.")
     assert "No effect" not in docs["segment.bytes"]

@@ -29,7 +29,7 @@ def quoted(text: str) -> list[str]:
     return [line for line in indented if not line.startswith("kavka start")]
 
 
-def test_the_page_of_files_shows_what_a_start_says() -> None:
+def test_the_page_of_files_shows_the_warnings_of_a_start() -> None:
     said: list[str] = []
     for name in NAMES:
         content = read(name)

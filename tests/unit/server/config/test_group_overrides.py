@@ -86,7 +86,7 @@ def test_the_session_is_longer_than_the_time_between_heartbeats() -> None:
     validate_group_configs({SESSION: "7001"}, settings)
 
 
-def test_what_is_taken_without_effect_is_told() -> None:
+def test_accepted_settings_without_effect_are_reported() -> None:
     of_share = {"share.session.timeout.ms": "50000", "share.heartbeat.interval.ms": "5000"}
     configs = {**of_share, SESSION: "50000"}
     validate_group_configs(configs, load())

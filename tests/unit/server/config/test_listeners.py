@@ -1,4 +1,4 @@
-"""What a broker may be told is judged by Kafka in test_settings; here are the parts."""
+"""Which settings are valid is judged by Kafka in test_settings; here are the parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings in force, and the listeners that are called when they change."""
+"""The settings in force, and who is notified when they change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_what_is_put_in_force_is_read_from_then_on() -> None:
     assert live.now is changed
 
 
-def test_listeners_are_called_in_order_and_find_the_new_settings_in_force() -> None:
+def test_watchers_are_notified_in_order_and_find_the_new_settings_in_force() -> None:
     before, after = settings(), settings("num.partitions=7")
     live = LiveSettings(before)
     received: list[object] = []

@@ -1,4 +1,4 @@
-"""All that is wrong with a file is told in one start, with what to do about it."""
+"""All that is wrong with a file is reported in one start, with what to do about it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_apache_kafka_3_9_s_file_has_one_line_too_many() -> None:
     assert problem.endswith("delete this line")
 
 
-def test_several_are_told_together() -> None:
+def test_several_are_reported_together() -> None:
     with pytest.raises(ConfigError) as caught:
         BrokerSettings.load(
             b"ssl.client.auth=required\nnum.partitions=0\n",
@@ -74,7 +74,7 @@ def test_several_are_told_together() -> None:
         assert sum(problem.endswith(end) for problem in error.problems) == 1
 
 
-def test_what_a_removed_value_covers_is_told_too() -> None:
+def test_what_a_removed_value_covered_is_notified_too() -> None:
     """Else deleting the line that counts would bring the one before it to light."""
     with pytest.raises(ConfigError) as caught:
         BrokerSettings.load(

@@ -22,7 +22,7 @@ from kavka.server.config.validators import (
 )
 from kavka.server.config.value_types import BadValue, Type, Value, parse, to_text
 
-# Kafka checks these after parsing, and so tells no range; ours is the range that it enforces.
+# Kafka checks these after parsing, and so documents no range; ours is the range that it enforces.
 CHECKED_LATER = {
     "log.retention.ms": "",
     "log.retention.minutes": "",
@@ -86,7 +86,9 @@ def shown(row: Config, range_: str | None, *, gone: bool = False) -> list[str | 
         range_,
         row.importance.name,
         "false" if gone else str(row.internal).lower(),
-        "read-only" if row.scope is Scope.TOPIC else row.dynamic.value,  # told for brokers only
+        "read-only"
+        if row.scope is Scope.TOPIC
+        else row.dynamic.value,  # documented for brokers only
     ]
 
 

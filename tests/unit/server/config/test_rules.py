@@ -13,7 +13,7 @@ def problems(*overrides: str) -> tuple[str, ...]:
     return caught.value.problems
 
 
-def test_nothing_is_said_on_top_of_a_bad_list_of_listeners() -> None:
+def test_a_bad_list_of_listeners_is_the_only_problem_reported() -> None:
     (only,) = problems("listeners=IN:1", "inter.broker.listener.name=IN")
     assert only.startswith("listeners=IN:1 (--override): IN:1 is not of the form NAME://host:port")
 

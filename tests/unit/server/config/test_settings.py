@@ -171,7 +171,7 @@ def test_refused_because_a_broker_that_ignores_it_would_be_wrong(given: str, key
     "given",
     ["ssl.client.auth=none", "zookeeper.session.timeout.ms=18000", "log.retention.hours=168"],
 )
-def test_a_setting_at_its_default_says_nothing(given: str) -> None:
+def test_a_setting_at_its_default_logs_nothing(given: str) -> None:
     assert load(given).warnings == ()
 
 
@@ -185,13 +185,13 @@ def test_a_setting_at_its_default_says_nothing(given: str) -> None:
         ("listener.name.in.num.partitions=5", "(a setting for one listener is not honoured yet)"),
     ],
 )
-def test_settings_without_effect_are_told(given: str, warning: str) -> None:
+def test_settings_without_effect_are_logged(given: str, warning: str) -> None:
     (received,) = load(given).warnings
     assert received.startswith("no effect: ")
     assert warning in received
 
 
-def test_a_bad_value_is_told_with_place_and_range() -> None:
+def test_a_bad_value_is_reported_with_place_and_range() -> None:
     with pytest.raises(ConfigError) as caught:
         BrokerSettings.load(b"# head\nnum.partitions=none\n", path="a.properties")
     assert str(caught.value) == (
@@ -205,7 +205,7 @@ def test_a_bad_value_is_told_with_place_and_range() -> None:
         load("listeners=x")
 
 
-def test_passwords_are_not_told() -> None:
+def test_passwords_are_not_described() -> None:
     with pytest.raises(ConfigError) as caught:
         load("ssl.key.password=hush")
     assert "hush" not in str(caught.value)

@@ -39,7 +39,7 @@ def test_topics_are_refused_in_kafka_s_words(
         assert answer(configs) == wanted, given
 
 
-def test_what_is_safe_to_leave_out_is_told() -> None:
+def test_what_is_safe_to_leave_out_is_reported() -> None:
     configs = {
         "preallocate": "true",
         "local.retention.ms": "60000",

@@ -39,7 +39,7 @@ def asking(names: list[str]) -> dict[str, Any]:
 
 
 class Script:
-    """The handler of Metadata: notes what it is asked, and answers as it is told."""
+    """The handler of Metadata: notes requests, and answers as the test says."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[int] = []
@@ -61,7 +61,7 @@ class Script:
 # -- turns and order ------------------------------------------------------------------------
 
 
-def test_others_have_a_turn_while_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loop_runs_others_while_a_request_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     @scenario()
     async def story(broker: MemoryBroker) -> None:
         script, pauses = Script(monkeypatch), pauses_of(broker)
@@ -128,8 +128,8 @@ def test_the_next_waits_for_what_the_handler_has_begun(monkeypatch: pytest.Monke
     story()
 
 
-def test_what_is_applied_last_of_all_lets_nobody_overtake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer is ready, and encoded, in the same turn."""
+def test_a_request_that_is_applied_last_is_not_overtaken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer is ready, and encoded, in the same iteration."""
 
     @scenario()
     async def story(broker: MemoryBroker) -> None:
@@ -171,7 +171,7 @@ async def test_it_is_done_to_its_end_when_the_connection_has_ended(broker: Memor
     pauses = pauses_of(broker)
     broker.client.send("LeaveGroup", 3, group_id="g", members=[{"member_id": one} for one in NAMES])
     await until(lambda: pauses, "it is being decoded")
-    connections = broker.instance._connections
+    connections = broker.connections
     broker.client.transport.abort()
     await until(lambda: connections.orphaned_requests, "the connection has ended")
     assert len(pauses) < PAUSES
@@ -338,7 +338,7 @@ class Quota:
 
 
 @scenario()
-async def test_throttled_clients_are_told_and_muted(broker: MemoryBroker) -> None:
+async def test_throttled_clients_get_the_throttle_time_and_are_muted(broker: MemoryBroker) -> None:
     broker.parts.quotas = Quota()
     throttled = await broker.ask("Metadata", VERSION, **asking(NAMES))
     assert throttled.throttle_time_ms == 250

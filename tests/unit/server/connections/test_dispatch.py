@@ -328,7 +328,7 @@ class Quota:
 
 
 @scenario(topics={"t": 1})
-async def test_throttled_clients_are_told_and_muted(broker: MemoryBroker) -> None:
+async def test_throttled_clients_get_the_throttle_time_and_are_muted(broker: MemoryBroker) -> None:
     broker.parts.quotas = Quota()
     big = producing({("t", 0): build() + bytes(500)})
     throttled = await broker.ask("Produce", 9, **big)

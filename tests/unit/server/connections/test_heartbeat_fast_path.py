@@ -174,14 +174,14 @@ async def test_an_error_is_not_remembered_nor_what_was_before(
     ],
 )
 @scenario()
-async def test_what_is_said_while_a_group_is_loaded_is_not_remembered(
+async def test_responses_while_a_group_is_loaded_are_not_remembered(
     broker: MemoryBroker,
     monkeypatch: pytest.MonkeyPatch,
     short: list[bytes],
     wrong: dict[str, Any],
     code: ErrorCode,
 ) -> None:
-    """Then all are told that all is well, as their group can't be asked."""
+    """Then the response is NONE, as the group can't be asked."""
     first = await stable(broker)
     again = await answered(joining(broker.client, 9, first.member_id))
     await sync(broker, again, {again.member_id: b"all"})
@@ -227,7 +227,9 @@ class Slowly:
 
 
 @scenario()
-async def test_who_has_a_quota_is_told_to_wait(broker: MemoryBroker, short: list[bytes]) -> None:
+async def test_a_throttled_heartbeat_takes_the_general_path(
+    broker: MemoryBroker, short: list[bytes]
+) -> None:
     joined = await stable(broker)
     for _ in range(2):
         assert await beat(broker, joined) is ErrorCode.NONE
@@ -295,7 +297,7 @@ async def test_a_group_is_looked_for_anew_when_the_cluster_has_changed(
 
 
 @scenario()
-async def test_nothing_is_said_for_a_coordinator_that_is_no_more(
+async def test_a_resigned_coordinator_is_not_answered_for(
     broker: MemoryBroker, short: list[bytes]
 ) -> None:
     joined = await stable(broker)

@@ -63,7 +63,7 @@ def test_a_rest_forgets() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_over_time_no_more_than_the_rate_comes_in(seed: int) -> None:
-    """Whoever comes as soon as they may, for minutes, stays below limit and first burst."""
+    """Connections that come as soon as they may, for minutes, stays below limit and first burst."""
     chance = random.Random(seed)
     limit = chance.choice([1, 3, 20, 200])
     rate = Rate(limit)
@@ -74,7 +74,7 @@ def test_over_time_no_more_than_the_rate_comes_in(seed: int) -> None:
     assert limit * seconds * 0.9 < count < limit * (seconds + 12) + 4
 
 
-def test_a_rate_of_none_lets_one_a_second_in() -> None:
+def test_a_rate_of_0_accepts_one_connection_a_second() -> None:
     assert Rate(0).count(0.0) == DELAY_S_MAX
 
 
@@ -135,7 +135,7 @@ def test_the_listener_between_brokers_does_not_wait_if_there_are_others() -> Non
     assert limits.excess() == 0
 
 
-def test_only_who_is_not_protected_has_to_go() -> None:
+def test_only_unprotected_connections_are_closed() -> None:
     limits = limits_of(
         "max.connections=1", *TWO_LISTENERS, "listener.name.inside.max.connections=9"
     )
@@ -207,7 +207,7 @@ def test_memory_is_given_while_there_is_any() -> None:
     assert memory.reserved_bytes == 0
 
 
-def test_who_waits_for_memory_can_withdraw() -> None:
+def test_a_request_for_memory_can_be_cancelled() -> None:
     memory = RequestMemory()
     asked: list[str] = []
     gone, waiting = partial(asked.append, "gone"), partial(asked.append, "waiting")

@@ -21,6 +21,7 @@ from kavka.server.replica.replica import Replica
 from kavka.wire.apis.produce import API, BATCHES_SINCE
 from kavka.wire.errors import ErrorCode as Code
 from support import batches, wire_client
+from support.asynchronous import asynchronous
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_transactions import PLACE, Transactor, committed, outcomes
@@ -130,78 +131,71 @@ def test_both_ways_answer_and_append_the_same(
     assert any(quick_logs)
 
 
-def test_a_deleted_topic_is_not_written_to_any_more() -> None:
-    async def main() -> None:
-        broker = MemoryBroker()
-        await broker.start()
-        await broker.create("t")
-        for _ in range(3):
-            answer = await broker.produce(batches.build())
-            assert answer.error_code == 0
-        await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=10_000)
+@asynchronous
+async def test_a_deleted_topic_is_not_written_to_any_more() -> None:
+    broker = MemoryBroker()
+    await broker.start()
+    await broker.create("t")
+    for _ in range(3):
         answer = await broker.produce(batches.build())
-        assert answer.error_code == 3, "UNKNOWN_TOPIC_OR_PARTITION"
-        await broker.create("t")
-        answer = await broker.produce(batches.build())
-        assert (answer.error_code, answer.base_offset) == (0, 0)
-        await broker.stop()
-
-    asyncio.run(main())
+        assert answer.error_code == 0
+    await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=10_000)
+    answer = await broker.produce(batches.build())
+    assert answer.error_code == 3, "UNKNOWN_TOPIC_OR_PARTITION"
+    await broker.create("t")
+    answer = await broker.produce(batches.build())
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+    await broker.stop()
 
 
 @pytest.mark.parametrize("version", [9, 13])
-def test_what_is_refused_is_refused_again(version: int) -> None:
+@asynchronous
+async def test_what_is_refused_is_refused_again(version: int) -> None:
     """A topic of the broker's own, which clients may create but not write to."""
-
-    async def main() -> None:
-        broker = MemoryBroker()
-        await broker.start()
-        topic_id = await broker.create("__consumer_offsets")
-        data = {"partition_data": [{"index": 0, "records": batches.build()}]}
-        naming = {"name": "__consumer_offsets"} if version == 9 else {"topic_id": topic_id}
-        values = {"acks": 1, "timeout_ms": 1000, "topic_data": [{**naming, **data}]}
-        for _ in range(3):
-            answer = await broker.ask("Produce", version, **values)
-            assert answer.responses[0].partition_responses[0].error_code == 17
-        assert broker.replica("__consumer_offsets").log.end_offset == 0
-        await broker.stop()
-
-    asyncio.run(main())
+    broker = MemoryBroker()
+    await broker.start()
+    topic_id = await broker.create("__consumer_offsets")
+    data = {"partition_data": [{"index": 0, "records": batches.build()}]}
+    naming = {"name": "__consumer_offsets"} if version == 9 else {"topic_id": topic_id}
+    values = {"acks": 1, "timeout_ms": 1000, "topic_data": [{**naming, **data}]}
+    for _ in range(3):
+        answer = await broker.ask("Produce", version, **values)
+        assert answer.responses[0].partition_responses[0].error_code == 17
+    assert broker.replica("__consumer_offsets").log.end_offset == 0
+    await broker.stop()
 
 
-def test_an_answer_does_not_overtake_one_that_waits() -> None:
-    async def main() -> None:
-        broker = MemoryBroker()
-        await broker.start()
-        await broker.create("t")
-        client = broker.connect()
-        values = {"acks": 1, "timeout_ms": 1000}
-        data = [
-            {
-                "name": "t",
-                "partition_data": [{"index": 0, "records": batches.build()}],
-            }
-        ]
-        await client.ask("Produce", 9, topic_data=data, **values)
-        await client.ask("Produce", 9, topic_data=data, **values)
-        asked = [{"partition": 0, "fetch_offset": 6, "partition_max_bytes": 1000}]
-        waiting = client.send(
-            "Fetch",
-            11,
-            max_wait_ms=500,
-            min_bytes=1_000_000,
-            max_bytes=1_000_000,
-            topics=[{"topic": "t", "partitions": asked}],
-        )
-        behind = client.send("Produce", 9, topic_data=data, **values)
-        await settle()
-        assert not behind.done()
-        assert broker.replica().log.end_offset == 9, "it is written all the same"
-        await broker.advance(500)
-        assert waiting.done() and behind.done()
-        await broker.stop()
-
-    asyncio.run(main())
+@asynchronous
+async def test_an_answer_does_not_overtake_one_that_waits() -> None:
+    broker = MemoryBroker()
+    await broker.start()
+    await broker.create("t")
+    client = broker.connect()
+    values = {"acks": 1, "timeout_ms": 1000}
+    data = [
+        {
+            "name": "t",
+            "partition_data": [{"index": 0, "records": batches.build()}],
+        }
+    ]
+    await client.ask("Produce", 9, topic_data=data, **values)
+    await client.ask("Produce", 9, topic_data=data, **values)
+    asked = [{"partition": 0, "fetch_offset": 6, "partition_max_bytes": 1000}]
+    waiting = client.send(
+        "Fetch",
+        11,
+        max_wait_ms=500,
+        min_bytes=1_000_000,
+        max_bytes=1_000_000,
+        topics=[{"topic": "t", "partitions": asked}],
+    )
+    behind = client.send("Produce", 9, topic_data=data, **values)
+    await settle()
+    assert not behind.done()
+    assert broker.replica().log.end_offset == 9, "it is written all the same"
+    await broker.advance(500)
+    assert waiting.done() and behind.done()
+    await broker.stop()
 
 
 async def transactions(version: int, seed: int) -> tuple[list[object], list[object], int]:
@@ -287,7 +281,7 @@ async def test_a_copy_that_comes_after_the_end_is_refused(
 
 
 @scenario(topics={"t": 1})
-async def test_who_may_not_use_the_id_any_more(broker: MemoryBroker) -> None:
+async def test_authorization_that_is_withdrawn(broker: MemoryBroker) -> None:
     one = await Transactor(broker).init()
     for _ in range(3):
         assert (await one.write()).code == Code.NONE

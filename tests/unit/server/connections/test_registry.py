@@ -53,12 +53,12 @@ async def test_too_many_from_one_address_are_closed(broker: MemoryBroker) -> Non
     await refused.closed()
     assert await served(broker.connect(host="10.0.0.7"))
     assert broker.connect(host="10.0.0.7").is_closed
-    assert broker.instance._connections.refused.count == 2
-    assert len(broker.instance._connections) == 3
+    assert broker.connections.refused.count == 2
+    assert len(broker.connections) == 3
 
 
 @scenario("max.connections.per.ip=1")
-async def test_who_leaves_makes_room(broker: MemoryBroker) -> None:
+async def test_a_closed_connection_makes_room(broker: MemoryBroker) -> None:
     assert broker.connect().is_closed
     broker.client.close()
     await settle()
@@ -83,7 +83,7 @@ async def test_a_host_that_there_is_not_stops_the_start(broker: MemoryBroker) ->
 
 
 @scenario()
-async def test_a_host_that_there_is_no_more_does_not_stop_a_restart(
+async def test_a_host_that_no_longer_resolves_does_not_stop_a_restart(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Only a running broker can take back what was set while it ran."""
@@ -98,7 +98,7 @@ async def test_a_host_that_there_is_no_more_does_not_stop_a_restart(
     assert not broker.connect().is_accepted, "other limits count"
 
 
-def test_who_is_refused_is_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_connections_are_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kavka.server.connections.registry")
 
     @scenario("max.connections.per.ip=1")
@@ -152,7 +152,7 @@ async def test_a_broker_is_let_in_for_the_client_that_was_quiet_longest(
     assert await served(inside)
     await quiet.closed()
     assert await served(third) and await served(broker.client)
-    assert broker.instance._connections.displaced == 1
+    assert broker.connections.displaced == 1
     assert any("max.connections is exceeded" in line for line in caplog.messages)
 
 
@@ -186,7 +186,7 @@ async def test_connections_that_come_too_fast_wait(broker: MemoryBroker) -> None
 
 
 @scenario()
-async def test_a_lowered_limit_closes_who_was_quiet_longest(broker: MemoryBroker) -> None:
+async def test_a_lowered_limit_closes_the_connections_idle_longest(broker: MemoryBroker) -> None:
     quiet, busy = broker.connect(), broker.connect()
     for one in (quiet, busy, broker.client):
         assert await served(one)
@@ -197,7 +197,7 @@ async def test_a_lowered_limit_closes_who_was_quiet_longest(broker: MemoryBroker
 
 
 @scenario("max.connections=1")
-async def test_a_raised_limit_lets_in_who_waits(broker: MemoryBroker) -> None:
+async def test_a_raised_limit_accepts_waiting_connections(broker: MemoryBroker) -> None:
     waiting = broker.connect()
     await settle()
     assert not waiting.is_accepted
@@ -257,18 +257,18 @@ async def test_idle_connections_are_closed(broker: MemoryBroker) -> None:
     await broker.advance(164 + 100)
     assert idle.is_closed
     assert not broker.client.is_closed
-    assert broker.instance._connections.expired == 1
+    assert broker.connections.expired == 1
     await broker.advance(6500)
     assert broker.client.is_closed
     await broker.advance(1000)
-    assert len(broker.instance._connections) == 0
+    assert len(broker.connections) == 0
     broker.client = broker.connect()
     await broker.advance(6300)
     assert await served(broker.client), "the clock runs for who comes later, too"
 
 
 @scenario("connections.max.idle.ms=1000")
-async def test_who_never_says_anything_is_idle(broker: MemoryBroker) -> None:
+async def test_a_connection_without_requests_is_idle(broker: MemoryBroker) -> None:
     await broker.advance(1100)
     assert broker.client.is_closed
 
@@ -285,7 +285,7 @@ async def test_a_byte_now_and_then_is_activity(broker: MemoryBroker) -> None:
 
 
 @scenario("connections.max.idle.ms=1000", topics={"t": 1})
-async def test_who_waits_for_an_answer_is_not_idle(broker: MemoryBroker) -> None:
+async def test_a_client_that_waits_for_a_response_is_not_idle(broker: MemoryBroker) -> None:
     request = fetching({("t", 0): 0}, max_wait_ms=5000)
     asked = broker.client.send("Fetch", 12, **request)
     await broker.advance(4900)
@@ -299,7 +299,7 @@ async def test_who_waits_for_an_answer_is_not_idle(broker: MemoryBroker) -> None
 
 
 @scenario("connections.max.idle.ms=1000")
-async def test_who_does_not_read_is_idle_in_the_end(broker: MemoryBroker) -> None:
+async def test_a_client_that_does_not_read_becomes_idle(broker: MemoryBroker) -> None:
     client = broker.connect()
     client.transport.hold()
     client.send("ApiVersions", 0)
@@ -308,7 +308,7 @@ async def test_who_does_not_read_is_idle_in_the_end(broker: MemoryBroker) -> Non
 
 
 @scenario("connections.max.idle.ms=-1")
-async def test_below_zero_nobody_is_idle(broker: MemoryBroker) -> None:
+async def test_a_negative_idle_time_closes_no_connection(broker: MemoryBroker) -> None:
     await broker.advance(3_600_000)
     assert await served(broker.client)
 
@@ -333,20 +333,22 @@ LISTENERS = (
 
 
 @scenario(*LISTENERS)
-async def test_each_listener_tells_its_own_address(broker: MemoryBroker) -> None:
+async def test_each_listener_advertises_its_own_address(broker: MemoryBroker) -> None:
     assert await received(broker.client) == ("plain", 1)
     assert await received(broker.connect("INSIDE")) == ("inside", 2)
     assert await received(broker.connect("OUTSIDE")) == ("outside", 3)
 
 
 @scenario(*LISTENERS, "kavka.advertised.dialled.listeners=inside")
-async def test_a_listener_can_tell_the_address_that_was_dialled(broker: MemoryBroker) -> None:
+async def test_a_listener_can_advertise_the_address_that_was_dialled(broker: MemoryBroker) -> None:
     assert await received(broker.client) == ("plain", 1)
-    assert await received(broker.connect("INSIDE")) == (DIALLED[0], 2), "with the port that is told"
+    assert await received(broker.connect("INSIDE")) == (DIALLED[0], 2), "with the advertised port"
 
 
 @scenario("kavka.advertised.dialled.listeners=PLAINTEXT")
-async def test_without_a_port_to_tell_it_is_the_one_that_was_dialled(broker: MemoryBroker) -> None:
+async def test_without_an_advertised_port_it_is_the_one_that_was_dialled(
+    broker: MemoryBroker,
+) -> None:
     assert await received(broker.client) == DIALLED
 
 
@@ -354,7 +356,7 @@ async def test_without_a_port_to_tell_it_is_the_one_that_was_dialled(broker: Mem
 
 
 @scenario("max.connections=1", start=False)
-async def test_who_waits_at_the_end_is_not_let_in(broker: MemoryBroker) -> None:
+async def test_a_waiting_connection_is_not_accepted_at_the_end(broker: MemoryBroker) -> None:
     await broker.start()
     waiting = broker.connect()
     await broker.stop()
@@ -363,9 +365,9 @@ async def test_who_waits_at_the_end_is_not_let_in(broker: MemoryBroker) -> None:
 
 
 @scenario()
-async def test_who_comes_while_all_are_closed_is_closed(broker: MemoryBroker) -> None:
+async def test_a_connection_during_close_is_closed(broker: MemoryBroker) -> None:
     late = broker.connect()
-    broker.instance._connections.close_all()
+    broker.connections.close_all()
     await late.closed()
     await asyncio.sleep(0)
-    assert len(broker.instance._connections) == 0
+    assert len(broker.connections) == 0

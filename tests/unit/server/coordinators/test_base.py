@@ -13,8 +13,8 @@ import pytest
 from kavka.log.memfs import Fault
 from kavka.server.coordinators import base, group_coordinator, transaction_coordinator
 from kavka.wire.errors import ErrorCode
-from support.broker_machine import next_term
 from support.coordinated import DONE, Kind, OfGroups, OfTransactions, make
+from support.coordinator_machine import next_term
 from support.memory_broker import DATA, READS, MemoryBroker, scenario
 from support.refusals import refusal
 from support.toy_runner import code

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.wire.errors import ErrorCode
-from support.broker_machine import BrokerMachine, contents, places_of
+from support.coordinator_machine import CoordinatorMachine, contents, places_of
 from support.memory_broker import NEVER_AWAITED
 from support.memory_transactions import Transactor, committed, write_markers
 from support.scenarios import Command, Scenario, scenario_files
@@ -30,7 +30,7 @@ def test_scenarios(
         scenario.check(machine, rewrite)
 
 
-class Markers(BrokerMachine):
+class Markers(CoordinatorMachine):
     """Requests are of the transactional id "tx" unless `id=` says otherwise."""
 
     settings = ("transaction.state.log.num.partitions=1", "transaction.state.log.min.isr=1")

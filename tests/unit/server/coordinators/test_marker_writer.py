@@ -15,8 +15,8 @@ from kavka.txncoord.requests import WriteMarkers
 from kavka.wire.errors import ErrorCode as Code
 from kavka.zktree import paths
 from kavka.zktree.api import NoNode, Overloaded
-from support.broker_machine import next_term
 from support.config_requests import change
+from support.coordinator_machine import next_term
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_transactions import (
     PLACE,

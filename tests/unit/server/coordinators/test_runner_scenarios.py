@@ -17,7 +17,7 @@ from kavka.log.journal import Decision, Producer, Record, Ticket
 from kavka.log.txn_guards import NOT_NEEDED
 from kavka.server.coordinators import serial_queue
 from kavka.wire.errors import ApiError, ErrorCode
-from support.broker_machine import BrokerMachine, contents
+from support.coordinator_machine import CoordinatorMachine, contents
 from support.memory_broker import DATA, NEVER_AWAITED
 from support.scenarios import Command, Scenario, duration_ms, scenario_files
 from support.toy_machine import Toy
@@ -56,7 +56,7 @@ class FailingToy(Toy):
         return super().expire(key, now_ms)
 
 
-class Runners(BrokerMachine):
+class Runners(CoordinatorMachine):
     """The runner in use, made when it is first needed."""
 
     _kit: Kit | None = None

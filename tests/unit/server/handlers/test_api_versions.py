@@ -1,4 +1,4 @@
-"""ApiVersions: what is told is what is served; the answers to odd questions are Apache Kafka's."""
+"""ApiVersions: the versions served; the responses to odd requests are Apache Kafka's."""
 
 from __future__ import annotations
 

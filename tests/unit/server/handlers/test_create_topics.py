@@ -14,7 +14,7 @@ from kavka.server.config import describe
 from kavka.server.handlers import create_topics
 from kavka.wire.apis.create_topics import API
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import Written, build
+from support.batches import build
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.virtual import settle
@@ -61,13 +61,6 @@ async def test_a_created_topic_can_be_written_to_at_once(
     assert (await broker.produce(build(), partition=2)).error_code == Code.NONE
 
 
-@scenario("num.partitions=4")
-async def test_the_broker_s_defaults(broker: MemoryBroker) -> None:
-    (answer,) = await create(broker, new_topic("t", -1, -1))
-    assert (answer.num_partitions, answer.replication_factor) == (4, 1)
-    assert await names(broker) == {"t": 4}
-
-
 @scenario("log.segment.bytes=5000000")
 async def test_the_settings_that_a_topic_gets(broker: MemoryBroker) -> None:
     (answer,) = await create(broker, new_topic("t", configs={"retention.ms": "1000"}))
@@ -106,133 +99,18 @@ async def test_names(broker: MemoryBroker) -> None:
     assert await code(broker, new_topic("x" * 249)) == Code.NONE
 
 
-@scenario()
-async def test_a_topic_that_is_named_twice(broker: MemoryBroker) -> None:
-    answers = await create(broker, new_topic("twice"), new_topic("once"), new_topic("twice", 2))
-    received = [(answer.name, answer.error_code, answer.error_message) for answer in answers]
-    assert received == [
-        ("once", Code.NONE, None),
-        ("twice", Code.INVALID_REQUEST, "Duplicate topic name."),
-    ]
-    assert await names(broker) == {"once": 1}
-
-
-@pytest.mark.parametrize(
-    ("partitions", "replication_factor", "wanted"),
-    [
-        (0, 1, Code.INVALID_PARTITIONS),
-        (-2, 1, Code.INVALID_PARTITIONS),
-        (1, 0, Code.INVALID_REPLICATION_FACTOR),
-        (1, -2, Code.INVALID_REPLICATION_FACTOR),
-        (1, 2, Code.INVALID_REPLICATION_FACTOR),
-    ],
-)
-@scenario()
-async def test_counts(
-    broker: MemoryBroker, partitions: int, replication_factor: int, wanted: Code
-) -> None:
-    assert await code(broker, new_topic("t", partitions, replication_factor)) == wanted
-    assert await names(broker) == {}
-
-
-@pytest.mark.parametrize(
-    ("assignments", "wanted"),
-    [
-        ({0: [1]}, Code.NONE),
-        ({1: [1], 0: [1]}, Code.NONE),
-        ({0: [1], 2: [1]}, Code.INVALID_REPLICA_ASSIGNMENT),
-        ({1: [1]}, Code.INVALID_REPLICA_ASSIGNMENT),
-        ({0: [7]}, Code.INVALID_REPLICA_ASSIGNMENT),
-        ({0: [1, 1]}, Code.INVALID_REPLICA_ASSIGNMENT),
-        ({0: []}, Code.INVALID_REPLICA_ASSIGNMENT),
-    ],
-)
-@scenario()
-async def test_assignments(
-    broker: MemoryBroker, assignments: dict[int, list[int]], wanted: Code
-) -> None:
-    topic = new_topic("t", -1, -1, assignments=assignments)
-    assert await code(broker, topic) == wanted
-    assert await names(broker) == ({} if wanted else {"t": len(assignments)})
-
-
-@scenario()
-async def test_assignments_that_say_too_much(broker: MemoryBroker) -> None:
-    counted = new_topic("t", 1, -1, assignments={0: [1]})
-    assert await code(broker, counted) == Code.INVALID_REQUEST
-    twice = new_topic("t", -1, -1)
-    twice["assignments"] = [{"partition_index": 0, "broker_ids": [1]}] * 2
-    assert await code(broker, twice) == Code.INVALID_REPLICA_ASSIGNMENT
-    assert await names(broker) == {}
-
-
-@pytest.mark.parametrize(
-    "configs",
-    [{"no.such": "1"}, {"retention.ms": "abc"}, {"retention.ms": "-5"}, {"retention.ms": None}],
-)
-@scenario()
-async def test_configs(broker: MemoryBroker, configs: dict[str, str | None]) -> None:
-    assert await code(broker, new_topic("t", configs=configs)) == Code.INVALID_CONFIG
-    assert await names(broker) == {}
-
-
-@scenario()
-async def test_one_refusal_does_not_stop_the_others(broker: MemoryBroker) -> None:
-    answers = await create(broker, new_topic("a b"), new_topic("good"), new_topic("", 2))
-    assert [one.error_code for one in answers] == [
-        Code.INVALID_TOPIC_EXCEPTION,
-        Code.NONE,
-        Code.INVALID_TOPIC_EXCEPTION,
-    ]
-
-
-@scenario()
-async def test_who_may_not_create(broker: MemoryBroker) -> None:
-    broker.parts.authorizer = Denied(Operation.CREATE)
-    assert await code(broker, new_topic("t")) == Code.TOPIC_AUTHORIZATION_FAILED
-    assert await names(broker) == {}
-
-
 # -- time -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("timeout_ms", [0, -1])
+@pytest.mark.parametrize("iterations", range(0, 16, 3))
 @scenario()
-async def test_for_who_does_not_wait_nothing_is_begun(
-    broker: MemoryBroker, timeout_ms: int
-) -> None:
-    topics = [new_topic("t"), new_topic("twice"), new_topic("twice"), new_topic("a b")]
-    answers = await create(broker, *topics, timeout_ms=timeout_ms)
-    received = [(answer.name, answer.error_code) for answer in answers]
-    assert received == [(topic["name"], Code.REQUEST_TIMED_OUT) for topic in topics]
-    answers = await create(broker, new_topic("t"), new_topic("t"), timeout_ms=timeout_ms)
-    assert [answer.error_code for answer in answers] == [Code.INVALID_REQUEST], "seen at once"
-    await settle()
-    assert await names(broker) == {}
-
-
-@scenario()
-async def test_a_disk_that_is_too_slow(broker: MemoryBroker) -> None:
-    broker.jobs.hold()
-    asked = {"timeout_ms": 1000, "topics": [new_topic("t")]}
-    waiting = broker.client.send("CreateTopics", 7, **asked)
-    await broker.advance(5000)
-    assert not waiting.done(), "whether the topic is made is not known before it is on disk"
-    broker.jobs.release()
-    await settle(100)
-    assert waiting.result().topics[0].error_code in (Code.NONE, Code.REQUEST_TIMED_OUT)
-    assert await names(broker) == {"t": 1}
-
-
-@pytest.mark.parametrize("turns", range(0, 16, 3))
-@scenario()
-async def test_who_hangs_up_meanwhile_leaves_nothing_behind(
-    broker: MemoryBroker, turns: int
+async def test_a_client_that_hangs_up_during_a_creation_leaves_nothing_behind(
+    broker: MemoryBroker, iterations: int
 ) -> None:
     """The topic may be made or not, but its name is in nobody's way."""
     client = broker.connect()
     client.send("CreateTopics", 7, timeout_ms=1000, topics=[new_topic("t")])
-    await settle(turns)
+    await settle(iterations)
     client.close()
     await settle(100)
     assert await code(broker, new_topic("t")) in (Code.NONE, Code.TOPIC_ALREADY_EXISTS)
@@ -241,37 +119,19 @@ async def test_who_hangs_up_meanwhile_leaves_nothing_behind(
 
 
 @scenario()
-async def test_what_was_created_outlives_a_power_cut(broker: MemoryBroker) -> None:
-    topic_id = await broker.create("t", 2, {"max.message.bytes": "300"})
-    await broker.crash()
-    answer = await broker.ask("Metadata", 12, topics=[{"name": "t"}])
-    assert (answer.topics[0].topic_id, len(answer.topics[0].partitions)) == (topic_id, 2)
-    assert (await broker.produce(build())).error_code == Code.NONE
-    big = build([Written(value=bytes(300))])
-    assert (await broker.produce(big)).error_code == Code.MESSAGE_TOO_LARGE
-
-
-@scenario()
-async def test_only_the_controller_creates(broker: MemoryBroker) -> None:
-    broker.parts.controller.close()
-    answers = await create(broker, new_topic("t"), new_topic("a b"))
-    assert [one.error_code for one in answers] == [Code.NOT_CONTROLLER] * 2
-
-
-@scenario()
-async def test_others_have_their_turn_while_many_are_told(
+async def test_many_topics_are_answered_in_slices(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns: list[int] = []
+    iterations: list[int] = []
     received = describe.topic_entries
 
     def counted(*args: Any, **more: Any) -> Any:
-        turns[-1] += 1
+        iterations[-1] += 1
         return received(*args, **more)
 
     async def beside() -> None:
         while True:
-            turns.append(0)
+            iterations.append(0)
             await asyncio.sleep(0)
 
     monkeypatch.setattr(describe, "topic_entries", counted)
@@ -280,5 +140,5 @@ async def test_others_have_their_turn_while_many_are_told(
     answers = await create(broker, *[new_topic(f"t{number}") for number in range(40)])
     watching.cancel()
     assert {one.error_code for one in answers} == {Code.NONE}
-    assert sum(turns) == 40
-    assert max(turns) <= create_topics.ANSWERS_A_SLICE
+    assert sum(iterations) == 40
+    assert max(iterations) <= create_topics.ANSWERS_A_SLICE

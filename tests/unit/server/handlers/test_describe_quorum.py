@@ -7,10 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from kavka.server.auth.authorizer import Operation
 from kavka.wire.apis.describe_quorum import API
 from kavka.wire.errors import ErrorCode as Code
-from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 
 VERSIONS = range(API.lowest, API.highest + 1)
@@ -52,24 +50,6 @@ async def test_a_quorum_of_one(broker: MemoryBroker, version: int) -> None:
     assert (voter.last_fetch_timestamp, voter.last_caught_up_timestamp) == (now_ms, now_ms)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@scenario(
-    "listeners=IN://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
-    "listener.security.protocol.map=IN:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-    "inter.broker.listener.name=IN",
-)
-async def test_where_the_voter_is(broker: MemoryBroker, version: int) -> None:
-    for listener in ("IN", "PLAINTEXT"):
-        client = broker.connect(listener)
-        answer = await client.ask("DescribeQuorum", version, **asking((METADATA, [0])))
-        found = {
-            node.node_id: [(one.name, one.host, one.port) for one in node.listeners]
-            for node in answer.nodes
-        }
-        address = broker.instance.addresses["IN"]
-        assert found == ({1: [("IN", *address)]} if version >= 2 else {})
-
-
 @scenario()
 async def test_the_offset_grows_with_the_metadata_and_outlives_the_broker(
     broker: MemoryBroker,
@@ -85,45 +65,3 @@ async def test_the_offset_grows_with_the_metadata_and_outlives_the_broker(
         assert partition.leader_epoch > epoch
         assert partition.high_watermark > after
         after = partition.high_watermark
-
-
-@pytest.mark.parametrize(
-    "topics",
-    [
-        [("other", [0])],
-        [(METADATA, [1])],
-        [(METADATA, [0, 1])],
-        [(METADATA, [0]), ("other", [0])],
-        [(METADATA, [0]), ("other", [])],
-        [(METADATA, [0]), (METADATA, [0])],
-    ],
-)
-@scenario()
-async def test_any_other_partition_spoils_all(
-    broker: MemoryBroker, topics: list[tuple[str, list[int]]]
-) -> None:
-    answer = await broker.ask("DescribeQuorum", 2, **asking(*topics))
-    assert (answer.error_code, list(answer.nodes)) == (Code.NONE, [])
-    found = [
-        (topic.topic_name, one.partition_index, one.error_code)
-        for topic in answer.topics
-        for one in topic.partitions
-    ]
-    code = Code.UNKNOWN_TOPIC_OR_PARTITION
-    assert found == [(name, index, code) for name, indices in topics for index in indices]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@scenario()
-async def test_not_allowed(broker: MemoryBroker, version: int) -> None:
-    broker.parts.authorizer = Denied(Operation.DESCRIBE)
-    answer = await broker.ask("DescribeQuorum", version, **asking((METADATA, [0])))
-    assert answer.error_code == Code.CLUSTER_AUTHORIZATION_FAILED
-    assert list(answer.topics) == []
-
-
-@scenario()
-async def test_only_the_active_controller_leads(broker: MemoryBroker) -> None:
-    broker.parts.controller.close()
-    answer = await broker.ask("DescribeQuorum", 2, **asking((METADATA, [0])))
-    assert answer.error_code == Code.NOT_LEADER_OR_FOLLOWER

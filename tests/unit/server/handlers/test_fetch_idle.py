@@ -34,7 +34,7 @@ WRITER: Final = Producer(1, 0, 0)
 IDS_SINCE: Final = 13
 
 
-class Told(NamedTuple):
+class Outcome(NamedTuple):
     """What became of one life."""
 
     answers: list[object]
@@ -85,7 +85,7 @@ class Reader:
         self.take(waiting.result())
 
     def seek_to_end(self, place: tuple[str, int]) -> None:
-        """Read on from a place that no answer has told."""
+        """Read on from an offset that no response has given."""
         for replica in self.broker.replicas():
             if replica.key == place:
                 self.offsets[place] = replica.high_watermark
@@ -156,7 +156,7 @@ async def happen(broker: MemoryBroker, chance: random.Random, place: tuple[str, 
         broker.parts.authorizer = Denied((Operation.READ, "t")) if allows else AllowAll()
 
 
-async def life(version: int, seed: int) -> Told:
+async def life(version: int, seed: int) -> Outcome:
     """Many things, and what a reader hears of them."""
     broker = MemoryBroker(seed=seed)
     await broker.start()
@@ -181,11 +181,11 @@ async def life(version: int, seed: int) -> Told:
     fetches = {one.log.topic: one.traffic.fetches for one in broker.replicas()}
     broker.parts.authorizer = AllowAll()
     await broker.stop()
-    return Told(reader.answers, fetches, reader.codes)
+    return Outcome(reader.answers, fetches, reader.codes)
 
 
 @pytest.mark.parametrize("version", [7, 9, 12, 13, 17])
-def test_a_reader_is_told_the_same_as_if_all_was_looked_at(
+def test_responses_are_the_same_as_if_all_partitions_were_read(
     version: int, monkeypatch: pytest.MonkeyPatch, passed: list[tuple[str, int]]
 ) -> None:
     codes: set[int] = set()
@@ -224,7 +224,7 @@ async def test_what_is_passed_over_still_ends_a_wait(
 
 
 @scenario(topics={"t": 1})
-async def test_a_disk_that_fails_is_told_of(
+async def test_a_failed_log_is_reported_once(
     broker: MemoryBroker, passed: list[tuple[str, int]]
 ) -> None:
     asked = fetching({("t", 0): 0}, session_epoch=0)

@@ -70,7 +70,7 @@ async def test_every_version_gives_messages(broker: MemoryBroker, version: int, 
 
 
 @scenario(topics={"t": 1})
-async def test_the_time_of_the_append_is_told(broker: MemoryBroker) -> None:
+async def test_log_append_time_is_in_the_messages(broker: MemoryBroker) -> None:
     await broker.create("by-log", configs={"message.timestamp.type": "LogAppendTime"})
     await broker.produce(build(PACKED, codec="gzip"), "by-log")
     [batch] = MemoryRecords(bytes((await broker.fetch(topic="by-log", version=3)).records))
@@ -222,7 +222,7 @@ async def test_markers_are_left_out(broker: MemoryBroker) -> None:
 
 
 @scenario(topics={"t": 1})
-async def test_who_is_at_a_marker_gets_what_comes_behind_many(broker: MemoryBroker) -> None:
+async def test_a_fetch_at_a_marker_gets_what_comes_behind_many(broker: MemoryBroker) -> None:
     for _ in range(5):
         await end_transaction(broker)
     await broker.produce(build())
@@ -231,7 +231,7 @@ async def test_who_is_at_a_marker_gets_what_comes_behind_many(broker: MemoryBrok
 
 
 @scenario(topics={"t": 1})
-async def test_who_is_at_the_last_marker_waits(broker: MemoryBroker) -> None:
+async def test_a_fetch_at_the_last_marker_waits(broker: MemoryBroker) -> None:
     await end_transaction(broker)
     waiting = broker.client.send("Fetch", 3, **fetching({("t", 0): 0}, max_wait_ms=1000))
     await broker.advance(400)
@@ -300,7 +300,9 @@ async def test_a_log_that_cannot_be_read_seems_to_be_elsewhere(
 
 
 @scenario(topics={"t": 1})
-async def test_who_waits_for_a_turn_gets_what_there_is_room_for_then(broker: MemoryBroker) -> None:
+async def test_a_conversion_that_waited_is_limited_by_the_memory_left_then(
+    broker: MemoryBroker,
+) -> None:
     for _ in range(5):
         await broker.produce(build([Written(None, bytes(ARENA_BYTES // 2))]))
     opening, arenas = broker.parts.replicas.opener.slots, broker.parts.arenas

@@ -50,20 +50,20 @@ async def test_it_is_planned_read_and_answered_in_slices(broker: MemoryBroker) -
     assert len(pauses) >= 3 * (PARTITIONS // 3)
 
 
-@pytest.mark.parametrize("turns", range(0, 60, 2))
+@pytest.mark.parametrize("iterations", range(0, 60, 2))
 @scenario(topics={"t": PARTITIONS})
 async def test_what_changes_while_the_others_are_looked_at_is_not_missed(
-    broker: MemoryBroker, turns: int
+    broker: MemoryBroker, iterations: int
 ) -> None:
     other = broker.connect()
     waiting = broker.client.send("Fetch", 12, **fetching(ALL, max_wait_ms=LONG_MS))
-    await settle(turns)
+    await settle(iterations)
     assert not waiting.done()
-    batch = {"index": turns % PARTITIONS, "records": bytes(build())}
+    batch = {"index": iterations % PARTITIONS, "records": bytes(build())}
     topics = [{"name": "t", "partition_data": [batch]}]
     other.send("Produce", 9, acks=1, timeout_ms=1000, topic_data=topics)
     await settle(TURNS)
-    assert found(waiting.result()) == [turns % PARTITIONS]
+    assert found(waiting.result()) == [iterations % PARTITIONS]
 
 
 @scenario(topics={"t": PARTITIONS})

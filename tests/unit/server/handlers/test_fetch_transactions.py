@@ -92,7 +92,7 @@ async def test_all_records(broker: MemoryBroker, version: int) -> None:
 
 
 @scenario(topics={"t": 1})
-async def test_who_waits_for_committed_records_is_woken_by_the_marker(
+async def test_a_read_committed_long_poll_ends_with_the_marker(
     broker: MemoryBroker,
 ) -> None:
     write(broker, ONE, b"a", b"b")
@@ -120,7 +120,7 @@ async def test_offsets_of_committed_records(broker: MemoryBroker) -> None:
 
 
 @scenario(topics={"t": 1})
-async def test_producers_are_told_with_their_transactions(broker: MemoryBroker) -> None:
+async def test_producers_are_described_with_their_transactions(broker: MemoryBroker) -> None:
     one_aborted_one_open(broker)
     asked = [{"name": "t", "partition_indexes": [0]}]
     answer = await broker.ask("DescribeProducers", 0, topics=asked)

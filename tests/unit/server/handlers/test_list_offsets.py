@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kavka.log.memfs import Fault
-from kavka.server.auth.authorizer import CHECKS_A_STEP, Operation
-from kavka.server.handlers import list_offsets
-from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.apis.list_offsets import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import CODECS, Written, around, build
-from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
-from support.steps import stops_of
 from support.virtual import settle
 
 VERSIONS = range(1, API.highest + 1)
 """Version 0 gives a list of offsets: see test_list_offsets_of_old.py."""
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
-SINCE = {
-    LATEST: 1,
-    EARLIEST: 1,
-    MAX_TIMESTAMP: 7,
-    EARLIEST_LOCAL: 8,
-    LATEST_TIERED: 9,
-    EARLIEST_PENDING: 11,
-}
 BASE_MS = 1_700_000_000_000
 NOTHING = (-1, -1, -1)
 
@@ -52,55 +38,6 @@ async def write_in_every_codec(broker: MemoryBroker) -> None:
         await write(broker, *range(100 * number, 100 * number + 40, 10), codec=codec)
 
 
-# -- special times --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@scenario(topics={"t": 1})
-async def test_specials_by_version(broker: MemoryBroker, version: int) -> None:
-    await write(broker, 5, 7, 6)
-    epoch = 0 if version >= 4 else -1
-    wanted = {
-        LATEST: (-1, 3, epoch),
-        EARLIEST: (-1, 0, epoch),
-        MAX_TIMESTAMP: (BASE_MS + 7, 1, epoch),
-        EARLIEST_LOCAL: (-1, 0, epoch),
-        LATEST_TIERED: NOTHING,
-        EARLIEST_PENDING: NOTHING,
-    }
-    for special, since in SINCE.items():
-        answer = await broker.list_offset(special, version=version)
-        if version >= since:
-            assert found(answer) == wanted[special]
-        else:
-            assert answer.error_code == Code.UNSUPPORTED_VERSION
-            assert (answer.timestamp, answer.offset) == (-1, -1)
-
-
-@pytest.mark.parametrize("timestamp", [-7, -100, -(2**63)])
-@scenario(topics={"t": 1})
-async def test_specials_that_there_are_not(broker: MemoryBroker, timestamp: int) -> None:
-    for topic in ("t", "gone"):
-        answer = await broker.list_offset(timestamp, topic, version=11)
-        assert answer.error_code == Code.UNSUPPORTED_VERSION
-
-
-@scenario(topics={"t": 1})
-async def test_an_empty_partition(broker: MemoryBroker) -> None:
-    asked = (LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING, 0)
-    answers = [found(await broker.list_offset(one, version=11)) for one in asked]
-    start = (-1, 0, 0)
-    assert answers == [start, start, NOTHING, start, NOTHING, NOTHING, NOTHING]
-
-
-@scenario(topics={"t": 1})
-async def test_the_first_of_the_newest_records(broker: MemoryBroker) -> None:
-    await write(broker, 5000, 7000, 6000, 7000)
-    await write(broker, 7000)
-    await write(broker, 50)
-    assert found(await broker.list_offset(MAX_TIMESTAMP)) == (BASE_MS + 7000, 1, 0)
-
-
 # -- by time --------------------------------------------------------------------------------
 
 
@@ -115,17 +52,6 @@ async def test_by_time_across_batches_and_codecs(broker: MemoryBroker) -> None:
     assert found(await broker.list_offset(0)) == (BASE_MS, 0, 0)
     for later in (BASE_MS + 431, 2**62, 2**63 - 1):
         assert found(await broker.list_offset(later)) == NOTHING
-
-
-@scenario(topics={"t": 1})
-async def test_times_out_of_order(broker: MemoryBroker) -> None:
-    """The first record by offset that is not older, whatever comes behind it."""
-    await write(broker, 100, 500, 300)
-    await write(broker, 50)
-    await write(broker, 400, 600)
-    wanted = {0: (100, 0), 101: (500, 1), 500: (500, 1), 501: (600, 5), 600: (600, 5)}
-    for asked, (time_ms, offset) in wanted.items():
-        assert found(await broker.list_offset(BASE_MS + asked)) == (BASE_MS + time_ms, offset, 0)
 
 
 @scenario(topics={"t": 1})
@@ -149,96 +75,13 @@ async def test_a_batch_that_cannot_be_inflated_is_that_partition_s_error(
     assert (answer.timestamp, answer.offset) == (-1, -1)
 
 
-# -- what is committed ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("isolation_level", [0, 1])
-@scenario(topics={"t": 1})
-async def test_uncommitted_records_are_not_there_yet(
-    broker: MemoryBroker, isolation_level: int
-) -> None:
-    await write(broker, 0, 1)
-    broker.share((1, 2))
-    assert (await broker.produce(build([Written(time_ms=9)]), acks=1)).base_offset == 2
-
-    async def ask(timestamp: int) -> tuple[int, int, int]:
-        answer = await broker.list_offset(timestamp, isolation_level=isolation_level)
-        return found(answer)
-
-    assert await ask(LATEST) == (-1, 2, 0)
-    assert await ask(BASE_MS + 1) == (BASE_MS + 1, 1, 0)
-    assert await ask(BASE_MS + 2) == NOTHING
-    assert await ask(MAX_TIMESTAMP) == NOTHING
-    broker.share((1,))
-    assert await ask(LATEST) == (-1, 3, 0)
-    assert await ask(BASE_MS + 2) == (BASE_MS + 9, 2, 0)
-
-
 # -- refusals -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@scenario(topics={"t": 1})
-async def test_unknown_partitions(broker: MemoryBroker, version: int) -> None:
-    for topic, partition in (("gone", 0), ("t", 1), ("t", -9)):
-        answer = await broker.list_offset(LATEST, topic, partition, version=version)
-        assert answer.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
-
-
-@scenario(topics={"t": 1})
-async def test_leader_epochs(broker: MemoryBroker) -> None:
-    await write(broker, 0)
-    await broker.restart()
-    epoch = broker.replica().partition.leader_epoch
-    codes = {
-        one: (await broker.list_offset(LATEST, current_leader_epoch=one)).error_code
-        for one in (-1, epoch, epoch - 1, epoch + 1)
-    }
-    assert codes == {
-        -1: Code.NONE,
-        epoch: Code.NONE,
-        epoch - 1: Code.FENCED_LEADER_EPOCH,
-        epoch + 1: Code.UNKNOWN_LEADER_EPOCH,
-    }
-    assert found(await broker.list_offset(LATEST)) == (-1, 1, epoch)
-    assert found(await broker.list_offset(BASE_MS)) == (BASE_MS, 0, 0), "written in the first epoch"
-    assert found(await broker.list_offset(EARLIEST)) == (-1, 0, 0)
-
-
-@scenario(topics={"t": 1, "u": 1})
-async def test_who_may_not(broker: MemoryBroker) -> None:
-    broker.parts.authorizer = Denied((Operation.DESCRIBE, "t"))
-    assert (await broker.list_offset(LATEST)).error_code == Code.TOPIC_AUTHORIZATION_FAILED
-    assert (await broker.list_offset(LATEST, "u")).error_code == Code.NONE
 
 
 def asked(topic: str, *partitions: tuple[int, int]) -> dict[str, Any]:
     """(partition, timestamp) of one topic."""
     asked_for = [{"partition_index": index, "timestamp": ts} for index, ts in partitions]
     return {"name": topic, "partitions": asked_for}
-
-
-@scenario(topics={"t": 3, "u": 1})
-async def test_partitions_that_are_asked_for_twice(broker: MemoryBroker) -> None:
-    topics = [
-        asked("t", (0, LATEST), (1, LATEST), (0, EARLIEST)),
-        asked("u", (0, LATEST)),
-        asked("gone", (0, LATEST), (0, LATEST)),
-        asked("t", (2, LATEST)),
-    ]
-    answer = await broker.ask("ListOffsets", 7, replica_id=-1, topics=topics)
-    codes = {
-        (topic.name, one.partition_index): one.error_code
-        for topic in answer.topics
-        for one in topic.partitions
-    }
-    assert codes == {
-        ("t", 0): Code.INVALID_REQUEST,
-        ("t", 1): Code.NONE,
-        ("u", 0): Code.NONE,
-        ("gone", 0): Code.INVALID_REQUEST,
-        ("t", 2): Code.NONE,
-    }
 
 
 # -- the disk -------------------------------------------------------------------------------
@@ -280,20 +123,6 @@ async def test_a_log_that_cannot_be_read_takes_its_directory_offline(
         assert failed.error_code == Code.KAFKA_STORAGE_ERROR
         assert any("can't read t-0" in line for line in caplog.messages)
         assert list(broker.parts.replicas.logs.failed_directories) == ["/data"]
-
-
-@scenario(topics={"t": 1})
-async def test_many_partitions_are_looked_at_in_steps(broker: MemoryBroker) -> None:
-    context = RequestContext(Peer("PLAINTEXT", "host:1"), 7, 1, None)
-    partitions = [
-        SimpleNamespace(partition_index=index, timestamp=-1, current_leader_epoch=-1)
-        for index in range(2 * CHECKS_A_STEP)
-    ]
-    topic = SimpleNamespace(name="t", partitions=partitions)
-    asked = SimpleNamespace(topics=[topic], isolation_level=0)
-    assert stops_of(list_offsets._look_up(broker.parts, context, asked))[0] == 2
-    asked = SimpleNamespace(topics=[SimpleNamespace(name="gone", partitions=partitions)])
-    assert stops_of(list_offsets._offsets_of_segments(broker.parts, context, asked))[0] == 2
 
 
 @pytest.mark.parametrize("version", VERSIONS)

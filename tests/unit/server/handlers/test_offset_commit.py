@@ -3,36 +3,22 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pytest
 
 from kavka.groupcoord import offsets as offsets_of_groups
 from kavka.groupcoord.offset_records import decode
-from kavka.server.auth.authorizer import Operation
 from kavka.server.handlers.common import offset_commits
 from kavka.wire.apis.offset_commit import API
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
-from support.denied import Denied
 from support.group_requests import make_topic
 from support.memory_broker import MemoryBroker, scenario
-from support.offset_requests import codes, commit, committing, fetch, fetching, found
+from support.offset_requests import codes, commit, committing, fetching, found
 
 VERSIONS = range(1, API.highest + 1)
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
 TOPICS = {"a": 2, "b": 1}
-MINUTE_MS = 60_000
 OFFSETS = "__consumer_offsets"
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@scenario(topics=TOPICS)
-async def test_offsets_are_kept(broker: MemoryBroker, version: int) -> None:
-    await make_topic(broker)
-    answer = await commit(broker, {A0: 5, A1: 6, B0: 7}, version)
-    assert answer == {A0: Code.NONE, A1: Code.NONE, B0: Code.NONE}
-    assert await fetch(broker, version=9) == {A0: (5, 0), A1: (6, 0), B0: (7, 0)}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -50,83 +36,6 @@ async def test_what_comes_with_an_offset(broker: MemoryBroker, version: int) -> 
     assert (committed.offset, committed.metadata) == (5, "text")
     assert committed.leader_epoch == (7 if version >= 6 else -1)
     assert committed.committed_at_ms == (at_ms if version == 1 else broker.clock.now_ms())
-
-
-@scenario(topics=TOPICS)
-async def test_offsets_are_kept_when_the_broker_is_killed(broker: MemoryBroker) -> None:
-    await make_topic(broker)
-    await commit(broker, {A0: 5, B0: 7})
-    await commit(broker, {A0: 6}, group_id="h")
-    await broker.kill()
-    assert await fetch(broker) == {A0: (5, 0), B0: (7, 0)}
-    assert await fetch(broker, group_id="h") == {A0: (6, 0)}
-
-
-@scenario(topics=TOPICS)
-async def test_what_is_refused_does_not_keep_the_rest(broker: MemoryBroker) -> None:
-    await make_topic(broker)
-    answer = await commit(broker, {A0: 5, ("a", 2): 5, ("a", -1): 5, ("c", 0): 5})
-    unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
-    assert answer == {("a", 2): unknown, ("a", -1): unknown, A0: 0, ("c", 0): unknown}
-    assert await fetch(broker) == {A0: (5, 0)}
-
-
-@scenario(topics=TOPICS)
-async def test_topics_by_id(broker: MemoryBroker) -> None:
-    await make_topic(broker)
-    asked = committing(broker, {A0: 5, B0: 6})
-    asked["topics"][1]["topic_id"] = UUID(int=77)
-    answer = await broker.ask("OffsetCommit", 10, **asked)
-    assert [(one.topic_id, one.partitions[0].error_code) for one in answer.topics] == [
-        (UUID(int=77), Code.UNKNOWN_TOPIC_ID),
-        (asked["topics"][0]["topic_id"], Code.NONE),
-    ]
-
-
-@pytest.mark.parametrize("version", range(API.highest + 1))
-@scenario(topics=TOPICS)
-async def test_who_may_not(broker: MemoryBroker, version: int) -> None:
-    await make_topic(broker)
-    broker.parts.authorizer = Denied((Operation.READ, "a"))
-    answer = await commit(broker, {A0: 5, B0: 6}, version)
-    assert answer == {A0: Code.TOPIC_AUTHORIZATION_FAILED, B0: Code.NONE}
-    broker.parts.authorizer = Denied((Operation.READ, "g"))
-    answer = await commit(broker, {A0: 5, B0: 6}, version)
-    assert set(answer.values()) == {Code.GROUP_AUTHORIZATION_FAILED}
-
-
-@scenario(topics=TOPICS)
-async def test_while_nobody_coordinates(broker: MemoryBroker) -> None:
-    answer = await commit(broker, {A0: 5, ("c", 0): 5})
-    assert answer == {("c", 0): Code.UNKNOWN_TOPIC_OR_PARTITION, A0: Code.NOT_COORDINATOR}
-
-
-@scenario(topics=TOPICS)
-async def test_members_that_are_none(broker: MemoryBroker) -> None:
-    await make_topic(broker)
-    answer = await commit(broker, {A0: 5, A1: 5}, generation_id_or_member_epoch=0)
-    assert answer == {A0: Code.GROUP_ID_NOT_FOUND, A1: Code.GROUP_ID_NOT_FOUND}
-
-
-@scenario("offsets.topic.num.partitions=1", topics=TOPICS)
-async def test_the_answer_waits_for_the_other_replicas(broker: MemoryBroker) -> None:
-    await make_topic(broker)
-    broker.share((1, 2), OFFSETS)
-    asked = broker.client.send("OffsetCommit", 9, **committing(broker, {A0: 5}))
-    await broker.advance(4_000)
-    assert not asked.done()
-    broker.share((1,), OFFSETS)
-    await broker.advance(0)
-    assert codes(broker, await asked) == {A0: Code.NONE}
-
-
-@scenario("offsets.topic.num.partitions=1", topics=TOPICS)
-async def test_but_not_for_ever(broker: MemoryBroker) -> None:
-    await make_topic(broker)
-    broker.share((1, 2), OFFSETS)
-    asked = broker.client.send("OffsetCommit", 9, **committing(broker, {A0: 5, A1: 6}))
-    await broker.advance(5_000)
-    assert set(codes(broker, await asked).values()) == {Code.COORDINATOR_NOT_AVAILABLE}
 
 
 @scenario(topics={"a": 9, "b": 2})
@@ -183,62 +92,3 @@ async def test_steps_that_are_refused(
     offsets = {("a", index): 1 for index in range(9)}
     answer = await commit(broker, offsets)
     assert answer == dict.fromkeys(offsets, Code.NOT_COORDINATOR)
-
-
-@scenario("offset.metadata.max.bytes=3", topics=TOPICS)
-async def test_metadata_that_is_too_long(broker: MemoryBroker) -> None:
-    await make_topic(broker)
-    for version in (0, 9):
-        assert await commit(broker, {A0: 5}, version) == {A0: Code.OFFSET_METADATA_TOO_LARGE}
-        answer = await commit(broker, {A0: 5}, version, committed_metadata="abc")
-        assert answer == {A0: Code.NONE}
-
-
-@scenario(
-    "offsets.retention.minutes=10",
-    "offsets.retention.check.interval.ms=60000",
-    topics=TOPICS,
-)
-async def test_offsets_expire_when_it_is_time_and_not_before(broker: MemoryBroker) -> None:
-    await make_topic(broker)
-    await commit(broker, {A0: 5, B0: 6})
-    await broker.advance(5 * MINUTE_MS)
-    await commit(broker, {B0: 7})
-    await broker.advance(4 * MINUTE_MS)
-    assert await fetch(broker) == {A0: (5, 0), B0: (7, 0)}
-    await broker.advance(2 * MINUTE_MS)
-    assert await fetch(broker) == {B0: (7, 0)}
-    await broker.kill()
-    assert await fetch(broker) == {B0: (7, 0)}
-    await broker.advance(5 * MINUTE_MS)
-    assert await fetch(broker) == {}
-    listed = await broker.ask("ListGroups", 5, states_filter=[], types_filter=[])
-    assert listed.groups == []
-
-
-@scenario(topics=TOPICS)
-async def test_offsets_go_with_their_topic(broker: MemoryBroker) -> None:
-    await make_topic(broker)
-    await commit(broker, {A0: 5, A1: 6, B0: 7})
-    await commit(broker, {A1: 8}, group_id="h")
-    answer = await broker.ask("DeleteTopics", 5, topic_names=["a"], timeout_ms=10_000)
-    assert answer.responses[0].error_code == Code.NONE
-    await broker.advance(0)
-    assert await fetch(broker) == {B0: (7, 0)}
-    assert await fetch(broker, group_id="h") == {}
-    await broker.create("a", 2)
-    assert await fetch(broker, [A0]) == {A0: (-1, 0)}
-
-
-@scenario(topics=TOPICS)
-async def test_offsets_of_version_0_are_kept_in_the_tree(broker: MemoryBroker) -> None:
-    answer = await commit(broker, {A0: 5, A1: 6, ("a", 7): 1, ("c", 0): 1}, 0)
-    unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
-    assert answer == {("a", 7): unknown, ("c", 0): unknown, A0: 0, A1: 0}
-    await commit(broker, {A0: 7}, 0)
-    expected = {A0: (7, 0), A1: (6, 0), B0: (-1, unknown)}
-    assert await fetch(broker, [A0, A1, B0], 0) == expected
-    await broker.crash()
-    assert await fetch(broker, [A0, A1, B0], 0) == expected
-    await make_topic(broker)
-    assert await fetch(broker, [A0], 1) == {A0: (-1, 0)}

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kavka.groupcoord import offsets
-from kavka.server.auth.authorizer import Operation
 from kavka.server.handlers import offset_delete
-from kavka.server.handlers.offset_delete import OFFSETS_A_STEP
-from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.records import read_header
-from support.denied import Denied
 from support.group_requests import make_topic
 from support.memory_broker import MemoryBroker, scenario
 from support.offset_requests import Place, commit, fetch
-from support.steps import stops_of
 from support.wire_client import by_topic
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
 OFFSETS = "__consumer_offsets"
-TOPICS = {"a": 2, "b": 1}
 
 
 async def ask(broker: MemoryBroker, places: Sequence[Place], group_id: str = "g") -> Any:
@@ -44,38 +37,6 @@ async def delete(broker: MemoryBroker, places: Sequence[Place]) -> dict[Place, i
         for topic in answer.topics
         for one in topic.partitions
     }
-
-
-@scenario(topics=TOPICS)
-async def test_offsets_go(broker: MemoryBroker) -> None:
-    await make_topic(broker)
-    await commit(broker, {A0: 5, A1: 6, B0: 7})
-    unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
-    answer = await delete(broker, [A0, B0, ("a", 7), ("c", 0)])
-    assert answer == {A0: 0, B0: 0, ("a", 7): unknown, ("c", 0): unknown}
-    assert await fetch(broker) == {A1: (6, 0)}
-    await broker.kill()
-    assert await fetch(broker) == {A1: (6, 0)}
-
-
-@scenario(topics=TOPICS)
-async def test_who_may_not(broker: MemoryBroker) -> None:
-    await make_topic(broker)
-    await commit(broker, {A0: 5, B0: 7})
-    broker.parts.authorizer = Denied((Operation.READ, "a"))
-    answer = await delete(broker, [A0, B0])
-    assert answer == {A0: Code.TOPIC_AUTHORIZATION_FAILED, B0: 0}
-    broker.parts.authorizer = Denied((Operation.DELETE, "g"))
-    assert (await ask(broker, [A0])).error_code == Code.GROUP_AUTHORIZATION_FAILED
-
-
-@scenario(topics=TOPICS)
-async def test_groups_that_there_are_not(broker: MemoryBroker) -> None:
-    assert (await ask(broker, [A0])).error_code == Code.NOT_COORDINATOR
-    await make_topic(broker)
-    assert (await ask(broker, [A0])).error_code == Code.GROUP_ID_NOT_FOUND
-    assert (await ask(broker, [])).error_code == Code.GROUP_ID_NOT_FOUND
-    assert (await ask(broker, [A0], "")).error_code == Code.INVALID_GROUP_ID
 
 
 @pytest.mark.parametrize("step", [1, 4, 5])
@@ -107,15 +68,3 @@ async def test_what_does_not_fit_into_one_batch_stays(broker: MemoryBroker) -> N
         await commit(broker, dict.fromkeys(places[begin : begin + 5], 1))
     assert (await ask(broker, places)).error_code == Code.UNKNOWN_SERVER_ERROR
     assert len(await fetch(broker)) == 80
-
-
-@pytest.mark.parametrize("name", ["a", "gone"])
-@scenario(topics={"a": 1})
-async def test_many_of_one_topic_are_sorted_out_in_steps(broker: MemoryBroker, name: str) -> None:
-    partitions = [SimpleNamespace(partition_index=index) for index in range(3 * OFFSETS_A_STEP)]
-    asked = SimpleNamespace(
-        group_id="g", topics=[SimpleNamespace(name=name, partitions=partitions)]
-    )
-    context = RequestContext(Peer("PLAINTEXT", "host:1"), 0, 1, None)
-    deletion = offset_delete._Deletion(broker.parts, context, asked)
-    assert stops_of(deletion.steps())[0] >= 3

@@ -7,27 +7,19 @@ from __future__ import annotations
 
 import errno
 import logging
-from uuid import UUID
 
 import pytest
 
 from kavka.log.memfs import Fault
-from kavka.server.auth.authorizer import Operation
 from kavka.server.handlers import produce
-from kavka.server.replica.partition_state import Leadership
 from kavka.server.runtime.rate_limited_log import LINES_MAX
-from kavka.wire.apis.produce import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import CODECS, REFUSED, Written, build
-from support.denied import Denied
 from support.logs import Read
 from support.memory_broker import MemoryBroker, producing, scenario
 from support.pauses import pauses_of
 from support.virtual import settle
 
-VERSIONS = range(API.lowest, API.highest + 1)
-BY_NAME = [version for version in VERSIONS if version < 13]
-NOBODY = UUID(int=77)
 TIME_MS = 1_700_000_000_000
 
 
@@ -42,26 +34,6 @@ def sized(size: int) -> bytearray:
 
 
 # -- what is appended -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@scenario()
-async def test_every_version_appends_and_tells_where(broker: MemoryBroker, version: int) -> None:
-    topic_id = await broker.create("t")
-    ids = {"t": topic_id}
-    for base in (0, 3):
-        answer = await broker.ask(
-            "Produce", version, **producing({("t", 0): build()}, topic_ids=ids)
-        )
-        (of_topic,) = answer.responses
-        (of_partition,) = of_topic.partition_responses
-        assert of_topic.topic_id == (topic_id if version >= 13 else None)
-        assert of_topic.name == ("" if version >= 13 else "t")
-        assert (of_partition.index, of_partition.error_code) == (0, Code.NONE)
-        assert of_partition.base_offset == base
-        assert of_partition.log_append_time_ms == -1, "the topic keeps the producer's times"
-        assert of_partition.log_start_offset == (0 if version >= 5 else -1)
-    assert await broker.read_all() == [Read(offset, TIME_MS, b"value") for offset in range(6)]
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -81,33 +53,6 @@ async def test_acks_0_appends_and_answers_nothing(broker: MemoryBroker) -> None:
     end = await broker.list_offset(-1)
     assert end.offset == 3, "and this is the answer to ListOffsets"
     assert not client.frames
-
-
-@scenario(topics={"t": 3, "u": 1})
-async def test_each_partition_has_its_own_outcome(broker: MemoryBroker) -> None:
-    batches = {
-        ("t", 2): build([Written()]),
-        ("t", 0): REFUSED["a wrong CRC"][0],
-        ("t", 7): build(),
-        ("gone", 0): build(),
-        ("u", 0): build(),
-    }
-    answer = await broker.ask("Produce", 9, **producing(batches))
-    outcomes = {
-        (topic.name, one.index): (one.error_code, one.base_offset)
-        for topic in answer.responses
-        for one in topic.partition_responses
-    }
-    assert outcomes == {
-        ("t", 2): (Code.NONE, 0),
-        ("t", 0): (Code.CORRUPT_MESSAGE, -1),
-        ("t", 7): (Code.UNKNOWN_TOPIC_OR_PARTITION, -1),
-        ("gone", 0): (Code.UNKNOWN_TOPIC_OR_PARTITION, -1),
-        ("u", 0): (Code.NONE, 0),
-    }
-    assert len(await broker.read_all("t", 2)) == 1
-    assert await broker.read_all("t", 0) == []
-    assert len(await broker.read_all("u", 0)) == 3
 
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])
@@ -142,62 +87,7 @@ def test_many_batches_are_appended_in_steps(acks: int, monkeypatch: pytest.Monke
     story()
 
 
-@scenario()
-async def test_no_topics_is_an_empty_answer(broker: MemoryBroker) -> None:
-    answer = await broker.ask("Produce", 9, **producing({}, acks=7))
-    assert answer.responses == []
-
-
 # -- what is refused ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("acks", [2, -2, 7])
-@scenario(topics={"t": 1})
-async def test_other_acks_are_refused_by_partition(broker: MemoryBroker, acks: int) -> None:
-    batches = {("t", 0): build(), ("gone", 0): build()}
-    answer = await broker.ask("Produce", 9, **producing(batches, acks=acks))
-    codes = [topic.partition_responses[0].error_code for topic in answer.responses]
-    assert codes == [Code.INVALID_REQUIRED_ACKS, Code.UNKNOWN_TOPIC_OR_PARTITION]
-    assert await broker.read_all() == []
-
-
-@pytest.mark.parametrize("version", BY_NAME)
-@scenario(topics={"t": 1})
-async def test_unknown_topics_and_partitions(broker: MemoryBroker, version: int) -> None:
-    for topic, partition in (("gone", 0), ("t", 1), ("t", -1), ("a b", 0), ("", 0)):
-        answer = await broker.produce(build(), topic, partition, version=version)
-        assert answer.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
-        assert (answer.base_offset, answer.log_append_time_ms) == (-1, -1)
-        assert answer.log_start_offset == -1
-
-
-@pytest.mark.parametrize("unknown", [NOBODY, None])
-@scenario(topics={"t": 1})
-async def test_unknown_topic_ids(broker: MemoryBroker, unknown: UUID | None) -> None:
-    ids = {"t": unknown} if unknown else {}
-    answer = await broker.ask("Produce", 13, **producing({("t", 0): build()}, topic_ids=ids))
-    assert answer.responses[0].topic_id == unknown
-    assert answer.responses[0].partition_responses[0].error_code == Code.UNKNOWN_TOPIC_ID
-
-
-@scenario()
-async def test_internal_topics_are_not_for_clients(broker: MemoryBroker) -> None:
-    name = "__consumer_offsets"
-    answer = await broker.produce(build(), name)
-    assert answer.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION, "it isn't there yet"
-    await broker.create(name)
-    answer = await broker.produce(build(), name)
-    assert answer.error_code == Code.INVALID_TOPIC_EXCEPTION
-
-
-@scenario(topics={"t": 1, "u": 1})
-async def test_who_may_not(broker: MemoryBroker) -> None:
-    broker.parts.authorizer = Denied((Operation.WRITE, "t"), (Operation.WRITE, "gone"))
-    for topic in ("t", "gone"):
-        answer = await broker.produce(build(), topic)
-        assert answer.error_code == Code.TOPIC_AUTHORIZATION_FAILED, "nor is told which there are"
-    assert (await broker.produce(build(), "u")).error_code == Code.NONE
-    assert await broker.read_all() == []
 
 
 @pytest.mark.parametrize("fault", REFUSED)
@@ -222,11 +112,6 @@ async def test_refusals_do_not_fill_the_log(
     assert "refused a batch of " in caplog.text and " for t-0: INVALID_RECORD" in caplog.text
 
 
-@scenario(topics={"t": 1})
-async def test_null_is_no_batch(broker: MemoryBroker) -> None:
-    assert (await broker.produce(None)).error_code == Code.INVALID_RECORD
-
-
 @scenario()
 async def test_max_message_bytes_is_the_size_of_a_whole_batch(broker: MemoryBroker) -> None:
     await broker.create("t", configs={"max.message.bytes": "300"})
@@ -245,58 +130,7 @@ async def test_a_batch_has_to_fit_into_a_segment(broker: MemoryBroker) -> None:
     assert (await broker.produce(sized((1 << 20) + 1))).error_code == Code.RECORD_LIST_TOO_LARGE
 
 
-@pytest.mark.parametrize("version", BY_NAME)
-@scenario(topics={"t": 1})
-async def test_zstd_is_taken_from_version_7_on(broker: MemoryBroker, version: int) -> None:
-    answer = await broker.produce(build(codec="zstd"), version=version)
-    allowed = version >= 7 or version < 3  # where Apache Kafka does not ask
-    assert answer.error_code == (Code.NONE if allowed else Code.UNSUPPORTED_COMPRESSION_TYPE)
-
-
-IN_TRANSACTION = build(producer=(4000, 0, 0), transactional=True)
-
-
 # -- replicas in sync -----------------------------------------------------------------------
-
-
-@scenario()
-async def test_one_replica_is_enough_where_there_is_only_one(broker: MemoryBroker) -> None:
-    await broker.create("t", configs={"min.insync.replicas": "2"})
-    assert (await broker.produce(build())).error_code == Code.NONE
-
-
-@scenario()
-async def test_too_few_replicas_in_sync(broker: MemoryBroker) -> None:
-    await broker.create("t", configs={"min.insync.replicas": "2"})
-    broker.share((1,))
-    assert (await broker.produce(build())).error_code == Code.NOT_ENOUGH_REPLICAS
-    assert (await broker.produce(build(), acks=1)).error_code == Code.NONE
-    assert len(await broker.read_all()) == 3
-
-
-@scenario(topics={"t": 1})
-async def test_acks_all_waits_for_the_replicas_in_sync(broker: MemoryBroker) -> None:
-    broker.share((1, 2))
-    request = producing({("t", 0): build()}, timeout_ms=1000)
-    late = broker.client.send("Produce", 9, **request)
-    await broker.advance(999)
-    assert not late.done()
-    await broker.advance(1)
-    assert late.result().responses[0].partition_responses[0].error_code == Code.REQUEST_TIMED_OUT
-
-    in_time = broker.client.send("Produce", 9, **request)
-    await broker.advance(500)
-    broker.share((1,))
-    await settle()
-    answer = in_time.result().responses[0].partition_responses[0]
-    assert (answer.error_code, answer.base_offset) == (Code.NONE, 3), "the late one is there too"
-
-
-@scenario(topics={"t": 1})
-async def test_acks_1_waits_for_nobody(broker: MemoryBroker) -> None:
-    broker.share((1, 2))
-    assert (await broker.produce(build(), acks=1)).error_code == Code.NONE
-    assert await broker.read_all() == [], "nothing is committed, so nothing is shown"
 
 
 @scenario(topics={"t": 1})
@@ -313,65 +147,11 @@ async def test_a_copy_of_what_is_not_committed_waits_as_well(broker: MemoryBroke
         assert (partition.error_code, partition.base_offset) == (Code.NONE, 0)
 
 
-@scenario(topics={"t": 1})
-async def test_who_waits_hears_of_a_lost_leadership(broker: MemoryBroker) -> None:
-    broker.share((1, 2))
-    waiting = broker.client.send("Produce", 9, **producing({("t", 0): build()}))
-    await settle()
-    replica = broker.replica()
-    replica.partition.follow(Leadership(1, 2, replica.partition.leader_epoch + 1, (2,), 9, (1, 2)))
-    broker.parts.purgatory.changed(replica.key)
-    await settle()
-    answer = waiting.result().responses[0].partition_responses[0]
-    assert answer.error_code == Code.NOT_LEADER_OR_FOLLOWER
-    whole = await broker.ask("Produce", 10, **producing({("t", 0): build()}))
-    answer = whole.responses[0].partition_responses[0]
-    assert answer.error_code == Code.NOT_LEADER_OR_FOLLOWER
-    assert answer.current_leader.leader_id == 1, "as the metadata still say"
-    assert [one.node_id for one in whole.node_endpoints] == [1], "and where to find it (KIP-951)"
-
-
-@scenario(topics={"t": 2})
-async def test_requests_behind_one_that_waits_are_done_and_answered_in_order(
-    broker: MemoryBroker,
-) -> None:
-    broker.share((1, 2))
-    waits = broker.client.send("Produce", 9, **producing({("t", 0): build()}))
-    quick = broker.client.send("Produce", 9, **producing({("t", 1): build()}))
-    await settle()
-    assert not waits.done() and not quick.done()
-    other = await broker.connect().ask("ListOffsets", 1, replica_id=-1, topics=[_end_of("t", 1)])
-    assert other.topics[0].partitions[0].offset == 3, "appended while the first still waits"
-    broker.share((1,))
-    await settle()
-    assert waits.done() and quick.done()
-
-
-def _end_of(topic: str, partition: int) -> dict[str, object]:
-    return {"name": topic, "partitions": [{"partition_index": partition, "timestamp": -1}]}
-
-
 # -- the disk -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("acks", [-1, 1])
 @scenario()
-async def test_flush_messages_1_answers_after_the_fsync(broker: MemoryBroker, acks: int) -> None:
-    await broker.create("t", configs={"flush.messages": "1"})
-    broker.jobs.hold()
-    waiting = broker.client.send("Produce", 9, **producing({("t", 0): build()}, acks=acks))
-    await settle()
-    assert not waiting.done()
-    assert broker.jobs.held == ["FlushPlan.run"]
-    broker.jobs.release()
-    await settle()
-    assert waiting.result().responses[0].partition_responses[0].error_code == Code.NONE
-    await broker.crash()
-    assert len(await broker.read_all()) == 3, "a power cut takes nothing of it"
-
-
-@scenario()
-async def test_one_fsync_serves_all_who_wait_for_it(broker: MemoryBroker) -> None:
+async def test_one_fsync_serves_all_waiting_requests(broker: MemoryBroker) -> None:
     await broker.create("t", configs={"flush.messages": "1"})
     broker.jobs.hold()
     clients = [broker.connect() for _ in range(10)]
@@ -384,18 +164,6 @@ async def test_one_fsync_serves_all_who_wait_for_it(broker: MemoryBroker) -> Non
     await settle()
     assert all(one.done() for one in waiting)
     assert broker.jobs.done == ["FlushPlan.run"] * 2, "one for the first, one for all the others"
-
-
-@scenario()
-async def test_an_fsync_that_takes_too_long_is_a_timeout(broker: MemoryBroker) -> None:
-    await broker.create("t", configs={"flush.messages": "1"})
-    broker.jobs.hold()
-    request = producing({("t", 0): build()}, timeout_ms=1000)
-    waiting = broker.client.send("Produce", 9, **request)
-    await broker.advance(1000)
-    answer = waiting.result().responses[0].partition_responses[0]
-    assert answer.error_code == Code.REQUEST_TIMED_OUT
-    broker.jobs.release()
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
@@ -416,22 +184,3 @@ async def test_a_log_that_cannot_be_written_goes_offline(
     await broker.kill()
     assert len(await broker.read_all()) == 3
     assert (await broker.produce(build())).base_offset == 3, "and on it goes"
-
-
-@scenario(topics={"t": 1})
-async def test_a_full_disk_loses_nothing_that_was_acknowledged(broker: MemoryBroker) -> None:
-    assert (await broker.produce(build())).error_code == Code.NONE
-    broker.fs.capacity_bytes = 0
-    assert (await broker.produce(build())).error_code == Code.KAFKA_STORAGE_ERROR
-    broker.fs.capacity_bytes = None
-    await broker.restart()
-    assert [one.offset for one in await broker.read_all()] == [0, 1, 2]
-    assert (await broker.produce(build())).base_offset == 3
-
-
-@scenario()
-async def test_an_fsync_that_fails_acknowledges_nothing(broker: MemoryBroker) -> None:
-    await broker.create("t", configs={"flush.messages": "1"})
-    broker.fs.faults.append(Fault("sync", ".log"))
-    assert (await broker.produce(build())).error_code == Code.KAFKA_STORAGE_ERROR
-    assert (await broker.produce(build())).error_code == Code.KAFKA_STORAGE_ERROR, "offline"

@@ -16,8 +16,6 @@ from support.memory_broker import MemoryBroker, scenario
 
 ID = 4000
 RECORDS = 3
-REMEMBERED = 5
-SEQUENCES = 2**31
 TIME_MS = 1_700_000_000_000
 
 
@@ -39,28 +37,9 @@ def accepted(base_offset: int) -> Outcome:
     return Outcome(Code.NONE, base_offset)
 
 
-def refused(code: Code) -> Outcome:
-    return Outcome(code, -1)
-
-
-GAP = refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER)
-
-
 async def end(broker: MemoryBroker) -> int:
     offset: int = (await broker.list_offset(-1)).offset
     return offset
-
-
-@scenario(topics={"t": 1})
-async def test_copies_of_the_last_five_batches_are_known(broker: MemoryBroker) -> None:
-    batches = REMEMBERED + 2
-    for number in range(batches):
-        assert await write(broker, RECORDS * number) == accepted(RECORDS * number)
-    for number in range(batches):
-        known = number >= batches - REMEMBERED
-        wanted = accepted(RECORDS * number) if known else GAP
-        assert await write(broker, RECORDS * number) == wanted
-    assert await end(broker) == RECORDS * batches, "no copy is appended"
 
 
 @scenario(topics={"t": 1})
@@ -72,74 +51,7 @@ async def test_a_copy_is_answered_with_the_time_of_its_records(broker: MemoryBro
     assert again.log_start_offset == 0
 
 
-@pytest.mark.parametrize("wrong", [RECORDS + 1, RECORDS + 300, 1, RECORDS - 1])
-@scenario(topics={"t": 1})
-async def test_gaps_and_overlaps_are_refused(broker: MemoryBroker, wrong: int) -> None:
-    await write(broker, 0)
-    assert await write(broker, wrong) == GAP
-    assert await write(broker, RECORDS) == accepted(RECORDS), "a refusal changes nothing"
-
-
-@scenario(topics={"t": 1})
-async def test_a_copy_must_have_as_many_records(broker: MemoryBroker) -> None:
-    await broker.produce(build([Written(), Written()], producer=(ID, 0, 0)))
-    answer = await broker.produce(build([Written()], producer=(ID, 0, 0)))
-    assert answer.error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
-
-
-@pytest.mark.parametrize("first", [0, 1, 1_000_000, SEQUENCES - 1])
-@scenario(topics={"t": 1})
-async def test_a_producer_without_state_begins_anywhere(broker: MemoryBroker, first: int) -> None:
-    assert await write(broker, first, epoch=7) == accepted(0)
-    assert await write(broker, (first + RECORDS) % SEQUENCES, epoch=7) == accepted(RECORDS)
-    assert await write(broker, first, epoch=7) == accepted(0)
-
-
-@scenario(topics={"t": 1})
-async def test_epochs(broker: MemoryBroker) -> None:
-    assert await write(broker, 50, epoch=3) == accepted(0)
-    assert await write(broker, 0, epoch=2) == refused(Code.INVALID_PRODUCER_EPOCH)
-    assert await write(broker, 53, epoch=4) == GAP, "a new epoch begins with sequence 0"
-    assert await write(broker, 53, epoch=3) == accepted(3), "and the old one goes on"
-    assert await write(broker, 0, epoch=4) == accepted(6)
-    assert await write(broker, 0, epoch=4) == accepted(6)
-    assert await write(broker, 56, epoch=3) == refused(Code.INVALID_PRODUCER_EPOCH)
-    assert await end(broker) == 9
-
-
-@scenario(topics={"t": 2, "u": 1})
-async def test_producers_and_partitions_do_not_mix(broker: MemoryBroker) -> None:
-    assert await write(broker, 0) == accepted(0)
-    assert await write(broker, 0, producer_id=ID + 1) == accepted(3)
-    assert await write(broker, 0, topic="u") == accepted(0)
-    answer = await broker.produce(build(producer=(ID, 0, 90)), partition=1)
-    assert (answer.error_code, answer.base_offset) == (Code.NONE, 0)
-    assert await write(broker, 3) == accepted(6)
-
-
 # -- across the end of the broker -----------------------------------------------------------
-
-
-@scenario(topics={"t": 1})
-async def test_a_killed_broker_remembers_five_batches(broker: MemoryBroker) -> None:
-    for number in range(7):
-        await write(broker, RECORDS * number)
-    await broker.kill()
-    for number in range(2, 7):
-        assert await write(broker, RECORDS * number) == accepted(RECORDS * number)
-    assert await write(broker, RECORDS) == GAP
-    assert await write(broker, RECORDS * 7) == accepted(RECORDS * 7)
-
-
-@scenario(topics={"t": 1})
-async def test_a_stopped_broker_remembers_the_last_batch(broker: MemoryBroker) -> None:
-    """A snapshot holds one batch of each producer, as Apache Kafka's."""
-    for number in range(3):
-        await write(broker, RECORDS * number)
-    await broker.restart()
-    assert await write(broker, RECORDS * 2) == accepted(RECORDS * 2)
-    assert await write(broker, RECORDS * 4) == GAP
-    assert await write(broker, RECORDS * 3) == accepted(RECORDS * 3)
 
 
 @scenario(topics={"t": 1})

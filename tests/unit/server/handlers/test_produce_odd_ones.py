@@ -56,7 +56,7 @@ async def test_some_batches_spoil_the_whole_request(
     ],
 )
 @scenario(topics={"t": 1})
-async def test_the_log_s_start_is_told_where_the_log_refuses(
+async def test_the_log_start_offset_is_in_refusals_by_the_log(
     broker: MemoryBroker, fault: str, start: int
 ) -> None:
     assert (await broker.produce(REFUSED[fault][0])).log_start_offset == start

@@ -106,7 +106,7 @@ async def test_too_few_replicas_in_sync(broker: MemoryBroker) -> None:
 
 
 @scenario(topics={"t": 1})
-async def test_what_is_long_overtakes_nothing_and_stops_nobody(broker: MemoryBroker) -> None:
+async def test_a_long_conversion_neither_overtakes_nor_blocks_others(broker: MemoryBroker) -> None:
     """Requests of a connection are appended in their order; others' go on meanwhile."""
     other = broker.connect()
     broker.jobs.hold("decompress")

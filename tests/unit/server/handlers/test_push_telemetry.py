@@ -68,7 +68,7 @@ async def test_what_is_subscribed(broker: MemoryBroker) -> None:
     assert (received.telemetry_max_bytes, received.delta_temporality) == (1_048_576, True)
     assert (await asked(broker)).error_code == Code.THROTTLING_QUOTA_EXCEEDED
     await change(broker, (SUBSCRIPTION, "s", [("metrics", DELETE, None)]))
-    assert list((await asked(broker)).requested_metrics) == [], "told at once"
+    assert list((await asked(broker)).requested_metrics) == [], "in force at once"
 
 
 @scenario(ON)
@@ -159,7 +159,7 @@ async def test_subscriptions_choose_by_the_software(broker: MemoryBroker) -> Non
 async def test_a_subscription_by_another_hand(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What can't be is left out and told; the rest counts."""
+    """What can't be is left out and logged; the rest counts."""
     from kavka.zktree import paths
 
     tree = broker.parts.coordination

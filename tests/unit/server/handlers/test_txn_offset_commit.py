@@ -9,16 +9,13 @@ from typing import Any
 import pytest
 
 from kavka.groupcoord import offsets
-from kavka.server.auth.authorizer import Operation
 from kavka.server.handlers import txn_offset_commit
 from kavka.server.handlers.common import offset_commits
 from kavka.server.handlers.common.offset_commits import OFFSETS_A_STEP
 from kavka.server.request.context import Peer, RequestContext
 from kavka.server.request.sliced_answers import EncodedResponse
-from kavka.wire.apis.txn_offset_commit import API
 from kavka.wire.errors import ErrorCode as Code
 from support import offset_requests
-from support.denied import Denied
 from support.group_requests import make_topic
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_network import until
@@ -31,7 +28,6 @@ from support.memory_transactions import (
 from support.offset_requests import Place, codes, fetch, with_offsets
 from support.virtual import settle
 
-VERSIONS = range(API.highest + 1)
 ADDS_SINCE = 5
 A0, A1, A9, B0 = ("a", 0), ("a", 1), ("a", 9), ("b", 0)
 TOPICS = {"a": 2, "b": 1}
@@ -80,110 +76,6 @@ async def add_offsets(one: Transactor) -> None:
     assert answer.error_code == Code.NONE
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@scenario(topics=TOPICS)
-async def test_offsets_count_when_the_transaction_is_committed(
-    broker: MemoryBroker, version: int
-) -> None:
-    one = await started(broker, version)
-    assert await commit(one, {A0: 5, A1: 6, B0: 7}, version) == {A0: 0, A1: 0, B0: 0}
-    unstable = Code.UNSTABLE_OFFSET_COMMIT
-    assert await fetch(broker, [A0, B0], require_stable=True) == {
-        A0: (-1, unstable),
-        B0: (-1, unstable),
-    }
-    assert await fetch(broker) == {}
-    assert await one.end(commit=True) == Code.NONE
-    await settle()
-    assert await fetch(broker, require_stable=True) == {A0: (5, 0), A1: (6, 0), B0: (7, 0)}
-    if version < ADDS_SINCE:
-        await add_offsets(one)
-    assert await commit(one, {A0: 50}, version) == {A0: 0}
-    assert await one.end(commit=False) == Code.NONE
-    await settle()
-    assert await fetch(broker, [A0], require_stable=True) == {A0: (5, 0)}
-
-
-@scenario(topics=TOPICS)
-async def test_so_it_is_after_a_kill(broker: MemoryBroker) -> None:
-    one = await started(broker)
-    assert await commit(one, {A0: 5}) == {A0: 0}
-    await broker.kill()
-    assert await fetch(broker, [A0], require_stable=True) == {A0: (-1, 88)}
-    one.client = broker.client
-    assert await commit(one, {A1: 6}) == {A1: 0}
-    assert await one.end(commit=True) == Code.NONE
-    await settle()
-    await broker.kill()
-    assert await fetch(broker, require_stable=True) == {A0: (5, 0), A1: (6, 0)}
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@scenario(topics=TOPICS)
-async def test_one_commit_after_the_other_is_no_copy(broker: MemoryBroker, version: int) -> None:
-    """Each is written with the sequence 0, as by Apache Kafka."""
-    one = await started(broker, version)
-    for offset in (5, 6, 7):
-        assert await commit(one, {A0: offset}, version) == {A0: 0}
-    assert await one.end(commit=True) == Code.NONE
-    await settle()
-    assert await fetch(broker, require_stable=True) == {A0: (7, 0)}
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@scenario(topics=TOPICS)
-async def test_what_is_not_in_a_transaction(broker: MemoryBroker, version: int) -> None:
-    await make_topic(broker)
-    one = await Transactor(broker, version=12 if version >= ADDS_SINCE else 11).init()
-    expected = Code.INVALID_TXN_STATE if version < 4 else Code.TRANSACTION_ABORTABLE
-    if version >= ADDS_SINCE:
-        one.now = one.now._replace(id=one.now.id + 1)
-        expected = Code.INVALID_PRODUCER_ID_MAPPING
-    assert await commit(one, {A0: 5}, version) == {A0: expected}
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@scenario(topics=TOPICS)
-async def test_fenced(broker: MemoryBroker, version: int) -> None:
-    one = await started(broker, version)
-    assert await commit(one, {A0: 5}, version) == {A0: 0}
-    newer = Transactor(broker, version=one.version)
-    answer = await broker.ask(
-        "InitProducerId",
-        5 if one.is_newer else 4,
-        transactional_id="tx",
-        transaction_timeout_ms=1000,
-        producer_id=-1,
-        producer_epoch=-1,
-    )
-    assert answer.error_code == Code.CONCURRENT_TRANSACTIONS
-    await settle()
-    await newer.init()
-    assert await commit(one, {A0: 6}, version) == {A0: Code.INVALID_PRODUCER_EPOCH}
-    assert await fetch(broker, [A0]) == {A0: (-1, 0)}
-
-
-@scenario(topics=TOPICS)
-async def test_what_is_refused_does_not_keep_the_rest(broker: MemoryBroker) -> None:
-    one = await started(broker)
-    unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
-    received = await commit(one, {A0: 5, ("a", 2): 5, ("c", 0): 5})
-    assert received == {("a", 2): unknown, A0: 0, ("c", 0): unknown}
-    assert await commit(one, {("c", 0): 5}) == {("c", 0): unknown}
-    broker.parts.authorizer = Denied((Operation.READ, "b"))
-    received = await commit(one, {A0: 5, B0: 6})
-    assert received == {B0: Code.TOPIC_AUTHORIZATION_FAILED, A0: 0}
-
-
-@scenario(topics=TOPICS)
-async def test_who_may_not(broker: MemoryBroker) -> None:
-    one = await started(broker)
-    broker.parts.authorizer = Denied((Operation.WRITE, "tx"))
-    assert await commit(one, {A0: 5}) == {A0: Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
-    broker.parts.authorizer = Denied((Operation.READ, "g"))
-    assert await commit(one, {A0: 5}) == {A0: Code.GROUP_AUTHORIZATION_FAILED}
-
-
 @scenario(topics=TOPICS)
 async def test_of_no_group_or_of_one_elsewhere(broker: MemoryBroker) -> None:
     one = await Transactor(broker).init()
@@ -203,7 +95,7 @@ async def test_of_no_group_or_of_one_elsewhere(broker: MemoryBroker) -> None:
     [(1, Code.COORDINATOR_NOT_AVAILABLE), (2, Code.COORDINATOR_LOAD_IN_PROGRESS)],
 )
 @scenario(topics=TOPICS)
-async def test_old_producers_are_not_told_of_loading(
+async def test_old_producers_get_coordinator_not_available_while_loading(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, version: int, code: Code
 ) -> None:
     one = await started(broker, version)

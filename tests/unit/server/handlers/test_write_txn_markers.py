@@ -192,7 +192,7 @@ async def test_many_are_written_in_slices(
 
 
 @scenario(topics=TOPICS)
-async def test_who_may(broker: MemoryBroker) -> None:
+async def test_authorization(broker: MemoryBroker) -> None:
     producer = await opened(broker)
     for denied in ([Operation.ALTER], [Operation.CLUSTER_ACTION]):
         broker.parts.authorizer = Denied(*denied)
@@ -203,7 +203,7 @@ async def test_who_may(broker: MemoryBroker) -> None:
 
 
 @scenario(topics=TOPICS)
-async def test_a_failure_that_nobody_expects_is_one_partition_s(
+async def test_an_unexpected_failure_is_one_partition_s(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = await opened(broker, PLACE, OTHER)
@@ -213,7 +213,7 @@ async def test_a_failure_that_nobody_expects_is_one_partition_s(
 
 
 @scenario(topics=TOPICS)
-async def test_nobody_s_transaction(broker: MemoryBroker) -> None:
+async def test_a_marker_without_a_producer(broker: MemoryBroker) -> None:
     producer = await opened(broker)
     for nobody in (producer._replace(id=-1), producer._replace(epoch=-1)):
         received = await write_markers(broker, nobody, PLACE, commit=True)

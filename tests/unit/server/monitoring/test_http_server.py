@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from email.utils import parsedate_to_datetime
 
 import pytest
 
 from kavka.server.monitoring import http_server
 from kavka.server.monitoring.http_server import HttpServer, Page, Query
+from support.asynchronous import Test, ran_by
 from support.http import HttpClient
 from support.memory_network import Client, MemoryNetwork, until
 from support.virtual import VirtualClock, VirtualTasks, settle
@@ -64,23 +65,21 @@ class Scene:
         return self.network.connect_as(HttpClient, PORT)
 
 
-def scene(test: Callable[..., Awaitable[None]]) -> Callable[[], None]:
-    def run() -> None:
-        async def main() -> None:
-            made = Scene()
-            listening = await made.network.bind("", PORT)
-            await listening.accept(made.server.connect)
-            await test(made)
+def run(test: Test) -> None:
+    async def main() -> None:
+        made = Scene()
+        listening = await made.network.bind("", PORT)
+        await listening.accept(made.server.connect)
+        await test(made)
 
-        asyncio.run(main())
+    asyncio.run(main())
 
-    run.__name__ = test.__name__
-    run.__doc__ = test.__doc__
-    return run
+
+scene = ran_by(run)
 
 
 @scene
-async def test_a_page(s: Scene) -> None:
+async def test_a_page(s: Scene, /) -> None:
     client = s.connect()
     answer = await client.get("/plain?a=1&b%5B%5D=x&b%5B%5D=y")
     assert (answer.status, answer.body) == (200, b"hello")
@@ -92,7 +91,7 @@ async def test_a_page(s: Scene) -> None:
 
 
 @scene
-async def test_pieces_come_in_chunks_and_the_connection_goes_on(s: Scene) -> None:
+async def test_pieces_come_in_chunks_and_the_connection_goes_on(s: Scene, /) -> None:
     client = s.connect()
     for _ in range(2):
         answer = await client.get("/pieces")
@@ -103,7 +102,7 @@ async def test_pieces_come_in_chunks_and_the_connection_goes_on(s: Scene) -> Non
 
 
 @scene
-async def test_for_an_old_client_the_end_of_pieces_is_the_connection_s(s: Scene) -> None:
+async def test_for_an_old_client_the_end_of_pieces_is_the_connection_s(s: Scene, /) -> None:
     client = s.connect()
     client.ask_for("/pieces", version="1.0", Connection="keep-alive")
     answer = await client.answer()
@@ -114,7 +113,7 @@ async def test_for_an_old_client_the_end_of_pieces_is_the_connection_s(s: Scene)
 
 
 @scene
-async def test_who_wants_the_connection_closed_gets_it_closed(s: Scene) -> None:
+async def test_connection_close_is_honoured(s: Scene, /) -> None:
     client = s.connect()
     assert (await client.get("/plain", Connection="close")).headers["connection"] == "close"
     await client.closed()
@@ -125,7 +124,7 @@ async def test_who_wants_the_connection_closed_gets_it_closed(s: Scene) -> None:
 
 
 @scene
-async def test_requests_behind_each_other_are_answered_in_order(s: Scene) -> None:
+async def test_requests_behind_each_other_are_answered_in_order(s: Scene, /) -> None:
     client = s.connect()
     for path in ("/pieces", "/plain", "/nowhere", "/plain"):
         client.ask_for(path)
@@ -133,7 +132,7 @@ async def test_requests_behind_each_other_are_answered_in_order(s: Scene) -> Non
 
 
 @scene
-async def test_a_head_has_no_body(s: Scene) -> None:
+async def test_a_head_has_no_body(s: Scene, /) -> None:
     client = s.connect()
     answer = await client.get("/plain", method="HEAD")
     assert (answer.status, answer.headers["content-length"], answer.body) == (200, "5", b"")
@@ -144,7 +143,7 @@ async def test_a_head_has_no_body(s: Scene) -> None:
 
 
 @scene
-async def test_a_page_can_have_another_status(s: Scene) -> None:
+async def test_a_page_can_have_another_status(s: Scene, /) -> None:
     answer = await s.connect().get("/unwell")
     assert (answer.status, answer.body) == (503, b"unwell")
 
@@ -171,26 +170,23 @@ async def test_a_page_can_have_another_status(s: Scene) -> None:
         (b"GET /plain HTTP/1.1\r\nX: " + b"x" * http_server.HEAD_BYTES_MAX, 431),
     ],
 )
-def test_what_is_no_request_for_a_page_is_refused_and_the_connection_closed(
-    sent: bytes, status: int
+@scene
+async def test_what_is_no_request_for_a_page_is_refused_and_the_connection_closed(
+    s: Scene, /, sent: bytes, status: int
 ) -> None:
-    @scene
-    async def run(s: Scene) -> None:
-        client = s.connect()
-        client.send_bytes(sent)
-        answer = await client.answer()
-        assert (answer.status, answer.headers["connection"]) == (status, "close")
-        assert int(answer.headers["content-length"]) == len(answer.body) > 1
-        if status == 405:
-            assert answer.headers["allow"] == "GET, HEAD"
-        await client.closed()
-        assert s.queries == []
-
-    run()
+    client = s.connect()
+    client.send_bytes(sent)
+    answer = await client.answer()
+    assert (answer.status, answer.headers["connection"]) == (status, "close")
+    assert int(answer.headers["content-length"]) == len(answer.body) > 1
+    if status == 405:
+        assert answer.headers["allow"] == "GET, HEAD"
+    await client.closed()
+    assert s.queries == []
 
 
 @scene
-async def test_a_request_may_come_byte_by_byte(s: Scene) -> None:
+async def test_a_request_may_come_byte_by_byte(s: Scene, /) -> None:
     client = s.connect()
     for byte in b"GET /plain HTTP/1.1\r\nHost: x\r\n\r\n":
         client.send_bytes(bytes([byte]))
@@ -199,7 +195,7 @@ async def test_a_request_may_come_byte_by_byte(s: Scene) -> None:
 
 
 @scene
-async def test_requests_beyond_the_buffer_wait_in_the_socket(s: Scene) -> None:
+async def test_requests_beyond_the_buffer_wait_in_the_socket(s: Scene, /) -> None:
     client = s.connect()
     padding = {"X": "x" * 1000}
     for _ in range(50):
@@ -208,22 +204,19 @@ async def test_requests_beyond_the_buffer_wait_in_the_socket(s: Scene) -> None:
 
 
 @scene
-async def test_a_page_that_fails_is_logged_and_told(s: Scene) -> None:
+async def test_a_page_that_fails_is_logged_and_answered_with_500(s: Scene, /) -> None:
     client = s.connect()
     assert (await client.get("/broken")).status == 500
     assert (await client.get("/plain")).status == 200
 
 
-def test_failures_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    @scene
-    async def run(s: Scene) -> None:
-        await s.connect().get("/broken")
-        client = s.connect()
-        client.ask_for("/breaks")
-        await client.closed()
-        assert client.got.endswith(b"5\r\nbegun\r\n"), "the answer is seen not to be whole"
-
-    run()
+@scene
+async def test_failures_are_logged(s: Scene, /, caplog: pytest.LogCaptureFixture) -> None:
+    await s.connect().get("/broken")
+    client = s.connect()
+    client.ask_for("/breaks")
+    await client.closed()
+    assert client.got.endswith(b"5\r\nbegun\r\n"), "the answer is seen not to be whole"
     assert [record.getMessage() for record in caplog.records] == [
         "/broken failed",
         "/breaks failed",
@@ -232,7 +225,7 @@ def test_failures_are_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @scene
-async def test_pieces_are_made_no_faster_than_they_are_read(s: Scene) -> None:
+async def test_pieces_are_made_no_faster_than_they_are_read(s: Scene, /) -> None:
     client = s.connect()
     client.transport.hold()
     client.ask_for("/endless")
@@ -248,7 +241,7 @@ async def test_pieces_are_made_no_faster_than_they_are_read(s: Scene) -> None:
 
 
 @scene
-async def test_who_hangs_up_ends_the_making(s: Scene) -> None:
+async def test_a_client_that_hangs_up_ends_the_page(s: Scene, /) -> None:
     client = s.connect()
     client.ask_for("/endless")
     await until(lambda: s.made > 3, "it is made")
@@ -261,7 +254,7 @@ async def test_who_hangs_up_ends_the_making(s: Scene) -> None:
 
 
 @scene
-async def test_who_does_not_read_is_cut_off(s: Scene) -> None:
+async def test_a_client_that_does_not_read_is_closed(s: Scene, /) -> None:
     client = s.connect()
     client.transport.hold()
     client.ask_for("/endless")
@@ -275,21 +268,18 @@ async def test_who_does_not_read_is_cut_off(s: Scene) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /plain HT"])
-def test_who_does_not_ask_is_cut_off(sent: bytes) -> None:
-    @scene
-    async def run(s: Scene) -> None:
-        client = s.connect()
-        client.send_bytes(sent)
-        await s.tasks.advance(http_server.REQUEST_S_MAX * 1000 - 1)
-        assert not client.is_closed
-        await s.tasks.advance(1)
-        await client.closed()
-
-    run()
+@scene
+async def test_a_client_that_sends_no_request_is_closed(s: Scene, /, sent: bytes) -> None:
+    client = s.connect()
+    client.send_bytes(sent)
+    await s.tasks.advance(http_server.REQUEST_S_MAX * 1000 - 1)
+    assert not client.is_closed
+    await s.tasks.advance(1)
+    await client.closed()
 
 
 @scene
-async def test_each_request_begins_the_time_anew(s: Scene) -> None:
+async def test_each_request_begins_the_time_anew(s: Scene, /) -> None:
     client = s.connect()
     for _ in range(3):
         await s.tasks.advance(http_server.REQUEST_S_MAX * 900)
@@ -299,7 +289,7 @@ async def test_each_request_begins_the_time_anew(s: Scene) -> None:
 
 
 @scene
-async def test_too_many_connections_are_closed_at_once(s: Scene) -> None:
+async def test_too_many_connections_are_closed_at_once(s: Scene, /) -> None:
     clients: list[Client] = [s.connect() for _ in range(http_server.CONNECTIONS_MAX)]
     assert not any(client.is_closed for client in clients)
     assert s.connect().is_closed
@@ -309,7 +299,7 @@ async def test_too_many_connections_are_closed_at_once(s: Scene) -> None:
 
 
 @scene
-async def test_who_has_asked_may_stop_sending(s: Scene) -> None:
+async def test_a_half_closed_connection_gets_its_response(s: Scene, /) -> None:
     client = s.connect()
     client.ask_for("/pieces")
     await until(lambda: s.made, "the answer is under way")
@@ -322,7 +312,7 @@ async def test_who_has_asked_may_stop_sending(s: Scene) -> None:
 
 
 @scene
-async def test_closing_the_server_cuts_all(s: Scene) -> None:
+async def test_closing_the_server_cuts_all(s: Scene, /) -> None:
     clients = [s.connect() for _ in range(3)]
     clients[0].ask_for("/endless")
     await until(lambda: s.made, "it is made")

@@ -45,16 +45,16 @@ async def test_without_the_setting_nothing_is_served(broker: MemoryBroker) -> No
 async def test_a_running_broker_is_well(broker: MemoryBroker) -> None:
     cluster = broker.parts.metadata.image.cluster_id
     for path in ("/healthz", "/readyz"):
-        status, told = await health(broker, path)
+        status, notified = await health(broker, path)
         assert status == 200
-        assert told["status"] == "ok"
-        assert told["state"] == "RUNNING"
-        assert told["problems"] == []
-        assert (told["broker_id"], told["cluster_id"]) == (1, cluster)
+        assert notified["status"] == "ok"
+        assert notified["state"] == "RUNNING"
+        assert notified["problems"] == []
+        assert (notified["broker_id"], notified["cluster_id"]) == (1, cluster)
 
 
 @scenario("kavka.http.listener=:0")
-async def test_a_free_port_is_told(broker: MemoryBroker) -> None:
+async def test_a_free_port_is_reported(broker: MemoryBroker) -> None:
     assert broker.instance.http_port is not None
     client = broker.network.connect_as(HttpClient, broker.instance.http_port)
     assert (await client.get("/readyz")).status == 200
@@ -67,9 +67,9 @@ async def test_with_a_failed_log_it_is_ready_but_not_well(
     broker.fs.faults.append(Fault("pwrite", "t-0/00000000000000000000.log"))
     with caplog.at_level(logging.CRITICAL):
         await broker.produce(batches.build([batches.Written(None, b"x")]))
-    status, told = await health(broker)
-    assert (status, told["status"]) == (503, "unavailable")
-    assert told["problems"] == [
+    status, notified = await health(broker)
+    assert (status, notified["status"]) == (503, "unavailable")
+    assert notified["problems"] == [
         "all log directories have failed",
         "the log directory /data failed: [Errno 5] Input/output error: "
         "'/data/t-0/00000000000000000000.log'",
@@ -83,8 +83,8 @@ async def test_a_starting_broker_is_not_ready(broker: MemoryBroker) -> None:
     starting = broker.tasks.spawn(broker.instance.start(), name="start")
     await settle()
     assert broker.jobs.held, "the start waits for the disk"
-    status, told = await health(broker)
-    assert (status, told["state"]) == (503, "STARTING")
+    status, notified = await health(broker)
+    assert (status, notified["state"]) == (503, "STARTING")
     assert (await get(broker, "/metrics")).status == 503
     while not starting.done():
         broker.jobs.release()
@@ -94,7 +94,7 @@ async def test_a_starting_broker_is_not_ready(broker: MemoryBroker) -> None:
 
 
 @scenario(ON)
-async def test_a_stopping_broker_says_so_to_the_end(broker: MemoryBroker) -> None:
+async def test_a_stopping_broker_reports_that_to_the_end(broker: MemoryBroker) -> None:
     client = connect(broker)
     await client.get("/readyz")
     broker.jobs.hold("")

@@ -1,4 +1,4 @@
-"""What is told of this process, beside what the standard library tells."""
+"""What is reported of this process, beside what the standard library reports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_it_is_what_others_see(tmp_path: Path) -> None:
     assert after.disk_read_bytes >= before.disk_read_bytes
 
 
-def test_without_proc_nothing_is_told() -> None:
+def test_without_proc_nothing_is_reported() -> None:
     assert usage(MemFs()) is None
 
 
@@ -57,5 +57,5 @@ def test_no_limit_is_infinite() -> None:
                 + (b"Max open files            unlimited            unlimited            files\n")
             )
 
-    told = usage(Unlimited())
-    assert told is None or told.open_files_max == float("inf")
+    notified = usage(Unlimited())
+    assert notified is None or notified.open_files_max == float("inf")

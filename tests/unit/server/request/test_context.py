@@ -16,6 +16,6 @@ from kavka.server.request.context import Peer
         ("fe80::1%eth0:1", "/fe80:0:0:0:0:0:0:1%eth0"),
     ],
 )
-def test_a_clients_host_is_told_in_javas_form(address: str, host: str) -> None:
+def test_the_client_host_has_javas_form(address: str, host: str) -> None:
     """`java.net.InetAddress.toString` of an address without a name."""
     assert Peer("PLAINTEXT", address).host == host

@@ -78,7 +78,7 @@ def completed(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
 
 
 @scenario(topics={"t": 1})
-async def test_the_log_tells_of_each_request(
+async def test_each_request_is_logged(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     records = batches.build([batches.Written(None, b"x")])

@@ -26,11 +26,11 @@ def answer(keys: list[str]) -> FindCoordinatorResponse:
 
 
 def test_an_answer_is_written_beside_others() -> None:
-    turns = 0
+    iterations = 0
 
     async def sleep(delay_s: float) -> None:
-        nonlocal turns
-        turns += 1
+        nonlocal iterations
+        iterations += 1
 
     tasks: Any = type("Tasks", (), {"sleep": staticmethod(sleep)})
     found = asyncio.run(encode_in_slices(tasks, API, CONTEXT, answer(KEYS)))
@@ -38,7 +38,7 @@ def test_an_answer_is_written_beside_others() -> None:
     assert b"".join(found.frame) == encode_response(API, VERSION, 77, answer(KEYS))[0]
     of_the_whole = {ErrorCode.NONE: 1}
     assert found.errors == {**of_the_whole, ErrorCode.COORDINATOR_NOT_AVAILABLE: len(KEYS)}
-    assert turns >= 2 * (len(KEYS) // long_messages.ITEMS_A_SLICE)
+    assert iterations >= 2 * (len(KEYS) // long_messages.ITEMS_A_SLICE)
 
 
 @scenario()
@@ -57,8 +57,7 @@ async def test_what_the_client_gets(broker: MemoryBroker, monkeypatch: pytest.Mo
 
 @scenario()
 async def test_its_errors_are_counted(broker: MemoryBroker) -> None:
-    connection: Any = broker.client.transport.get_protocol()
-    errors = connection._dispatcher._stats[API.key].errors
+    errors = broker.parts.requests.of(API).errors
     await broker.ask("FindCoordinator", VERSION, key_type=0, coordinator_keys=KEYS)
     assert errors == {ErrorCode.NONE: 1 + len(KEYS)}
 

@@ -17,7 +17,7 @@ from support.memory_broker import MemoryBroker, fetching, scenario
 
 
 class Seconds:
-    """A clock that is told the time."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -82,7 +82,7 @@ def test_the_request_log_times_all_from_its_switching_on_to_its_switching_off() 
     assert api.counts[9] == general.count + short.count
 
 
-def test_times_are_told_apart() -> None:
+def test_each_time_is_measured_by_itself() -> None:
     clock = Seconds()
     stats = RequestStats(clock)
     api = stats.of(metadata.API)

@@ -13,6 +13,7 @@ from kavka.server.runtime.lazy_imports import (
     BackgroundImports,
     import_one_by_one,
 )
+from support.asynchronous import asynchronous
 from support.virtual import VirtualClock, VirtualTasks
 
 
@@ -33,39 +34,40 @@ def importer(monkeypatch: pytest.MonkeyPatch) -> Importer:
     return made
 
 
-def test_one_at_a_time_some_time_after_the_start(importer: Importer) -> None:
-    async def scenario() -> None:
-        tasks = VirtualTasks(VirtualClock())
-        imports = BackgroundImports(tasks, ["a", "b", "c"])
-        imports.begin()
-        await tasks.advance(BEGIN_AFTER_S * 500)
-        assert importer.imported == []
-        await tasks.advance(BEGIN_AFTER_S * 500)
-        assert importer.imported == ["a"]
-        await tasks.advance(PAUSE_S * 1000)
-        assert importer.imported == ["a", "b"]
-        imports.stop()
-        await tasks.advance(10_000)
-        assert importer.imported == ["a", "b"]
-
-    asyncio.run(scenario())
+@asynchronous
+async def test_one_at_a_time_some_time_after_the_start(importer: Importer) -> None:
+    tasks = VirtualTasks(VirtualClock())
+    imports = BackgroundImports(tasks, ["a", "b", "c"])
+    imports.begin()
+    await tasks.advance(BEGIN_AFTER_S * 500)
+    assert importer.imported == []
+    await tasks.advance(BEGIN_AFTER_S * 500)
+    assert importer.imported == ["a"]
+    await tasks.advance(PAUSE_S * 1000)
+    assert importer.imported == ["a", "b"]
+    imports.stop()
+    await tasks.advance(10_000)
+    assert importer.imported == ["a", "b"]
 
 
-def test_who_can_not_wait_for_that_gives_others_a_turn_between_any_two(importer: Importer) -> None:
-    async def scenario() -> None:
-        tasks = VirtualTasks(VirtualClock())
-        importing = asyncio.ensure_future(import_one_by_one(tasks, ["a", "b", "c"]))
-        seen = set[int]()
-        while not importing.done():
-            await asyncio.sleep(0)
-            seen.add(len(importer.imported))
-        assert importer.imported == ["a", "b", "c"]
-        assert seen == {1, 2, 3}
+@asynchronous
+async def test_imports_one_by_one_pause_between_any_two(
+    importer: Importer,
+) -> None:
+    tasks = VirtualTasks(VirtualClock())
+    importing = asyncio.ensure_future(import_one_by_one(tasks, ["a", "b", "c"]))
+    seen = set[int]()
+    while not importing.done():
+        await asyncio.sleep(0)
+        seen.add(len(importer.imported))
+    assert importer.imported == ["a", "b", "c"]
+    assert seen == {1, 2, 3}
 
-    asyncio.run(scenario())
 
-
-def test_a_module_that_can_not_be_read_now_is_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_a_module_that_can_not_be_read_now_is_read_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     imported: list[str] = []
     short = 2
 
@@ -77,12 +79,8 @@ def test_a_module_that_can_not_be_read_now_is_read_later(monkeypatch: pytest.Mon
         imported.append(name)
 
     monkeypatch.setattr("kavka.server.runtime.lazy_imports.import_module", import_or_fail)
-
-    async def scenario() -> None:
-        tasks = VirtualTasks(VirtualClock())
-        BackgroundImports(tasks, ["a", "b", "c"]).begin()
-        await tasks.advance(BEGIN_AFTER_S * 1000 + 10_000)
-        assert imported == ["a", "b", "c"]
-        assert tasks.pending_timers == 0
-
-    asyncio.run(scenario())
+    tasks = VirtualTasks(VirtualClock())
+    BackgroundImports(tasks, ["a", "b", "c"]).begin()
+    await tasks.advance(BEGIN_AFTER_S * 1000 + 10_000)
+    assert imported == ["a", "b", "c"]
+    assert tasks.pending_timers == 0

@@ -24,6 +24,7 @@ from kavka.seams import ProcessLost
 from kavka.server.runtime.jobs import ThreadJobs
 from kavka.server.runtime.processes import Processes
 from support import logs
+from support.asynchronous import asynchronous, ran_by
 from support.compaction import order
 from support.wait import eventually
 
@@ -39,6 +40,9 @@ def run(work: Callable[[Processes], Any]) -> Any:
             await processes.kill()
 
     return asyncio.run(main())
+
+
+with_processes = ran_by(run)
 
 
 def a_log(home: Path) -> PartitionLog:
@@ -81,7 +85,7 @@ def test_failures_come_back(tmp_path: Path) -> None:
     assert caught.value.path == str(path)
 
 
-def test_failures_that_can_t_be_sent_are_told() -> None:
+def test_failures_that_can_t_be_pickled_are_reported() -> None:
     async def work(processes: Processes) -> Any:
         return await processes.run(math.sqrt, (), print)
 
@@ -95,31 +99,27 @@ def test_failures_that_can_t_be_sent_are_told() -> None:
         run(unpicklable)
 
 
-def test_cancelling_kills_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@with_processes
+async def test_cancelling_kills_it(
+    processes: Processes, /, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "1")
     wanted = slow(tmp_path)
-
-    async def work(processes: Processes) -> None:
-        job = processes.run(compact, (OsFs(), wanted), print)
-        pid = await child_of(processes)
-        assert b"\0PYTHONHASHSEED=random\0" in Path(f"/proc/{pid}/environ").read_bytes()
-        job.cancel()
-        await gone(pid)
-        assert job.cancelled()
-
-    run(work)
+    job = processes.run(compact, (OsFs(), wanted), print)
+    pid = await child_of(processes)
+    assert b"\0PYTHONHASHSEED=random\0" in Path(f"/proc/{pid}/environ").read_bytes()
+    job.cancel()
+    await gone(pid)
+    assert job.cancelled()
 
 
-def test_one_that_dies_is_lost(tmp_path: Path) -> None:
+@with_processes
+async def test_one_that_dies_is_lost(processes: Processes, /, tmp_path: Path) -> None:
     wanted = slow(tmp_path)
-
-    async def work(processes: Processes) -> None:
-        job = processes.run(compact, (OsFs(), wanted), print)
-        os.kill(await child_of(processes), signal.SIGKILL)
-        with pytest.raises(ProcessLost):
-            await job
-
-    run(work)
+    job = processes.run(compact, (OsFs(), wanted), print)
+    os.kill(await child_of(processes), signal.SIGKILL)
+    with pytest.raises(ProcessLost):
+        await job
 
 
 def test_one_that_can_t_be_started_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def test_one_that_can_t_be_started_is_lost(monkeypatch: pytest.MonkeyPatch) -> N
         run(work)
 
 
-def test_what_is_said_may_be_cut_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_may_be_cut_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the end of the process, which writes more than a pipe takes at once."""
     script = tmp_path / "python"
     script.write_text("#!/bin/sh\nprintf '\\200\\004\\225\\377'\n")
@@ -179,47 +179,42 @@ def test_modules_lying_about_are_not_imported(
     assert run(work).end_offset == wanted.end_offset
 
 
-def test_the_end_of_all_ends_each_and_begins_none(tmp_path: Path) -> None:
+@with_processes
+async def test_the_end_of_all_ends_each_and_begins_none(
+    processes: Processes, /, tmp_path: Path
+) -> None:
     wanted = slow(tmp_path)
-
-    async def work(processes: Processes) -> None:
-        jobs = [processes.run(compact, (OsFs(), wanted), print) for _ in range(2)]
-        pid = await child_of(processes)
-        await processes.kill()
-        await gone(pid)
-        assert all(job.cancelled() for job in jobs)
-        assert processes.run(compact, (OsFs(), wanted), print).cancelled()
-
-    run(work)
+    jobs = [processes.run(compact, (OsFs(), wanted), print) for _ in range(2)]
+    pid = await child_of(processes)
+    await processes.kill()
+    await gone(pid)
+    assert all(job.cancelled() for job in jobs)
+    assert processes.run(compact, (OsFs(), wanted), print).cancelled()
 
 
-def test_jobs_close_ends_them_too(tmp_path: Path) -> None:
+@asynchronous
+async def test_jobs_close_ends_them_too(tmp_path: Path) -> None:
     wanted = slow(tmp_path)
-
-    async def main() -> None:
-        jobs = ThreadJobs(asyncio.get_running_loop())
-        job = jobs.run_process(compact, OsFs(), wanted, on_message=print)
-        await asyncio.sleep(0)
-        await asyncio.wait_for(jobs.close(), WITHIN_S)
-        assert job.cancelled()
-
-    asyncio.run(main())
+    jobs = ThreadJobs(asyncio.get_running_loop())
+    job = jobs.run_process(compact, OsFs(), wanted, on_message=print)
+    await asyncio.sleep(0)
+    await asyncio.wait_for(jobs.close(), WITHIN_S)
+    assert job.cancelled()
 
 
-def test_a_process_waits_for_the_end_of_those_that_are_killed(tmp_path: Path) -> None:
+@with_processes
+async def test_close_waits_until_killed_processes_have_ended(
+    processes: Processes, /, tmp_path: Path
+) -> None:
     """They may be at work in the same directory."""
     wanted = slow(tmp_path)
-
-    async def work(processes: Processes) -> None:
-        first = processes.run(compact, (OsFs(), wanted), print)
-        pid = await child_of(processes)
-        first.cancel()
-        second = processes.run(math.hypot, (), print)
-        with pytest.raises(TypeError):
-            await second
-        await gone(pid)
-
-    run(work)
+    first = processes.run(compact, (OsFs(), wanted), print)
+    pid = await child_of(processes)
+    first.cancel()
+    second = processes.run(math.hypot, (), print)
+    with pytest.raises(TypeError):
+        await second
+    await gone(pid)
 
 
 async def child_of(processes: Processes) -> int:

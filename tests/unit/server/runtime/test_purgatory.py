@@ -10,6 +10,7 @@ import pytest
 
 from kavka.server.runtime.purgatory import KEYS_A_TURN, Purgatory
 from kavka.wire.steps import Steps
+from support.asynchronous import ran_by
 from support.virtual import VirtualClock, VirtualTasks, settle
 
 
@@ -22,145 +23,142 @@ def run(scenario: Callable[[Purgatory, VirtualTasks], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
+with_purgatory = ran_by(run)
+
+
 def note(asked: list[int]) -> bool:
     """Count the question, and say no."""
     asked.append(1)
     return False
 
 
-def test_a_change_that_makes_it_ready_ends_the_wait() -> None:
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        state = {"ready": False}
-        waiting = purgatory.wait(["a", "b"], lambda: state["ready"], 1.0)
+@with_purgatory
+async def test_a_change_that_makes_it_ready_ends_the_wait(
+    purgatory: Purgatory, tasks: VirtualTasks, /
+) -> None:
+    state = {"ready": False}
+    waiting = purgatory.wait(["a", "b"], lambda: state["ready"], 1.0)
+    purgatory.changed("b")
+    await settle()
+    assert not waiting.done()
+    state["ready"] = True
+    purgatory.changed("a")
+    assert not waiting.done(), "waiters are asked in the next iteration"
+    await settle()
+    assert waiting.result() is True
+    assert len(purgatory) == 0
+    assert tasks.pending_timers == 0
+
+
+@with_purgatory
+async def test_a_fault_in_one_does_not_keep_others_waiting(
+    purgatory: Purgatory, tasks: VirtualTasks, /
+) -> None:
+    faults: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: faults.append(str(context["exception"]))
+    )
+
+    def faulty() -> bool:
+        raise ValueError("planted")
+
+    asked: list[int] = []
+    first, second = purgatory.wait(["a"], faulty, 0.5), purgatory.wait(["a"], faulty, 0.5)
+    third = purgatory.wait(["a"], lambda: True, 0.5)
+    fourth = purgatory.wait(["a"], lambda: note(asked), 0.5)
+    purgatory.changed("a")
+    await settle()
+    assert faults == ["planted", "planted"]
+    assert third.result() is True and asked == [1]
+    assert not any(one.done() for one in (first, second, fourth))
+    await tasks.advance(500)
+    assert first.result() is False
+
+
+@with_purgatory
+async def test_the_deadline_ends_it_with_false(
+    purgatory: Purgatory, tasks: VirtualTasks, /
+) -> None:
+    waiting = purgatory.wait(["a"], lambda: False, 0.5)
+    await tasks.advance(499)
+    assert not waiting.done()
+    await tasks.advance(1)
+    assert waiting.result() is False
+    await settle()
+    assert len(purgatory) == 0
+
+
+@with_purgatory
+async def test_cancelling_forgets_it(purgatory: Purgatory, tasks: VirtualTasks, /) -> None:
+    waiting = purgatory.wait(["a"], lambda: True, 0.5)
+    waiting.cancel()
+    await settle()
+    assert len(purgatory) == 0
+    assert tasks.pending_timers == 0
+    purgatory.changed("a")
+    await tasks.advance(1000)
+
+
+@with_purgatory
+async def test_many_changes_in_an_iteration_are_checked_once(purgatory: Purgatory, /) -> None:
+    asked: list[int] = []
+    purgatory.wait(["a", "b"], lambda: note(asked), 10)
+    for _ in range(5):
+        purgatory.changed("a")
         purgatory.changed("b")
-        await settle()
-        assert not waiting.done()
-        state["ready"] = True
+    await settle()
+    assert len(asked) == 1
+
+
+@with_purgatory
+async def test_other_keys_do_not_wake(purgatory: Purgatory, /) -> None:
+    asked: list[int] = []
+    purgatory.wait(["a"], lambda: note(asked), 10)
+    purgatory.changed("c")
+    await settle()
+    assert not asked
+
+
+@with_purgatory
+async def test_waiting_and_expired_requests_are_counted_by_operation(
+    purgatory: Purgatory, tasks: VirtualTasks, /
+) -> None:
+    purgatory.wait(["a", "b"], lambda: True, 1, "Fetch")
+    purgatory.wait(["a"], lambda: False, 1, "Fetch")
+    purgatory.wait(["c"], lambda: False, 9, "Produce").cancel()
+    await settle()
+    assert purgatory.waiting == {"Fetch": 2, "Produce": 0}
+    assert purgatory.watched == {"Fetch": 3, "Produce": 0}
+    purgatory.changed("b")
+    await settle()
+    assert purgatory.waiting["Fetch"] == purgatory.watched["Fetch"] == 1
+    assert purgatory.expired == {}
+    await tasks.advance(1000)
+    await settle()
+    assert purgatory.waiting == purgatory.watched == {"Fetch": 0, "Produce": 0}
+    assert purgatory.expired == {"Fetch": 1}
+
+
+@with_purgatory
+async def test_watchers_are_notified_once_for_the_changes_of_an_iteration(
+    purgatory: Purgatory, tasks: VirtualTasks, /
+) -> None:
+    seen: list[int] = []
+    watching = purgatory.watch("a", lambda: seen.append(1))
+    for expected in (1, 2):
         purgatory.changed("a")
-        assert not waiting.done(), "waiters are asked in the next turn"
-        await settle()
-        assert waiting.result() is True
-        assert len(purgatory) == 0
-        assert tasks.pending_timers == 0
-
-    run(scenario)
-
-
-def test_a_fault_in_one_does_not_keep_others_waiting() -> None:
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        faults: list[str] = []
-        asyncio.get_running_loop().set_exception_handler(
-            lambda _, context: faults.append(str(context["exception"]))
-        )
-
-        def faulty() -> bool:
-            raise ValueError("planted")
-
-        asked: list[int] = []
-        first, second = purgatory.wait(["a"], faulty, 0.5), purgatory.wait(["a"], faulty, 0.5)
-        third = purgatory.wait(["a"], lambda: True, 0.5)
-        fourth = purgatory.wait(["a"], lambda: note(asked), 0.5)
         purgatory.changed("a")
-        await settle()
-        assert faults == ["planted", "planted"]
-        assert third.result() is True and asked == [1]
-        assert not any(one.done() for one in (first, second, fourth))
-        await tasks.advance(500)
-        assert first.result() is False
-
-    run(scenario)
-
-
-def test_the_deadline_ends_it_with_false() -> None:
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        waiting = purgatory.wait(["a"], lambda: False, 0.5)
-        await tasks.advance(499)
-        assert not waiting.done()
-        await tasks.advance(1)
-        assert waiting.result() is False
-        await settle()
-        assert len(purgatory) == 0
-
-    run(scenario)
-
-
-def test_cancelling_forgets_it() -> None:
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        waiting = purgatory.wait(["a"], lambda: True, 0.5)
-        waiting.cancel()
-        await settle()
-        assert len(purgatory) == 0
-        assert tasks.pending_timers == 0
-        purgatory.changed("a")
-        await tasks.advance(1000)
-
-    run(scenario)
-
-
-def test_many_changes_of_a_turn_ask_once() -> None:
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        asked: list[int] = []
-        purgatory.wait(["a", "b"], lambda: note(asked), 10)
-        for _ in range(5):
-            purgatory.changed("a")
-            purgatory.changed("b")
-        await settle()
-        assert len(asked) == 1
-
-    run(scenario)
-
-
-def test_other_keys_do_not_wake() -> None:
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        asked: list[int] = []
-        purgatory.wait(["a"], lambda: note(asked), 10)
-        purgatory.changed("c")
-        await settle()
-        assert not asked
-
-    run(scenario)
-
-
-def test_who_waits_and_who_waited_in_vain_is_counted_by_operation() -> None:
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        purgatory.wait(["a", "b"], lambda: True, 1, "Fetch")
-        purgatory.wait(["a"], lambda: False, 1, "Fetch")
-        purgatory.wait(["c"], lambda: False, 9, "Produce").cancel()
-        await settle()
-        assert purgatory.waiting == {"Fetch": 2, "Produce": 0}
-        assert purgatory.watched == {"Fetch": 3, "Produce": 0}
         purgatory.changed("b")
+        assert len(seen) == expected - 1
         await settle()
-        assert purgatory.waiting["Fetch"] == purgatory.watched["Fetch"] == 1
-        assert purgatory.expired == {}
-        await tasks.advance(1000)
-        await settle()
-        assert purgatory.waiting == purgatory.watched == {"Fetch": 0, "Produce": 0}
-        assert purgatory.expired == {"Fetch": 1}
-
-    run(scenario)
-
-
-def test_who_watches_is_told_once_for_the_changes_of_a_turn() -> None:
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        seen: list[int] = []
-        watching = purgatory.watch("a", lambda: seen.append(1))
-        for expected in (1, 2):
-            purgatory.changed("a")
-            purgatory.changed("a")
-            purgatory.changed("b")
-            assert len(seen) == expected - 1
-            await settle()
-            assert len(seen) == expected
-        assert tasks.pending_timers == 0
-        assert not purgatory.waiting
-        watching.cancel()
-        purgatory.changed("a")
-        await settle()
-        assert len(seen) == 2
-        assert len(purgatory) == 0
-
-    run(scenario)
+        assert len(seen) == expected
+    assert tasks.pending_timers == 0
+    assert not purgatory.waiting
+    watching.cancel()
+    purgatory.changed("a")
+    await settle()
+    assert len(seen) == 2
+    assert len(purgatory) == 0
 
 
 # -- in slices ---------------------------------------------------------------------------------
@@ -168,27 +166,27 @@ def test_who_watches_is_told_once_for_the_changes_of_a_turn() -> None:
 MANY = 1_000
 
 
-def test_a_thousand_waiters_are_asked_a_few_in_each_turn_and_in_order() -> None:
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        asked: list[int] = []
+@with_purgatory
+async def test_a_thousand_waiters_are_checked_a_few_in_each_iteration_and_in_order(
+    purgatory: Purgatory, tasks: VirtualTasks, /
+) -> None:
+    asked: list[int] = []
 
-        def ask(number: int) -> bool:
-            asked.append(number)
-            return True
+    def ask(number: int) -> bool:
+        asked.append(number)
+        return True
 
-        waiting = [purgatory.wait(["a"], partial(ask, number), 10) for number in range(MANY)]
-        purgatory.changed("a")
-        most = before = 0
-        while len(asked) < MANY:
-            await asyncio.sleep(0)
-            most, before = max(most, len(asked) - before), len(asked)
-        assert asked == list(range(MANY))
-        assert most <= KEYS_A_TURN
-        assert all(one.result() for one in waiting)
-        await settle()
-        assert len(purgatory) == 0 and tasks.pending_timers == 0
-
-    run(scenario)
+    waiting = [purgatory.wait(["a"], partial(ask, number), 10) for number in range(MANY)]
+    purgatory.changed("a")
+    most = before = 0
+    while len(asked) < MANY:
+        await asyncio.sleep(0)
+        most, before = max(most, len(asked) - before), len(asked)
+    assert asked == list(range(MANY))
+    assert most <= KEYS_A_TURN
+    assert all(one.result() for one in waiting)
+    await settle()
+    assert len(purgatory) == 0 and tasks.pending_timers == 0
 
 
 class Records:
@@ -196,185 +194,177 @@ class Records:
 
 
 @pytest.mark.parametrize("ends", ["by a change", "by its deadline"])
-def test_nothing_of_one_is_held_while_the_rest_are_asked(ends: str) -> None:
+@with_purgatory
+async def test_a_completed_waiter_is_released_while_the_rest_are_checked(
+    purgatory: Purgatory, tasks: VirtualTasks, /, ends: str
+) -> None:
     """A fetch knows the buffers that it was answered from, and others get these soon."""
+    records = Records()
+    asked: list[int] = []
 
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        records = Records()
-        asked: list[int] = []
+    def look(held: Records) -> bool:
+        return ends == "by a change" and held is not None
 
-        def look(held: Records) -> bool:
-            return ends == "by a change" and held is not None
+    first = purgatory.wait(["a"], partial(look, records), 0.5)
+    for _ in range(MANY):
+        purgatory.wait(["a"], lambda: note(asked), 10)
+    of_first = ref(records)
+    del records
+    purgatory.changed("a")
+    await tasks.advance(500)
+    assert first.result() is (ends == "by a change")
+    assert len(asked) < MANY, "all have been asked"
+    assert of_first() is None
 
-        first = purgatory.wait(["a"], partial(look, records), 0.5)
-        for _ in range(MANY):
-            purgatory.wait(["a"], lambda: note(asked), 10)
-        of_first = ref(records)
-        del records
+
+@with_purgatory
+async def test_endless_changes_do_not_starve_other_keys(purgatory: Purgatory, /) -> None:
+    asked: list[int] = []
+    for _ in range(MANY):
+        purgatory.wait(["a"], lambda: note(asked), 10)
+    last = purgatory.wait(["b"], lambda: True, 10)
+    purgatory.changed("a")
+    purgatory.changed("b")
+    iterations = 0
+    while not last.done():
+        await asyncio.sleep(0)
         purgatory.changed("a")
-        await tasks.advance(500)
-        assert first.result() is (ends == "by a change")
-        assert len(asked) < MANY, "all have been asked"
-        assert of_first() is None
-
-    run(scenario)
-
-
-def test_changes_without_end_keep_nobody_waiting() -> None:
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        asked: list[int] = []
-        for _ in range(MANY):
-            purgatory.wait(["a"], lambda: note(asked), 10)
-        last = purgatory.wait(["b"], lambda: True, 10)
-        purgatory.changed("a")
-        purgatory.changed("b")
-        turns = 0
-        while not last.done():
-            await asyncio.sleep(0)
-            purgatory.changed("a")
-            turns += 1
-            assert turns <= 2 * MANY // KEYS_A_TURN, "it came after those of later changes"
-        # Who was asked before a change is asked once more for it.
-        before = len(asked)
-        await settle(3 * MANY // KEYS_A_TURN)
-        assert len(asked) >= before + MANY
-
-    run(scenario)
+        iterations += 1
+        assert iterations <= 2 * MANY // KEYS_A_TURN, "it came after those of later changes"
+    # Who was asked before a change is asked once more for it.
+    before = len(asked)
+    await settle(3 * MANY // KEYS_A_TURN)
+    assert len(asked) >= before + MANY
 
 
-def test_a_deadline_that_passes_before_it_is_asked_ends_the_wait_once() -> None:
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        asked: list[int] = []
-        for _ in range(MANY):
-            purgatory.wait(["a"], lambda: note(asked), 10, "Fetch")
-        last = purgatory.wait(["a"], lambda: note(asked), 0.5, "Fetch")
-        purgatory.changed("a")
-        await tasks.advance(500)
-        assert len(asked) < MANY, "its turn must not have come"
-        assert last.result() is False
-        await settle(2 * MANY // KEYS_A_TURN)
-        assert len(asked) == MANY
-        assert purgatory.expired == {"Fetch": 1}
+@with_purgatory
+async def test_a_deadline_that_passes_before_it_is_asked_ends_the_wait_once(
+    purgatory: Purgatory, tasks: VirtualTasks, /
+) -> None:
+    asked: list[int] = []
+    for _ in range(MANY):
+        purgatory.wait(["a"], lambda: note(asked), 10, "Fetch")
+    last = purgatory.wait(["a"], lambda: note(asked), 0.5, "Fetch")
+    purgatory.changed("a")
+    await tasks.advance(500)
+    assert len(asked) < MANY, "its turn must not have come"
+    assert last.result() is False
+    await settle(2 * MANY // KEYS_A_TURN)
+    assert len(asked) == MANY
+    assert purgatory.expired == {"Fetch": 1}
 
-    run(scenario)
 
+@with_purgatory
+async def test_a_check_in_slices_is_interleaved_with_others(purgatory: Purgatory, /) -> None:
+    steps: list[int] = []
 
-def test_one_that_looks_in_slices_is_asked_between_the_turns_of_others() -> None:
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        steps: list[int] = []
+    def slowly() -> Steps[bool]:
+        for number in range(100):
+            steps.append(number)
+            yield None
+        return True
 
-        def slowly() -> Steps[bool]:
-            for number in range(100):
-                steps.append(number)
-                yield None
-            return True
-
-        slow = purgatory.wait(["a"], slowly, 10)
-        quick = purgatory.wait(["a"], lambda: True, 10)
-        purgatory.changed("a")
-        for turn in range(1, 51):
-            await asyncio.sleep(0)
-            assert len(steps) <= turn and not slow.done()
-        await settle(60)
-        assert slow.result() is True and quick.result() is True
-
-    run(scenario)
+    slow = purgatory.wait(["a"], slowly, 10)
+    quick = purgatory.wait(["a"], lambda: True, 10)
+    purgatory.changed("a")
+    for turn in range(1, 51):
+        await asyncio.sleep(0)
+        assert len(steps) <= turn and not slow.done()
+    await settle(60)
+    assert slow.result() is True and quick.result() is True
 
 
 @pytest.mark.parametrize("ends", ["deadline", "cancelled"])
-def test_one_whose_wait_ends_while_it_looks_looks_no_further(ends: str) -> None:
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        steps: list[int] = []
+@with_purgatory
+async def test_one_whose_wait_ends_while_it_looks_looks_no_further(
+    purgatory: Purgatory, tasks: VirtualTasks, /, ends: str
+) -> None:
+    steps: list[int] = []
 
-        def slowly() -> Steps[bool]:
-            while True:
-                steps.append(1)
-                yield None
+    def slowly() -> Steps[bool]:
+        while True:
+            steps.append(1)
+            yield None
 
-        slow = purgatory.wait(["a"], slowly, 0.5, "Fetch")
-        after = purgatory.wait(["a"], lambda: True, 10)
-        purgatory.changed("a")
-        await settle(5)
-        assert len(steps) > 1
-        if ends == "deadline":
-            await tasks.advance(500)
-            assert slow.result() is False
-        else:
-            slow.cancel()
-        await settle(5)
-        done = len(steps)
-        await settle(5)
-        assert len(steps) == done and after.result() is True
-        assert len(purgatory) == 0
-
-    run(scenario)
+    slow = purgatory.wait(["a"], slowly, 0.5, "Fetch")
+    after = purgatory.wait(["a"], lambda: True, 10)
+    purgatory.changed("a")
+    await settle(5)
+    assert len(steps) > 1
+    if ends == "deadline":
+        await tasks.advance(500)
+        assert slow.result() is False
+    else:
+        slow.cancel()
+    await settle(5)
+    done = len(steps)
+    await settle(5)
+    assert len(steps) == done and after.result() is True
+    assert len(purgatory) == 0
 
 
-def test_changes_while_one_looked_before_it_waited_count() -> None:
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        noted = purgatory.note_changes()
-        purgatory.changed("b")
-        received = purgatory.wait(["a", "b"], lambda: True, 10, noted=noted)
-        others = purgatory.wait(["a", "c"], lambda: True, 10, noted=noted)
-        purgatory.end_notes(noted)
-        await settle()
-        assert received.result() is True and not others.done()
-        purgatory.changed("c")
-        await settle()
-        assert others.result() is True
-        assert list(noted) == ["b"]
-
-    run(scenario)
+@with_purgatory
+async def test_changes_while_one_looked_before_it_waited_count(purgatory: Purgatory, /) -> None:
+    noted = purgatory.note_changes()
+    purgatory.changed("b")
+    received = purgatory.wait(["a", "b"], lambda: True, 10, noted=noted)
+    others = purgatory.wait(["a", "c"], lambda: True, 10, noted=noted)
+    purgatory.end_notes(noted)
+    await settle()
+    assert received.result() is True and not others.done()
+    purgatory.changed("c")
+    await settle()
+    assert others.result() is True
+    assert list(noted) == ["b"]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nobody_is_forgotten_whatever_comes_between(seed: int) -> None:
+@with_purgatory
+async def test_no_waiter_is_forgotten_in_any_interleaving(
+    purgatory: Purgatory, tasks: VirtualTasks, /, seed: int
+) -> None:
     """A key has a level that only rises, and a waiter wants one of some key: as of partitions and
-    offsets. In the end whoever's level is reached, has been told so, or its time was over."""
+    offsets. In the end each waiter whose level is reached has ended, or its time was over."""
     chance = random.Random(seed)
+    levels = dict.fromkeys("abcdefgh", 0)
+    waiting = []
 
-    async def scenario(purgatory: Purgatory, tasks: VirtualTasks) -> None:
-        levels = dict.fromkeys("abcdefgh", 0)
-        waiting = []
+    def wait() -> None:
+        keys = chance.sample(sorted(levels), chance.randint(1, 5))
+        wanted = {key: levels[key] + chance.randint(1, 30) for key in keys}
 
-        def wait() -> None:
-            keys = chance.sample(sorted(levels), chance.randint(1, 5))
-            wanted = {key: levels[key] + chance.randint(1, 30) for key in keys}
+        def is_reached() -> bool:
+            return any(levels[key] >= level for key, level in wanted.items())
 
-            def is_reached() -> bool:
-                return any(levels[key] >= level for key, level in wanted.items())
+        def slowly() -> Steps[bool]:
+            for key, level in wanted.items():
+                yield None
+                if levels[key] >= level:
+                    return True
+            return False
 
-            def slowly() -> Steps[bool]:
-                for key, level in wanted.items():
-                    yield None
-                    if levels[key] >= level:
-                        return True
-                return False
+        ready = chance.choice([is_reached, slowly])
+        timeout_s = chance.choice([0.05, 1000])
+        waiting.append((purgatory.wait(keys, ready, timeout_s), is_reached))  # type: ignore[arg-type]
 
-            ready = chance.choice([is_reached, slowly])
-            timeout_s = chance.choice([0.05, 1000])
-            waiting.append((purgatory.wait(keys, ready, timeout_s), is_reached))  # type: ignore[arg-type]
-
-        for _ in range(400):
-            for _ in range(chance.randint(0, 8)):
-                wait()
-            for _ in range(chance.randint(0, 3)):
-                key = chance.choice(sorted(levels))
-                levels[key] += chance.randint(1, 3)
-                purgatory.changed(key)
-            if chance.random() < 0.05:
-                chance.choice(waiting)[0].cancel()
-            if chance.random() < 0.1:
-                await tasks.advance(chance.choice([1, 60]))
-            await settle(chance.randint(0, 3))
-        await settle(len(waiting))
-        for future, is_reached in waiting:
-            if future.cancelled():
-                continue
-            if future.done():
-                assert not future.result() or is_reached()
-            else:
-                assert not is_reached()
-        assert sum(not future.done() for future, _ in waiting) == tasks.pending_timers
-
-    run(scenario)
+    for _ in range(400):
+        for _ in range(chance.randint(0, 8)):
+            wait()
+        for _ in range(chance.randint(0, 3)):
+            key = chance.choice(sorted(levels))
+            levels[key] += chance.randint(1, 3)
+            purgatory.changed(key)
+        if chance.random() < 0.05:
+            chance.choice(waiting)[0].cancel()
+        if chance.random() < 0.1:
+            await tasks.advance(chance.choice([1, 60]))
+        await settle(chance.randint(0, 3))
+    await settle(len(waiting))
+    for future, is_reached in waiting:
+        if future.cancelled():
+            continue
+        if future.done():
+            assert not future.result() or is_reached()
+        else:
+            assert not is_reached()
+    assert sum(not future.done() for future, _ in waiting) == tasks.pending_timers

@@ -54,7 +54,7 @@ def test_of_a_flood_the_rest_is_counted(caplog: pytest.LogCaptureFixture) -> Non
     assert found[LINES_MAX:] == ["1234 more things that happened in 10 s", "thing later"]
 
 
-def test_at_the_end_the_rest_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_suppressed_lines_are_counted_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     async def story(limit: LogLimit, tasks: VirtualTasks) -> None:
         limit.close()
         for _ in range(LINES_MAX + 3):

@@ -16,6 +16,7 @@ import pytest
 
 import kavka.server.runtime.sockets
 from kavka.server.runtime.sockets import SYSTEM_SIZED, SocketNetwork
+from support.asynchronous import ran_by
 
 HOST = "127.0.0.1"
 
@@ -43,6 +44,9 @@ def run(
     asyncio.run(main())
 
 
+with_network = ran_by(run)
+
+
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop run until `condition` holds; the test's own timeout ends it."""
     while not condition():
@@ -58,133 +62,126 @@ async def greeting(host: str, port: int) -> bytes:
 
 
 @pytest.mark.parametrize("host", [HOST, "localhost", ""])
-def test_a_bound_address_accepts_when_it_is_told_to(host: str) -> None:
-    async def story(network: SocketNetwork) -> None:
+@with_network
+async def test_a_bound_address_accepts_only_after_accept(
+    network: SocketNetwork, /, host: str
+) -> None:
+    bound = await network.bind(host, 0)
+    assert bound.port > 0, "the kernel's choice"
+    with pytest.raises(ConnectionRefusedError):
+        await greeting(HOST, bound.port)
+    await bound.accept(lambda _: Greeter())
+    assert await greeting(HOST, bound.port) == b"hello"
+    bound.close()
+    with pytest.raises(ConnectionRefusedError):
+        await greeting(HOST, bound.port)
+
+
+@with_network
+async def test_a_taken_port_is_refused(network: SocketNetwork, /) -> None:
+    first = await network.bind(HOST, 0)
+    await first.accept(lambda _: Greeter())
+    with pytest.raises(OSError):
+        await network.bind(HOST, first.port)
+    first.close()
+    (await network.bind(HOST, first.port)).close()
+
+
+@with_network
+async def test_what_was_never_let_in_can_be_closed(network: SocketNetwork, /) -> None:
+    bound = await network.bind(HOST, 0)
+    bound.close()
+    (await network.bind(HOST, bound.port)).close()
+
+
+@with_network
+async def test_a_closed_port_is_free_whatever_a_forked_child_has_open(
+    network: SocketNetwork, /
+) -> None:
+    bound = await network.bind(HOST, 0)
+    await bound.accept(lambda _: Greeter())
+    child = bound._socket.dup()  # what a fork does with each descriptor
+    bound.close()
+    again = await network.bind(HOST, bound.port)
+    await again.accept(lambda _: Greeter())
+    assert await greeting(HOST, bound.port) == b"hello"
+    again.close()
+    child.close()
+
+
+@with_network
+async def test_the_factory_is_given_the_peers_host_and_may_refuse(
+    network: SocketNetwork, /
+) -> None:
+    received: list[str] = []
+
+    def factory(address: str) -> Greeter | None:
+        received.append(address)
+        return None if len(received) == 2 else Greeter()
+
+    for host in (HOST, ""):  # the second for IPv6 as well, where there is any
+        received.clear()
         bound = await network.bind(host, 0)
-        assert bound.port > 0, "the kernel's choice"
-        with pytest.raises(ConnectionRefusedError):
-            await greeting(HOST, bound.port)
-        await bound.accept(lambda _: Greeter())
-        assert await greeting(HOST, bound.port) == b"hello"
+        await bound.accept(factory)
+        greetings = [await greeting(HOST, bound.port) for _ in range(3)]
+        assert greetings == [b"hello", b"", b"hello"]
+        assert received == [HOST] * 3
         bound.close()
-        with pytest.raises(ConnectionRefusedError):
-            await greeting(HOST, bound.port)
-
-    run(story)
-
-
-def test_a_taken_port_is_refused() -> None:
-    async def story(network: SocketNetwork) -> None:
-        first = await network.bind(HOST, 0)
-        await first.accept(lambda _: Greeter())
-        with pytest.raises(OSError):
-            await network.bind(HOST, first.port)
-        first.close()
-        (await network.bind(HOST, first.port)).close()
-
-    run(story)
-
-
-def test_what_was_never_let_in_can_be_closed() -> None:
-    async def story(network: SocketNetwork) -> None:
-        bound = await network.bind(HOST, 0)
-        bound.close()
-        (await network.bind(HOST, bound.port)).close()
-
-    run(story)
-
-
-def test_a_closed_port_is_free_whatever_a_forked_child_has_open() -> None:
-    async def story(network: SocketNetwork) -> None:
-        bound = await network.bind(HOST, 0)
-        await bound.accept(lambda _: Greeter())
-        child = bound._socket.dup()  # what a fork does with each descriptor
-        bound.close()
-        again = await network.bind(HOST, bound.port)
-        await again.accept(lambda _: Greeter())
-        assert await greeting(HOST, bound.port) == b"hello"
-        again.close()
-        child.close()
-
-    run(story)
-
-
-def test_the_factory_is_told_who_comes_and_may_refuse() -> None:
-    async def story(network: SocketNetwork) -> None:
-        received: list[str] = []
-
-        def factory(address: str) -> Greeter | None:
-            received.append(address)
-            return None if len(received) == 2 else Greeter()
-
-        for host in (HOST, ""):  # the second for IPv6 as well, where there is any
-            received.clear()
-            bound = await network.bind(host, 0)
-            await bound.accept(factory)
-            greetings = [await greeting(HOST, bound.port) for _ in range(3)]
-            assert greetings == [b"hello", b"", b"hello"]
-            assert received == [HOST] * 3
-            bound.close()
-
-    run(story)
 
 
 def _are_done(tasks: list[asyncio.Task[bytes]], count: int) -> bool:
     return sum(task.done() for task in tasks) == count
 
 
-def test_while_it_pauses_nobody_is_accepted_not_even_of_those_there() -> None:
-    async def story(network: SocketNetwork) -> None:
-        bound = await network.bind(HOST, 0)
-        accepted: list[str] = []
+@with_network
+async def test_a_paused_listener_accepts_no_connection(network: SocketNetwork, /) -> None:
+    bound = await network.bind(HOST, 0)
+    accepted: list[str] = []
 
-        def factory(address: str) -> Greeter:
-            accepted.append(address)
-            if len(accepted) % 2 == 0:
-                bound.pause()
-            return Greeter()
+    def factory(address: str) -> Greeter:
+        accepted.append(address)
+        if len(accepted) % 2 == 0:
+            bound.pause()
+        return Greeter()
 
-        bound.pause()
-        await bound.accept(factory)
-        clients = [asyncio.create_task(greeting(HOST, bound.port)) for _ in range(5)]
-        other = await network.bind(HOST, 0)
-        await other.accept(lambda _: Greeter())
-        assert await greeting(HOST, other.port) == b"hello", "others are not kept waiting"
-        assert accepted == []
-        for count in (2, 4, 5):
-            bound.resume()
-            await until(partial(_are_done, clients, count))
-            assert len(accepted) == count
-        bound.close()
-        other.close()
-
-    run(story)
+    bound.pause()
+    await bound.accept(factory)
+    clients = [asyncio.create_task(greeting(HOST, bound.port)) for _ in range(5)]
+    other = await network.bind(HOST, 0)
+    await other.accept(lambda _: Greeter())
+    assert await greeting(HOST, other.port) == b"hello", "others are not kept waiting"
+    assert accepted == []
+    for count in (2, 4, 5):
+        bound.resume()
+        await until(partial(_are_done, clients, count))
+        assert len(accepted) == count
+    bound.close()
+    other.close()
 
 
-def test_a_connection_that_has_gone_by_then_is_told_to_its_protocol() -> None:
+@with_network
+async def test_a_connection_that_is_lost_before_it_is_accepted(network: SocketNetwork, /) -> None:
     class Watched(asyncio.Protocol):
         lost = 0
 
         def connection_lost(self, exc: Exception | None) -> None:
             Watched.lost += 1
 
-    async def story(network: SocketNetwork) -> None:
-        bound = await network.bind(HOST, 0)
-        bound.pause()
-        await bound.accept(lambda _: Watched())
-        for _ in range(3):
-            with socket.create_connection((HOST, bound.port)) as client:
-                # Linger for no time: the close is a reset.
-                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        bound.resume()
-        await until(lambda: Watched.lost == 3)
-        bound.close()
-
-    run(story)
+    bound = await network.bind(HOST, 0)
+    bound.pause()
+    await bound.accept(lambda _: Watched())
+    for _ in range(3):
+        with socket.create_connection((HOST, bound.port)) as client:
+            # Linger for no time: the close is a reset.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    bound.resume()
+    await until(lambda: Watched.lost == 3)
+    bound.close()
 
 
-def test_without_room_it_tries_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@with_network
+async def test_without_room_it_tries_again(
+    network: SocketNetwork, /, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(kavka.server.runtime.sockets, "EXHAUSTED_RETRY_S", 0.01)
 
@@ -204,14 +201,11 @@ def test_without_room_it_tries_again(
         def __getattr__(self, name: str) -> Any:
             return getattr(self._real, name)
 
-    async def story(network: SocketNetwork) -> None:
-        bound = await network.bind(HOST, 0)
-        bound._socket = NoRoom(bound._socket)  # type: ignore[assignment]
-        await bound.accept(lambda _: Greeter())
-        assert await greeting(HOST, bound.port) == b"hello"
-        bound.close()
-
-    run(story)
+    bound = await network.bind(HOST, 0)
+    bound._socket = NoRoom(bound._socket)  # type: ignore[assignment]
+    await bound.accept(lambda _: Greeter())
+    assert await greeting(HOST, bound.port) == b"hello"
+    bound.close()
     assert [line.split(":")[0] for line in caplog.messages] == ["can't accept connections"] * 2
 
 
@@ -248,16 +242,14 @@ def test_connections_leave_some_descriptors(
     assert "can't accept connections: connections may use no more" in caplog.text
 
 
-def test_hosts_are_resolved_to_addresses() -> None:
-    async def story(network: SocketNetwork) -> None:
-        assert await network.resolve(HOST) == HOST
-        assert await network.resolve("::ffff:10.0.0.1") == "10.0.0.1"
-        assert await network.resolve("0:0:0:0:0:0:0:1") == "::1"
-        assert await network.resolve("localhost") in (HOST, "::1")
-        with pytest.raises(OSError):
-            await network.resolve("no-such-host.invalid")
-
-    run(story)
+@with_network
+async def test_hosts_are_resolved_to_addresses(network: SocketNetwork, /) -> None:
+    assert await network.resolve(HOST) == HOST
+    assert await network.resolve("::ffff:10.0.0.1") == "10.0.0.1"
+    assert await network.resolve("0:0:0:0:0:0:0:1") == "::1"
+    assert await network.resolve("localhost") in (HOST, "::1")
+    with pytest.raises(OSError):
+        await network.resolve("no-such-host.invalid")
 
 
 def test_of_a_host_with_both_kinds_of_address_ipv4_counts() -> None:
@@ -276,21 +268,17 @@ def test_of_a_host_with_both_kinds_of_address_ipv4_counts() -> None:
         run(story)
 
 
-def test_a_host_that_there_is_not() -> None:
-    async def story(network: SocketNetwork) -> None:
-        with pytest.raises(OSError):
-            await network.bind("no-such-host.invalid", 0)
-        with pytest.raises(OSError):
-            await network.bind("192.0.2.1", 0)  # of nobody (RFC 5737)
-
-    run(story)
+@with_network
+async def test_a_host_that_there_is_not(network: SocketNetwork, /) -> None:
+    with pytest.raises(OSError):
+        await network.bind("no-such-host.invalid", 0)
+    with pytest.raises(OSError):
+        await network.bind("192.0.2.1", 0)  # of nobody (RFC 5737)
 
 
-def test_this_machine_has_a_name() -> None:
-    async def story(network: SocketNetwork) -> None:
-        assert network.host_name()
-
-    run(story)
+@with_network
+async def test_this_machine_has_a_name(network: SocketNetwork, /) -> None:
+    assert network.host_name()
 
 
 class Options(asyncio.Protocol):
@@ -322,5 +310,5 @@ def test_accepted_sockets_have_the_options() -> None:
     run(story, receive_bytes=20_000, send_bytes=30_000)
     ((no_delay, receive_bytes, send_bytes),) = Options.seen
     assert no_delay
-    assert receive_bytes in (20_000, 40_000), "Linux tells twice what was asked for"
+    assert receive_bytes in (20_000, 40_000), "Linux reports twice what was set"
     assert send_bytes in (30_000, 60_000)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kavka.server.runtime.tasks import LoopTasks
+from support.asynchronous import ran_by
 
 
 def run(story: Callable[[LoopTasks], Awaitable[None]]) -> None:
@@ -19,98 +20,91 @@ def run(story: Callable[[LoopTasks], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_a_spawned_coroutine_gives_its_result() -> None:
-    async def story(tasks: LoopTasks) -> None:
-        async def work() -> int:
-            await tasks.sleep(0)
-            return 7
-
-        task = tasks.spawn(work(), name="work")
-        assert task.get_name() == "work"
-        assert await task == 7
-
-    run(story)
+with_tasks = ran_by(run)
 
 
-def test_nobody_else_has_to_hold_a_running_task() -> None:
-    async def story(tasks: LoopTasks) -> None:
-        found = weakref.ref(tasks.spawn(asyncio.Event().wait(), name="forgotten"))
+@with_tasks
+async def test_a_spawned_coroutine_gives_its_result(tasks: LoopTasks, /) -> None:
+    async def work() -> int:
         await tasks.sleep(0)
-        gc.collect()
-        task = found()
-        assert task is not None and not task.done()
-        task.cancel()
+        return 7
 
-    run(story)
+    task = tasks.spawn(work(), name="work")
+    assert task.get_name() == "work"
+    assert await task == 7
 
 
-def test_a_failure_that_nobody_awaits_is_logged_with_the_name(
-    caplog: pytest.LogCaptureFixture,
+@with_tasks
+async def test_running_tasks_are_not_garbage_collected(tasks: LoopTasks, /) -> None:
+    found = weakref.ref(tasks.spawn(asyncio.Event().wait(), name="forgotten"))
+    await tasks.sleep(0)
+    gc.collect()
+    task = found()
+    assert task is not None and not task.done()
+    task.cancel()
+
+
+@with_tasks
+async def test_a_failure_that_is_not_awaited_is_logged_with_the_name(
+    tasks: LoopTasks, /, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(tasks: LoopTasks) -> None:
-        async def fail() -> None:
-            raise ValueError("this and that")
+    async def fail() -> None:
+        raise ValueError("this and that")
 
-        tasks.spawn(fail(), name="the failing one")
-        await tasks.sleep(0)
-        await tasks.sleep(0)
-
-    run(story)
+    tasks.spawn(fail(), name="the failing one")
+    await tasks.sleep(0)
+    await tasks.sleep(0)
     (record,) = caplog.records
     assert "the failing one" in record.getMessage()
     assert record.exc_info is not None and "this and that" in str(record.exc_info[1])
 
 
-def test_a_cancelled_task_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(tasks: LoopTasks) -> None:
-        task = tasks.spawn(asyncio.Event().wait(), name="waiting")
-        await tasks.sleep(0)
-        task.cancel()
-        await asyncio.wait([task])
-
-    run(story)
+@with_tasks
+async def test_a_cancelled_task_is_no_failure(
+    tasks: LoopTasks, /, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = tasks.spawn(asyncio.Event().wait(), name="waiting")
+    await tasks.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
     assert not caplog.records
 
 
-def test_callbacks_and_timers() -> None:
-    async def story(tasks: LoopTasks) -> None:
-        called: list[str] = []
-        done = tasks.future()
-        tasks.call_later(0.01, done.set_result, None)
-        late = tasks.call_later(0, called.append, "cancelled")
-        tasks.call_soon(called.append, "soon")
-        late.cancel()
-        late.cancel()
-        assert called == [], "not before the next turn"
-        await done
-        assert called == ["soon"]
-
-    run(story)
+@with_tasks
+async def test_callbacks_and_timers(tasks: LoopTasks, /) -> None:
+    called: list[str] = []
+    done = tasks.future()
+    tasks.call_later(0.01, done.set_result, None)
+    late = tasks.call_later(0, called.append, "cancelled")
+    tasks.call_soon(called.append, "soon")
+    late.cancel()
+    late.cancel()
+    assert called == [], "not before the next turn"
+    await done
+    assert called == ["soon"]
 
 
-def test_kill_ends_all_that_runs_and_lets_nothing_begin() -> None:
-    async def story(tasks: LoopTasks) -> None:
-        said: list[str] = []
+@with_tasks
+async def test_kill_ends_running_jobs_and_begins_none(tasks: LoopTasks, /) -> None:
+    said: list[str] = []
 
-        async def begin_another() -> None:
-            try:
-                await tasks.future()
-            finally:
-                tasks.spawn(note("never"), name="late")
+    async def begin_another() -> None:
+        try:
+            await tasks.future()
+        finally:
+            tasks.spawn(note("never"), name="late")
 
-        async def note(text: str) -> None:
-            said.append(text)
+    async def note(text: str) -> None:
+        said.append(text)
 
-        waiting = tasks.spawn(begin_another(), name="waiting")
-        fresh = tasks.spawn(note("not begun"), name="fresh")
-        await tasks.sleep(0)
-        assert said == ["not begun"]
-        await tasks.kill()
-        assert waiting.cancelled() and fresh.done()
-        late = tasks.spawn(note("never"), name="later still")
-        await asyncio.wait([late])
-        assert late.cancelled()
-        assert said == ["not begun"]
-        await tasks.kill()
-
-    run(story)
+    waiting = tasks.spawn(begin_another(), name="waiting")
+    fresh = tasks.spawn(note("not begun"), name="fresh")
+    await tasks.sleep(0)
+    assert said == ["not begun"]
+    await tasks.kill()
+    assert waiting.cancelled() and fresh.done()
+    late = tasks.spawn(note("never"), name="later still")
+    await asyncio.wait([late])
+    assert late.cancelled()
+    assert said == ["not begun"]
+    await tasks.kill()

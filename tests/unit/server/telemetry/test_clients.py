@@ -1,4 +1,4 @@
-"""The clients that push metrics: when they may, and what they are told. Rules are those of Apache
+"""The clients that push metrics: when they may, and the responses. Rules are those of Apache
 Kafka's ClientMetricsManager (KIP-714), whose answers the differential test compares."""
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_asking_again(on: Asked) -> None:
     on.now_ms += 1
     on.ask()
     on.subscribe()
-    assert on.ask().interval_ms == DEFAULT_INTERVAL_MS, "what has changed is told at once"
+    assert on.ask().interval_ms == DEFAULT_INTERVAL_MS, "what has changed is in the next response"
     assert on.clients.throttled == 1
 
 
@@ -177,7 +177,7 @@ def test_reserved_ids(on: Asked, client: UUID | None) -> None:
 
 
 @pytest.mark.parametrize(("interval", "kept_ms"), [("1000", 60_000), ("30000", 90_000)])
-def test_who_is_silent_is_forgotten(on: Asked, interval: str, kept_ms: int) -> None:
+def test_a_silent_client_is_forgotten(on: Asked, interval: str, kept_ms: int) -> None:
     on.subscribe(one={"interval.ms": interval})
     on.ask()
     on.clients.expire(on.now_ms + kept_ms - 1)

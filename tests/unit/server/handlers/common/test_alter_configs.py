@@ -40,8 +40,7 @@ NO_OP = 4
 
 async def store(broker: MemoryBroker, kind: str, name: str, **configs: str) -> None:
     """Put configs into the tree by another hand, and leave a note."""
-    tree = broker.instance._coordination
-    assert tree is not None
+    tree = broker.parts.coordination
     named = {key.replace("_", "."): text for key, text in configs.items()}
     await tree.create(paths.config(kind, name), paths.encode_config(named))
     data = paths.encode_config_change(kind, name)
@@ -66,8 +65,7 @@ async def test_bad_configs_of_a_broker_do_not_hold_good_ones(broker: MemoryBroke
 @scenario(topics={"t": 1})
 async def test_bad_configs_of_a_topic_must_be_mended_first(broker: MemoryBroker) -> None:
     await broker.create("u", configs={"segment.bytes": "2000000"})
-    tree = broker.instance._coordination
-    assert tree is not None
+    tree = broker.parts.coordination
     data = paths.encode_config({"segment.bytes": "x"})
     await tree.set(paths.config(paths.TOPIC_CONFIGS, "u"), data)
     other = (TOPIC, "u", [("index.interval.bytes", SET, "1")])
@@ -185,7 +183,7 @@ async def test_changes_of_one_request_share_syncs_of_the_disk(broker: MemoryBrok
 
 @pytest.mark.parametrize("name", ["no.such", "t"])
 @scenario(topics={"t": 1})
-async def test_others_have_their_turn_meanwhile(
+async def test_other_requests_are_served_meanwhile(
     broker: MemoryBroker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both where names differ, and where what is named over and over is refused at a glance."""
@@ -209,8 +207,7 @@ async def test_others_have_their_turn_meanwhile(
 async def test_one_that_fails_leaves_the_others_alone(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tree = broker.instance._coordination
-    assert tree is not None
+    tree = broker.parts.coordination
     await tree.set(paths.config(paths.TOPIC_CONFIGS, "t"), b"no JSON")
     asked = [(TOPIC, name, [("index.interval.bytes", SET, "1")]) for name in ("t", "u")]
     with caplog.at_level(logging.ERROR):
@@ -224,8 +221,7 @@ async def test_one_that_fails_leaves_the_others_alone(
 async def test_a_tree_that_takes_no_more_fails_what_it_did_not_take(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tree = broker.instance._coordination
-    assert tree is not None
+    tree = broker.parts.coordination
     whole = tree.multi
 
     def multi(ops: Sequence[Op]) -> Awaitable[list[OpResult]]:

@@ -12,6 +12,7 @@ from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.apis import end_txn
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
+from support.asynchronous import asynchronous
 from support.virtual import VirtualClock, VirtualTasks, settle
 
 
@@ -63,22 +64,20 @@ async def later() -> str:
     return "later"
 
 
-def test_questions_may_go_by_answers() -> None:
-    async def scenario() -> None:
-        story = Story()
+@asynchronous
+async def test_questions_may_go_by_answers() -> None:
+    story = Story()
 
-        def steps() -> Steps[None]:
-            for question in (lambda: "now", later, refused_later):
-                story.take(question)
-                yield from story.calls.wait_for_answers()
-                story.received.append("known")
+    def steps() -> Steps[None]:
+        for question in (lambda: "now", later, refused_later):
+            story.take(question)
+            yield from story.calls.wait_for_answers()
+            story.received.append("known")
 
-        answer = story.calls.run(story.context, steps(), lambda: end_txn.EndTxnResponse(7))
-        assert story.received == ["now", "known"]
-        await answer
-        assert story.received[2:] == ["later", "known", ErrorCode.NOT_COORDINATOR, "known"]
-
-    asyncio.run(scenario())
+    answer = story.calls.run(story.context, steps(), lambda: end_txn.EndTxnResponse(7))
+    assert story.received == ["now", "known"]
+    await answer
+    assert story.received[2:] == ["later", "known", ErrorCode.NOT_COORDINATOR, "known"]
 
 
 def test_what_is_answered_at_once_needs_no_task() -> None:
@@ -89,33 +88,29 @@ def test_what_is_answered_at_once_needs_no_task() -> None:
     assert story.context.applied is None
 
 
-def test_what_comes_later_is_waited_for() -> None:
-    async def scenario() -> None:
-        story = Story()
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        answer = story.run(lambda: future, later, refused_later, lambda: "now")
-        assert story.received == ["now"]
-        assert story.context.applied is None, "all is asked: others may be"
-        future.set_result("first")
-        assert await answer == end_txn.EndTxnResponse(4)
-        assert story.received == ["now", "first", "later", ErrorCode.NOT_COORDINATOR]
-
-    asyncio.run(scenario())
+@asynchronous
+async def test_what_comes_later_is_waited_for() -> None:
+    story = Story()
+    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    answer = story.run(lambda: future, later, refused_later, lambda: "now")
+    assert story.received == ["now"]
+    assert story.context.applied is None, "all is asked: others may be"
+    future.set_result("first")
+    assert await answer == end_txn.EndTxnResponse(4)
+    assert story.received == ["now", "first", "later", ErrorCode.NOT_COORDINATOR]
 
 
-def test_what_takes_slices_is_not_overtaken() -> None:
-    async def scenario() -> None:
-        story = Story()
-        answer: Awaitable[Any] = story.run(*[lambda: "now"] * 3, pauses=True)
-        assert story.received == ["now"]
-        assert story.context.applied is not None and not story.context.applied.done()
-        task = asyncio.ensure_future(answer)
-        await settle()
-        assert story.received == ["now"] * 3
-        assert story.context.applied.done()
-        assert task.done()
-
-    asyncio.run(scenario())
+@asynchronous
+async def test_what_takes_slices_is_not_overtaken() -> None:
+    story = Story()
+    answer: Awaitable[Any] = story.run(*[lambda: "now"] * 3, pauses=True)
+    assert story.received == ["now"]
+    assert story.context.applied is not None and not story.context.applied.done()
+    task = asyncio.ensure_future(answer)
+    await settle()
+    assert story.received == ["now"] * 3
+    assert story.context.applied.done()
+    assert task.done()
 
 
 def test_all_names_of_all_machines_are_looked_at_in_parts() -> None:

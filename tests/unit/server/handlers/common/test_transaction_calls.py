@@ -14,6 +14,7 @@ from kavka.server.handlers.common.transaction_calls import call_coordinator, che
 from kavka.server.request.context import Peer, RequestContext
 from kavka.txncoord.requests import NeedsProducerId
 from kavka.wire.errors import ApiError, ErrorCode
+from support.asynchronous import asynchronous
 from support.denied import Denied
 from support.virtual import VirtualClock, VirtualTasks, settle
 
@@ -72,70 +73,61 @@ def test_an_answer_at_once_needs_no_task() -> None:
     ("version", "code"),
     [(1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, ErrorCode.PRODUCER_FENCED)],
 )
-def test_old_clients_know_no_fencing(version: int, code: ErrorCode) -> None:
+@asynchronous
+async def test_old_clients_know_no_fencing(version: int, code: ErrorCode) -> None:
     fenced = ApiError(ErrorCode.PRODUCER_FENCED)
     assert client_code(ErrorCode.PRODUCER_FENCED, context(version), FENCED_SINCE) == code
     assert asked(Played(fenced), context(version)) == code
     other = ApiError(ErrorCode.NOT_COORDINATOR)
     assert asked(Played(other), context(version)) == ErrorCode.NOT_COORDINATOR
-
-    async def later() -> None:
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        answer = asked(Played(future), context(version))
-        future.set_exception(fenced)
-        assert await answer == code
-
-    asyncio.run(later())
+    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    answer = asked(Played(future), context(version))
+    future.set_exception(fenced)
+    assert await answer == code
 
 
-def test_without_a_producer_id_it_is_asked_again_when_there_is_one() -> None:
-    async def story() -> None:
-        played, of = Played(NeedsProducerId(), NeedsProducerId(), "it"), context()
-        answer = asyncio.ensure_future(asked(played, of))
+@asynchronous
+async def test_without_a_producer_id_it_is_asked_again_when_there_is_one() -> None:
+    played, of = Played(NeedsProducerId(), NeedsProducerId(), "it"), context()
+    answer = asyncio.ensure_future(asked(played, of))
+    await settle()
+    assert of.applied is not None
+    for number in (1, 2):  # others take them all the first time
+        assert len(played.reserved) == number
+        assert not of.applied.done()
+        played.reserved[-1].set_result(None)
         await settle()
-        assert of.applied is not None
-        for number in (1, 2):  # others take them all the first time
-            assert len(played.reserved) == number
-            assert not of.applied.done()
-            played.reserved[-1].set_result(None)
-            await settle()
-        assert of.applied.done()
-        assert await answer == "client_code it"
-
-    asyncio.run(story())
+    assert of.applied.done()
+    assert await answer == "client_code it"
 
 
 @pytest.mark.parametrize("is_later", [False, True])
-def test_what_is_refused_then_is_refused(is_later: bool) -> None:
-    async def story() -> None:
-        refused = ApiError(ErrorCode.PRODUCER_FENCED)
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        played, of = Played(NeedsProducerId(), future if is_later else refused), context(1)
-        answer = asyncio.ensure_future(asked(played, of))
-        await settle()
-        played.reserved[-1].set_result(None)
-        await settle()
-        assert of.applied is not None and of.applied.done(), "others need not wait for the answer"
-        future.set_exception(refused)
-        assert await answer == ErrorCode.INVALID_PRODUCER_EPOCH
-        future.exception()
-
-    asyncio.run(story())
+@asynchronous
+async def test_what_is_refused_then_is_refused(is_later: bool) -> None:
+    refused = ApiError(ErrorCode.PRODUCER_FENCED)
+    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    played, of = Played(NeedsProducerId(), future if is_later else refused), context(1)
+    answer = asyncio.ensure_future(asked(played, of))
+    await settle()
+    played.reserved[-1].set_result(None)
+    await settle()
+    assert of.applied is not None and of.applied.done(), "others need not wait for the answer"
+    future.set_exception(refused)
+    assert await answer == ErrorCode.INVALID_PRODUCER_EPOCH
+    future.exception()
 
 
-def test_there_are_no_ids_left() -> None:
-    async def story() -> None:
-        played, of = Played(NeedsProducerId()), context()
-        answer = asyncio.ensure_future(asked(played, of))
-        await settle()
-        played.reserved[-1].set_exception(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
-        assert await answer == ErrorCode.UNKNOWN_SERVER_ERROR
-        assert of.applied is not None and of.applied.done()
-
-    asyncio.run(story())
+@asynchronous
+async def test_there_are_no_ids_left() -> None:
+    played, of = Played(NeedsProducerId()), context()
+    answer = asyncio.ensure_future(asked(played, of))
+    await settle()
+    played.reserved[-1].set_exception(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
+    assert await answer == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert of.applied is not None and of.applied.done()
 
 
-def test_who_may() -> None:
+def test_authorization() -> None:
     broker = Played().broker
     check_id(broker, context(), Operation.WRITE, "mine")
     check_id(broker, context(), Operation.DESCRIBE, "secret")

@@ -328,7 +328,7 @@ async def test_nor_longer_than_a_request_may_take(broker: MemoryBroker) -> None:
 
 
 @scenario(topics=TOPICS)
-async def test_an_older_producer_is_told_at_once(broker: MemoryBroker) -> None:
+async def test_an_older_producer_is_answered_at_once(broker: MemoryBroker) -> None:
     one = await busy(broker, 11)
     expected = UNTOLD + "CONCURRENT_TRANSACTIONS"
     assert await one.write() == Outcome(Code.NOT_ENOUGH_REPLICAS, -1, expected, -1)
@@ -364,7 +364,7 @@ async def test_fenced(broker: MemoryBroker, version: int) -> None:
 
 
 @scenario(topics=TOPICS)
-async def test_a_producer_that_nobody_knows(broker: MemoryBroker) -> None:
+async def test_an_unknown_producer(broker: MemoryBroker) -> None:
     one = await Transactor(broker).init()
     assert (await one.write(id=one.now.id + 1)).code == Code.INVALID_PRODUCER_ID_MAPPING
     mixed = {PLACE: one.batch(), OTHER: one.batch(OTHER, id=one.now.id + 1)}
@@ -392,7 +392,7 @@ async def test_each_partition_has_its_own_answer(broker: MemoryBroker) -> None:
 
 
 @scenario(topics=TOPICS)
-async def test_who_may_not_use_the_id(broker: MemoryBroker) -> None:
+async def test_authorization_of_the_transactional_id(broker: MemoryBroker) -> None:
     one = await Transactor(broker).init()
     broker.parts.authorizer = Denied((Operation.WRITE, "tx"))
     assert (await one.write()).code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -1,4 +1,4 @@
-"""What is told of compaction, read from a broker whose logs were compacted."""
+"""Metrics of compaction, read from a broker whose logs were compacted."""
 
 from __future__ import annotations
 

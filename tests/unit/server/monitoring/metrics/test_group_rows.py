@@ -1,4 +1,4 @@
-"""What is told of consumer groups and of loading them."""
+"""Metrics of consumer groups and of loading them."""
 
 from __future__ import annotations
 
@@ -137,14 +137,14 @@ COUNTED = (
 async def counts(broker: MemoryBroker) -> dict[str, float]:
     """Those that are not 0."""
     found = await look(broker)
-    told = {name: found[f"{COORDINATOR}{name}"] for name in COUNTED}
-    return {name: count for name, count in told.items() if count}
+    notified = {name: found[f"{COORDINATOR}{name}"] for name in COUNTED}
+    return {name: count for name, count in notified.items() if count}
 
 
 async def commit(broker: MemoryBroker, group: str, *partitions: int) -> None:
     places = [("t", one) for one in partitions]
-    told = await offset_requests.commit(broker, dict.fromkeys(places, 5), group_id=group)
-    assert told == dict.fromkeys(places, 0)
+    notified = await offset_requests.commit(broker, dict.fromkeys(places, 5), group_id=group)
+    assert notified == dict.fromkeys(places, 0)
 
 
 @scenario(ON, "offsets.retention.minutes=2", topics={"t": 3})
@@ -179,7 +179,7 @@ async def test_rebalances(broker: MemoryBroker) -> None:
 async def test_epochs(broker: MemoryBroker) -> None:
     await make_topic(broker)
     values = {"group_id": "n", "rebalance_timeout_ms": 60_000, "topic_partitions": []}
-    told = []
+    notified = []
     for member in ("a", "b"):
         await broker.ask(
             "ConsumerGroupHeartbeat",
@@ -189,8 +189,8 @@ async def test_epochs(broker: MemoryBroker) -> None:
             subscribed_topic_names=["t"],
             **values,
         )
-        told.append(await counts(broker))
-    assert told == [{"consumer_group_rebalance_count": number} for number in (1, 2)]
+        notified.append(await counts(broker))
+    assert notified == [{"consumer_group_rebalance_count": number} for number in (1, 2)]
 
 
 # -- lag --------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ async def test_lag_is_what_is_written_and_not_committed(broker: MemoryBroker) ->
 
 
 @scenario(ON, topics={"a": 1, "b": 1})
-async def test_what_has_no_lag_is_not_told(broker: MemoryBroker) -> None:
+async def test_partitions_without_lag_have_no_series(broker: MemoryBroker) -> None:
     """A partition that is led elsewhere, or a topic that is not the one that was read."""
     await make_topic(broker)
     await offset_requests.commit(broker, {("a", 0): 4, ("b", 0): 4})
@@ -227,7 +227,7 @@ async def test_what_has_no_lag_is_not_told(broker: MemoryBroker) -> None:
     requests.on_metadata.clear()  # so that the offsets stay
     await broker.ask("DeleteTopics", 5, topic_names=[topics[0][0]], timeout_ms=5000)
     found = await look(broker)
-    assert found.all(LAG) == {("g", "0", "b"): -4}, "as the tool tells it, too"
+    assert found.all(LAG) == {("g", "0", "b"): -4}, "as the tool shows it, too"
     await broker.create("a", 1)
     assert ("g", "0", "a") not in (await look(broker)).all(LAG)
     partition = broker.replica("b").partition

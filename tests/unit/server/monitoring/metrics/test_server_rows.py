@@ -89,7 +89,7 @@ async def test_replicas_controller_and_partitions(broker: MemoryBroker) -> None:
 
 
 @scenario(ON, topics={"t": 1})
-async def test_a_controller_that_is_none_tells_zeros(broker: MemoryBroker) -> None:
+async def test_a_broker_that_is_not_the_controller_reports_zeros(broker: MemoryBroker) -> None:
     broker.parts.controller.close()
     found = await look(broker)
     for name in ("activecontrollercount", "globaltopiccount", "globalpartitioncount"):
@@ -97,7 +97,7 @@ async def test_a_controller_that_is_none_tells_zeros(broker: MemoryBroker) -> No
 
 
 @scenario(ON, topics={"t": 2})
-async def test_who_waits(broker: MemoryBroker) -> None:
+async def test_waiting_requests(broker: MemoryBroker) -> None:
     asked = fetching({("t", 0): 0, ("t", 1): 0}, max_wait_ms=1000)
     waiting = broker.client.send("Fetch", 12, **asked)
     await broker.advance(1)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from kavka.server.monitoring.metrics import text
 from kavka.server.monitoring.metrics.row import Kind, Metric
 from kavka.server.monitoring.metrics.samples import Sample, Summary
-from kavka.server.monitoring.metrics.view import Sources
 from kavka.server.runtime.histogram import Histogram
 from support.memory_broker import MemoryBroker, scenario
-from support.metrics import Scrape
+from support.metrics import Scrape, sources
 from support.virtual import settle
 
 LONG = 3 * text.SAMPLES_PER_SLICE + 1
@@ -42,18 +40,6 @@ TABLE = (
         *(((str(n),), Summary(SPREAD, n)) for n in range(3 * text.SUMMARIES_PER_SLICE)),
     ),
 )
-
-
-def sources(broker: MemoryBroker) -> Sources:
-    monitor: Any = broker.instance._monitor
-    return Sources(
-        broker.parts,
-        broker.instance._connections,
-        monitor._lag,
-        lambda: broker.instance.state,
-        lambda: None,
-        0,
-    )
 
 
 def page(test: Callable[[Scrape, list[bytes]], None], *wanted: str) -> Callable[[], None]:
@@ -126,18 +112,18 @@ def test_only_what_is_wanted() -> None:
 
 
 @scenario("kavka.http.listener=:9404")
-async def test_others_have_their_turns_in_between(broker: MemoryBroker) -> None:
-    turns = 0
+async def test_the_loop_runs_others_in_between(broker: MemoryBroker) -> None:
+    iterations = 0
 
     def turn() -> None:
-        nonlocal turns
-        turns += 1
+        nonlocal iterations
+        iterations += 1
         broker.tasks.call_soon(turn)
 
     turn()
     pieces = 0
-    began = turns
+    began = iterations
     async for _ in text.page(TABLE, sources(broker), broker.tasks):
         pieces += 1
-    assert turns - began >= pieces >= 10
+    assert iterations - began >= pieces >= 10
     await settle()

@@ -1,4 +1,4 @@
-"""What is told of transactions and of loading them."""
+"""Metrics of transactions and of loading them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_what_is_asked_about_partitions(broker: MemoryBroker) -> None:
 
 
 @scenario(ON, topics={"t": 1})
-async def test_how_long_it_takes_to_be_told(broker: MemoryBroker) -> None:
+async def test_verification_times(broker: MemoryBroker) -> None:
     one = await Transactor(broker).init()
     transactions = broker.parts.transactions
     place = transactions.topic, transactions.partition_of(one.name)

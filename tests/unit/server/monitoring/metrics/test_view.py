@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kavka.server.monitoring.metrics.view import (
     LATE_AFTER_MS,
     REPLICAS_PER_SLICE,
-    Sources,
     View,
     collect,
 )
 from support import batches, logs
 from support.memory_broker import MemoryBroker, scenario
+from support.metrics import sources
 
 ON = "kavka.http.listener=:9404"
 
 
 def steps(broker: MemoryBroker) -> tuple[View, int]:
     """The view, and in how many slices it was taken."""
-    monitor: Any = broker.instance._monitor
-    sources = Sources(
-        broker.parts,
-        broker.instance._connections,
-        monitor._lag,
-        lambda: broker.instance.state,
-        lambda: None,
-        0,
-    )
-    work = collect(sources)
+    work = collect(sources(broker))
     count = 0
     while True:
         try:
@@ -83,7 +72,7 @@ async def test_it_goes_in_slices(broker: MemoryBroker) -> None:
 
 
 @scenario(ON, "transaction.max.timeout.ms=60000", topics={"a": 2})
-async def test_transactions_that_nobody_ends(broker: MemoryBroker) -> None:
+async def test_late_transactions_are_counted(broker: MemoryBroker) -> None:
     producer = logs.Producer(7, 0, 0)
     for index in (0, 1):
         log = broker.replica("a", index).log

@@ -1,10 +1,10 @@
-"""What OffsetFetch tells of an offset that is committed: that, or that a later one is undecided
-(KIP-447), but never that there is none, as who is told that begins anew. So it is while
+"""What OffsetFetch responds about a committed offset: that, or that a later one is undecided
+(KIP-447), but never that there is none, as a consumer that gets that begins anew. So it is while
 transactions end, when the group changes its kind, and when the broker dies at any step, and loads.
 
 Somebody asks all the while, in each version, for places and for all. Committed offsets only grow
 here, so no answer may tell less than what was known when it was asked for; what is aborted is
-POISON, and must never be told. CRASH_EVERY (12; `make commits` sets 1) leaves steps out.
+POISON, and must never be a response. CRASH_EVERY (12; `make commits` sets 1) leaves steps out.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ STEPS_MIN: Final = 120
 """The story takes more on the disk."""
 
 GONE: Final = frozenset({Code.UNKNOWN_MEMBER_ID, Code.STALE_MEMBER_EPOCH})
-"""What members are told that were there when they asked."""
+"""What members got that were there when they asked."""
 
 pytestmark = [NEVER_AWAITED, pytest.mark.timeout(600)]
 
@@ -87,7 +87,7 @@ class Asked(NamedTuple):
 
     form: Form
     least: dict[str, int]
-    """What may be told at least, as it was known when it was asked, by topic."""
+    """The least that a response may have, as it was known at the request, by topic."""
 
     undecided: dict[str, int]
     """What open transactions had committed."""
@@ -96,7 +96,7 @@ class Asked(NamedTuple):
 
 
 class Watcher:
-    """Asks for the group's offsets in every turn of the loop, and knows what may be told."""
+    """Asks for the offsets in every iteration of the loop, and knows the responses allowed."""
 
     def __init__(self, broker: MortalBroker) -> None:
         self.broker = broker
@@ -105,8 +105,8 @@ class Watcher:
         """The last that was to be committed, by topic."""
 
         self.least = {is_stable: dict(self.tried) for is_stable in (False, True)}
-        """What is told already, or answered for. The end of a transaction is answered before its
-        offsets count, but from then on they are undecided, for who wants to know that."""
+        """What was in a response already, or acknowledged. The end of a transaction is answered
+        before its offsets count, but from then on they are undecided, with require_stable."""
 
         self.undecided: dict[str, int] = {}
         self.seen: Counter[int] = Counter()
@@ -148,14 +148,14 @@ class Watcher:
             assert code in RETRIED | GONE, asked
             self.seen[code] += 1
             return
-        told = offset_requests.found(self.broker, answer, form.version)
+        notified = offset_requests.found(self.broker, answer, form.version)
         for topic, index in IN_LOG if form.places is None else form.places:
-            offset, code = told.get((topic, index), (-1, 0))
+            offset, code = notified.get((topic, index), (-1, 0))
             self.seen[code] += 1
             if code == Code.UNSTABLE_OFFSET_COMMIT:
                 assert form.is_stable, asked
                 continue
-            if form.is_stable and (topic, index) in told:
+            if form.is_stable and (topic, index) in notified:
                 assert not self._is_undecided(topic, asked), asked
             if form.version == 0 and code == Code.UNKNOWN_TOPIC_OR_PARTITION:
                 code = 0  # so it says that there is none
@@ -346,7 +346,7 @@ async def strike(step: int) -> bool:
         if task.done():
             task.result()
     assert watcher.seen[Code.UNSTABLE_OFFSET_COMMIT]
-    assert watcher.least[True] == watcher.tried, "the last of each was told in the end"
+    assert watcher.least[True] == watcher.tried, "the last of each was in a response in the end"
     await broker.stop()
     gc.collect()
     return has_died

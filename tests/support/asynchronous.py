@@ -1,0 +1,41 @@
+"""Tests that are coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any
+
+Test = Callable[..., Coroutine[Any, Any, None]]
+
+
+def ran_by(run: Callable[[Test], object]) -> Callable[[Test], Callable[..., None]]:
+    """A decorator for tests. `run` calls them with what it has made for them, their positional-only
+    parameters, which may be fewer; the others are fixtures and parameters, as in any test.
+
+        with_broker = ran_by(run)
+
+        @with_broker
+        async def test_something(broker: Broker, /, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+
+    def decorate(test: Test) -> Callable[..., None]:
+        signature = inspect.signature(test)
+        parameters = list(signature.parameters.values())
+        fixtures = [one for one in parameters if one.kind is not one.POSITIONAL_ONLY]
+        count = len(parameters) - len(fixtures)
+
+        @wraps(test)
+        def call(**given: Any) -> None:
+            run(lambda *made: test(*made[:count], **given))
+
+        vars(call)["__signature__"] = signature.replace(parameters=fixtures)
+        return call
+
+    return decorate
+
+
+asynchronous = ran_by(lambda test: asyncio.run(test()))
+"""A test on a loop of its own."""
