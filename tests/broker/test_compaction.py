@@ -72,7 +72,7 @@ def fill(broker: BrokerProcess, wanted: Sequence[bytearray]) -> None:
     first, *rest = wanted
     with RawConnection("127.0.0.1", broker.port) as connection:
         eventually(
-            lambda: connection.produce(TOPIC, 0, bytes(first)).error_code == 0,
+            lambda: connection.write(TOPIC, 0, first)["error_code"] == 0,
             within_s=30,
             what="the new partition has its leader",
             detail=broker.tail,

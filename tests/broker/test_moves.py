@@ -288,7 +288,7 @@ def begin_slowly(broker: BrokerProcess, there: str, bytes_per_s: str) -> None:
     limit(broker, bytes_per_s)
     assert set(move(broker, [("moving", 0)], there).values()) == {0}
     eventually(
-        lambda: copies(broker).get(("moving", 0), 0) > 500_000,
+        lambda: copies(broker).get(("moving", 0), 0) > 50_000,
         within_s=WITHIN_S,
         what="something is copied",
         detail=broker.tail,

@@ -72,6 +72,8 @@ APACHE_SETTINGS: Final[Mapping[str, str]] = {
     "log.flush.start.offset.checkpoint.interval.ms": "100",
     "log.initial.task.delay.ms": "100",
     "zookeeper.session.timeout.ms": "4000",
+    # between its log directories it copies so much, however low the limit, each 11 s
+    "replica.fetch.max.bytes": "100000",
     "group.initial.rebalance.delay.ms": "0",
 }
 

@@ -180,6 +180,9 @@ func (i *instance) transact(records []*kgo.Record) error {
 	case i.attempt%2 == 1:
 		time.Sleep(dwellTime)
 	}
+	if failed == nil {
+		i.report("committing", fields{"a": i.attempt})
+	}
 	committed, err := i.session.End(background, kgo.TransactionEndTry(failed == nil))
 	switch {
 	case err != nil && failed != nil:

@@ -177,6 +177,7 @@ public final class Transformer {
     }
 
     private void commit() {
+        report("committing", attemptIs());
         while (true) {
             try {
                 producer.commitTransaction();

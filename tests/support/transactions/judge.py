@@ -1,8 +1,9 @@
 """Whether what lies in the output is what transactions promise. Pure.
 
 - Each record of the input is in the output once, transformed, in the input's order.
-- An attempt that its client says is committed is there whole; one that is aborted or fenced is not
-  there at all; of one whose end was never reported, all or nothing is there.
+- An attempt that its client says is committed is there whole; one that is aborted, or fenced before
+  it asked for the commit, is not there at all; of one whose end was never reported, all or nothing
+  is there.
 - What is there for who reads committed records only is there for all, at the same offsets.
 """
 
@@ -109,8 +110,12 @@ def broken_promises(records: Records, reports: Iterable[Report]) -> list[str]:
             for place, first, last in one.ranges:
                 partition = int(place.rpartition("/")[2])
                 sent[attempt].update((partition, number) for number in range(first, last + 1))
-        elif one.what in ("committed", "aborted", "fenced"):
+        elif one.what in ("committing", "committed", "aborted"):
             ends[attempt] = one.what
+        elif one.what == "fenced" and ends.get(attempt) != "committing":
+            ends[attempt] = (
+                one.what
+            )  # else its commit may have been carried out, and its retry fenced
     complaints = [
         f"{attempt} was never reported as sent" for attempt in there if attempt not in sent
     ]

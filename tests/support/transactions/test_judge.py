@@ -91,6 +91,11 @@ def test_what_was_not_committed_is_there(end: str) -> None:
     assert judge.broken_promises(GOOD, reports) == [f"b/1 is {end}, and 2 of its records are there"]
 
 
+def test_a_producer_may_be_fenced_when_it_retries_its_commit() -> None:
+    reports = [*SENT, Report("b", "committing", 1), Report("b", "fenced", 1)]
+    assert judge.broken_promises(GOOD, reports) == []
+
+
 def test_what_was_committed_is_not_there() -> None:
     reports = [*SENT, Report("c", "sent", 2, (("input/0", 3, 3),)), Report("c", "committed", 2)]
     complaint = "c/2 is committed, and none of its records is there"

@@ -20,6 +20,7 @@ instance, `e` what, `a` the attempt:
                                      log: it waits for a line; then it writes all again, flushes,
                                      and commits
     refused a, why                   with hold=true: what it wrote after the line was not taken
+    committing a                     it asks the client to commit
     committed a                      the client says so
     aborted a, why                   likewise; the records come again in another attempt
     fenced a, why                    another has the transactional id, says the client; it ends

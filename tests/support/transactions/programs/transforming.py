@@ -97,6 +97,7 @@ class Instance(ABC):
             elif self.attempt % 2:
                 self.flush()
                 time.sleep(DWELL_MS / 1000)
+            self.report("committing", a=self.attempt)
             with self._watched("commit"):
                 self.commit({at: records[-1][0] + 1 for at, records in found.items()})
         except Abort as why:
