@@ -23,7 +23,7 @@ from kavka.groupcoord.offset_records import (
     topic_key,
 )
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Decision, Record, Reply, Ticket
+from kavka.log.journal import Decision, JournalRecord, Reply, Ticket
 
 Named = tuple[str, Callable[[], object]]
 
@@ -70,10 +70,12 @@ def _look(shard: GroupShard, now_ms: int) -> int:
     return now_ms
 
 
-def _write(records: list[Record], shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
+def _write(
+    records: list[JournalRecord], shard: GroupShard, ticket: Ticket, now_ms: int
+) -> Decision:
     return Decision(records, [Reply(ticket, 0)])
 
 
-def _record(partition: int) -> Record:
+def _record(partition: int) -> JournalRecord:
     value = encode(CommittedOffset(1000, 3, "", 0, NO_TIME, NO_TOPIC_ID))
-    return Record(partition_key(topic_key(GROUP, "a-topic"), partition), value)
+    return JournalRecord(partition_key(topic_key(GROUP, "a-topic"), partition), value)

@@ -18,7 +18,7 @@ from kavka.log.snapshots import Snapshots
 from kavka.log.txn_index import AbortedTxn, TxnIndex, collect_aborted
 from kavka.server.config import BrokerSettings
 from kavka.server.runtime.clock import SystemClock
-from kavka.wire.records import read_header
+from kavka.wire.record_batches import read_header
 
 Named = tuple[str, Callable[[], object]]
 

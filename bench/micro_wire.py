@@ -12,7 +12,7 @@ from kavka.wire.api import Api
 from kavka.wire.apis import fetch, produce
 from kavka.wire.codec.frames import encode_response
 from kavka.wire.frame import ArenaPool, Framer
-from kavka.wire.records import check_batch
+from kavka.wire.record_batches import check_batch
 
 Named = tuple[str, Callable[[], object]]
 

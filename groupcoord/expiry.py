@@ -17,7 +17,7 @@ from kavka.groupcoord.group import Group
 from kavka.groupcoord.offset_records import NO_TIME, TOMBSTONE_BYTES_A_STEP, tombstone
 from kavka.groupcoord.offsets import Offsets
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Record
+from kavka.log.journal import Decision, JournalRecord
 from kavka.wire.errors import ApiError
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ DELETED_TOPICS: Final = ("offsets", "of deleted topics")
 
 _MS_A_MINUTE: Final = 60_000
 
-_TombstoneBatches: TypeAlias = Iterator[list[Record]]
+_TombstoneBatches: TypeAlias = Iterator[list[JournalRecord]]
 
 
 class _TombstoneBatch:
@@ -38,26 +38,26 @@ class _TombstoneBatch:
 
     def __init__(self) -> None:
         self.scanned = 0
-        self.records: list[Record] = []
+        self.records: list[JournalRecord] = []
         self._size_bytes = 0
 
     @property
     def is_full(self) -> bool:
         return self.scanned >= SCANNED_A_STEP or self._size_bytes >= TOMBSTONE_BYTES_A_STEP
 
-    def add(self, record: Record) -> None:
+    def add(self, record: JournalRecord) -> None:
         """Add a tombstone."""
         self.records.append(record)
         self._size_bytes += len(record.key)
 
-    def take(self) -> list[Record]:
+    def take(self) -> list[JournalRecord]:
         """Return its records and start the next step."""
         taken, self.records = self.records, []
         self.scanned = self._size_bytes = 0
         return taken
 
 
-class Expiry:
+class OffsetExpiry:
     """Expires the offsets of one partition of `__consumer_offsets`."""
 
     def __init__(self, state: GroupsState, offsets: Offsets) -> None:

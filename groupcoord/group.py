@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 from uuid import UUID
 
-from kavka.log.journal import Record
+from kavka.log.journal import JournalRecord
 
 PartitionCheck: TypeAlias = Callable[[str, UUID, int], None]
 """Whether offsets of a topic (name, and id if known) and partition may be committed. An ApiError
@@ -73,6 +73,6 @@ class Group(Protocol):
         expires at all, even one with an own expiry time."""
         ...
 
-    def tombstones(self) -> Sequence[Record]:
+    def tombstones(self) -> Sequence[JournalRecord]:
         """Records that delete the group, but not its offsets."""
         ...

@@ -11,7 +11,7 @@ from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.offset_records import TOMBSTONE_BYTES_A_STEP, tombstone
 from kavka.groupcoord.offsets import Offsets
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Record, Reply, Ticket
+from kavka.log.journal import Decision, JournalRecord, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
@@ -106,7 +106,7 @@ def delete_group(
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
     group.check_delete()
-    records: list[Record] = []
+    records: list[JournalRecord] = []
     size_bytes = 0
     partitions = list(islice(offsets.partitions_with_pending(group_id), OFFSETS_MAX + 1))
     for topic, partition in partitions[:OFFSETS_MAX]:

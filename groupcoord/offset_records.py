@@ -13,7 +13,7 @@ from struct import error as StructError
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from kavka.log.journal import Record
+from kavka.log.journal import JournalRecord
 from kavka.wire.fields import uvarint
 
 KEY_VERSIONS: Final = (0, 1)
@@ -78,9 +78,9 @@ def partition_key(topic_key: bytes, partition: int) -> bytes:
     return topic_key + PARTITION.pack(partition)
 
 
-def tombstone(group_id: str, topic: str, partition: int) -> Record:
+def tombstone(group_id: str, topic: str, partition: int) -> JournalRecord:
     """The record that deletes one offset."""
-    return Record(partition_key(topic_key(group_id, topic), partition), None)
+    return JournalRecord(partition_key(topic_key(group_id, topic), partition), None)
 
 
 def split_topic_key(key: bytes) -> tuple[str, str] | None:

@@ -31,7 +31,7 @@ from kavka.groupcoord.offset_records import (
 from kavka.groupcoord.offset_store import OffsetStore, TopicOffsets
 from kavka.groupcoord.pending_txn_offsets import PendingOffsets
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Producer, Record, Reply, Ticket
+from kavka.log.journal import Decision, JournalRecord, Producer, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import PauseCounter, Steps, each
 
@@ -162,7 +162,7 @@ class Offsets:
     ) -> Steps[Decision]:
         """The decision that writes the offsets. ApiError from `check` fails the whole commit."""
         longest = self._state.settings().offset_metadata_max_bytes
-        records: list[Record] = []
+        records: list[JournalRecord] = []
         codes: list[int] = []
         last, key, tags = None, b"", b""
         for number, one in enumerate(commit.offsets):
@@ -183,7 +183,7 @@ class Offsets:
                 value = encode_lasting(offset, epoch, text.encode(), at_ms, tags)
             else:
                 value = encode(CommittedOffset(offset, epoch, text, at_ms, expires_at_ms, topic_id))
-            records.append(Record(partition_key(key, partition), value))
+            records.append(JournalRecord(partition_key(key, partition), value))
             codes.append(0)
         self._state.counts.offsets_committed += len(records)
         return Decision(records, [Reply(ticket, codes)])
@@ -248,7 +248,7 @@ class Offsets:
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
         group.check_offset_delete()
-        records: list[Record] = []
+        records: list[JournalRecord] = []
         codes: list[int] = []
         pauses = PauseCounter()
 
@@ -270,7 +270,7 @@ class Offsets:
 
     # The records.
 
-    def apply(self, record: Record, producer: Producer | None) -> None:
+    def apply(self, record: JournalRecord, producer: Producer | None) -> None:
         """Apply a record with a key of version 0 or 1."""
         key, value = record
         of = self.store.of_key(key)

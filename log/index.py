@@ -33,7 +33,7 @@ _RELATIVE_MAX: Final = 0x7FFFFFFF
 _TIME_ENTRY: Final = struct.Struct(">qi")
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """The last offset of a batch, and its position."""
 
     offset: int
@@ -141,15 +141,15 @@ class OffsetIndex:
             return Floor(-1, 0, next_offset, next_position)
         return Floor(offsets[after - 1] + base, positions[after - 1], next_offset, next_position)
 
-    def last_before(self, position: int) -> Entry | None:
+    def last_before(self, position: int) -> IndexEntry | None:
         """The last entry at `position` or before; None if there is none."""
         offsets, positions = self._offsets, self._positions
         if self._first and not (positions and positions[0] <= position):
             offsets, positions = self._head or self._load_head()
         after = bisect_right(positions, position)
-        return Entry(offsets[after - 1] + self._base, positions[after - 1]) if after else None
+        return IndexEntry(offsets[after - 1] + self._base, positions[after - 1]) if after else None
 
-    def first_from(self, position: int) -> Entry | None:
+    def first_from(self, position: int) -> IndexEntry | None:
         """The first entry at `position` or after; None if there is none."""
         offsets, positions = self._offsets, self._positions
         if self._first and not (positions and positions[0] <= position):
@@ -159,14 +159,14 @@ class OffsetIndex:
         after = bisect_left(positions, position)
         if after == len(offsets):
             return None
-        return Entry(offsets[after] + self._base, positions[after])
+        return IndexEntry(offsets[after] + self._base, positions[after])
 
-    def last(self) -> Entry | None:
+    def last(self) -> IndexEntry | None:
         """The last entry; None if there is none."""
         offsets, positions = self._offsets, self._positions
         if self._first and not offsets:
             offsets, positions = self._head or self._load_head()
-        return Entry(offsets[-1] + self._base, positions[-1]) if offsets else None
+        return IndexEntry(offsets[-1] + self._base, positions[-1]) if offsets else None
 
     def truncate(self, offset: int) -> None:
         """Drop the entries at `offset` and above, here and in the file."""

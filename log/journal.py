@@ -48,7 +48,7 @@ class ApplyFailed(Exception):
     """The machine failed to apply records that are in the log: they are missing in its state."""
 
 
-class Record(NamedTuple):
+class JournalRecord(NamedTuple):
     """Key and value as they are on disk; a value of None is a tombstone."""
 
     key: bytes
@@ -103,7 +103,7 @@ class Reply(NamedTuple):
 class Decision:
     """The result of a request, an expired deadline or another event."""
 
-    records: Sequence[Record] = ()
+    records: Sequence[JournalRecord] = ()
     replies: list[Reply] = field(default_factory=list)
     commands: list[Hashable] = field(default_factory=list)
     """Commands for the runner, to be carried out when the records are committed."""
@@ -134,12 +134,12 @@ class Machine(Protocol):
 
     timers: Timers
 
-    def apply(self, record: Record, producer: Producer | None) -> None:
+    def apply(self, record: JournalRecord, producer: Producer | None) -> None:
         """Apply a record to the state. Records of a transaction take effect with its marker.
         Must accept any record of the log, and must not raise."""
         ...
 
-    def apply_all(self, records: Sequence[Record], producer: Producer | None) -> None:
+    def apply_all(self, records: Sequence[JournalRecord], producer: Producer | None) -> None:
         """`apply` for the records of one decision, in order; they are the same objects."""
         ...
 
@@ -173,7 +173,7 @@ class Port(Protocol):
     def high_watermark(self) -> int: ...
 
     def append(
-        self, records: Sequence[Record], producer: Producer | None, now_ms: int
+        self, records: Sequence[JournalRecord], producer: Producer | None, now_ms: int
     ) -> Steps[int]:
         """Append one batch; the new end offset. ApiError: nothing was appended."""
         ...
@@ -390,7 +390,7 @@ class Journal:
             ticket.settle(ApiError(code))
 
 
-def _is_little(records: Sequence[Record]) -> bool:
+def _is_little(records: Sequence[JournalRecord]) -> bool:
     """Whether these records can be applied in one step."""
     if len(records) > ITEMS_A_STEP:
         return False
@@ -400,7 +400,7 @@ def _is_little(records: Sequence[Record]) -> bool:
     return room >= 0
 
 
-def _parts(records: Sequence[Record]) -> Sequence[Sequence[Record]]:
+def _parts(records: Sequence[JournalRecord]) -> Sequence[Sequence[JournalRecord]]:
     """The records to apply in one step each: a few records, or a single big one."""
     parts, start, size = [], 0, 0
     for end, record in enumerate(records):

@@ -9,7 +9,7 @@ from kavka.log.partition_log import Appended, PartitionLog
 from kavka.log.txn_index import OpenTxnIndex
 from kavka.wire.control_records import Marker, end_marker
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import BatchHeader, read_header
+from kavka.wire.record_batches import BatchHeader, read_header
 
 
 def append_marker(

@@ -1,13 +1,13 @@
 """Keys and values of records in bulk, for loading a coordinator.
 
-Inlined for speed, like `compaction.records.split`, which returns more of each record.
+Inlined for speed, like `compaction.parsed_records.split`, which returns more of each record.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from kavka.log.compaction.records import BrokenRecords, rest_of_zigzag
+from kavka.log.compaction.parsed_records import BrokenRecords, rest_of_zigzag
 
 BROKEN: Final = (BrokenRecords, IndexError)
 """What `add_pairs` raises."""

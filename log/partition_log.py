@@ -28,7 +28,7 @@ from kavka.log.snapshots import Snapshots
 from kavka.log.txn_guards import Guard
 from kavka.log.txn_index import AbortedTxn, AbortedTxns, OpenTxnIndex
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import BatchHeader, set_offset_and_epoch
+from kavka.wire.record_batches import BatchHeader, set_offset_and_epoch
 from kavka.wire.steps import Steps, run_at_once
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from kavka.log.snapshots import Snapshots
 from kavka.log.transactions import Transactions
 from kavka.log.txn_guards import Guard
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import BatchHeader
+from kavka.wire.record_batches import BatchHeader
 from kavka.wire.steps import Steps
 
 

@@ -33,7 +33,7 @@ from kavka.log.txn_index import AbortedTxn
 from kavka.wire.control_records import Marker
 from kavka.wire.crc import crc32c
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, BatchHeader
+from kavka.wire.record_batches import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, BatchHeader
 from kavka.wire.steps import Steps
 
 SNAPSHOT_VERSION: Final = 1

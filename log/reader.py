@@ -14,7 +14,7 @@ from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList
 from kavka.log.txn_index import AbortedTxns, collect_aborted
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import HEADER_BYTES
+from kavka.wire.record_batches import HEADER_BYTES
 
 REMEMBERED_POSITIONS_MAX: Final = 64
 """Offsets whose file position is cached: where the next reads are likely to start."""

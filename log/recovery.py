@@ -38,7 +38,7 @@ from kavka.log.segment import (
 from kavka.log.settings import COMPACT, FSYNC
 from kavka.log.snapshots import SUFFIX as SNAPSHOT
 from kavka.log.snapshots import Snapshots
-from kavka.wire.records import BatchHeader
+from kavka.wire.record_batches import BatchHeader
 from kavka.wire.steps import run_at_once
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from kavka.log.snapshots import Snapshots
 from kavka.log.txn_index import AbortedTxn
 from kavka.wire.control_records import MARKER_BYTES_MAX, read_marker
 from kavka.wire.errors import ApiError
-from kavka.wire.records import CONTROL, BatchHeader
+from kavka.wire.record_batches import CONTROL, BatchHeader
 from kavka.wire.steps import Steps, run_at_once
 
 BATCHES_PER_STEP: Final = 64

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.fs import File
 from kavka.wire.crc import crc32c
-from kavka.wire.records import (
+from kavka.wire.record_batches import (
     CRC_START,
     CURRENT_MAGIC,
     HEADER_BYTES,

@@ -14,7 +14,7 @@ from typing import Final
 from kavka.log.disk import Disk
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import Buffer, File
-from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, Entry, OffsetIndex, TimeIndex
+from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexEntry, OffsetIndex, TimeIndex
 from kavka.log.scan import SEEK_BYTES, BatchScanner, Extent, extent_at, extents, headers
 from kavka.log.settings import LogSettings
 from kavka.log.times import find_timestamp, is_entry_valid, is_last_entry_valid
@@ -347,7 +347,7 @@ class Segment:
             return -1
         return -1 if found is None else found.last_offset
 
-    def _indexed(self, look_up: Callable[[], Entry | None]) -> Extent | None:
+    def _indexed(self, look_up: Callable[[], IndexEntry | None]) -> Extent | None:
         """The batch of an offset index entry. If the entry is wrong the indexes are rebuilt."""
         entry = look_up()
         if entry is None:

@@ -35,7 +35,7 @@ from kavka.zktree.api import Coordination
 
 if TYPE_CHECKING:
     from kavka.server.telemetry.receiver import Telemetry
-    from kavka.txncoord.requests import WriteMarkers
+    from kavka.txncoord.transaction_requests import WriteMarkers
 
 logger = logging.getLogger(__name__)
 

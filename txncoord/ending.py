@@ -10,16 +10,6 @@ from functools import partial
 from typing import Final
 
 from kavka.log.journal import Decision, DecisionOrSteps, Reply, Ticket
-from kavka.txncoord.requests import (
-    EPOCH_BUMPED_SINCE,
-    NO_EPOCH,
-    NO_PRODUCER_ID,
-    EndTxn,
-    NeedsProducerId,
-    ProducerIdAndEpoch,
-    ReserveProducerIds,
-    WriteMarkers,
-)
 from kavka.txncoord.state import TransactionsState, pausing
 from kavka.txncoord.transaction import (
     COMPLETED,
@@ -32,6 +22,16 @@ from kavka.txncoord.transaction import (
     markers_of,
     prepared,
     producer_after,
+)
+from kavka.txncoord.transaction_requests import (
+    EPOCH_BUMPED_SINCE,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    EndTxn,
+    NeedsProducerId,
+    ProducerIdAndEpoch,
+    ReserveProducerIds,
+    WriteMarkers,
 )
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps

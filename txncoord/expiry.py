@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kavka.log.journal import Decision, Record
-from kavka.txncoord import records
+from kavka.log.journal import Decision, JournalRecord
+from kavka.txncoord import transaction_records
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import SETTLED
 
@@ -23,12 +23,12 @@ TOMBSTONE_BYTES_A_STEP: Final = 500_000
 SWEEP: Final = ("ids", "unused")
 
 
-class Expiry:
+class TransactionalIdExpiry:
     """Expires the transactional ids of one partition."""
 
     def __init__(self, state: TransactionsState) -> None:
         self._state: Final = state
-        self._round: Iterator[list[Record]] | None = None
+        self._round: Iterator[list[JournalRecord]] | None = None
 
     def wait(self, now_ms: int) -> None:
         """Schedule the next scan after the interval."""
@@ -48,15 +48,15 @@ class Expiry:
             return Decision()
         return Decision(tombstones)
 
-    def _sweep(self, now_ms: int) -> Iterator[list[Record]]:
+    def _sweep(self, now_ms: int) -> Iterator[list[JournalRecord]]:
         """The tombstones of each step. Between two steps the state may change, but not `now_ms`."""
         unused_since_ms = now_ms - self._state.settings().transactional_id_expiration_ms
-        step: list[Record] = []
+        step: list[JournalRecord] = []
         scanned = size_bytes = 0
         for transactional_id in list(self._state.transactions):
             scanned += 1
             if self._is_unused(transactional_id, unused_since_ms):
-                step.append(records.tombstone(transactional_id))
+                step.append(transaction_records.tombstone(transactional_id))
                 size_bytes += len(step[-1].key)
             if scanned >= IDS_A_STEP or size_bytes >= TOMBSTONE_BYTES_A_STEP:
                 yield step

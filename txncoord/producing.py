@@ -6,15 +6,8 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.log.journal import Decision, Reply, Ticket
-from kavka.txncoord import records
+from kavka.txncoord import transaction_records
 from kavka.txncoord.ending import Ending, check_settled
-from kavka.txncoord.requests import (
-    NO_EPOCH,
-    NO_PRODUCER_ID,
-    AddPartitions,
-    InitProducerId,
-    ProducerIdAndEpoch,
-)
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import (
     EPOCH_GIVEN_MAX,
@@ -24,6 +17,13 @@ from kavka.txncoord.transaction import (
     created,
     initialised,
     with_partitions,
+)
+from kavka.txncoord.transaction_requests import (
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    AddPartitions,
+    InitProducerId,
+    ProducerIdAndEpoch,
 )
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
@@ -71,7 +71,7 @@ class Producing:
         """Validate the request. ApiError."""
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        if len(request.transactional_id.encode()) > records.ID_BYTES_MAX:
+        if len(request.transactional_id.encode()) > transaction_records.ID_BYTES_MAX:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the transactional id is too long")
         if not 0 < request.timeout_ms <= self._state.settings().transaction_max_timeout_ms:
             raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)

@@ -9,11 +9,11 @@ import logging
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
-from kavka.log.journal import Decision, DecisionOrSteps, Producer, Record, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, JournalRecord, Producer, Ticket
 from kavka.log.timers import Timers
-from kavka.txncoord import records
+from kavka.txncoord import transaction_records
 from kavka.txncoord.ending import Ending
-from kavka.txncoord.expiry import SWEEP, Expiry
+from kavka.txncoord.expiry import SWEEP, TransactionalIdExpiry
 from kavka.txncoord.producing import Producing
 from kavka.txncoord.state import TransactionsState, pausing
 from kavka.wire.steps import Steps
@@ -32,7 +32,7 @@ class TransactionShard:
         self.timers: Timers = state.timers
         self._ending: Final = Ending(state)
         self._producing: Final = Producing(state, self._ending)
-        self._expiry: Final = Expiry(state)
+        self._expiry: Final = TransactionalIdExpiry(state)
         self._leads = False
         self._undecoded: Final[dict[str, bytes]] = {}
         """Replayed values by transactional id, decoded when the partition is led: each added
@@ -50,9 +50,9 @@ class TransactionShard:
         be."""
         return len(self._ending.uncompleted)
 
-    def apply(self, record: Record, producer: Producer | None) -> None:
+    def apply(self, record: JournalRecord, producer: Producer | None) -> None:
         """Apply a record to the state; it never fails, whatever the log contains."""
-        transactional_id = records.decode_key(record.key)
+        transactional_id = transaction_records.decode_key(record.key)
         if transactional_id is None:
             logger.warning("skipped a record with key %r", record.key[:100])
         elif record.value is None:
@@ -60,12 +60,12 @@ class TransactionShard:
             self._undecoded.pop(transactional_id, None)
         elif self._leads:
             self._apply(transactional_id, record)
-        elif records.is_known(record.value):
+        elif transaction_records.is_known(record.value):
             self._undecoded[transactional_id] = record.value
         else:
             _skip(transactional_id)
 
-    def _apply(self, transactional_id: str, record: Record) -> None:
+    def _apply(self, transactional_id: str, record: JournalRecord) -> None:
         one = self.state.decode_record(record)
         if one is None:
             _skip(transactional_id)
@@ -73,7 +73,7 @@ class TransactionShard:
         self.state.transactions[transactional_id] = one
         self._ending.set_timeout(transactional_id, one)
 
-    def apply_all(self, records: Sequence[Record], producer: Producer | None) -> None:
+    def apply_all(self, records: Sequence[JournalRecord], producer: Producer | None) -> None:
         """`apply` of each."""
         for record in records:
             self.apply(record, producer)
@@ -81,7 +81,7 @@ class TransactionShard:
     def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """`apply` of many records, in the order of the log."""
         for key, value in zip(keys, values, strict=True):
-            self.apply(Record(key, value), None)
+            self.apply(JournalRecord(key, value), None)
 
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Steps[None]:
         """Do nothing: this partition has no transactional records."""
@@ -99,7 +99,7 @@ class TransactionShard:
         """Decode the replayed values, in steps."""
         size_bytes = 0
         for transactional_id, value in self._undecoded.items():
-            one = yield from pausing(records.decode(value))
+            one = yield from pausing(transaction_records.decode(value))
             if one is None:
                 _skip(transactional_id)
             else:

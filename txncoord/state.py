@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Final, TypeVar
 
-from kavka.log.journal import Decision, Record
+from kavka.log.journal import Decision, JournalRecord
 from kavka.log.timers import Timers
-from kavka.txncoord import records
-from kavka.txncoord.requests import NeedsProducerId
+from kavka.txncoord import transaction_records
 from kavka.txncoord.settings import TransactionSettings
 from kavka.txncoord.transaction import Transaction
+from kavka.txncoord.transaction_requests import NeedsProducerId
 from kavka.wire.steps import Steps, run_at_once
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class TransactionsState:
         """The current settings."""
         self.fresh_producer_id: Final = fresh_producer_id
         self.timers: Final = Timers()
-        self._decided: tuple[Record, Transaction] | None = None
+        self._decided: tuple[JournalRecord, Transaction] | None = None
 
     def new_producer_id(self) -> int:
         """An unused producer id. NeedsProducerId."""
@@ -52,17 +52,19 @@ class TransactionsState:
             raise NeedsProducerId
         return producer_id
 
-    def record(self, transactional_id: str, one: Transaction) -> Steps[Record]:
+    def record(self, transactional_id: str, one: Transaction) -> Steps[JournalRecord]:
         """The record to append for a transition that was just decided."""
         feature = self.settings().kavka_transaction_version
-        record = yield from records.transaction_record(transactional_id, one, feature)
+        record = yield from transaction_records.transaction_record(transactional_id, one, feature)
         self._decided = (record, one)
         return record
 
-    def decode_record(self, record: Record) -> Transaction | None:
+    def decode_record(self, record: JournalRecord) -> Transaction | None:
         """The transaction in a record; None if it can't be decoded. For the record decided last it
         is the decided one, including fields that the log does not store."""
         decided, self._decided = self._decided, None
         if decided is not None and decided[0] is record:
             return decided[1]
-        return None if record.value is None else run_at_once(records.decode(record.value))
+        return (
+            None if record.value is None else run_at_once(transaction_records.decode(record.value))
+        )

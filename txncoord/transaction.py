@@ -13,7 +13,7 @@ from enum import IntEnum
 from heapq import merge
 from typing import Final, NamedTuple
 
-from kavka.txncoord.requests import (
+from kavka.txncoord.transaction_requests import (
     EPOCH_BUMPED_SINCE,
     NO_EPOCH,
     NO_PRODUCER_ID,

@@ -1,6 +1,6 @@
 """Builds record batches (magic 2, KIP-98) from plain Python values.
 
-Batches from clients are never re-encoded; see `kavka.wire.records`.
+Batches from clients are never re-encoded; see `kavka.wire.record_batches`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from kavka.wire.compressing import compress
 from kavka.wire.crc import crc32c
-from kavka.wire.records import (
+from kavka.wire.record_batches import (
     COMPRESSION_MASK,
     CRC_START,
     CURRENT_MAGIC,

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from kavka.wire.compression import Bytes
 from kavka.wire.crc import crc32c
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import (
+from kavka.wire.record_batches import (
     CONTROL,
     CRC_START,
     CURRENT_MAGIC,

@@ -29,7 +29,7 @@ from kavka.wire.message_set import (
     pack_start,
 )
 from kavka.wire.old_lz4 import old_header
-from kavka.wire.records import (
+from kavka.wire.record_batches import (
     HEADER_BYTES,
     MESSAGE_BYTES_MAX,
     BatchHeader,

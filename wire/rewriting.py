@@ -14,7 +14,7 @@ from typing import Final
 from kavka.wire.building import varint
 from kavka.wire.compression import Bytes
 from kavka.wire.crc import crc32c
-from kavka.wire.records import (
+from kavka.wire.record_batches import (
     COMPRESSION_MASK,
     CRC_START,
     HEADER,
@@ -78,7 +78,7 @@ def iter_heads(header: BatchHeader, payload: Bytes) -> Iterator[tuple[int, int, 
     validated on the way.
 
     There must be as many as the header says and no bytes after the last; ApiError INVALID_RECORD
-    at the first malformed record. `payload` is what `kavka.wire.records.payload_of` gives.
+    at the first malformed record. `payload` is what `kavka.wire.record_batches.payload_of` gives.
     """
     position, end = 0, len(payload)
     if header.record_count * RECORD_BYTES_MIN > end:

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from kavka.wire import records
+from kavka.wire import record_batches
 from kavka.wire.building import varint
 from kavka.wire.compression import Bytes, Codec
 from kavka.wire.errors import ApiError, ErrorCode
@@ -113,7 +113,7 @@ def _checked(view: memoryview, bytes_max: int) -> Steps[_Sent]:
     while held - position > MAGIC_AT:
         _, size, crc, magic, attributes = _head(view, position)
         end = position + LOG_OVERHEAD_BYTES + size
-        if size < MESSAGE_BYTES_MIN or magic > records.CURRENT_MAGIC:
+        if size < MESSAGE_BYTES_MIN or magic > record_batches.CURRENT_MAGIC:
             raise _corrupt(f"a message of {size} bytes with magic {magic}")
         if end > held:
             break
@@ -322,32 +322,34 @@ class _NewBatch:
             parts = [bytes((yield from compress_in_steps(codec, inner, level)))]
             size = len(parts[0])
             yield from free_in_steps(inner)
-        if records.HEADER_BYTES + size > bytes_max:
-            message = f"{records.HEADER_BYTES + size} bytes as a batch, allowed are {bytes_max}"
+        if record_batches.HEADER_BYTES + size > bytes_max:
+            message = (
+                f"{record_batches.HEADER_BYTES + size} bytes as a batch, allowed are {bytes_max}"
+            )
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, message)
-        batch = yield from join_in_steps([bytes(records.HEADER_BYTES), *parts], size)
+        batch = yield from join_in_steps([bytes(record_batches.HEADER_BYTES), *parts], size)
         self._write_header(batch, codec)
         return batch
 
     def _write_header(self, batch: bytearray, codec: int) -> None:
-        records.HEADER.pack_into(
+        record_batches.HEADER.pack_into(
             batch,
             0,
             0,
-            len(batch) - records.LENGTH_PREFIX_BYTES,
+            len(batch) - record_batches.LENGTH_PREFIX_BYTES,
             -1,
-            records.CURRENT_MAGIC,
+            record_batches.CURRENT_MAGIC,
             0,
             codec | self._flags,
             self.count - 1,
             self._base_timestamp,
             self._max_timestamp,
-            records.NO_PRODUCER_ID,
+            record_batches.NO_PRODUCER_ID,
             -1,
-            records.NO_SEQUENCE,
+            record_batches.NO_SEQUENCE,
             self.count,
         )
-        _pack_crc(batch, _CRC_AT, records.crc_of(batch))
+        _pack_crc(batch, _CRC_AT, record_batches.crc_of(batch))
 
 
 def _varint(value: int) -> bytes:

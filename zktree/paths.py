@@ -292,7 +292,7 @@ def _tuples(replicas: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, ...]]
     return {index: tuple(replicas[str(index)]) for index in sorted(map(int, replicas))}
 
 
-class PartitionState(NamedTuple):
+class StoredPartitionState(NamedTuple):
     """Leader and in-sync replicas of a partition as a controller wrote them."""
 
     leader: int
@@ -303,7 +303,7 @@ class PartitionState(NamedTuple):
     """1 from an unclean election until the leader has recovered (KIP-704)."""
 
 
-def encode_partition_state(state: PartitionState) -> bytes:
+def encode_partition_state(state: StoredPartitionState) -> bytes:
     """Version 1 of the JSON; the recovery state is omitted when it is 0."""
     isr = ",".join(map(str, state.isr))
     recovery = state.leader_recovery_state
@@ -314,9 +314,9 @@ def encode_partition_state(state: PartitionState) -> bytes:
     ).encode()
 
 
-def decode_partition_state(data: bytes | None) -> PartitionState:
+def decode_partition_state(data: bytes | None) -> StoredPartitionState:
     fields = _load(data)
-    return PartitionState(
+    return StoredPartitionState(
         fields["leader"],
         fields["leader_epoch"],
         tuple(fields["isr"]),

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from kavka.wire.crc import crc32c
 from kavka.zktree.api import Check, Create, Delete, SetData
-from kavka.zktree.tree import CloseSession, Node, Transaction, TreeOp
+from kavka.zktree.tree import CloseSession, MultiTransaction, Node, TreeOp
 
 LOG_HEADER: Final = b"kavka coordination log 1\n"
 SNAPSHOT_HEADER: Final = b"kavka coordination snapshot 1\n"
@@ -49,7 +49,7 @@ class Frame(NamedTuple):
     end: int
 
 
-def encode_transaction(transaction: Transaction) -> bytes:
+def encode_transaction(transaction: MultiTransaction) -> bytes:
     """Encode a transaction that took effect, without its checks, which changed nothing."""
     ops = [encoded for op in transaction.ops if (encoded := _encode_op(op))]
     zxid, time_ms, session_id, _ = transaction
@@ -129,7 +129,7 @@ def _may_be_frame(log: bytes, position: int) -> bool:
     return bool(0 < zxid <= _ZXID_MAX and count * _DELETE.size <= length)
 
 
-def decode_transactions(log: bytes, frame: Frame) -> Iterator[Transaction]:
+def decode_transactions(log: bytes, frame: Frame) -> Iterator[MultiTransaction]:
     """The transactions of one frame."""
     position = frame.start
     while position < frame.end:
@@ -139,7 +139,7 @@ def decode_transactions(log: bytes, frame: Frame) -> Iterator[Transaction]:
         for _ in range(count):
             op, position = _decode_op(log, position)
             ops.append(op)
-        yield Transaction(zxid, time_ms, session_id, ops)
+        yield MultiTransaction(zxid, time_ms, session_id, ops)
 
 
 def _decode_op(log: bytes, position: int) -> tuple[TreeOp, int]:

@@ -87,7 +87,7 @@ class CloseSession(NamedTuple):
 TreeOp: TypeAlias = Op | CloseSession
 
 
-class Transaction(NamedTuple):
+class MultiTransaction(NamedTuple):
     """The argument of `Tree.execute`; atomic."""
 
     zxid: int
@@ -100,7 +100,7 @@ class Transaction(NamedTuple):
 class _Execution:
     """A transaction in progress: how to revert it, and its watch events."""
 
-    by: Transaction
+    by: MultiTransaction
     quiet: bool
     """Whether results and events are not needed: the tree is being loaded."""
     undo: list[tuple[str, Node | None]] = field(default_factory=list)
@@ -156,7 +156,7 @@ class Tree:
         if path != ROOT:
             self._attach(path, node)
 
-    def execute(self, transaction: Transaction, *, quiet: bool = False) -> TransactionResult:
+    def execute(self, transaction: MultiTransaction, *, quiet: bool = False) -> TransactionResult:
         """Execute all operations or none. MultiFailed says which one failed and why.
 
         If `quiet`, the results are None and events are left out.

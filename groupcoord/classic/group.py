@@ -12,16 +12,21 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from kavka.groupcoord.classic.group_records import (
+    StoredGroup,
+    StoredMember,
+    group_record,
+    tombstone,
+)
 from kavka.groupcoord.classic.members import (
-    Member,
+    ClassicGroupMember,
     OfferedProtocol,
     TimerKey,
     member_timer,
     restored_member,
 )
-from kavka.groupcoord.classic.records import StoredGroup, StoredMember, group_record, tombstone
 from kavka.groupcoord.classic.subscription import CONSUMER, topics_of_all
-from kavka.log.journal import Record, Ticket
+from kavka.log.journal import JournalRecord, Ticket
 from kavka.log.timers import Timers
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps, each, run_at_once
@@ -96,7 +101,7 @@ class ClassicGroup:
         self.protocol: str | None = None
         """The protocol selected for this generation."""
         self.leader: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         self.static: dict[str, str] = {}
         """Member ids by instance id."""
         self.pending: dict[str, None] = {}
@@ -176,7 +181,7 @@ class ClassicGroup:
         knows_topics = self.topics is not None and self.current is GroupState.STABLE
         return 0 if knows_topics else None
 
-    def tombstones(self) -> Sequence[Record]:
+    def tombstones(self) -> Sequence[JournalRecord]:
         return [tombstone(self.group_id)]
 
     # Members.
@@ -200,7 +205,7 @@ class ClassicGroup:
         if member_id not in self.members:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    def add(self, member: Member, protocol_type: str, join: Ticket | None) -> None:
+    def add(self, member: ClassicGroupMember, protocol_type: str, join: Ticket | None) -> None:
         """Add a new member; its instance id must be unused."""
         if not self.members:
             self.protocol_type = protocol_type
@@ -227,7 +232,7 @@ class ClassicGroup:
         self.pending_sync.pop(member_id, None)
         self._timers.cancel(member_timer(self.group_id, member_id))
 
-    def replace(self, old: Member, new: Member) -> None:
+    def replace(self, old: ClassicGroupMember, new: ClassicGroupMember) -> None:
         """Replace a static member by the same one with a new member id. Both must have the same
         protocols."""
         del self.members[old.member_id]
@@ -244,7 +249,7 @@ class ClassicGroup:
 
     def update(
         self,
-        member: Member,
+        member: ClassicGroupMember,
         protocols: Sequence[OfferedProtocol],
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
@@ -256,14 +261,14 @@ class ClassicGroup:
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
-    def set_join_ticket(self, member: Member, ticket: Ticket | None) -> Ticket | None:
+    def set_join_ticket(self, member: ClassicGroupMember, ticket: Ticket | None) -> Ticket | None:
         """Set or clear a member's waiting JoinGroup; returns the previous ticket."""
         waited = member.join
         self.joining += (ticket is not None) - (waited is not None)
         member.join = ticket
         return waited
 
-    def touch(self, member: Member, now_ms: int, timeout_ms: int | None = None) -> None:
+    def touch(self, member: ClassicGroupMember, now_ms: int, timeout_ms: int | None = None) -> None:
         """A member is alive: reset its session timeout."""
         if timeout_ms is None:
             timeout_ms = member.session_timeout_ms
@@ -334,7 +339,7 @@ class ClassicGroup:
             return next(iter(candidates), None)
         votes: dict[str, int] = {}
 
-        def vote(member: Member) -> None:
+        def vote(member: ClassicGroupMember) -> None:
             voted = member.vote(candidates)
             if voted is not None:
                 votes[voted] = votes.get(voted, 0) + 1
@@ -392,11 +397,11 @@ class ClassicGroup:
 
     # Records.
 
-    def record(self) -> Steps[Record]:
+    def record(self) -> Steps[JournalRecord]:
         """The group's record with its current state."""
         members: list[StoredMember] = []
 
-        def store(member: Member) -> None:
+        def store(member: ClassicGroupMember) -> None:
             stored = StoredMember(
                 member.member_id,
                 member.instance_id,
@@ -436,7 +441,7 @@ class ClassicGroup:
         yield from self.find_topics()
 
 
-def empty_group_record(group: ClassicGroup) -> Record:
+def empty_group_record(group: ClassicGroup) -> JournalRecord:
     """The record of a new group, which has no members yet."""
     empty = StoredGroup("", 0, None, None, group.since_ms, ())
     return run_at_once(group_record(group.group_id, empty))

@@ -7,7 +7,8 @@ from typing import Final
 from uuid import UUID
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
-from kavka.groupcoord.classic.members import Member, member_timer
+from kavka.groupcoord.classic.group_requests import JoinRequest
+from kavka.groupcoord.classic.members import ClassicGroupMember, member_timer
 from kavka.groupcoord.classic.pending_generations import Proposals
 from kavka.groupcoord.classic.rebalancing import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
@@ -17,7 +18,6 @@ from kavka.groupcoord.classic.rebalancing import (
     joined_members,
     with_error_reply,
 )
-from kavka.groupcoord.classic.requests import JoinRequest
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Reply, Ticket
 from kavka.wire.apis.join_group import JoinGroupResponse
@@ -166,8 +166,8 @@ class Joining:
     def _keep_generation(
         self,
         group: ClassicGroup,
-        old: Member,
-        new: Member,
+        old: ClassicGroupMember,
+        new: ClassicGroupMember,
         was_leader: str | None,
         request: JoinRequest,
         ticket: Ticket,
@@ -233,7 +233,7 @@ class Joining:
         now_ms: int,
         out: Decision,
     ) -> Steps[None]:
-        member = Member(
+        member = ClassicGroupMember(
             group.group_id,
             member_id,
             request.instance_id,
@@ -278,7 +278,7 @@ class Joining:
         yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
 
     def _rejoins_because(
-        self, group: ClassicGroup, member: Member, request: JoinRequest
+        self, group: ClassicGroup, member: ClassicGroupMember, request: JoinRequest
     ) -> str | None:
         """Why a rejoining member needs a rebalance; None if it does not."""
         if group.current is GroupState.PREPARING_REBALANCE:
@@ -290,20 +290,26 @@ class Joining:
             return f"Updating metadata for member {member.member_id} during {group.current}"
         return None
 
-    def _update(self, group: ClassicGroup, member: Member, request: JoinRequest) -> None:
+    def _update(
+        self, group: ClassicGroup, member: ClassicGroupMember, request: JoinRequest
+    ) -> None:
         group.update(
             member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms
         )
 
 
-def _current_generation(group: ClassicGroup, member: Member) -> Steps[JoinGroupResponse]:
+def _current_generation(
+    group: ClassicGroup, member: ClassicGroupMember
+) -> Steps[JoinGroupResponse]:
     assigns = group.leader == member.member_id and group.current is not GroupState.STABLE
     return join_response(group, member, (yield from joined_members(group)) if assigns else ())
 
 
-def _with_member_id(group_id: str, member: Member, member_id: str) -> Member:
+def _with_member_id(
+    group_id: str, member: ClassicGroupMember, member_id: str
+) -> ClassicGroupMember:
     """The same member with another member id."""
-    return Member(
+    return ClassicGroupMember(
         group_id,
         member_id,
         member.instance_id,

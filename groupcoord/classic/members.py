@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from kavka.groupcoord.classic.records import StoredMember
+from kavka.groupcoord.classic.group_records import StoredMember
 from kavka.log.journal import Ticket
 from kavka.log.timers import Deadline
 
@@ -20,7 +20,7 @@ class OfferedProtocol(NamedTuple):
     metadata: bytes
 
 
-class Member:
+class ClassicGroupMember:
     """A member."""
 
     __slots__ = (
@@ -92,8 +92,8 @@ def member_timer(group_id: str, member_id: str) -> TimerKey:
     return ("classic", "member", group_id, member_id)
 
 
-def restored_member(group_id: str, protocol: str, stored: StoredMember) -> Member:
-    return Member(
+def restored_member(group_id: str, protocol: str, stored: StoredMember) -> ClassicGroupMember:
+    return ClassicGroupMember(
         group_id,
         stored.member_id,
         stored.instance_id,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
-from kavka.groupcoord.classic.members import Member
-from kavka.groupcoord.classic.requests import HeartbeatRequest
+from kavka.groupcoord.classic.group_requests import HeartbeatRequest
+from kavka.groupcoord.classic.members import ClassicGroupMember
 from kavka.groupcoord.state import GroupsState
 from kavka.log.timers import Timers
 
@@ -24,7 +24,7 @@ class Membership:
 
     __slots__ = ("_generation", "_group", "_member", "_timers")
 
-    def __init__(self, timers: Timers, group: ClassicGroup, member: Member) -> None:
+    def __init__(self, timers: Timers, group: ClassicGroup, member: ClassicGroupMember) -> None:
         self._timers: Final = timers
         self._group: Final = group
         self._generation: Final = group.generation

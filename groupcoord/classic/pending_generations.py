@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kavka.log.journal import Decision, Record
+from kavka.log.journal import Decision, JournalRecord
 from kavka.wire.errors import ErrorCode
 
 
@@ -23,14 +23,14 @@ class Proposals:
     __slots__ = ("_done", "_out", "_record")
 
     def __init__(self) -> None:
-        self._record: Record | None = None
+        self._record: JournalRecord | None = None
         self._out: Decision | None = None
         self._done: Callable[[], None] = _nothing
 
     def propose(
         self,
         out: Decision,
-        record: Record,
+        record: JournalRecord,
         *,
         done: Callable[[], None] = _nothing,
         refused: Callable[[ErrorCode, int], Decision] | None = None,
@@ -41,7 +41,7 @@ class Proposals:
         out.on_failure = refused
         self._record, self._out, self._done = record, out, done
 
-    def applied(self, record: Record) -> bool:
+    def applied(self, record: JournalRecord) -> bool:
         """Run the callback of an appended record; False if it was not proposed here."""
         if record is not self._record or self._out is None:
             return False

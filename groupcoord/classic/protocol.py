@@ -11,15 +11,8 @@ from collections.abc import Collection, Hashable, Iterator
 from typing import Final
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_group_record
-from kavka.groupcoord.classic.joining import Joining
-from kavka.groupcoord.classic.pending_generations import Proposals
-from kavka.groupcoord.classic.rebalancing import (
-    Rebalancing,
-    join_error,
-    with_error_reply,
-)
-from kavka.groupcoord.classic.records import NO_TIME, decode, decode_key, protocol_type_of
-from kavka.groupcoord.classic.requests import (
+from kavka.groupcoord.classic.group_records import NO_TIME, decode, decode_key, protocol_type_of
+from kavka.groupcoord.classic.group_requests import (
     LEAVERS_A_STEP,
     HeartbeatRequest,
     JoinRequest,
@@ -27,9 +20,16 @@ from kavka.groupcoord.classic.requests import (
     LeaveRequest,
     SyncRequest,
 )
+from kavka.groupcoord.classic.joining import Joining
+from kavka.groupcoord.classic.pending_generations import Proposals
+from kavka.groupcoord.classic.rebalancing import (
+    Rebalancing,
+    join_error,
+    with_error_reply,
+)
 from kavka.groupcoord.classic.syncing import Syncing
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, DecisionOrSteps, Record, Reply, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, JournalRecord, Reply, Ticket
 from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
@@ -212,7 +212,7 @@ class ClassicProtocol:
 
     # Records.
 
-    def apply(self, version: int, record: Record) -> None:
+    def apply(self, version: int, record: JournalRecord) -> None:
         """Apply a record with a key of version 2. A replayed group has no members until it is
         `loaded`."""
         if self._proposals.applied(record):

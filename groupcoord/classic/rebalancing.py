@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kavka.groupcoord.classic.group import ClassicGroup, Delay, GroupState
-from kavka.groupcoord.classic.members import Member
+from kavka.groupcoord.classic.members import ClassicGroupMember
 from kavka.groupcoord.classic.pending_generations import Proposals
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Reply, Ticket
@@ -144,7 +144,7 @@ class Rebalancing:
         )
         members = yield from joined_members(group)
 
-        def announce(member: Member) -> None:
+        def announce(member: ClassicGroupMember) -> None:
             ticket = group.set_join_ticket(member, None)
             if ticket is not None:
                 out.replies.append(Reply(ticket, join_response(group, member, members)))
@@ -201,13 +201,18 @@ class Rebalancing:
         if group.current is GroupState.PREPARING_REBALANCE and group.all_have_joined:
             yield from self.complete(group, now_ms, out)
 
-    def remove_member(self, group: ClassicGroup, member: Member, out: Decision) -> None:
+    def remove_member(self, group: ClassicGroup, member: ClassicGroupMember, out: Decision) -> None:
         """Remove a member; its waiting requests fail with UNKNOWN_MEMBER_ID."""
         self.respond_waiting(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", out)
         group.remove(member.member_id)
 
     def respond_waiting(
-        self, group: ClassicGroup, member: Member, code: ErrorCode, member_id: str, out: Decision
+        self,
+        group: ClassicGroup,
+        member: ClassicGroupMember,
+        code: ErrorCode,
+        member_id: str,
+        out: Decision,
     ) -> None:
         """Respond to the member's waiting requests with `code`."""
         join, sync = group.set_join_ticket(member, None), member.sync
@@ -222,7 +227,7 @@ class Rebalancing:
     ) -> Steps[None]:
         """Clear all assignments; waiting SyncGroups fail with `code`."""
 
-        def fail(member: Member) -> None:
+        def fail(member: ClassicGroupMember) -> None:
             member.assignment = b""
             ticket, member.sync = member.sync, None
             if ticket is not None:
@@ -234,7 +239,7 @@ class Rebalancing:
 
 def join_response(
     group: ClassicGroup,
-    member: Member,
+    member: ClassicGroupMember,
     members: Sequence[JoinedMember] = (),
     *,
     skips: bool = False,
@@ -256,7 +261,7 @@ def joined_members(group: ClassicGroup) -> Steps[Sequence[JoinedMember]]:
     """All members, as in the leader's response."""
     members: list[JoinedMember] = []
 
-    def add(member: Member) -> None:
+    def add(member: ClassicGroupMember) -> None:
         metadata = member.metadata(group.protocol)
         members.append(JoinedMember(member.member_id, member.instance_id, metadata))
 

@@ -6,10 +6,10 @@ import logging
 from typing import Final
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
-from kavka.groupcoord.classic.members import Member
+from kavka.groupcoord.classic.group_requests import SyncRequest
+from kavka.groupcoord.classic.members import ClassicGroupMember
 from kavka.groupcoord.classic.pending_generations import Proposals
 from kavka.groupcoord.classic.rebalancing import Rebalancing
-from kavka.groupcoord.classic.requests import SyncRequest
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, DecisionOrSteps, Reply, Ticket
 from kavka.wire.apis.sync_group import SyncGroupResponse
@@ -53,7 +53,12 @@ class Syncing:
         return out
 
     def _store(
-        self, group: ClassicGroup, leader: Member, request: SyncRequest, out: Decision, now_ms: int
+        self,
+        group: ClassicGroup,
+        leader: ClassicGroupMember,
+        request: SyncRequest,
+        out: Decision,
+        now_ms: int,
     ) -> Steps[Decision]:
         logger.info(
             "Assignment received from leader %s for group %s for generation %d. The group has %d "
@@ -74,9 +79,9 @@ class Syncing:
                 group.generation,
             )
 
-        waited: list[tuple[Member, Ticket]] = []
+        waited: list[tuple[ClassicGroupMember, Ticket]] = []
 
-        def assign(member: Member) -> None:
+        def assign(member: ClassicGroupMember) -> None:
             member.assignment = assignments.get(member.member_id, b"")
             ticket, member.sync = member.sync, None
             if ticket is not None:
@@ -101,7 +106,7 @@ class Syncing:
         return out
 
     def _assignment_not_stored(
-        self, group: ClassicGroup, leader: Member, code: ErrorCode, now_ms: int
+        self, group: ClassicGroup, leader: ClassicGroupMember, code: ErrorCode, now_ms: int
     ) -> Decision:
         out = Decision()
         run_at_once(self._rebalancing.fail_sync(group, code, now_ms, out))

@@ -10,7 +10,7 @@ import logging
 from dataclasses import replace
 from typing import Final
 
-from kavka.groupcoord.classic.requests import (
+from kavka.groupcoord.classic.group_requests import (
     LEAVERS_A_STEP,
     HeartbeatRequest,
     JoinRequest,
@@ -31,7 +31,7 @@ from kavka.groupcoord.consumer.heartbeats import (
 )
 from kavka.groupcoord.consumer.member import (
     ClassicProtocols,
-    Member,
+    ConsumerGroupMember,
     MemberState,
     in_order,
     partitions_of,
@@ -39,7 +39,7 @@ from kavka.groupcoord.consumer.member import (
 from kavka.groupcoord.consumer.member_update import MemberUpdate, RegexChange
 from kavka.groupcoord.consumer.migration import DISABLED, Migration
 from kavka.groupcoord.consumer.reconcile import Reported
-from kavka.log.journal import Decision, Record, Reply, Ticket
+from kavka.log.journal import Decision, JournalRecord, Reply, Ticket
 from kavka.wire.apis.join_group import JoinGroupResponse
 from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
 from kavka.wire.apis.sync_group import SyncGroupResponse
@@ -85,7 +85,7 @@ class ClassicMembers:
             return Decision(replies=[Reply(ticket, answer)])
         subscription = _subscription(request)
         out = Decision()
-        collected: list[Record] = []
+        collected: list[JournalRecord] = []
         old = self._member(group, request, member_id, collected)
         new = _updated(old, request, subscription)
         change = MemberUpdate(index, group, old, collected, now_ms)
@@ -111,13 +111,13 @@ class ClassicMembers:
     def _downgraded(
         self,
         change: MemberUpdate,
-        new: Member,
+        new: ConsumerGroupMember,
         epoch: int,
         reported: Reported,
         out: Decision,
         *,
         changed: bool,
-    ) -> Steps[Member]:
+    ) -> Steps[ConsumerGroupMember]:
         """This member's join converts the group to a classic one."""
         group = change.group
         reason = None
@@ -146,8 +146,8 @@ class ClassicMembers:
         group: ConsumerGroup,
         request: JoinRequest,
         member_id: str,
-        collected: list[Record],
-    ) -> Member:
+        collected: list[JournalRecord],
+    ) -> ConsumerGroupMember:
         if request.instance_id is not None:
             return static_member(
                 group, member_id, request.instance_id, collected, joins=not request.member_id
@@ -157,7 +157,7 @@ class ClassicMembers:
             group.group_id,
             member_id,
         )
-        return group.members.get(member_id) or Member(member_id)
+        return group.members.get(member_id) or ConsumerGroupMember(member_id)
 
     # -- SyncGroup -------------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class ClassicMembers:
         answer = SyncGroupResponse(0, request.protocol_type, request.protocol, assignment)
         return Decision(replies=[Reply(ticket, answer)])
 
-    def _must_join(self, group: ConsumerGroup, member: Member, now_ms: int) -> None:
+    def _must_join(self, group: ConsumerGroup, member: ConsumerGroupMember, now_ms: int) -> None:
         """Start the timer for a member that must rejoin: its rebalance timeout."""
         at_ms = now_ms + member.rebalance_timeout_ms
         self._index.set_timer_once(JOIN, group.group_id, member.member_id, at_ms)
@@ -216,7 +216,7 @@ class ClassicMembers:
     def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Steps[Decision]:
         """Replies with a LeaveGroupResponse with an error code for each leaver."""
         group = self._index.group(request.group_id)
-        gone: dict[str, Member] = {}
+        gone: dict[str, ConsumerGroupMember] = {}
         responses = []
 
         def leave(leaver: Leaver) -> None:
@@ -234,8 +234,8 @@ class ClassicMembers:
 
 
 def _updated(
-    old: Member, request: JoinRequest, subscription: embedded_protocol.Subscription
-) -> Member:
+    old: ConsumerGroupMember, request: JoinRequest, subscription: embedded_protocol.Subscription
+) -> ConsumerGroupMember:
     timeout_ms = request.rebalance_timeout_ms
     return replace(
         old,
@@ -252,7 +252,7 @@ def _updated(
     )
 
 
-def _joined(member: Member) -> JoinGroupResponse:
+def _joined(member: ConsumerGroupMember) -> JoinGroupResponse:
     assert member.classic is not None
     return JoinGroupResponse(
         member.member_id,
@@ -286,7 +286,7 @@ def _subscription(request: JoinRequest) -> embedded_protocol.Subscription:
         ) from failure
 
 
-def _known(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
+def _known(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
     """ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     if instance_id is None:
         return group.member(member_id)
@@ -300,7 +300,7 @@ def _known(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Mem
     return member
 
 
-def _check_generation(member: Member, generation: int) -> ClassicProtocols:
+def _check_generation(member: ConsumerGroupMember, generation: int) -> ClassicProtocols:
     """The protocols of the member's JoinGroup. ApiError UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION."""
     if member.classic is None:
         raise ApiError(
@@ -316,7 +316,9 @@ def _check_generation(member: Member, generation: int) -> ClassicProtocols:
     return member.classic
 
 
-def _check_named(member: Member, protocols: ClassicProtocols, request: SyncRequest) -> None:
+def _check_named(
+    member: ConsumerGroupMember, protocols: ClassicProtocols, request: SyncRequest
+) -> None:
     name = protocols.protocols[0][0]
     if request.protocol_type is not None and request.protocol_type != CONSUMER:
         raise ApiError(
@@ -332,7 +334,7 @@ def _check_named(member: Member, protocols: ClassicProtocols, request: SyncReque
         )
 
 
-def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
+def _waits_for_others(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
     """Whether partitions of the member's target are still owned by others."""
     return any(
         partition not in member.assigned.get(topic, ()) and group.has_owner(topic, partition)
@@ -341,7 +343,7 @@ def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
     )
 
 
-def _leaving(group: ConsumerGroup, leaver: Leaver) -> Member:
+def _leaving(group: ConsumerGroup, leaver: Leaver) -> ConsumerGroupMember:
     """ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     if leaver.instance_id is None:
         member, kind = group.member(leaver.member_id), "Dynamic"

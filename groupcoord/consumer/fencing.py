@@ -6,13 +6,13 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from kavka.groupcoord.consumer import records
+from kavka.groupcoord.consumer import consumer_group_records
 from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.group_index import GroupIndex
-from kavka.groupcoord.consumer.member import Member
+from kavka.groupcoord.consumer.member import ConsumerGroupMember
 from kavka.groupcoord.consumer.member_update import new_epoch
 from kavka.groupcoord.consumer.migration import Migration
-from kavka.log.journal import Decision, Record, Reply
+from kavka.log.journal import Decision, JournalRecord, Reply
 from kavka.wire.errors import ApiError
 from kavka.wire.steps import Steps, each
 
@@ -32,7 +32,11 @@ class Fencing:
         self._migration = migration
 
     def fence(
-        self, group: ConsumerGroup, members: Sequence[Member], replies: list[Reply], now_ms: int
+        self,
+        group: ConsumerGroup,
+        members: Sequence[ConsumerGroupMember],
+        replies: list[Reply],
+        now_ms: int,
     ) -> Steps[Decision]:
         """Remove `members` and bump the group epoch; if all remaining members use the classic
         protocol, convert the group to a classic one. If that fails: ApiError for a request; for a
@@ -53,10 +57,12 @@ class Fencing:
                 logger.warning("[GroupId %s] %s", group.group_id, refusal.message)
             else:
                 return out
-        collected: list[Record] = []
+        collected: list[JournalRecord] = []
 
-        def without(member: Member) -> None:
-            collected.extend(records.without_member(group.group_id, member.member_id))
+        def without(member: ConsumerGroupMember) -> None:
+            collected.extend(
+                consumer_group_records.without_member(group.group_id, member.member_id)
+            )
 
         yield from each(members, without, MEMBERS_A_STEP)
         regexes: dict[str, int] = {}
@@ -64,7 +70,11 @@ class Fencing:
             if member.regex is not None:
                 regexes[member.regex] = regexes.get(member.regex, 0) + 1
         for regex in group.last_of(regexes):
-            collected.append(records.tombstone(records.REGEX, group.group_id, regex))
+            collected.append(
+                consumer_group_records.tombstone(
+                    consumer_group_records.REGEX, group.group_id, regex
+                )
+            )
         subscriptions = yield from group.subscriptions_without(members)
         metadata_hash = yield from self._index.hashes.of_group(subscriptions)
         collected.append(new_epoch(group, group.group_epoch + 1, metadata_hash))

@@ -7,11 +7,17 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from kavka.groupcoord.consumer import records
-from kavka.groupcoord.consumer.member import LEAVE_EPOCH, NOTHING, Member, Owned, Target
-from kavka.groupcoord.consumer.records import Resolved
+from kavka.groupcoord.consumer import consumer_group_records
+from kavka.groupcoord.consumer.consumer_group_records import Resolved
+from kavka.groupcoord.consumer.member import (
+    LEAVE_EPOCH,
+    NOTHING,
+    ConsumerGroupMember,
+    Owned,
+    Target,
+)
 from kavka.groupcoord.group import PartitionCheck
-from kavka.log.journal import Record
+from kavka.log.journal import JournalRecord
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import PauseCounter, Steps, each
 
@@ -70,7 +76,7 @@ class ConsumerGroup:
         self.assignment_epoch = FIRST_EPOCH
         self.assignment_timestamp_ms = 0
         """When the assignment was computed; 0 if there was none, or it is unknown."""
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ConsumerGroupMember] = {}
         self.targets: dict[str, Target] = {}
         """{member id: target assignment}."""
         self.static_members: dict[str, str] = {}
@@ -184,12 +190,12 @@ class ConsumerGroup:
     def expires_since(self) -> int | None:
         return 0
 
-    def tombstones(self) -> Sequence[Record]:
-        return records.without_group(self.group_id, self.members, self.resolved)
+    def tombstones(self) -> Sequence[JournalRecord]:
+        return consumer_group_records.without_group(self.group_id, self.members, self.resolved)
 
     # -- members ---------------------------------------------------------------------------------
 
-    def member(self, member_id: str) -> Member:
+    def member(self, member_id: str) -> ConsumerGroupMember:
         """ApiError UNKNOWN_MEMBER_ID."""
         found = self.members.get(member_id)
         if found is None:
@@ -199,11 +205,11 @@ class ConsumerGroup:
             )
         return found
 
-    def static_member(self, instance_id: str | None) -> Member | None:
+    def static_member(self, instance_id: str | None) -> ConsumerGroupMember | None:
         member_id = self.static_members.get(instance_id) if instance_id is not None else None
         return None if member_id is None else self.members.get(member_id)
 
-    def target_of(self, member: Member) -> Target:
+    def target_of(self, member: ConsumerGroupMember) -> Target:
         """A member's target assignment; a static member takes over its predecessor's."""
         member_id = member.member_id
         if member.instance_id is not None:
@@ -213,7 +219,7 @@ class ConsumerGroup:
     def has_owner(self, topic: UUID, partition: int) -> bool:
         return partition in self.owners.get(topic, ())
 
-    def put_member(self, member: Member) -> None:
+    def put_member(self, member: ConsumerGroupMember) -> None:
         """Add or replace a member."""
         old = self.members.get(member.member_id)
         self._subtract_counts(old)
@@ -246,13 +252,13 @@ class ConsumerGroup:
         del self.members[member_id]
         self._release_instance_id(member)
 
-    def _release_instance_id(self, member: Member) -> None:
+    def _release_instance_id(self, member: ConsumerGroupMember) -> None:
         """Release the member's instance id, unless another member has taken it over."""
         instance_id = member.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
 
-    def _subtract_counts(self, member: Member | None) -> None:
+    def _subtract_counts(self, member: ConsumerGroupMember | None) -> None:
         """Subtract a member from all counts except those of topic names."""
         self._reconciled_to = None
         if member is None:
@@ -312,7 +318,7 @@ class ConsumerGroup:
         if old is not None:
             add_subscriptions(self.subscriptions, old.topics, 0, -1)
 
-    def subscribed_topics(self, member: Member) -> Sequence[str]:
+    def subscribed_topics(self, member: ConsumerGroupMember) -> Sequence[str]:
         """The topics of one member: by name, and those its regex matched so far."""
         resolved = self.resolved.get(member.regex) if member.regex is not None else None
         if resolved is None or not resolved.topics:
@@ -326,7 +332,7 @@ class ConsumerGroup:
     # -- hypothetical state ---------------------------------------------------------------------
 
     def subscriptions_with(
-        self, old: Member | None, new: Member | None
+        self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None
     ) -> Steps[dict[str, SubscriptionCount]]:
         """The subscriptions if `new` replaced `old`."""
         found = dict(self.subscriptions)
@@ -344,7 +350,7 @@ class ConsumerGroup:
         return found
 
     def subscriptions_without(
-        self, members: Iterable[Member]
+        self, members: Iterable[ConsumerGroupMember]
     ) -> Steps[dict[str, SubscriptionCount]]:
         """The subscriptions if `members` were removed."""
         found, pauses = dict(self.subscriptions), PauseCounter()
@@ -374,7 +380,9 @@ class ConsumerGroup:
             for topic in resolved.topics if resolved is not None else ():
                 add_subscription(subscriptions, topic, 0, -1)
 
-    def regexes_with(self, old: Member | None, new: Member | None) -> dict[str, int]:
+    def regexes_with(
+        self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None
+    ) -> dict[str, int]:
         """The regexes if `new` replaced `old`."""
         found = dict(self.regexes)
         if old is not None and old.regex is not None:
@@ -384,7 +392,7 @@ class ConsumerGroup:
         return found
 
     def preferred_assignor(
-        self, old: Member | None = None, new: Member | None = None
+        self, old: ConsumerGroupMember | None = None, new: ConsumerGroupMember | None = None
     ) -> str | None:
         """The most requested assignor if `new` replaced `old`."""
         counts = dict(self.assignors)
@@ -450,13 +458,13 @@ def _count(counts: dict[str, int], what: str, more: int) -> None:
         counts.pop(what, None)
 
 
-def _stale(member: Member, of_classic: str, of_consumer: str) -> ApiError:
+def _stale(member: ConsumerGroupMember, of_classic: str, of_consumer: str) -> ApiError:
     if member.classic is not None:
         return ApiError(ErrorCode.ILLEGAL_GENERATION, of_classic)
     return ApiError(ErrorCode.STALE_MEMBER_EPOCH, of_consumer)
 
 
-def _commit_check(member: Member, epoch: int) -> Callable[[str, UUID, int], None]:
+def _commit_check(member: ConsumerGroupMember, epoch: int) -> Callable[[str, UUID, int], None]:
     def check(topic: str, topic_id: UUID, partition: int) -> None:
         since = member.assigned.get(topic_id, {}).get(partition)
         if since is None:

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from kavka.groupcoord.consumer import regexes
 from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.hashing import TopicHashes
-from kavka.groupcoord.consumer.member import Member
+from kavka.groupcoord.consumer.member import ConsumerGroupMember
 from kavka.groupcoord.consumer.regexes import Resolution
 from kavka.groupcoord.settings import GroupSettings
 from kavka.groupcoord.state import GroupsState
@@ -68,7 +68,9 @@ class GroupIndex:
             raise not_found(f"Group {group_id} not found.")
         raise not_found(f"Group {group_id} is not a consumer group.")
 
-    def find(self, group_id: str, member_id: str) -> tuple[ConsumerGroup, Member] | None:
+    def find(
+        self, group_id: str, member_id: str
+    ) -> tuple[ConsumerGroup, ConsumerGroupMember] | None:
         group = self.state.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return None
@@ -167,7 +169,7 @@ class GroupIndex:
             if self.find(group_id, member_id) is not None:
                 self.set_timer_once(what, group_id, member_id, at_ms)
 
-    def keep_alive(self, group: ConsumerGroup, member: Member, now_ms: int) -> None:
+    def keep_alive(self, group: ConsumerGroup, member: ConsumerGroupMember, now_ms: int) -> None:
         """Reset a member's session timer."""
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from kavka.groupcoord.consumer import records
+from kavka.groupcoord.consumer import consumer_group_records
 from kavka.groupcoord.consumer.fencing import Fencing
 from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.group_index import GroupIndex
@@ -19,14 +19,14 @@ from kavka.groupcoord.consumer.member import (
     LEAVE_STATIC_EPOCH,
     NOTHING,
     UNSET,
-    Member,
+    ConsumerGroupMember,
     in_order,
     partitions_of,
 )
 from kavka.groupcoord.consumer.member_update import MemberUpdate, RegexChange
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.consumer.reconcile import Reported
-from kavka.log.journal import Decision, DecisionOrSteps, Record, Reply, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, JournalRecord, Reply, Ticket
 from kavka.seams import Random
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps, run_at_once
@@ -116,7 +116,7 @@ class Heartbeats:
 
     def _update(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Steps[Decision]:
         index, joins = self._index, request.member_epoch == JOIN_EPOCH
-        collected: list[Record] = []
+        collected: list[JournalRecord] = []
         group = yield from self._migration.consumer_group(
             request.group_id, collected, now_ms, creates=joins
         )
@@ -156,7 +156,9 @@ class Heartbeats:
             ],
         )
 
-    def _member(self, group: ConsumerGroup, request: Heartbeat, collected: list[Record]) -> Member:
+    def _member(
+        self, group: ConsumerGroup, request: Heartbeat, collected: list[JournalRecord]
+    ) -> ConsumerGroupMember:
         """The existing member, or a new one."""
         joins = request.member_epoch == JOIN_EPOCH
         member_id = request.member_id or random_id(self._index.state.random)
@@ -170,7 +172,7 @@ class Heartbeats:
                 group.group_id,
                 member_id,
             )
-            return group.members.get(member_id) or Member(member_id)
+            return group.members.get(member_id) or ConsumerGroupMember(member_id)
         member = group.member(member_id)
         _check_epoch(member, request)
         return member
@@ -205,11 +207,11 @@ class Heartbeats:
             assigned={topic: dict.fromkeys(own, 0) for topic, own in member.assigned.items()},
             revoking=NOTHING,
         )
-        record = run_at_once(records.current_member_in_steps(group.group_id, away))
+        record = run_at_once(consumer_group_records.current_member_in_steps(group.group_id, away))
         return Decision([record], [Reply(ticket, answer)])
 
 
-def _updated(old: Member, request: Heartbeat) -> Member:
+def _updated(old: ConsumerGroupMember, request: Heartbeat) -> ConsumerGroupMember:
     """The member updated from its request."""
     timeout_ms, names = request.rebalance_timeout_ms, request.topic_names
     return replace(
@@ -247,7 +249,7 @@ def check_size(group: ConsumerGroup, member_id: str, size_max: int) -> None:
 # -- epochs ------------------------------------------------------------------------------------
 
 
-def _check_epoch(member: Member, request: Heartbeat) -> None:
+def _check_epoch(member: ConsumerGroupMember, request: Heartbeat) -> None:
     """ApiError FENCED_MEMBER_EPOCH. The previous epoch is accepted if the response with the current
     one may have been lost."""
     epoch = request.member_epoch
@@ -267,7 +269,7 @@ def _check_epoch(member: Member, request: Heartbeat) -> None:
     )
 
 
-def _is_part(reported: Reported | None, member: Member) -> bool:
+def _is_part(reported: Reported | None, member: ConsumerGroupMember) -> bool:
     """Whether all partitions that the member reports are assigned to it."""
     if reported is None:
         return False
@@ -284,11 +286,11 @@ def static_member(
     group: ConsumerGroup,
     member_id: str,
     instance_id: str,
-    collected: list[Record],
+    collected: list[JournalRecord],
     *,
     joins: bool,
     request: Heartbeat | None = None,
-) -> Member:
+) -> ConsumerGroupMember:
     """The existing static member, or a new one, which replaces the previous member with its
     instance id. Without a `request` it uses the classic protocol. ApiError."""
     protocol = "classic" if request is None else "consumer"
@@ -307,15 +309,21 @@ def static_member(
             instance_id,
             protocol,
         )
-        return group.members.get(member_id) or Member(member_id)
+        return group.members.get(member_id) or ConsumerGroupMember(member_id)
     if request is not None and before.classic is None:
         _check_released(group, before, member_id, instance_id)
     member = replace(before, member_id=member_id, member_epoch=0, previous_member_epoch=0)
-    collected += records.without_member(group.group_id, before.member_id)
-    collected.append(run_at_once(records.member_in_steps(group.group_id, member)))
+    collected += consumer_group_records.without_member(group.group_id, before.member_id)
+    collected.append(run_at_once(consumer_group_records.member_in_steps(group.group_id, member)))
     target = group.targets.get(before.member_id, {})
-    collected.append(run_at_once(records.target_member_in_steps(group.group_id, member_id, target)))
-    collected.append(run_at_once(records.current_member_in_steps(group.group_id, member)))
+    collected.append(
+        run_at_once(
+            consumer_group_records.target_member_in_steps(group.group_id, member_id, target)
+        )
+    )
+    collected.append(
+        run_at_once(consumer_group_records.current_member_in_steps(group.group_id, member))
+    )
     logger.info(
         "[GroupId %s] Static member with instance id %s re-joins the consumer group using the %s "
         "protocol. Created a new member %s to replace the existing member %s.",
@@ -328,7 +336,9 @@ def static_member(
     return member
 
 
-def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> Member:
+def known_static_member(
+    group: ConsumerGroup, member_id: str, instance_id: str
+) -> ConsumerGroupMember:
     """ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     member = group.static_member(instance_id)
     if member is None:
@@ -337,7 +347,9 @@ def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) 
     return member
 
 
-def check_instance(group: ConsumerGroup, member: Member, member_id: str, instance_id: str) -> None:
+def check_instance(
+    group: ConsumerGroup, member: ConsumerGroupMember, member_id: str, instance_id: str
+) -> None:
     """ApiError FENCED_INSTANCE_ID if the instance id belongs to another member."""
     if member.member_id != member_id:
         logger.info(
@@ -354,7 +366,9 @@ def check_instance(group: ConsumerGroup, member: Member, member_id: str, instanc
         )
 
 
-def _check_released(group: ConsumerGroup, before: Member, member_id: str, instance_id: str) -> None:
+def _check_released(
+    group: ConsumerGroup, before: ConsumerGroupMember, member_id: str, instance_id: str
+) -> None:
     if before.member_epoch != LEAVE_STATIC_EPOCH:
         logger.info(
             "[GroupId %s] Static member %s with instance id %s cannot join the group because the "

@@ -55,7 +55,7 @@ class ClassicProtocols(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ConsumerGroupMember:
     """Times are in ms. `classic` is set if the member uses the classic protocol."""
 
     member_id: str
@@ -86,7 +86,7 @@ class Member:
 
 
 def in_order(names: Collection[str]) -> tuple[str, ...]:
-    """Topic names in the form of `Member.topic_names`."""
+    """Topic names in the form of `ConsumerGroupMember.topic_names`."""
     return tuple(sorted(set(names)))
 
 

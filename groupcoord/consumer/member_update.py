@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Final
 
-from kavka.groupcoord.consumer import records, regexes
+from kavka.groupcoord.consumer import consumer_group_records, regexes
 from kavka.groupcoord.consumer.assignors import ASSIGNORS
+from kavka.groupcoord.consumer.consumer_group_records import Resolved
 from kavka.groupcoord.consumer.group import (
     ConsumerGroup,
     SubscriptionCount,
@@ -18,12 +19,11 @@ from kavka.groupcoord.consumer.group import (
     is_homogeneous,
 )
 from kavka.groupcoord.consumer.group_index import REBALANCE, REGEX, GroupIndex
-from kavka.groupcoord.consumer.member import Member, MemberState, Target
+from kavka.groupcoord.consumer.member import ConsumerGroupMember, MemberState, Target
 from kavka.groupcoord.consumer.reconcile import ReconcileGoal, Reported, reconcile_member
-from kavka.groupcoord.consumer.records import Resolved
 from kavka.groupcoord.consumer.regexes import Resolution
 from kavka.groupcoord.consumer.target import Subscribed, compute
-from kavka.log.journal import Record
+from kavka.log.journal import JournalRecord
 from kavka.wire.steps import PauseCounter, Steps, each
 
 logger: Final = logging.getLogger(__name__)
@@ -51,8 +51,8 @@ class MemberUpdate:
         self,
         index: GroupIndex,
         group: ConsumerGroup,
-        old: Member,
-        records: list[Record],
+        old: ConsumerGroupMember,
+        records: list[JournalRecord],
         now_ms: int,
     ) -> None:
         self.index: Final = index
@@ -62,16 +62,18 @@ class MemberUpdate:
         self.now_ms: Final = now_ms
         self._pauses: Final = PauseCounter()
 
-    def update_member(self, new: Member) -> Steps[bool]:
+    def update_member(self, new: ConsumerGroupMember) -> Steps[bool]:
         """Add the member's record if it has changed; whether its topic names have changed."""
         if new == self.old:
             return False
-        self.records.append((yield from records.member_in_steps(self.group.group_id, new)))
+        self.records.append(
+            (yield from consumer_group_records.member_in_steps(self.group.group_id, new))
+        )
         return new.topic_names != self.old.topic_names
 
     # -- regular expressions -------------------------------------------------------------------
 
-    def update_regex(self, new: Member, may_see: Callable[[str], bool]) -> RegexChange:
+    def update_regex(self, new: ConsumerGroupMember, may_see: Callable[[str], bool]) -> RegexChange:
         """Validate a new regex, and start resolving the group's regexes if that is due. ApiError
         INVALID_REGULAR_EXPRESSION."""
         group, change, must = self.group, RegexChange.NONE, False
@@ -79,7 +81,9 @@ class MemberUpdate:
             change = RegexChange.CHANGED
             if self.old.regex is not None and group.regexes.get(self.old.regex) == 1:
                 self.records.append(
-                    records.tombstone(records.REGEX, group.group_id, self.old.regex)
+                    consumer_group_records.tombstone(
+                        consumer_group_records.REGEX, group.group_id, self.old.regex
+                    )
                 )
             if new.regex is not None and not group.regexes.get(new.regex):
                 regexes.check(new.regex)
@@ -90,7 +94,9 @@ class MemberUpdate:
             self._resolve(new, may_see, must=must)
         return change
 
-    def _resolve(self, new: Member, may_see: Callable[[str], bool], *, must: bool) -> None:
+    def _resolve(
+        self, new: ConsumerGroupMember, may_see: Callable[[str], bool], *, must: bool
+    ) -> None:
         index, group = self.index, self.group
         if group.group_id in index.resolutions:
             return
@@ -119,7 +125,7 @@ class MemberUpdate:
 
     # -- the group's epoch -----------------------------------------------------------------------
 
-    def update_epoch(self, new: Member, *, bump: bool) -> Steps[tuple[int, bool]]:
+    def update_epoch(self, new: ConsumerGroupMember, *, bump: bool) -> Steps[tuple[int, bool]]:
         """(group epoch, whether all members subscribe to the same topics): the epoch is bumped if
         `bump`, or if topics have changed since the last one."""
         group = self.group
@@ -138,10 +144,14 @@ class MemberUpdate:
             self.records.append(new_epoch(group, epoch, metadata_hash))
         group.refresh_topics, group.refreshed_epoch = False, epoch
         if group.has_topics_record:
-            self.records.append(records.tombstone(records.TOPICS, group.group_id))
+            self.records.append(
+                consumer_group_records.tombstone(consumer_group_records.TOPICS, group.group_id)
+            )
         return epoch, self._are_alike(new, subscriptions)
 
-    def _are_alike(self, new: Member, subscriptions: Mapping[str, SubscriptionCount]) -> bool:
+    def _are_alike(
+        self, new: ConsumerGroupMember, subscriptions: Mapping[str, SubscriptionCount]
+    ) -> bool:
         """Whether all members subscribe to the same topics, with `new` among them."""
         group = self.group
         members = len(group.members)
@@ -151,7 +161,9 @@ class MemberUpdate:
 
     # -- target assignment -----------------------------------------------------------------------
 
-    def update_target(self, new: Member, epoch: int, *, alike: bool) -> Steps[tuple[int, Target]]:
+    def update_target(
+        self, new: ConsumerGroupMember, epoch: int, *, alike: bool
+    ) -> Steps[tuple[int, Target]]:
         """(assignment epoch, the member's target): computes a new assignment if the group epoch is
         newer and the assignment interval has passed."""
         group = self.group
@@ -166,9 +178,11 @@ class MemberUpdate:
             if self._pauses.is_due(1 + 5 * len(target)):
                 yield None
             if group.targets.get(member_id) != target:
-                made = records.target_member_in_steps(group.group_id, member_id, target)
+                made = consumer_group_records.target_member_in_steps(
+                    group.group_id, member_id, target
+                )
                 self.records.append((yield from made))
-        self.records.append(records.target(group.group_id, epoch, self.now_ms))
+        self.records.append(consumer_group_records.target(group.group_id, epoch, self.now_ms))
         logger.info(
             "[GroupId %s] Computed a new target assignment for epoch %d with '%s' assignor.",
             group.group_id,
@@ -187,12 +201,12 @@ class MemberUpdate:
 
     def reconcile(
         self,
-        member: Member,
+        member: ConsumerGroupMember,
         target: tuple[int, Target],
         reported: Reported | None,
         *,
         subscription_changed: bool,
-    ) -> Steps[Member]:
+    ) -> Steps[ConsumerGroupMember]:
         """Reconcile the member with its target. ApiError FENCED_MEMBER_EPOCH."""
         epoch, partitions = target
         if not subscription_changed and member.is_reconciled_to(epoch):
@@ -211,7 +225,9 @@ class MemberUpdate:
         )
         if moved == member:
             return member
-        self.records.append((yield from records.current_member_in_steps(group.group_id, moved)))
+        self.records.append(
+            (yield from consumer_group_records.current_member_in_steps(group.group_id, moved))
+        )
         if moved.classic is None and moved.state is MemberState.UNREVOKED_PARTITIONS:
             # never cancelled: when it expires in another state it is ignored
             at_ms = self.now_ms + moved.rebalance_timeout_ms
@@ -219,7 +235,7 @@ class MemberUpdate:
         return moved
 
 
-def new_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int) -> Record:
+def new_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int) -> JournalRecord:
     """The record of a group's new epoch."""
     logger.info(
         "[GroupId %s] Bumped group epoch to %d with metadata hash %d.",
@@ -227,16 +243,16 @@ def new_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int) -> Record:
         epoch,
         metadata_hash,
     )
-    return records.group(group.group_id, epoch, metadata_hash)
+    return consumer_group_records.group(group.group_id, epoch, metadata_hash)
 
 
 def resolution_records(
     index: GroupIndex, group: ConsumerGroup, found: dict[str, Resolved]
-) -> Steps[list[Record]]:
+) -> Steps[list[JournalRecord]]:
     """The records of newly resolved regexes; if their topics have changed, the group epoch is
     bumped."""
     subscriptions, bump = dict(group.subscriptions), False
-    out: list[Record] = []
+    out: list[JournalRecord] = []
     pauses = PauseCounter()
     for expression, new in found.items():
         if not group.regexes.get(expression):
@@ -247,13 +263,17 @@ def resolution_records(
             bump = True
             yield from each(before, lambda topic: add_subscription(subscriptions, topic, 0, -1))
             yield from each(new.topics, lambda topic: add_subscription(subscriptions, topic, 0, 1))
-        out.append(records.regex(group.group_id, expression, new))
+        out.append(consumer_group_records.regex(group.group_id, expression, new))
         if pauses.is_due(5 * len(new.topics)):
             yield None
     for expression in group.last_of({}):
         gone = group.resolved[expression].topics
         yield from each(gone, lambda topic: add_subscription(subscriptions, topic, 0, -1))
-        out.append(records.tombstone(records.REGEX, group.group_id, expression))
+        out.append(
+            consumer_group_records.tombstone(
+                consumer_group_records.REGEX, group.group_id, expression
+            )
+        )
     metadata_hash = yield from index.hashes.of_group(subscriptions)
     if bump or metadata_hash != group.metadata_hash:
         epoch = group.group_epoch + 1

@@ -13,14 +13,19 @@ from typing import Final
 from uuid import UUID
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
-from kavka.groupcoord.classic.members import Member as ClassicMember
-from kavka.groupcoord.classic.members import OfferedProtocol
+from kavka.groupcoord.classic.members import ClassicGroupMember, OfferedProtocol
 from kavka.groupcoord.classic.protocol import ClassicProtocol
-from kavka.groupcoord.consumer import embedded_protocol, records
+from kavka.groupcoord.consumer import consumer_group_records, embedded_protocol
 from kavka.groupcoord.consumer.group import CONSUMER, ConsumerGroup
 from kavka.groupcoord.consumer.group_index import GroupIndex, not_found
-from kavka.groupcoord.consumer.member import ClassicProtocols, Member, Target, in_order, with_epoch
-from kavka.log.journal import Decision, Record, Reply
+from kavka.groupcoord.consumer.member import (
+    ClassicProtocols,
+    ConsumerGroupMember,
+    Target,
+    in_order,
+    with_epoch,
+)
+from kavka.log.journal import Decision, JournalRecord, Reply
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.fields import Malformed
 from kavka.wire.steps import PauseCounter, Steps, each, run_at_once
@@ -51,7 +56,7 @@ class Migration:
     # -- upgrade ---------------------------------------------------------------------------------
 
     def consumer_group(
-        self, group_id: str, collected: list[Record], now_ms: int, *, creates: bool
+        self, group_id: str, collected: list[JournalRecord], now_ms: int, *, creates: bool
     ) -> Steps[ConsumerGroup]:
         """The group for a member with the consumer protocol; if `creates` it may be created or
         upgraded from a classic one. ApiError GROUP_ID_NOT_FOUND."""
@@ -93,13 +98,13 @@ class Migration:
         raise _not_upgraded(group.group_id, why)
 
     def _upgraded(
-        self, classic: ClassicGroup, collected: list[Record], now_ms: int
+        self, classic: ClassicGroup, collected: list[JournalRecord], now_ms: int
     ) -> Steps[ConsumerGroup]:
         group_id = classic.group_id
         group = ConsumerGroup(group_id)
         group.group_epoch = group.assignment_epoch = classic.generation
 
-        def convert(one: ClassicMember) -> None:
+        def convert(one: ClassicGroupMember) -> None:
             target = self._target(group_id, one)
             group.targets[one.member_id] = target
             group.put_member(_consumer_member(classic, one, target))
@@ -118,14 +123,20 @@ class Migration:
         logger.info("[GroupId %s] Converted the classic group to a consumer group.", group_id)
         return group
 
-    def _record(self, group: ConsumerGroup, collected: list[Record]) -> Steps[None]:
+    def _record(self, group: ConsumerGroup, collected: list[JournalRecord]) -> Steps[None]:
         """Add the records of the whole group."""
         group_id = group.group_id
 
         def add_target(of: tuple[str, Target]) -> None:
-            collected.append(run_at_once(records.target_member_in_steps(group_id, *of)))
+            collected.append(
+                run_at_once(consumer_group_records.target_member_in_steps(group_id, *of))
+            )
 
-        def add(record: Callable[[str, Member], Steps[records.DecodedRecord]]) -> Steps[None]:
+        def add(
+            record: Callable[
+                [str, ConsumerGroupMember], Steps[consumer_group_records.DecodedRecord]
+            ],
+        ) -> Steps[None]:
             members = group.members.values()
             yield from each(
                 members,
@@ -133,13 +144,15 @@ class Migration:
                 MEMBERS_A_STEP,
             )
 
-        yield from add(records.member_in_steps)
-        collected.append(records.group(group_id, group.group_epoch, group.metadata_hash))
+        yield from add(consumer_group_records.member_in_steps)
+        collected.append(
+            consumer_group_records.group(group_id, group.group_epoch, group.metadata_hash)
+        )
         yield from each(group.targets.items(), add_target, MEMBERS_A_STEP)
-        collected.append(records.target(group_id, group.assignment_epoch, 0))
-        yield from add(records.current_member_in_steps)
+        collected.append(consumer_group_records.target(group_id, group.assignment_epoch, 0))
+        yield from add(consumer_group_records.current_member_in_steps)
 
-    def _target(self, group_id: str, member: ClassicMember) -> dict[UUID, tuple[int, ...]]:
+    def _target(self, group_id: str, member: ClassicGroupMember) -> dict[UUID, tuple[int, ...]]:
         assignment = embedded_protocol.read_assignment(member.assignment)
         if assignment.user_data:
             # the consumer protocol has no field for it
@@ -167,13 +180,15 @@ class Migration:
 
     # -- downgrade -------------------------------------------------------------------------------
 
-    def may_downgrade(self, group: ConsumerGroup, leaving: Sequence[Member]) -> bool:
+    def may_downgrade(self, group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember]) -> bool:
         """Whether the group is downgraded when these members leave."""
         stay = len(group.members) - len(leaving)
         classic_stay = group.classic_members - sum(one.classic is not None for one in leaving)
         return classic_stay == stay and stay > 0 and self._is_allowed(group, stay)
 
-    def may_downgrade_replaced(self, group: ConsumerGroup, replaced: Member | None) -> bool:
+    def may_downgrade_replaced(
+        self, group: ConsumerGroup, replaced: ConsumerGroupMember | None
+    ) -> bool:
         """Whether the group is downgraded when a classic member replaces this static member."""
         return (
             replaced is not None
@@ -212,8 +227,8 @@ class Migration:
         out: Decision,
         now_ms: int,
         *,
-        leaving: Sequence[Member] = (),
-        joining: Member | None = None,
+        leaving: Sequence[ConsumerGroupMember] = (),
+        joining: ConsumerGroupMember | None = None,
         reason: str | None,
     ) -> Steps[None]:
         """Convert the group to a classic one, without the leaving members, and with the joining
@@ -229,12 +244,12 @@ class Migration:
             members[joining.member_id] = joining
             targets[joining.member_id] = targets.get(replaced, {})
             gone = [joining.member_id if one == replaced else one for one in gone]
-        tombstones = records.without_group(group.group_id, gone, group.resolved)
+        tombstones = consumer_group_records.without_group(group.group_id, gone, group.resolved)
         out.records = [*out.records, *tombstones]
         classic = ClassicGroup(group.group_id, self._index.state.timers, now_ms)
         classic.current, classic.generation = GroupState.STABLE, group.group_epoch
 
-        def add(member: Member) -> None:
+        def add(member: ConsumerGroupMember) -> None:
             classic.add(_classic_member(group.group_id, member), CONSUMER, None)
 
         yield from each(members.values(), add, MEMBERS_A_STEP)
@@ -268,11 +283,13 @@ def _not_upgraded(group_id: str, why: str) -> ApiError:
     return not_found(message)
 
 
-def _consumer_member(group: ClassicGroup, member: ClassicMember, target: Target) -> Member:
+def _consumer_member(
+    group: ClassicGroup, member: ClassicGroupMember, target: Target
+) -> ConsumerGroupMember:
     """Malformed. If no protocol is selected yet the first one is used: all have the same topics."""
     metadata = member.metadata(group.protocol) or member.protocols[0].metadata
     subscription = embedded_protocol.read_subscription(metadata)
-    return Member(
+    return ConsumerGroupMember(
         member.member_id,
         member_epoch=group.generation,
         previous_member_epoch=group.generation,
@@ -289,9 +306,9 @@ def _consumer_member(group: ClassicGroup, member: ClassicMember, target: Target)
     )
 
 
-def _classic_member(group_id: str, member: Member) -> ClassicMember:
+def _classic_member(group_id: str, member: ConsumerGroupMember) -> ClassicGroupMember:
     assert member.classic is not None
-    return ClassicMember(
+    return ClassicGroupMember(
         group_id,
         member.member_id,
         member.instance_id,

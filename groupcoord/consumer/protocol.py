@@ -17,11 +17,11 @@ from kavka.groupcoord.consumer.fencing import Fencing
 from kavka.groupcoord.consumer.group import NO_ASSIGNMENT, ConsumerGroup
 from kavka.groupcoord.consumer.group_index import JOIN, REBALANCE, REGEX, SESSION, SYNC, GroupIndex
 from kavka.groupcoord.consumer.heartbeats import Heartbeat, Heartbeats
-from kavka.groupcoord.consumer.member import Member, MemberState, Target
+from kavka.groupcoord.consumer.member import ConsumerGroupMember, MemberState, Target
 from kavka.groupcoord.consumer.member_update import resolution_records
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, DecisionOrSteps, Record, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, JournalRecord, Ticket
 from kavka.wire.steps import Steps
 
 logger: Final = logging.getLogger(__name__)
@@ -37,12 +37,12 @@ _FENCED_BECAUSE: Final = {
 }
 
 
-def _must_revoke(member: Member) -> bool:
+def _must_revoke(member: ConsumerGroupMember) -> bool:
     """Whether a member must revoke partitions; not a static member that left temporarily."""
     return member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= 0
 
 
-class DescribedGroup(NamedTuple):
+class DescribedConsumerGroup(NamedTuple):
     """A group, with each member and its target assignment."""
 
     group_id: str
@@ -50,7 +50,7 @@ class DescribedGroup(NamedTuple):
     group_epoch: int
     assignment_epoch: int
     assignor: str
-    members: Sequence[tuple[Member, Target]]
+    members: Sequence[tuple[ConsumerGroupMember, Target]]
 
 
 class ConsumerProtocol:
@@ -70,10 +70,10 @@ class ConsumerProtocol:
         """ConsumerGroupHeartbeat; replies with a `heartbeats.HeartbeatResult`."""
         return self._heartbeats.heartbeat(request, ticket, now_ms)
 
-    def describe(self, group_id: str, now_ms: int) -> DescribedGroup:
+    def describe(self, group_id: str, now_ms: int) -> DescribedConsumerGroup:
         """ConsumerGroupDescribe. ApiError GROUP_ID_NOT_FOUND."""
         group = self._index.group(group_id)
-        return DescribedGroup(
+        return DescribedConsumerGroup(
             group_id,
             group.state(now_ms),
             group.group_epoch,
@@ -87,7 +87,7 @@ class ConsumerProtocol:
 
     # -- records ---------------------------------------------------------------------------------
 
-    def apply(self, version: int, record: Record) -> None:
+    def apply(self, version: int, record: JournalRecord) -> None:
         """Apply a record with a key of version 3 to 8 or 16."""
         replay.apply(self._index, record)
 

@@ -12,7 +12,13 @@ from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
-from kavka.groupcoord.consumer.member import NOTHING, Member, MemberState, Owned, Target
+from kavka.groupcoord.consumer.member import (
+    NOTHING,
+    ConsumerGroupMember,
+    MemberState,
+    Owned,
+    Target,
+)
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import PauseCounter, Steps
 
@@ -34,7 +40,9 @@ class ReconcileGoal(NamedTuple):
     subscription_changed: bool
 
 
-def reconcile_member(member: Member, goal: ReconcileGoal) -> Steps[Member]:
+def reconcile_member(
+    member: ConsumerGroupMember, goal: ReconcileGoal
+) -> Steps[ConsumerGroupMember]:
     """The member after its next step, or unchanged. ApiError FENCED_MEMBER_EPOCH."""
     state = member.state
     if state is MemberState.STABLE:
@@ -68,7 +76,7 @@ def _has_any(reported: Reported | None, partitions: Owned) -> bool:
     )
 
 
-def _within_subscription(member: Member, goal: ReconcileGoal) -> Member:
+def _within_subscription(member: ConsumerGroupMember, goal: ReconcileGoal) -> ConsumerGroupMember:
     """Revoke only partitions of unsubscribed topics; the epoch does not change."""
     kept = {topic: own for topic, own in member.assigned.items() if topic in goal.subscribed}
     if len(kept) == len(member.assigned):
@@ -82,7 +90,9 @@ def _within_subscription(member: Member, goal: ReconcileGoal) -> Member:
     return _moved(member, member.state, member.member_epoch, kept, member.revoking)
 
 
-def _step(member: Member, goal: ReconcileGoal, epoch: int) -> Steps[Member]:
+def _step(
+    member: ConsumerGroupMember, goal: ReconcileGoal, epoch: int
+) -> Steps[ConsumerGroupMember]:
     kept: dict[UUID, dict[int, int]] = {}
     revoking: dict[UUID, dict[int, int]] = {}
     new: dict[UUID, list[int]] = {}
@@ -113,7 +123,9 @@ def _step(member: Member, goal: ReconcileGoal, epoch: int) -> Steps[Member]:
     return _moved(member, state, goal.target_epoch, kept, NOTHING)
 
 
-def _free(member: Member, goal: ReconcileGoal, topic: UUID, wanted: Sequence[int]) -> list[int]:
+def _free(
+    member: ConsumerGroupMember, goal: ReconcileGoal, topic: UUID, wanted: Sequence[int]
+) -> list[int]:
     """Partitions that the member can get immediately: without an owner, or in revocation by this
     member itself."""
     revoking = member.revoking.get(topic, ())
@@ -121,8 +133,8 @@ def _free(member: Member, goal: ReconcileGoal, topic: UUID, wanted: Sequence[int
 
 
 def _moved(
-    member: Member, state: MemberState, epoch: int, assigned: Owned, revoking: Owned
-) -> Member:
+    member: ConsumerGroupMember, state: MemberState, epoch: int, assigned: Owned, revoking: Owned
+) -> ConsumerGroupMember:
     return replace(
         member,
         state=state,

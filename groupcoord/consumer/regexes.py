@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import re2
 
-from kavka.groupcoord.consumer.records import Resolved
+from kavka.groupcoord.consumer.consumer_group_records import Resolved
 from kavka.groupcoord.state import Topics
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import PauseCounter, Steps

@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
-from kavka.groupcoord.consumer import records
+from kavka.groupcoord.consumer import consumer_group_records
+from kavka.groupcoord.consumer.consumer_group_records import CurrentValue, DecodedRecord, Key
 from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.group_index import GroupIndex
-from kavka.groupcoord.consumer.member import NO_EPOCH, Member
-from kavka.groupcoord.consumer.records import CurrentValue, DecodedRecord, Key
-from kavka.log.journal import Record
+from kavka.groupcoord.consumer.member import NO_EPOCH, ConsumerGroupMember
+from kavka.log.journal import JournalRecord
 from kavka.wire.fields import Malformed
 
 logger: Final = logging.getLogger(__name__)
@@ -21,10 +21,10 @@ logger: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def apply(index: GroupIndex, record: Record) -> None:
+def apply(index: GroupIndex, record: JournalRecord) -> None:
     """Apply a record; a malformed one is logged and skipped."""
     try:
-        key = records.read_key(record.key)
+        key = consumer_group_records.read_key(record.key)
         group = _group(index, key, creates=record.value is not None)
         if group is None:
             return
@@ -40,7 +40,9 @@ def apply(index: GroupIndex, record: Record) -> None:
         index.subscribed(group, before)
 
 
-_ABOUT_SUBSCRIPTIONS: Final = frozenset({records.MEMBER, records.REGEX})
+_ABOUT_SUBSCRIPTIONS: Final = frozenset(
+    {consumer_group_records.MEMBER, consumer_group_records.REGEX}
+)
 
 
 def _group(index: GroupIndex, key: Key, *, creates: bool) -> ConsumerGroup | None:
@@ -59,13 +61,13 @@ def _group(index: GroupIndex, key: Key, *, creates: bool) -> ConsumerGroup | Non
     return None
 
 
-def _put(group: ConsumerGroup, key: Key, record: Record, value: bytes) -> None:
-    if key.kind == records.GROUP:
-        group.group_epoch, group.metadata_hash = records.read_group(value)
-    elif key.kind == records.TOPICS:
+def _put(group: ConsumerGroup, key: Key, record: JournalRecord, value: bytes) -> None:
+    if key.kind == consumer_group_records.GROUP:
+        group.group_epoch, group.metadata_hash = consumer_group_records.read_group(value)
+    elif key.kind == consumer_group_records.TOPICS:
         group.has_topics_record = True
-    elif key.kind == records.MEMBER:
-        member = _decoded(record, value, partial(records.read_member, key.second))
+    elif key.kind == consumer_group_records.MEMBER:
+        member = _decoded(record, value, partial(consumer_group_records.read_member, key.second))
         old = group.members.get(key.second)
         if old is not None:
             member = replace(
@@ -77,24 +79,28 @@ def _put(group: ConsumerGroup, key: Key, record: Record, value: bytes) -> None:
                 revoking=old.revoking,
             )
         group.put_member(member)
-    elif key.kind == records.TARGET:
-        target = records.read_target(value)
+    elif key.kind == consumer_group_records.TARGET:
+        target = consumer_group_records.read_target(value)
         group.assignment_epoch, group.assignment_timestamp_ms = target
-    elif key.kind == records.TARGET_MEMBER:
-        group.targets[key.second] = _decoded(record, value, records.read_target_member)
-    elif key.kind == records.CURRENT_MEMBER:
-        _put_current(group, key.second, _decoded(record, value, records.read_current_member))
+    elif key.kind == consumer_group_records.TARGET_MEMBER:
+        group.targets[key.second] = _decoded(
+            record, value, consumer_group_records.read_target_member
+        )
+    elif key.kind == consumer_group_records.CURRENT_MEMBER:
+        _put_current(
+            group, key.second, _decoded(record, value, consumer_group_records.read_current_member)
+        )
     else:
-        group.put_resolved(key.second, _decoded(record, value, records.read_regex))
+        group.put_resolved(key.second, _decoded(record, value, consumer_group_records.read_regex))
 
 
-def _decoded(record: Record, value: bytes, read: Callable[[bytes], T]) -> T:
+def _decoded(record: JournalRecord, value: bytes, read: Callable[[bytes], T]) -> T:
     """The decoded value; a record that was created here has it already."""
     return record.decoded if isinstance(record, DecodedRecord) else read(value)
 
 
 def _put_current(group: ConsumerGroup, member_id: str, current: CurrentValue) -> None:
-    old = group.members.get(member_id) or Member(member_id)
+    old = group.members.get(member_id) or ConsumerGroupMember(member_id)
     group.put_member(
         replace(
             old,
@@ -108,18 +114,18 @@ def _put_current(group: ConsumerGroup, member_id: str, current: CurrentValue) ->
 
 
 def _remove(index: GroupIndex, group: ConsumerGroup, key: Key) -> None:
-    if key.kind == records.GROUP:
+    if key.kind == consumer_group_records.GROUP:
         del index.state.groups[key.group_id]
         index.subscribed(ConsumerGroup(key.group_id), group.subscriptions)
-    elif key.kind == records.TOPICS:
+    elif key.kind == consumer_group_records.TOPICS:
         group.has_topics_record = False
-    elif key.kind == records.MEMBER:
+    elif key.kind == consumer_group_records.MEMBER:
         group.remove_member(key.second)
-    elif key.kind == records.TARGET:
+    elif key.kind == consumer_group_records.TARGET:
         group.assignment_epoch, group.assignment_timestamp_ms = NO_EPOCH, 0
-    elif key.kind == records.TARGET_MEMBER:
+    elif key.kind == consumer_group_records.TARGET_MEMBER:
         group.targets.pop(key.second, None)
-    elif key.kind == records.CURRENT_MEMBER:
+    elif key.kind == consumer_group_records.CURRENT_MEMBER:
         group.release_member(key.second)
     else:
         group.remove_resolved(key.second)

@@ -9,13 +9,18 @@ from uuid import UUID
 from kavka.groupcoord.consumer.assignors import ASSIGNORS
 from kavka.groupcoord.consumer.assignors.task import Candidate, Task
 from kavka.groupcoord.consumer.group import NO_ASSIGNMENT, ConsumerGroup
-from kavka.groupcoord.consumer.member import Member, Target
+from kavka.groupcoord.consumer.member import ConsumerGroupMember, Target
 from kavka.groupcoord.state import Topics
 from kavka.wire.steps import PauseCounter, Steps, each
 
 
 def compute(
-    group: ConsumerGroup, topics: Topics, new: Member, assignor: str, *, is_homogeneous: bool
+    group: ConsumerGroup,
+    topics: Topics,
+    new: ConsumerGroupMember,
+    assignor: str,
+    *,
+    is_homogeneous: bool,
 ) -> Steps[dict[str, Target]]:
     """{member id: target}, with `new` replacing the member with its id, or its static
     predecessor."""
@@ -45,7 +50,7 @@ def compute(
     return found
 
 
-def _target(group: ConsumerGroup, member: Member, *, is_new: bool) -> Target:
+def _target(group: ConsumerGroup, member: ConsumerGroupMember, *, is_new: bool) -> Target:
     """A member's current target; a new static member has its predecessor's."""
     own = group.targets.get(member.member_id, NO_ASSIGNMENT)
     if not is_new or member.instance_id is None:
@@ -59,7 +64,7 @@ class Subscribed(Container[UUID]):
 
     __slots__ = ("_names", "_of_regex", "_topics")
 
-    def __init__(self, group: ConsumerGroup, topics: Topics, member: Member) -> None:
+    def __init__(self, group: ConsumerGroup, topics: Topics, member: ConsumerGroupMember) -> None:
         resolved = group.resolved.get(member.regex) if member.regex is not None else None
         self._names = member.topic_names
         self._of_regex = resolved.topics if resolved is not None else ()
@@ -87,7 +92,7 @@ class _Known:
         self._lists: dict[tuple[tuple[str, ...], str | None], list[UUID]] = {}
         self.partitions: dict[UUID, int] = {}
 
-    def read_by(self, member: Member) -> Steps[list[UUID]]:
+    def read_by(self, member: ConsumerGroupMember) -> Steps[list[UUID]]:
         """The ids of the existing topics that a member subscribes to."""
         what = (member.topic_names, member.regex)
         found = self._lists.get(what)

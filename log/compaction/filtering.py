@@ -16,7 +16,7 @@ from typing import Final
 
 from kavka.log.compaction.offset_map import OffsetMap
 from kavka.log.compaction.order import LastRecord
-from kavka.log.compaction.records import (
+from kavka.log.compaction.parsed_records import (
     BrokenRecords,
     ParsedRecords,
     join,
@@ -30,7 +30,7 @@ from kavka.wire.compressing import compress
 from kavka.wire.control_records import Marker, read_marker
 from kavka.wire.crc import crc32c
 from kavka.wire.errors import ApiError
-from kavka.wire.records import (
+from kavka.wire.record_batches import (
     COMPRESSION_MASK,
     CONTROL,
     CRC_START,

@@ -19,7 +19,7 @@ from kavka.log.compaction.filtering import (
 from kavka.log.compaction.grouping import SegmentSize, group
 from kavka.log.compaction.offset_map import OffsetMap
 from kavka.log.compaction.order import CompactionOrder, CompactionResult, Progress, Replacement
-from kavka.log.compaction.records import BrokenRecords
+from kavka.log.compaction.parsed_records import BrokenRecords
 from kavka.log.compaction.throttle import Throttle
 from kavka.log.compaction.transactions import CleanedTransactions
 from kavka.log.errors import CorruptLogError
@@ -30,7 +30,7 @@ from kavka.log.segment import INDEX, LOG, TIME_INDEX, TXN_INDEX, file_name
 from kavka.log.txn_index import TXN_ENTRY_BYTES, AbortedTxn, TxnIndex
 from kavka.seams import Worker
 from kavka.wire.crc import crc32c
-from kavka.wire.records import CRC_START, HEADER_BYTES, BatchHeader, read_header
+from kavka.wire.record_batches import CRC_START, HEADER_BYTES, BatchHeader, read_header
 
 REPORT_INTERVAL_S: Final = 1.0
 """Seconds between two messages, at which the broker may cancel the work."""

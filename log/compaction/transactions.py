@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from kavka.log.txn_index import AbortedTxn
 from kavka.wire.control_records import Marker
-from kavka.wire.records import BatchHeader
+from kavka.wire.record_batches import BatchHeader
 
 
 class CleanedTransactions:

@@ -18,7 +18,7 @@ from kavka.server.config.offset_topic_rows import OFFSET_TOPIC_ROWS
 from kavka.server.config.rows import Config, Importance, Mode, Status
 from kavka.server.config.topic_defaults import TOPIC_DEFAULT_ROWS
 from kavka.server.config.transaction_rows import TRANSACTION_ROWS
-from kavka.server.config.validators import AtLeast, Check, Items
+from kavka.server.config.validators import AtLeast, Items, Validator
 from kavka.server.config.value_types import LONG_MAX, Type, Value
 
 HIGH: Final = Importance.HIGH
@@ -30,7 +30,7 @@ def _row(
     name: str,
     type_: Type,
     default: Value,
-    check: Check | None,
+    check: Validator | None,
     importance: Importance,
     doc: str,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.server.config.rows import Config, Mode
-from kavka.server.config.validators import AtLeast, Check
+from kavka.server.config.validators import AtLeast, Validator
 from kavka.server.config.value_types import Type, Value
 
 CLEANER_THREAD_BYTES_MIN: Final = 1_048_576
@@ -16,7 +16,7 @@ def _row(
     name: str,
     type_: Type,
     default: Value,
-    check: Check | None,
+    check: Validator | None,
     doc: str,
     *,
     dynamic: Mode = Mode.CLUSTER_WIDE,

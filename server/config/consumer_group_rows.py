@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kavka.server.config.rows import Config, Importance, Mode
-from kavka.server.config.validators import AtLeast, Check, Items, OneOf
+from kavka.server.config.validators import AtLeast, Items, OneOf, Validator
 from kavka.server.config.value_types import LARGEST, Type, Value
 
 _ASSIGNORS: Final = ("uniform", "range")
@@ -18,7 +18,7 @@ _POLICIES: Final = ("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL")
 def _row(
     name: str,
     default: Value,
-    check: Check,
+    check: Validator,
     doc: str,
     type_: Type = Type.INT,
     *,

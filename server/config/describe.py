@@ -49,7 +49,7 @@ class Synonym(NamedTuple):
     source: Source
 
 
-class Entry(NamedTuple):
+class ConfigEntry(NamedTuple):
     """One setting of a resource. The value is None for null and if it is sensitive."""
 
     name: str
@@ -68,7 +68,7 @@ def topic_entries(
     configs: Mapping[str, str],
     *,
     names: Collection[str] | None = None,
-) -> list[Entry]:
+) -> list[ConfigEntry]:
     """Entries of a topic with `configs` of its own, by name; only those of `names` if given."""
     values = _parsed(_effective(settings))
     shown = {row.name for row in TOPIC.values() if not row.internal}.union(configs)
@@ -77,7 +77,7 @@ def topic_entries(
 
 def default_entries(
     rows: Mapping[str, Config], settings: BrokerSettings, *, names: Collection[str] | None = None
-) -> list[Entry]:
+) -> list[ConfigEntry]:
     """Entries of a resource without configs of its own, by name; only those of `names` if given."""
     values = _parsed(_effective(settings))
     return [_default_entry(rows[name], values, settings) for name in _chosen(rows, names)]
@@ -88,7 +88,7 @@ def group_entries(
     configs: Mapping[str, str],
     *,
     names: Collection[str] | None = None,
-) -> list[Entry]:
+) -> list[ConfigEntry]:
     """Entries of a group with `configs` of its own, by name; only those of `names` if given."""
     defaults = default_entries(GROUP, settings, names=names)
     return _with_own(GROUP, Source.GROUP, defaults, configs)
@@ -99,7 +99,7 @@ def subscription_entries(
     configs: Mapping[str, str],
     *,
     names: Collection[str] | None = None,
-) -> list[Entry]:
+) -> list[ConfigEntry]:
     """The same for a client metrics subscription."""
     defaults = default_entries(CLIENT_METRICS, settings, names=names)
     return _with_own(CLIENT_METRICS, Source.CLIENT_METRICS, defaults, configs)
@@ -108,9 +108,9 @@ def subscription_entries(
 def _with_own(
     rows: Mapping[str, Config],
     source: Source,
-    defaults: Iterable[Entry],
+    defaults: Iterable[ConfigEntry],
     configs: Mapping[str, str],
-) -> list[Entry]:
+) -> list[ConfigEntry]:
     entries = []
     for entry in defaults:
         text = configs.get(entry.name)
@@ -124,7 +124,7 @@ def _with_own(
 
 def broker_entries(
     settings: BrokerSettings, *, names: Collection[str] | None = None
-) -> Iterator[Entry]:
+) -> Iterator[ConfigEntry]:
     """Entries of this broker, by name; only those of `names` if given. One takes 30 us."""
     texts = _effective(settings)
     shown = {row.name for row in broker_rows() if not row.internal}.union(texts)
@@ -134,7 +134,7 @@ def broker_entries(
 
 def broker_default_entries(
     settings: BrokerSettings, *, names: Collection[str] | None = None
-) -> list[Entry]:
+) -> list[ConfigEntry]:
     """The cluster-wide dynamic configs, by name, with unparsed values."""
     default = settings.dynamic.default
     return [
@@ -202,7 +202,7 @@ def _synonyms(
 
 def _broker_entry(
     name: str, text: str | None, layers: list[tuple[Source, Mapping[str, str]]]
-) -> Entry:
+) -> ConfigEntry:
     row = broker_row(base_name(name))
     read_only = row is None or row.name != name or row.dynamic is Mode.READ_ONLY
     synonyms = _synonyms(name, layers, _sensitive(row))
@@ -214,7 +214,7 @@ def _topic_entry(
     configs: Mapping[str, str],
     values: Mapping[str, Value],
     settings: BrokerSettings,
-) -> Entry:
+) -> ConfigEntry:
     row = TOPIC.get(name)
     text = configs.get(name)
     synonyms: list[Synonym] = []
@@ -229,7 +229,9 @@ def _topic_entry(
     return _entry(name, row, text, False, synonyms)
 
 
-def _default_entry(row: Config, values: Mapping[str, Value], settings: BrokerSettings) -> Entry:
+def _default_entry(
+    row: Config, values: Mapping[str, Value], settings: BrokerSettings
+) -> ConfigEntry:
     text = to_text(topic_default(row, values))
     synonyms: list[Synonym] = []
     if row.fallback:
@@ -247,8 +249,8 @@ def _sensitive(row: Config | None) -> bool:
 
 def _entry(
     name: str, row: Config | None, text: str | None, read_only: bool, synonyms: list[Synonym]
-) -> Entry:
-    return Entry(
+) -> ConfigEntry:
+    return ConfigEntry(
         name,
         None if _sensitive(row) else text,
         read_only,

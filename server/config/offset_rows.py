@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.server.config.rows import Config, Importance
-from kavka.server.config.validators import AtLeast, Check
+from kavka.server.config.validators import AtLeast, Validator
 from kavka.server.config.value_types import Type
 
 
-def _row(name: str, type_: Type, default: int, check: Check | None, doc: str) -> Config:
+def _row(name: str, type_: Type, default: int, check: Validator | None, doc: str) -> Config:
     field = name.replace(".", "_")
     return Config(name, type_, default, doc, check, Importance.HIGH, field=field)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.server.config.rows import Config, Importance
-from kavka.server.config.validators import AtLeast, Between, Check
+from kavka.server.config.validators import AtLeast, Between, Validator
 from kavka.server.config.value_types import Type
 
 REPLICATION_FACTOR: Final = "offsets.topic.replication.factor"
 
 
-def _row(name: str, type_: Type, default: int, check: Check | None, doc: str) -> Config:
+def _row(name: str, type_: Type, default: int, check: Validator | None, doc: str) -> Config:
     field = name.replace(".", "_")
     return Config(name, type_, default, doc, check, Importance.HIGH, field=field)
 

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from kavka.server.config.rows import Config, Scope, Status
-from kavka.server.config.validators import AtLeast, Check, Items, OneOf, ShareStart
+from kavka.server.config.validators import AtLeast, Items, OneOf, ShareStart, Validator
 from kavka.server.config.value_types import Type, Value
 
 _NO_GROUPS: Final = "share groups and streams groups are not served"
 
 
 def _group(
-    name: str, default: Value, check: Check | None, doc: str, type_: Type = Type.INT
+    name: str, default: Value, check: Validator | None, doc: str, type_: Type = Type.INT
 ) -> Config:
     """A row whose default is the broker's `group.` setting of that name, if there is one."""
     return Config(
@@ -34,7 +34,9 @@ def _group(
     )
 
 
-def _subscription(name: str, type_: Type, default: Value, check: Check | None, doc: str) -> Config:
+def _subscription(
+    name: str, type_: Type, default: Value, check: Validator | None, doc: str
+) -> Config:
     return Config(name, type_, default, doc, check, scope=Scope.CLIENT_METRICS)
 
 

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from kavka.server.config.validators import AtLeast, Between, Check, Items
+from kavka.server.config.validators import AtLeast, Between, Items, Validator
 from kavka.server.config.value_types import LARGEST, Type, Value, parse
 
 CACHED_FROM_CHARACTERS: Final = 1000
@@ -69,7 +69,7 @@ class Config(NamedTuple):
     type: Type
     default: Value  # None: null, or none at all
     doc: str
-    check: Check | None = None
+    check: Validator | None = None
     importance: Importance = Importance.MEDIUM
     dynamic: Mode = Mode.READ_ONLY
     scope: Scope = Scope.BROKER
@@ -118,7 +118,7 @@ class Config(NamedTuple):
         return _parse_cached(self.name, self.type, self.check, text)
 
 
-def _parse(name: str, type_: Type, check: Check | None, text: str) -> Value:
+def _parse(name: str, type_: Type, check: Validator | None, text: str) -> Value:
     value = parse(name, type_, text)
     if isinstance(value, tuple) and isinstance(check, Items):
         value = tuple(dict.fromkeys(value))  # duplicates are dropped (KIP-1161)

@@ -36,7 +36,7 @@ PROGRAMS_CACHED_MAX: Final = 500
 """Compiled expressions in the cache."""
 
 
-class Subscription(NamedTuple):
+class MetricsSubscription(NamedTuple):
     """A parsed subscription. `match` has compiled expressions by selector."""
 
     metrics: tuple[str, ...]
@@ -52,7 +52,7 @@ class Subscription(NamedTuple):
         return True
 
 
-def subscription(configs: Mapping[str, str]) -> Subscription:
+def subscription(configs: Mapping[str, str]) -> MetricsSubscription:
     """Parse `configs`. ApiError as `validate_subscription`."""
     values = _values(configs)
     interval_ms, metrics, match = (values[name] for name in ("interval.ms", "metrics", "match"))
@@ -63,7 +63,7 @@ def subscription(configs: Mapping[str, str]) -> Subscription:
             f"Invalid value {interval_ms} for interval.ms, interval must be between 100 and "
             "3600000 (1 hour)",
         )
-    return Subscription(metrics, interval_ms, dict(map(_selector, match)))
+    return MetricsSubscription(metrics, interval_ms, dict(map(_selector, match)))
 
 
 def validate_subscription(name: str, configs: Mapping[str, str]) -> None:

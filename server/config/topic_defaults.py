@@ -6,7 +6,7 @@ from typing import Final
 
 from kavka.server.config.rows import Config, Importance, Mode
 from kavka.server.config.topic_rows import TOPIC_ROWS
-from kavka.server.config.validators import AtLeast, Check, Limit, Required
+from kavka.server.config.validators import AtLeast, Limit, Required, Validator
 from kavka.server.config.value_types import Type
 
 HIGH: Final = Importance.HIGH
@@ -32,7 +32,7 @@ def _default_of(topic_key: str, name: str, importance: Importance = MEDIUM) -> C
     )
 
 
-def _time_of(topic_key: str, name: str, unit: str, default: int | None, check: Check) -> Config:
+def _time_of(topic_key: str, name: str, unit: str, default: int | None, check: Validator) -> Config:
     """As `_default_of`, for a time with one setting per unit."""
     weaker = [key for key, _ in _TOPICS[topic_key].fallback]
     others = [key for key in weaker if key != name]

@@ -11,7 +11,14 @@ from typing import Any, Final
 
 from kavka.log.settings import FSYNC, SYSTEM
 from kavka.server.config.rows import Config, Mode, Scope, Status
-from kavka.server.config.validators import AtLeast, Between, Check, Items, OneOf, ThrottledReplicas
+from kavka.server.config.validators import (
+    AtLeast,
+    Between,
+    Items,
+    OneOf,
+    ThrottledReplicas,
+    Validator,
+)
 from kavka.server.config.value_types import LONG_MAX, Type, Value
 
 HOUR_MS: Final = 3_600_000
@@ -33,7 +40,7 @@ def _row(
     name: str,
     type_: Type,
     default: Value,
-    check: Check | None,
+    check: Validator | None,
     doc: str,
     *broker_keys: str | tuple[str, int],
     **more: Any,
@@ -56,7 +63,7 @@ def _honoured(
     name: str,
     type_: Type,
     default: Value,
-    check: Check | None,
+    check: Validator | None,
     doc: str,
     *broker_keys: str | tuple[str, int],
 ) -> Config:
@@ -67,7 +74,7 @@ def _warned(
     name: str,
     type_: Type,
     default: Value,
-    check: Check | None,
+    check: Validator | None,
     note: str,
     doc: str,
     *broker_keys: str | tuple[str, int],

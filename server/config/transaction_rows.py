@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.server.config.rows import Config, Importance, Mode
-from kavka.server.config.validators import AtLeast, Between, Check
+from kavka.server.config.validators import AtLeast, Between, Validator
 from kavka.server.config.value_types import Type, Value
 
 REPLICATION_FACTOR: Final = "transaction.state.log.replication.factor"
@@ -16,7 +16,7 @@ TRANSACTION_VERSION_MAX: Final = 2
 def _row(
     name: str,
     default: Value,
-    check: Check | None,
+    check: Validator | None,
     doc: str,
     *,
     type_: Type = Type.INT,

@@ -15,7 +15,7 @@ from kavka.server.config.topic_rows import (
     NO_TIERS,
     ONE_REPLICA,
 )
-from kavka.server.config.validators import AtLeast, Between, Check, Items, NotEmpty, OneOf
+from kavka.server.config.validators import AtLeast, Between, Items, NonEmpty, OneOf, Validator
 from kavka.server.config.value_types import Type, parse
 
 _WARNED: Final = Status.WARNED
@@ -43,11 +43,11 @@ _GROUPS: Final = (
 _IMPORTANCE: Final = {"H": Importance.HIGH, "M": Importance.MEDIUM, "L": Importance.LOW}
 
 
-def _check(text: str) -> Check | None:
+def _check(text: str) -> Validator | None:
     if text == "-":
         return None
     if text == "nonempty":
-        return NotEmpty()
+        return NonEmpty()
     if text.startswith(">="):
         return AtLeast(int(text[2:]))
     if text.startswith("items"):

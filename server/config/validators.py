@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from kavka.server.config.value_types import BadValue, Value, invalid, to_text
 
 
-class Check(Protocol):
+class Validator(Protocol):
     """A rule for the values of one setting."""
 
     def __hash__(self) -> int: ...
@@ -156,7 +156,7 @@ class ShareStart(NamedTuple):
             raise invalid(name, value, rule)
 
 
-class NotEmpty(NamedTuple):
+class NonEmpty(NamedTuple):
     """A text with at least one character."""
 
     def __str__(self) -> str:

@@ -26,7 +26,7 @@ from kavka.wire.apis.produce import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError
-from kavka.wire.records import LENGTH_PREFIX_BYTES, TRANSACTIONAL, BatchHeader
+from kavka.wire.record_batches import LENGTH_PREFIX_BYTES, TRANSACTIONAL, BatchHeader
 
 if TYPE_CHECKING:
     from kavka.log.txn_guards import Guard

@@ -14,26 +14,26 @@ from typing import Final
 
 from kavka.server.cluster.control_messages import NO_LEADER
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.zktree.paths import PartitionState
+from kavka.zktree.paths import StoredPartitionState
 
 RECOVERING: Final = 1
 """Leader recovery state of a leader that may lack acknowledged records (KIP-704)."""
 
 
-def first_state(live: Sequence[int], controller_epoch: int) -> PartitionState | None:
+def first_state(live: Sequence[int], controller_epoch: int) -> StoredPartitionState | None:
     """The first state of a partition; None if none of its replicas is live."""
     if not live:
         return None
-    return PartitionState(live[0], 0, tuple(live), controller_epoch)
+    return StoredPartitionState(live[0], 0, tuple(live), controller_epoch)
 
 
 def next_state(
-    state: PartitionState,
+    state: StoredPartitionState,
     *,
     live: Sequence[int],
     away_since: Collection[int],
     controller_epoch: int,
-) -> PartitionState | None:
+) -> StoredPartitionState | None:
     """The state that should replace `state`, or None if no change is needed.
 
     `live`: online replicas, preferred first. `away_since`: those of them that restarted since they
@@ -51,18 +51,18 @@ def next_state(
         leader = state.leader if keeps else next(replica for replica in live if replica in isr)
         if keeps and isr == state.isr and leader not in away_since:
             return None
-    return PartitionState(
+    return StoredPartitionState(
         leader, state.leader_epoch + 1, isr, controller_epoch, state.leader_recovery_state
     )
 
 
 def preferred_state(
-    state: PartitionState | None,
+    state: StoredPartitionState | None,
     *,
     replicas: Sequence[int],
     live: Collection[int],
     controller_epoch: int,
-) -> PartitionState:
+) -> StoredPartitionState:
     """The state with the preferred replica, the first of `replicas`, as leader. ApiError if it is
     the leader already or is not eligible.
 
@@ -80,8 +80,8 @@ def preferred_state(
 
 
 def unclean_state(
-    state: PartitionState | None, *, live: Sequence[int], controller_epoch: int
-) -> PartitionState:
+    state: StoredPartitionState | None, *, live: Sequence[int], controller_epoch: int
+) -> StoredPartitionState:
     """The state with a live replica as leader, if need be one outside the ISR (unclean).
 
     `live`: online replicas, preferred first. Records that only other replicas have are lost.
@@ -95,7 +95,7 @@ def unclean_state(
     isr = tuple(broker_id for broker_id in state.isr if broker_id in live)
     recovery = state.leader_recovery_state if isr else RECOVERING
     leader = next((broker_id for broker_id in live if broker_id in isr), live[0])
-    return PartitionState(
+    return StoredPartitionState(
         leader, state.leader_epoch + 1, isr or (leader,), controller_epoch, recovery
     )
 

@@ -16,7 +16,7 @@ from kavka.server.cluster.control_messages import (
 )
 from kavka.server.controller.state import LiveBroker
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.zktree.paths import PartitionState
+from kavka.zktree.paths import StoredPartitionState
 
 CHUNK_PARTITIONS: Final = 128
 """Partitions in one event or request; this keeps an iteration of the event loop under 5 ms."""
@@ -28,7 +28,7 @@ Request: TypeAlias = LeaderAndIsr | UpdateMetadata | StopReplica
 class StoredState(NamedTuple):
     """A partition's state as it is in the coordination tree."""
 
-    state: PartitionState
+    state: StoredPartitionState
     version: int
     mzxid: int
 
@@ -155,7 +155,7 @@ class StateWrite(NamedTuple):
     """A state to write; `version` is the one to replace, `NOT_STORED` for the first."""
 
     tp: TopicPartition
-    state: PartitionState
+    state: StoredPartitionState
     version: int
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kavka.server.cluster.control_messages import NO_LEADER, TopicPartition
-from kavka.zktree.paths import BrokerInfo, PartitionState, TopicAssignment
+from kavka.zktree.paths import BrokerInfo, StoredPartitionState, TopicAssignment
 
 NOT_STORED: Final = -1
 """Version, and zxid, of a partition state that is not in the coordination tree yet."""
@@ -33,7 +33,7 @@ class Partition:
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
-    state: PartitionState | None = None
+    state: StoredPartitionState | None = None
     """As last written; None for a partition that never had a leader."""
     version: int = NOT_STORED
     """Version of the node with `state`: the partition epoch."""
@@ -42,7 +42,7 @@ class Partition:
     away: tuple[int, ...] = ()
     """In-sync replicas whose brokers failed or restarted since the last state that this controller
     wrote. `mzxid` does not show this if another broker wrote the state after the restart."""
-    decided_state: PartitionState | None = None
+    decided_state: StoredPartitionState | None = None
     """The state that is being written because of `away`."""
     announced: int = NOT_STORED
     """The partition epoch in the metadata cache of the controller's own broker."""

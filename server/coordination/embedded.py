@@ -43,7 +43,7 @@ from kavka.zktree.api import (
     Znode,
 )
 from kavka.zktree.storage import SLICE_NODES, Storage, TreeLoading
-from kavka.zktree.tree import CloseSession, Transaction, Tree, TreeOp, Watches
+from kavka.zktree.tree import CloseSession, MultiTransaction, Tree, TreeOp, Watches
 
 if TYPE_CHECKING:
     import asyncio
@@ -216,7 +216,7 @@ class EmbeddedCoordination:
 
     def _apply(self, ops: Sequence[TreeOp]) -> list[OpResult]:
         """Apply a transaction in memory, and schedule its write to disk."""
-        transaction = Transaction(
+        transaction = MultiTransaction(
             self._tree.zxid + 1, self._clock.now_ms(), self.session_id, tuple(ops)
         )
         results, events = self._tree.execute(transaction)

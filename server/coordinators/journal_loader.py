@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from kavka.log.errors import StorageError
 from kavka.log.fs import is_fd_exhaustion
-from kavka.log.journal import Machine, Producer, Record
+from kavka.log.journal import JournalRecord, Machine, Producer
 from kavka.log.pairs import BROKEN, add_pairs
 from kavka.seams import Clock, Jobs, Tasks
 from kavka.server.replica.replica import Replica
@@ -22,7 +22,7 @@ from kavka.wire.control_records import MARKER_BYTES_MAX, read_marker
 from kavka.wire.crc import crc32c
 from kavka.wire.errors import ApiError
 from kavka.wire.inflating import decompress_in_steps
-from kavka.wire.records import (
+from kavka.wire.record_batches import (
     COMPRESSION_MASK,
     CONTROL,
     CRC_START,
@@ -293,7 +293,7 @@ class _Replay:
             self.records += len(self._keys)
         for key, value in zip(self._keys, self._values, strict=True):
             try:
-                self._machine.apply(Record(key, value), producer)
+                self._machine.apply(JournalRecord(key, value), producer)
             except Exception:
                 self._skipped += 1
                 if self._skipped <= SKIPPED_LINES_MAX:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kavka.log.journal import Producer, Record
+from kavka.log.journal import JournalRecord, Producer
 from kavka.server.replica.batch_admission import check_in_sync
 from kavka.server.replica.replica import Replica
 from kavka.wire.building import batch_of_pairs
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import LOG_APPEND_TIME, TRANSACTIONAL, read_header
+from kavka.wire.record_batches import LOG_APPEND_TIME, TRANSACTIONAL, read_header
 from kavka.wire.steps import Steps
 
 COMPRESSED_BYTES_MAX: Final = 64 * 1024
@@ -49,7 +49,7 @@ class ReplicaPort:
         return self._partition.high_watermark
 
     def append(
-        self, records: Sequence[Record], producer: Producer | None, now_ms: int
+        self, records: Sequence[JournalRecord], producer: Producer | None, now_ms: int
     ) -> Steps[int]:
         batch = memoryview((yield from self._batch(records, producer, now_ms)))
         if not self.leads:
@@ -61,7 +61,7 @@ class ReplicaPort:
         return replica.log.end_offset
 
     def _batch(
-        self, records: Sequence[Record], producer: Producer | None, now_ms: int
+        self, records: Sequence[JournalRecord], producer: Producer | None, now_ms: int
     ) -> Steps[bytearray]:
         """The records as one batch, so that they are appended atomically. ApiError."""
         replica = self._replica
@@ -91,7 +91,7 @@ class ReplicaPort:
         return batch
 
 
-def _check_size(records: Sequence[Record], bytes_max: int) -> Steps[None]:
+def _check_size(records: Sequence[JournalRecord], bytes_max: int) -> Steps[None]:
     """ApiError for records that exceed the batch size; checked before building up to 100 MB."""
     size_bytes = 0
     for begin in range(0, len(records), RECORDS_A_STEP):

@@ -37,7 +37,7 @@ from kavka.zktree import paths
 from kavka.zktree.api import Coordination, CoordinationError, NoNode, WatchEvent
 
 if TYPE_CHECKING:
-    from kavka.txncoord.requests import WriteMarkers
+    from kavka.txncoord.transaction_requests import WriteMarkers
 
 logger = logging.getLogger(__name__)
 

@@ -24,13 +24,13 @@ from kavka.server.replica.replica import Replica
 from kavka.server.runtime.histogram import Histogram
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import NO_SEQUENCE
+from kavka.wire.record_batches import NO_SEQUENCE
 
 if TYPE_CHECKING:
     from kavka.log.journal import DecisionOrSteps, Ticket
     from kavka.server.coordinators.journal_runner import JournalRunner, RunnerResources
-    from kavka.txncoord.requests import AddPartitions, WriteMarkers
     from kavka.txncoord.shard import TransactionShard
+    from kavka.txncoord.transaction_requests import AddPartitions, WriteMarkers
 
     Runner = JournalRunner[TransactionShard]
 
@@ -40,9 +40,9 @@ Codes: TypeAlias = Sequence[ErrorCode]
 MODULES: Final = (
     "kavka.wire.fields",
     "kavka.log.journal",
-    "kavka.txncoord.requests",
+    "kavka.txncoord.transaction_requests",
     "kavka.txncoord.transaction",
-    "kavka.txncoord.records",
+    "kavka.txncoord.transaction_records",
     "kavka.txncoord.state",
     "kavka.txncoord.ending",
     "kavka.txncoord.producing",
@@ -144,7 +144,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         *,
         add: bool,
     ) -> Codes | Awaitable[Codes]:
-        from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, AddPartitions
+        from kavka.txncoord.transaction_requests import EPOCH_BUMPED_SINCE, AddPartitions
 
         if not transactional_id:
             return [ErrorCode.INVALID_REQUEST] * len(partitions)
@@ -213,7 +213,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         )
 
     def _perform(self, coordinator_epoch: int, command: Hashable) -> None:
-        from kavka.txncoord.requests import WriteMarkers
+        from kavka.txncoord.transaction_requests import WriteMarkers
 
         if isinstance(command, WriteMarkers):
             self.on_markers(command, coordinator_epoch)

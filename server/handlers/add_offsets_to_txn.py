@@ -15,7 +15,7 @@ from kavka.server.cluster.metadata_cache import GROUP_TOPIC
 from kavka.server.coordinators.transaction_coordinator import add_partitions_operation
 from kavka.server.handlers.common.transaction_calls import call_coordinator, check_id
 from kavka.server.request.context import RequestContext
-from kavka.txncoord.requests import AddPartitions
+from kavka.txncoord.transaction_requests import AddPartitions
 from kavka.wire.apis.add_offsets_to_txn import FENCED_SINCE, AddOffsetsToTxnResponse
 from kavka.wire.errors import ApiError, ErrorCode
 

@@ -17,7 +17,7 @@ from kavka.server.coordinators.transaction_coordinator import add_partitions_ope
 from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
 from kavka.server.handlers.common.transaction_calls import check_id, client_code
 from kavka.server.request.context import RequestContext
-from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, AddPartitions
+from kavka.txncoord.transaction_requests import EPOCH_BUMPED_SINCE, AddPartitions
 from kavka.wire.apis.add_partitions_to_txn import (
     API,
     BATCHED_SINCE,

@@ -71,7 +71,7 @@ class _Description:
         self._broker: Final = broker
         self._context: Final = context
         self.response = DescribedGroup(group_id)
-        self._members: Sequence[tuple[members.Member, members.Target]] = ()
+        self._members: Sequence[tuple[members.ConsumerGroupMember, members.Target]] = ()
         """Each with its target assignment; immutable since they were read."""
         allows = broker.authorizer.allows
         self.may: Final = allows(context, Operation.DESCRIBE, ResourceType.GROUP, group_id)
@@ -142,7 +142,9 @@ class _Description:
         return True
 
 
-def _member(member: members.Member, target: members.Target, name_of: Any) -> Steps[Member]:
+def _member(
+    member: members.ConsumerGroupMember, target: members.Target, name_of: Any
+) -> Steps[Member]:
     own = yield from partitions_of(member.assigned)
     for topic_id, partitions in (yield from partitions_of(member.revoking)).items():
         own[topic_id] = own.get(topic_id, []) + partitions

@@ -42,7 +42,7 @@ CONFIGS_PER_REQUEST_MAX: Final = 400_000
 """After so many configs, further resources are refused: a small request can name a broker over and
 over, and one config takes up to a kilobyte until the response is sent."""
 
-_Find: TypeAlias = Callable[[Broker, str, Keys], Iterable[describe.Entry | ConfigResponse]]
+_Find: TypeAlias = Callable[[Broker, str, Keys], Iterable[describe.ConfigEntry | ConfigResponse]]
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -83,7 +83,7 @@ def _describe(
 
 
 def _as_asked(
-    config: describe.Entry | ConfigResponse, context: RequestContext, request: Any
+    config: describe.ConfigEntry | ConfigResponse, context: RequestContext, request: Any
 ) -> ConfigResponse:
     if isinstance(config, ConfigResponse):
         return config
@@ -92,14 +92,14 @@ def _as_asked(
     return _config(config, synonyms, documentation)
 
 
-def _topic(broker: Broker, name: str, keys: Keys) -> Iterable[describe.Entry]:
+def _topic(broker: Broker, name: str, keys: Keys) -> Iterable[describe.ConfigEntry]:
     check_topic_name(name)
     if name not in broker.metadata.image.topics:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return describe.topic_entries(broker.settings, broker.topic_configs.get(name), names=keys)
 
 
-def _broker(broker: Broker, name: str, keys: Keys) -> Iterable[describe.Entry]:
+def _broker(broker: Broker, name: str, keys: Keys) -> Iterable[describe.ConfigEntry]:
     if not name:
         return describe.broker_default_entries(broker.settings, names=keys)
     _check_broker(broker, name, " or empty string,")
@@ -129,13 +129,13 @@ def _check_broker(broker: Broker, name: str, also: str) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{expected} but received {name}")
 
 
-def _group(broker: Broker, name: str, keys: Keys) -> Iterable[describe.Entry]:
+def _group(broker: Broker, name: str, keys: Keys) -> Iterable[describe.ConfigEntry]:
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
     return describe.group_entries(broker.settings, broker.topic_configs.group(name), names=keys)
 
 
-def _subscription(broker: Broker, name: str, keys: Keys) -> Iterable[describe.Entry]:
+def _subscription(broker: Broker, name: str, keys: Keys) -> Iterable[describe.ConfigEntry]:
     if not name:
         reason = "Client metrics subscription name must not be empty"
         raise ApiError(ErrorCode.INVALID_REQUEST, reason)
@@ -152,7 +152,7 @@ _FIND: Final[Mapping[ConfigResourceType, _Find]] = {
 }
 
 
-def _config(entry: describe.Entry, synonyms: bool, documentation: bool) -> ConfigResponse:
+def _config(entry: describe.ConfigEntry, synonyms: bool, documentation: bool) -> ConfigResponse:
     return ConfigResponse(
         name=entry.name,
         value=entry.value,

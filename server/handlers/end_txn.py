@@ -15,8 +15,8 @@ from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.transaction_calls import call_coordinator, check_id
 from kavka.server.request.context import RequestContext
-from kavka.txncoord.requests import EPOCH_BUMPED_SINCE, EndTxn, ProducerIdAndEpoch
 from kavka.txncoord.shard import TransactionShard
+from kavka.txncoord.transaction_requests import EPOCH_BUMPED_SINCE, EndTxn, ProducerIdAndEpoch
 from kavka.wire.apis.end_txn import EPOCHS_SINCE, FENCED_SINCE, EndTxnResponse
 
 

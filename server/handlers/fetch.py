@@ -24,7 +24,7 @@ from kavka.server.broker import Broker
 from kavka.server.replica.fetch_reading import (
     ISOLATION_LEVELS,
     READ_COMMITTED,
-    Part,
+    PartitionRead,
     idle_replica,
     plan_part,
     read_cached,
@@ -129,7 +129,7 @@ class _Fetch:
         self._fetching = fetching
         self._is_follower = _replica_id(context, request) >= 0
         self._is_old_consumer = context.version < BATCHES_SINCE
-        self._parts: list[Part] = []
+        self._parts: list[PartitionRead] = []
         self._idle: list[Replica] = []  # partitions without changes to report
         self._readable: dict[str, bool] = {}  # authorization by topic, for one plan
         self._skipped: dict[tuple[str, int], int] = {}  # offset after unconvertible batches
@@ -175,7 +175,7 @@ class _Fetch:
         for part in self._parts:
             part.file_range = None
 
-    def _plan(self) -> Steps[list[Part]]:
+    def _plan(self) -> Steps[list[PartitionRead]]:
         """Plan all partitions; missing ones come last, as in Apache Kafka."""
         broker, request = self._broker, self._request
         committed_only = request.isolation_level == READ_COMMITTED
@@ -186,8 +186,8 @@ class _Fetch:
         files_left = broker.replicas.logs.files_at_once
         at_least_one = True
         of_each = self._context.version < _REQUEST_LIMIT_SINCE
-        parts: list[Part] = []
-        missing: list[Part] = []
+        parts: list[PartitionRead] = []
+        missing: list[PartitionRead] = []
         self._readable = {}
         done = 0
         for wanted in (yield from self._without_idle()):
@@ -206,7 +206,7 @@ class _Fetch:
                     at_least_one=at_least_one,
                 )
             except ApiError as refusal:
-                part = Part(wanted, self._refused(wanted, refusal))
+                part = PartitionRead(wanted, self._refused(wanted, refusal))
                 if refusal.code in _MISSING:
                     missing.append(part)
                     continue

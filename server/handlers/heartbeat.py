@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any
 
-from kavka.groupcoord.classic.requests import HeartbeatRequest
+from kavka.groupcoord.classic.group_requests import HeartbeatRequest
 from kavka.groupcoord.shard import GroupShard
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker

@@ -19,8 +19,8 @@ from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from kavka.log.journal import DecisionOrSteps, Ticket
-    from kavka.txncoord.requests import InitProducerId, ProducerIdAndEpoch
     from kavka.txncoord.shard import TransactionShard
+    from kavka.txncoord.transaction_requests import InitProducerId, ProducerIdAndEpoch
 
 _NONE = -1
 
@@ -53,7 +53,7 @@ async def _fresh(broker: Broker) -> InitProducerIdResponse:
 def _transactional(broker: Broker, context: RequestContext, request: Any) -> Any:
     # lazy import, not before there are transactions: see `kavka.server.runtime.lazy_imports`
     from kavka.server.handlers.common.transaction_calls import call_coordinator, check_id
-    from kavka.txncoord.requests import InitProducerId
+    from kavka.txncoord.transaction_requests import InitProducerId
 
     check_id(broker, context, Operation.WRITE, request.transactional_id)
     _check_producer(request)

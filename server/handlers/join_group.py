@@ -10,8 +10,8 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any, Final
 
+from kavka.groupcoord.classic.group_requests import JoinRequest
 from kavka.groupcoord.classic.members import OfferedProtocol
-from kavka.groupcoord.classic.requests import JoinRequest
 from kavka.groupcoord.java_strings import MEMBER_ID_BYTES, fits
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import DecisionOrSteps, Ticket

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from kavka.groupcoord.classic.requests import Leaver, LeaveRequest
+from kavka.groupcoord.classic.group_requests import Leaver, LeaveRequest
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import Operation

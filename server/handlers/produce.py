@@ -47,7 +47,7 @@ from kavka.wire.apis.produce import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode, clear_tracebacks
-from kavka.wire.records import (
+from kavka.wire.record_batches import (
     LOG_APPEND_TIME,
     Unacceptable,
 )

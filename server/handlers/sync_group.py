@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from kavka.groupcoord.classic.requests import SyncRequest
+from kavka.groupcoord.classic.group_requests import SyncRequest
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import Operation

@@ -44,7 +44,7 @@ from kavka.wire.apis.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import NO_SEQUENCE
+from kavka.wire.record_batches import NO_SEQUENCE
 
 _EPOCHS_SINCE: Final = 2
 _LOADING_SINCE: Final = 2

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kavka.server.replica.batch_opening import RECORDS_PER_TURN, BatchOpener
-from kavka.server.replica.record_rules import RecordCheck, Rules
+from kavka.server.replica.record_rules import RecordCheck, RecordRules
 from kavka.server.replica.replica import Replica
 from kavka.wire import compression
 from kavka.wire.apis.produce import BATCHES_SINCE
@@ -24,7 +24,7 @@ from kavka.wire.compression import Bytes, Codec
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.inflating import INFLATED_RATIO, JOB_BYTES_MIN, decompress_in_thread
 from kavka.wire.message_set import is_batch
-from kavka.wire.records import (
+from kavka.wire.record_batches import (
     HEADER_BYTES,
     LENGTH_PREFIX_BYTES,
     LOG_APPEND_TIME,
@@ -190,7 +190,7 @@ def _from_message_set(
 
 def _rewrite_inline(
     replica: Replica,
-    rules: Rules,
+    rules: RecordRules,
     records: memoryview,
     header: BatchHeader,
     now_ms: int,
@@ -227,7 +227,7 @@ def _rewrite_inline(
 
 def _rewrite(
     replica: Replica,
-    rules: Rules,
+    rules: RecordRules,
     batch: memoryview,
     header: BatchHeader,
     now_ms: int,
@@ -255,7 +255,7 @@ def _rewrite(
     return _timed(replica, rules, batch, header, newest, target != codec)
 
 
-def _is_checked(rules: Rules, header: BatchHeader, now_ms: int) -> bool:
+def _is_checked(rules: RecordRules, header: BatchHeader, now_ms: int) -> bool:
     """Whether each of the records has to be checked: this broker computes no CRC over records that
     it has not checked."""
     return (
@@ -285,7 +285,7 @@ def _rebuilt(
 
 def _timed(
     replica: Replica,
-    rules: Rules,
+    rules: RecordRules,
     batch: memoryview,
     header: BatchHeader,
     newest: int,
@@ -335,7 +335,7 @@ def _inflate(codec: int, packed: memoryview) -> Steps[Bytes]:
 
 
 def _checking(
-    replica: Replica, rules: Rules, header: BatchHeader, payload: Bytes, now_ms: int
+    replica: Replica, rules: RecordRules, header: BatchHeader, payload: Bytes, now_ms: int
 ) -> RecordCheck:
     """The check of a batch's records; its steps may raise RecordsRefused."""
     topic, index = replica.key

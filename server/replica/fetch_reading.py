@@ -40,7 +40,7 @@ READS_A_STEP: Final = 100
 """Partitions whose records are read between two pauses, at 10 us and more each."""
 
 
-class Part:
+class PartitionRead:
     """One partition of a fetch: its answer so far, and the position of its records."""
 
     __slots__ = ("answer", "bytes_max", "file_range", "replica", "wanted")
@@ -84,7 +84,7 @@ def plan_part(
     committed_only: bool,
     bytes_max: int,
     at_least_one: bool,
-) -> Part:
+) -> PartitionRead:
     """The plan for what a consumer may read of one partition. ApiError when it may not read.
 
     `bytes_max` is what is left of the request's limit, and may be negative; with `at_least_one`
@@ -103,7 +103,7 @@ def plan_part(
         b"",
         () if committed_only else None,
     )
-    part = Part(wanted, answer)
+    part = PartitionRead(wanted, answer)
     part.replica = replica
     if wanted.last_fetched_epoch >= 0:
         answer.diverging_epoch = _divergence(replica, wanted)
@@ -126,7 +126,7 @@ def plan_part(
 
 
 def _add_aborted(
-    part: Part, found: FileRange, log: PartitionLog, last_stable: int, at_least_one: bool
+    part: PartitionRead, found: FileRange, log: PartitionLog, last_stable: int, at_least_one: bool
 ) -> None:
     """Add the aborted transactions whose records a reader of committed ones has to skip; where
     there are very many, plan fewer bytes."""
@@ -141,7 +141,7 @@ def _add_aborted(
         ]
 
 
-def fail(part: Part, failure: Exception) -> None:
+def fail(part: PartitionRead, failure: Exception) -> None:
     """Answer KAFKA_STORAGE_ERROR for a partition whose log can't be read; others fail too only if
     the log directory goes offline for it."""
     answer = part.answer
@@ -194,7 +194,7 @@ class Cold:
 
     __slots__ = ("file_range", "part", "view")
 
-    def __init__(self, part: Part, found: FileRange, view: memoryview) -> None:
+    def __init__(self, part: PartitionRead, found: FileRange, view: memoryview) -> None:
         self.part = part
         self.file_range = found
         self.view = view
@@ -205,7 +205,9 @@ def room_for(size: int, arenas: ArenaPool, context: RequestContext) -> Callable[
     return _Packer(arenas, context).take if size > COPIED_BYTES_MAX else _fresh
 
 
-def read_cached(parts: list[Part], arenas: ArenaPool, context: RequestContext) -> Steps[list[Cold]]:
+def read_cached(
+    parts: list[PartitionRead], arenas: ArenaPool, context: RequestContext
+) -> Steps[list[Cold]]:
     """Read, in steps, what the page cache holds; the parts that it does not hold are returned, for
     `read_cold`."""
     size = sum([part.file_range.length for part in parts if part.file_range is not None])

@@ -10,7 +10,7 @@ from kavka.seams import Pool, Tasks
 from kavka.server.replica.batch_opening import RECORDS_PER_TURN, BatchOpener
 from kavka.server.replica.replica import Replica
 from kavka.server.runtime import cooperative
-from kavka.wire import records
+from kavka.wire import record_batches
 from kavka.wire.apis.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -134,7 +134,7 @@ async def _find_by_time(
 class _Opened(NamedTuple):
     """A batch with its records inflated."""
 
-    header: records.BatchHeader
+    header: record_batches.BatchHeader
     payload: Any
 
 
@@ -142,8 +142,8 @@ async def _open(batch: FileRange, opener: BatchOpener) -> _Opened:
     view = memoryview(bytearray(batch.length))
     if batch.file.read_cached(view, batch.position) != batch.length:
         await opener.jobs.run(Pool.READ, batch.file.read_into, view, batch.position)
-    header = records.read_header(view)
-    inner = view[records.HEADER_BYTES : header.size]
+    header = record_batches.read_header(view)
+    inner = view[record_batches.HEADER_BYTES : header.size]
     steps = decompress_in_steps(header.compression, inner)
     return _Opened(header, await cooperative.run_rest(opener.tasks, steps, jobs=opener.jobs))
 
@@ -153,7 +153,7 @@ async def _search(
 ) -> FoundOffset | None:
     """The first record from offset `start` on whose timestamp is not before `timestamp`; NOT_FOUND
     if it is not fetchable yet, None if there is none in the batch."""
-    search = records.FirstAtOrAfter(*opened, timestamp, start)
+    search = record_batches.FirstAtOrAfter(*opened, timestamp, start)
     while not search.step(RECORDS_PER_TURN):
         await tasks.sleep(0)
     if search.found is None:

@@ -14,7 +14,13 @@ from kavka.log.settings import LogSettings
 from kavka.wire.apis.produce import RecordError
 from kavka.wire.compression import Bytes, Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import LOG_APPEND_TIME, NO_TIMESTAMP, BatchHeader, Record, iter_records
+from kavka.wire.record_batches import (
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Record,
+    iter_records,
+)
 from kavka.wire.rewriting import iter_heads
 
 RECORD_ERRORS_MAX: Final = 1000
@@ -56,7 +62,7 @@ class NotVerified(ApiError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RecordRules:
     """One topic's rules. Spans in milliseconds."""
 
     keyed: bool
@@ -73,7 +79,7 @@ class Rules:
     after_max_ms: int
 
     @classmethod
-    def of(cls, settings: LogSettings) -> Rules:
+    def of(cls, settings: LogSettings) -> RecordRules:
         return cls(
             keyed="compact" in settings.cleanup_policy,
             append_time=settings.message_timestamp_type == APPEND_TIME,
@@ -112,7 +118,7 @@ class RecordCheck:
     """
 
     def __init__(
-        self, rules: Rules, header: BatchHeader, payload: Bytes, *, now_ms: int, where: str
+        self, rules: RecordRules, header: BatchHeader, payload: Bytes, *, now_ms: int, where: str
     ) -> None:
         self.newest = NO_TIMESTAMP
         """The greatest timestamp in ms among the records checked so far."""

@@ -19,13 +19,13 @@ from kavka.log.settings import LogSettings
 from kavka.log.txn_guards import Guard
 from kavka.seams import Clock, Tasks
 from kavka.server.replica.partition_state import PartitionState
-from kavka.server.replica.record_rules import ALWAYS, Rules
+from kavka.server.replica.record_rules import ALWAYS, RecordRules
 from kavka.server.replica.topic_traffic import TopicTraffic
 from kavka.server.runtime.purgatory import Purgatory
 from kavka.server.runtime.rate_limited_log import LogLimit
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import BatchHeader, set_offset_and_epoch
+from kavka.wire.record_batches import BatchHeader, set_offset_and_epoch
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class Replica:
         self._set_rules(log.settings)
 
     def _set_rules(self, settings: LogSettings) -> None:
-        self.rules = Rules.of(settings)
+        self.rules = RecordRules.of(settings)
         self.inspect_newer_than_ms = ALWAYS
         """Batches whose max timestamp is above this (ms) are inspected before they are appended:
         all of them, unless the topic only bounds timestamps; then it advances with the clock."""

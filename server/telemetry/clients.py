@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from kavka.server.config.subscriptions import ALL_METRICS, Subscription
+from kavka.server.config.subscriptions import ALL_METRICS, MetricsSubscription
 from kavka.server.runtime.java_hash import hash_set_order
 from kavka.wire.compression import Codec
 from kavka.wire.crc import crc32c
@@ -88,7 +88,7 @@ class Clients:
     def __init__(self, new_id: Callable[[], UUID]) -> None:
         self._new_id = new_id
         self._instances: OrderedDict[UUID, ClientInstance] = OrderedDict()
-        self._subscriptions: Mapping[str, Subscription] = {}
+        self._subscriptions: Mapping[str, MetricsSubscription] = {}
         self._version = 0
         self.throttled = 0
         self.unknown_subscriptions = 0
@@ -96,7 +96,7 @@ class Clients:
     def __len__(self) -> int:
         return len(self._instances)
 
-    def set_subscriptions(self, subscriptions: Mapping[str, Subscription]) -> None:
+    def set_subscriptions(self, subscriptions: Mapping[str, MetricsSubscription]) -> None:
         """Set the subscriptions, by name. Each client gets them with its next request."""
         self._subscriptions = subscriptions
         self._version += 1

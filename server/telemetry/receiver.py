@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kavka.seams import Clock, Jobs, Pool, Random, Tasks, Timer
 from kavka.server.cluster.entity_configs import EntityConfigs
-from kavka.server.config.subscriptions import Subscription, subscription
+from kavka.server.config.subscriptions import MetricsSubscription, subscription
 from kavka.server.config.value_types import one_line
 from kavka.server.runtime import cooperative
 from kavka.server.runtime.lazy_imports import import_one_by_one
@@ -199,9 +199,9 @@ def is_installed() -> bool:
         return False
 
 
-def _usable(configs: Mapping[str, Mapping[str, str]]) -> dict[str, Subscription]:
+def _usable(configs: Mapping[str, Mapping[str, str]]) -> dict[str, MetricsSubscription]:
     """The valid subscriptions; another program may have written invalid ones to the tree."""
-    found: dict[str, Subscription] = {}
+    found: dict[str, MetricsSubscription] = {}
     for name, own in configs.items():
         try:
             found[name] = subscription(own)

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import pytest
 
-from kavka.txncoord import records
+from kavka.txncoord import transaction_records
 from kavka.txncoord.listing import described, known
-from kavka.txncoord.requests import ProducerIdAndEpoch
 from kavka.txncoord.transaction import EPOCH_GIVEN_MAX, created
+from kavka.txncoord.transaction_requests import ProducerIdAndEpoch
 from kavka.wire.building import batch_of_pairs
 from kavka.wire.steps import run_at_once
 from support import java
@@ -239,7 +239,8 @@ class Side:
             for one, own in WORN.items()
         }
         written = [
-            run_at_once(records.transaction_record(one, state, 0)) for one, state in values.items()
+            run_at_once(transaction_records.transaction_record(one, state, 0))
+            for one, state in values.items()
         ]
         batch = run_at_once(batch_of_pairs(written, empty.updated_ms))
         batch[:8] = self.first_end.to_bytes(8, "big")
@@ -341,11 +342,11 @@ def test_its_records_are_written_again_to_the_byte(sides: tuple[Side, Side]) -> 
     seen = 0
     for record in kafka.records:
         assert record.key is not None and record.value is not None
-        transactional_id = records.decode_key(record.key)
-        one = run_at_once(records.decode(record.value))
+        transactional_id = transaction_records.decode_key(record.key)
+        one = run_at_once(transaction_records.decode(record.value))
         assert transactional_id is not None and one is not None
-        assert records.encode_key(transactional_id) == record.key
-        written = run_at_once(records.encode(one, record.value[1]))
+        assert transaction_records.encode_key(transactional_id) == record.key
+        written = run_at_once(transaction_records.encode(one, record.value[1]))
         assert sorted(written) == sorted(record.value)
         seen += len(one.partitions) < 2 and written == record.value
         assert len(one.partitions) > 1 or written == record.value

@@ -16,7 +16,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from kavka.log.txn_index import TXN_ENTRY_BYTES
 from kavka.wire.control_records import end_marker, read_marker
-from kavka.wire.records import read_header, set_offset_and_epoch
+from kavka.wire.record_batches import read_header, set_offset_and_epoch
 from support import dump_log, java
 from support.broker import Kavka, StartBroker, broker_kind
 from support.clients.kafka_python import create_topic

@@ -11,16 +11,16 @@ from typing import Any
 from uuid import UUID
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
-from kavka.groupcoord.classic.members import Member, OfferedProtocol, member_timer
-from kavka.groupcoord.classic.membership import Membership, membership_of
-from kavka.groupcoord.classic.records import StoredGroup, decode
-from kavka.groupcoord.classic.requests import (
+from kavka.groupcoord.classic.group_records import StoredGroup, decode
+from kavka.groupcoord.classic.group_requests import (
     HeartbeatRequest,
     JoinRequest,
     Leaver,
     LeaveRequest,
     SyncRequest,
 )
+from kavka.groupcoord.classic.members import ClassicGroupMember, OfferedProtocol, member_timer
+from kavka.groupcoord.classic.membership import Membership, membership_of
 from kavka.groupcoord.shard import GroupShard
 from kavka.groupcoord.state import GroupsState, Topics
 from kavka.log.journal import Ticket
@@ -206,7 +206,9 @@ def big_group(kit: ClassicKit, members: int) -> ClassicGroup:
     """A stable group with this number of members, not registered yet."""
     group = ClassicGroup("g", kit.shard.timers, kit.now_ms)
     for number in range(members):
-        member = Member("g", f"m{number}", None, "c", "/h", REBALANCE_MS, SESSION_MS, BOTH)
+        member = ClassicGroupMember(
+            "g", f"m{number}", None, "c", "/h", REBALANCE_MS, SESSION_MS, BOTH
+        )
         group.add(member, "consumer", None)
     group.current, group.protocol = GroupState.STABLE, "range"
     return group

@@ -45,9 +45,9 @@ from typing import Any, Final
 import pytest
 
 from kavka.groupcoord.classic.group import ClassicGroup
+from kavka.groupcoord.classic.group_records import KEY_VERSION, decode, encode_key
+from kavka.groupcoord.classic.group_requests import Leaver
 from kavka.groupcoord.classic.members import OfferedProtocol
-from kavka.groupcoord.classic.records import KEY_VERSION, decode, encode_key
-from kavka.groupcoord.classic.requests import Leaver
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_at_once
 from support.classic_clients import FAST_HEARTBEAT, ClassicClients, Client, Request

@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from kavka.groupcoord.classic import records as classic_records
-from kavka.groupcoord.consumer import records
-from kavka.log.journal import Decision, Record
+from kavka.groupcoord.classic import group_records as classic_records
+from kavka.groupcoord.consumer import consumer_group_records
+from kavka.log.journal import Decision, JournalRecord
 from kavka.wire.errors import ApiError
 from kavka.wire.steps import run_at_once
 from support.consumer_groups import Client
@@ -186,7 +186,10 @@ class ConsumerGroups(GroupScenarios):
         `classic_group_tombstone`."""
         kind, *names = command.words
         if kind == "topics":
-            record = Record(records.tombstone(records.TOPICS, "g").key, b"\0\0\1\0")
+            record = JournalRecord(
+                consumer_group_records.tombstone(consumer_group_records.TOPICS, "g").key,
+                b"\0\0\1\0",
+            )
         elif kind == "classic_group_tombstone":
             record = classic_records.tombstone("g")
         else:
@@ -194,7 +197,7 @@ class ConsumerGroups(GroupScenarios):
             assert group is not None
             assignor = command.text("assignor")
             record = run_at_once(
-                records.member_in_steps(
+                consumer_group_records.member_in_steps(
                     "g", replace(group.members[names[0]], server_assignor=assignor)
                 )
             )

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from kavka.groupcoord import offset_records
 from kavka.groupcoord.offset_records import NO_TIME, CommittedOffset
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Decision, Record, Reply, Ticket
+from kavka.log.journal import Decision, JournalRecord, Reply, Ticket
 from kavka.server.coordinators.base import Coordinator
 from kavka.txncoord.shard import TransactionShard
 from kavka.txncoord.transaction import created
@@ -64,7 +64,7 @@ class OfGroups:
         )
 
         def ask(shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
-            return Decision([Record(key, value)], [Reply(ticket, DONE)])
+            return Decision([JournalRecord(key, value)], [Reply(ticket, DONE)])
 
         return broker.parts.groups.call(name, ask)
 

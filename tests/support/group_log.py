@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
-from kavka.groupcoord.classic import records as classic_records
-from kavka.groupcoord.consumer import records
-from kavka.groupcoord.consumer.member import Member, MemberState
+from kavka.groupcoord.classic import group_records as classic_records
+from kavka.groupcoord.consumer import consumer_group_records
+from kavka.groupcoord.consumer.member import ConsumerGroupMember, MemberState
 from kavka.groupcoord.offset_records import decode, split_topic_key
-from kavka.log.journal import Record
+from kavka.log.journal import JournalRecord
 from kavka.wire.steps import run_at_once
 
 Names = Mapping[str, str]
@@ -21,13 +21,13 @@ STATES = {
 }
 
 KINDS = {
-    records.GROUP: "group",
-    records.TOPICS: "topics",
-    records.MEMBER: "member",
-    records.TARGET: "target epoch",
-    records.TARGET_MEMBER: "target",
-    records.CURRENT_MEMBER: "current",
-    records.REGEX: "regex",
+    consumer_group_records.GROUP: "group",
+    consumer_group_records.TOPICS: "topics",
+    consumer_group_records.MEMBER: "member",
+    consumer_group_records.TARGET: "target epoch",
+    consumer_group_records.TARGET_MEMBER: "target",
+    consumer_group_records.CURRENT_MEMBER: "current",
+    consumer_group_records.REGEX: "regex",
 }
 
 Topics = Mapping[UUID, str]
@@ -50,7 +50,7 @@ def partitions(owned: Mapping[UUID, Iterable[int]], topics: Topics) -> str:
     return " ".join(f"{topic}:{own}" for topic, own in named) or "nothing"
 
 
-def batch(written: Sequence[Record], names: Names, topics: Topics) -> str:
+def batch(written: Sequence[JournalRecord], names: Names, topics: Topics) -> str:
     """A batch, on one line; the three tombstones of a member as one."""
     lines: list[str] = []
     for record in written:
@@ -80,39 +80,40 @@ def _shorten_group(lines: list[str]) -> None:
         lines[end - len(all_of_it) : end] = [f"-consumer group [{' '.join(members)}]"]
 
 
-def _record(record: Record, names: Names, topics: Topics) -> str:
+def _record(record: JournalRecord, names: Names, topics: Topics) -> str:
     key, value = record
     version = int.from_bytes(key[:2], "big")
     if version < 2:
         return _offset(record)
     if version == 2:
         return _classic_group(record, names)
-    kind, _, second = records.read_key(key)
+    kind, _, second = consumer_group_records.read_key(key)
     second = names.get(second, second)
     if value is None:
         return f"-{KINDS[kind]} {second}".rstrip()
-    if kind == records.TOPICS:
+    if kind == consumer_group_records.TOPICS:
         return "topics"
-    if kind == records.GROUP:
-        epoch, metadata_hash = records.read_group(value)
+    if kind == consumer_group_records.GROUP:
+        epoch, metadata_hash = consumer_group_records.read_group(value)
         return f"epoch {epoch}{'' if metadata_hash else ' (no topics)'}"
-    if kind == records.MEMBER:
-        return f"member {second} {_subscription(records.read_member(second, value))}"
-    if kind == records.TARGET:
-        return f"target epoch {records.read_target(value).epoch}"
-    if kind == records.TARGET_MEMBER:
-        target = records.read_target_member(value)
+    if kind == consumer_group_records.MEMBER:
+        return f"member {second} {_subscription(consumer_group_records.read_member(second, value))}"
+    if kind == consumer_group_records.TARGET:
+        return f"target epoch {consumer_group_records.read_target(value).epoch}"
+    if kind == consumer_group_records.TARGET_MEMBER:
+        target = consumer_group_records.read_target_member(value)
         return f"target {second} {partitions(target, topics)}"
-    if kind == records.REGEX:
-        return f"regex {second} matches {','.join(records.read_regex(value).topics) or 'nothing'}"
-    current = records.read_current_member(value)
+    if kind == consumer_group_records.REGEX:
+        topics_matched = consumer_group_records.read_regex(value).topics
+        return f"regex {second} matches {','.join(topics_matched) or 'nothing'}"
+    current = consumer_group_records.read_current_member(value)
     state = STATES.get(current.state, "")
     revoking = f" revoking {partitions(current.revoking, topics)}" if current.revoking else ""
     owned = partitions(current.assigned, topics)
     return f"{second}@{current.member_epoch} {owned}{revoking}{state}"
 
 
-def _subscription(member: Member) -> str:
+def _subscription(member: ConsumerGroupMember) -> str:
     said = {
         "regex": member.regex,
         "instance": member.instance_id,
@@ -127,7 +128,7 @@ def _subscription(member: Member) -> str:
     return f"[{','.join(member.topic_names)}]{more}"
 
 
-def _classic_group(record: Record, names: Names) -> str:
+def _classic_group(record: JournalRecord, names: Names) -> str:
     if record.value is None:
         group_id = classic_records.decode_key(record.key)
         return "-classic group" if group_id == "g" else f"-classic group {group_id}"
@@ -137,7 +138,7 @@ def _classic_group(record: Record, names: Names) -> str:
     return f"classic group generation {group.generation} [{members}]"
 
 
-def _offset(record: Record) -> str:
+def _offset(record: JournalRecord) -> str:
     key, value = record
     found = split_topic_key(key[:-4])
     assert found is not None

@@ -17,8 +17,8 @@ from functools import wraps
 from typing import Any
 from uuid import UUID
 
+from kavka.groupcoord.classic.group_requests import Leaver
 from kavka.groupcoord.classic.members import OfferedProtocol
-from kavka.groupcoord.classic.requests import Leaver
 from kavka.groupcoord.consumer import embedded_protocol
 from kavka.log.journal import Ticket
 from kavka.wire.errors import ApiError, ErrorCode

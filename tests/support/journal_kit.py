@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from kavka.log.journal import DecisionOrSteps, Journal, Machine, Record, Ticket
+from kavka.log.journal import DecisionOrSteps, Journal, JournalRecord, Machine, Ticket
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_at_once
 from support.toy_machine import ToyPort
@@ -78,7 +78,7 @@ class JournalKit(ABC, Generic[M]):
         shard.replay([one.key for one in appended], [one.value for one in appended])
 
     @property
-    def appended(self) -> list[Record]:
+    def appended(self) -> list[JournalRecord]:
         """All records of the log."""
         return [record for records, _ in self.port.batches for record in records]
 

@@ -22,7 +22,7 @@ from kavka.log.settings import SYSTEM, LogSettings
 from kavka.log.txn_guards import NOT_NEEDED, Guard
 from kavka.log.txn_index import AbortedTxn, TxnIndex
 from kavka.wire.control_records import Marker
-from kavka.wire.records import read_header
+from kavka.wire.record_batches import read_header
 from kavka.wire.steps import run_at_once
 from support.virtual import VirtualClock
 

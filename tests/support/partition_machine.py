@@ -25,7 +25,7 @@ from kavka.server.controller.events import Event, FoundPartition, Send, StoredSt
 from kavka.server.controller.partition_machine import PartitionMachine
 from kavka.server.controller.state import LiveBroker
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.zktree.paths import BrokerInfo, Endpoint, PartitionState
+from kavka.zktree.paths import BrokerInfo, Endpoint, StoredPartitionState
 from support.controller_text import ids, partition, sent
 from support.scenarios import Command
 
@@ -173,11 +173,11 @@ class ControllerMachine:
 def _stored(command: Command) -> StoredState:
     """The state that a command gives."""
     isr = tuple(map(int, command.list("isr")))
-    state = PartitionState(command.number("leader"), command.number("epoch"), isr, 1)
+    state = StoredPartitionState(command.number("leader"), command.number("epoch"), isr, 1)
     return StoredState(state, command.number("version"), command.number("zxid", 100))
 
 
-def _written(state: PartitionState) -> str:
+def _written(state: StoredPartitionState) -> str:
     more = " recovering" * state.leader_recovery_state
     return (
         f"leader {state.leader} isr {ids(state.isr)} epoch {state.leader_epoch}{more} "

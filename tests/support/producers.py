@@ -12,7 +12,7 @@ from kavka.log.producer_state import ProducerStates
 from kavka.log.txn_guards import Guard
 from kavka.wire.control_records import Marker, end_marker
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import TRANSACTIONAL, BatchHeader, read_header
+from kavka.wire.record_batches import TRANSACTIONAL, BatchHeader, read_header
 from support import logs
 from support.logs import Producer
 

@@ -27,7 +27,7 @@ from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.replica import Replica
 from kavka.server.runtime.purgatory import Purgatory
-from kavka.wire.records import read_header
+from kavka.wire.record_batches import read_header
 from kavka.zktree.paths import TOPIC_CONFIGS
 from support import logs
 from support.batches import build

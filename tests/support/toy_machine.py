@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from kavka.log.journal import Decision, Producer, Record, Reply, Ticket
+from kavka.log.journal import Decision, JournalRecord, Producer, Reply, Ticket
 from kavka.log.timers import Timers
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps, each
@@ -21,7 +21,7 @@ class Toy:
     def __init__(self) -> None:
         self.timers = Timers()
         self.numbers: dict[bytes, bytes] = {}
-        self.pending: dict[int, list[Record]] = {}
+        self.pending: dict[int, list[JournalRecord]] = {}
         self.parked: dict[Hashable, Ticket] = {}
         self.first: list[Decision] = []
         """The decisions after loading."""
@@ -41,7 +41,7 @@ class Toy:
         on_refusal: object | None = None,
     ) -> Decision:
         """Set a number. With `on_refusal` that is the response if the append fails."""
-        decision = Decision([Record(key, value)], [Reply(ticket, value)], producer=producer)
+        decision = Decision([JournalRecord(key, value)], [Reply(ticket, value)], producer=producer)
         if command is not None:
             decision.commands.append(command)
         if on_refusal is not None:
@@ -71,7 +71,7 @@ class Toy:
     def put_many(self, ticket: Ticket, count: int, value: bytes) -> Decision:
         """Set so many numbers, of the keys "0", "1" and so on."""
         return Decision(
-            [Record(b"%d" % one, value) for one in range(count)], [Reply(ticket, count)]
+            [JournalRecord(b"%d" % one, value) for one in range(count)], [Reply(ticket, count)]
         )
 
     def get(self, ticket: Ticket, key: bytes) -> Decision:
@@ -88,7 +88,7 @@ class Toy:
 
     # -- Machine
 
-    def apply(self, record: Record, producer: Producer | None) -> None:
+    def apply(self, record: JournalRecord, producer: Producer | None) -> None:
         if record.key == BROKEN:
             raise ValueError("an unknown record")
         if producer is not None:
@@ -98,14 +98,14 @@ class Toy:
         else:
             self.numbers[record.key] = record.value
 
-    def apply_all(self, records: Sequence[Record], producer: Producer | None) -> None:
+    def apply_all(self, records: Sequence[JournalRecord], producer: Producer | None) -> None:
         for record in records:
             self.apply(record, producer)
 
     def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         self.replays += 1
         for key, value in zip(keys, values, strict=True):
-            self.apply(Record(key, value), None)
+            self.apply(JournalRecord(key, value), None)
 
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Steps[None]:
         for number, record in enumerate(self.pending.pop(producer_id, [])):
@@ -123,7 +123,7 @@ class Toy:
             raise ValueError("an unknown timer")
         ticket = self.parked.pop(key)
         value = b"%d" % (int(self.numbers.get(key, b"0")) + 1)
-        return Decision([Record(key, value)], [Reply(ticket, value)])
+        return Decision([JournalRecord(key, value)], [Reply(ticket, value)])
 
     def resign(self) -> Sequence[Ticket]:
         return list(self.parked.values())
@@ -135,12 +135,12 @@ class ToyPort:
     def __init__(self) -> None:
         self.high_watermark = 0
         self.end = 0
-        self.batches: list[tuple[tuple[Record, ...], Producer | None]] = []
+        self.batches: list[tuple[tuple[JournalRecord, ...], Producer | None]] = []
         self.failures: list[ErrorCode] = []
         """The errors of the next appends."""
 
     def append(
-        self, records: Sequence[Record], producer: Producer | None, now_ms: int
+        self, records: Sequence[JournalRecord], producer: Producer | None, now_ms: int
     ) -> Steps[int]:
         yield from each(records, lambda one: None)
         if self.failures:

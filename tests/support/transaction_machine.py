@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kavka.txncoord import records
-from kavka.txncoord.requests import (
+from kavka.txncoord import transaction_records
+from kavka.txncoord.shard import TransactionShard
+from kavka.txncoord.state import TransactionsState
+from kavka.txncoord.transaction import Transaction
+from kavka.txncoord.transaction_requests import (
     AddPartitions,
     EndTxn,
     InitProducerId,
@@ -14,9 +17,6 @@ from kavka.txncoord.requests import (
     ReserveProducerIds,
     WriteMarkers,
 )
-from kavka.txncoord.shard import TransactionShard
-from kavka.txncoord.state import TransactionsState
-from kavka.txncoord.transaction import Transaction
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_at_once
 from support.journal_kit import JournalKit
@@ -71,7 +71,7 @@ class TransactionKit(JournalKit[TransactionShard]):
     def put(self, transactional_id: str, one: Transaction) -> None:
         """Become the coordinator again after another broker has written this."""
         feature = self.settings.kavka_transaction_version
-        record = run_at_once(records.transaction_record(transactional_id, one, feature))
+        record = run_at_once(transaction_records.transaction_record(transactional_id, one, feature))
         self.port.batches.append(((record,), None))
         self.port.end += 1
         self.move()

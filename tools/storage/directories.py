@@ -17,12 +17,12 @@ from kavka.log.fs import FileSystem, Lock
 from kavka.log.segment import LOG
 from kavka.tools.storage.errors import Refused
 from kavka.tools.storage.nodes import ClusterMetadata, DirectoriesState, is_exported
-from kavka.wire.records import CURRENT_MAGIC
+from kavka.wire.record_batches import CURRENT_MAGIC
 from kavka.zktree import paths, storage_format
 from kavka.zktree.api import NO_SESSION, Create, MultiFailed
 from kavka.zktree.storage import LOG_NAME, SNAPSHOT_NAME, Storage, read_tree
 from kavka.zktree.storage_format import Corrupt
-from kavka.zktree.tree import ROOT, Node, Transaction, Tree
+from kavka.zktree.tree import ROOT, MultiTransaction, Node, Tree
 
 EXPORTED: Final = ".exported"
 """Suffix of the files of a tree that was exported and is no longer used."""
@@ -202,7 +202,7 @@ def _new_nodes(metadata: ClusterMetadata, zxid: int, now_ms: int) -> dict[str, N
     creates = [Create(path, data) for path, data in metadata.nodes.items() if path != ROOT]
     tree = Tree()
     try:
-        tree.execute(Transaction(zxid, now_ms, NO_SESSION, creates))
+        tree.execute(MultiTransaction(zxid, now_ms, NO_SESSION, creates))
     except MultiFailed as failed:
         path = creates[failed.index].path
         raise Refused(f"{path} can't be made: {failed.cause!r}") from failed

@@ -18,7 +18,7 @@ from kavka.log.settings import LogSettings
 from kavka.seams import Jobs, Pool
 from kavka.server.broker import Broker
 from kavka.server.replica import fetch_reading
-from kavka.server.replica.fetch_reading import Part
+from kavka.server.replica.fetch_reading import PartitionRead
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime import cooperative
 from kavka.wire.apis.fetch import PartitionResponse
@@ -52,7 +52,7 @@ def magic_for(version: int) -> int:
 
 
 async def read_converted(
-    broker: Broker, context: RequestContext, parts: Sequence[Part]
+    broker: Broker, context: RequestContext, parts: Sequence[PartitionRead]
 ) -> dict[tuple[str, int], int]:
     """Read the parts' batches and put message sets into their responses. The caller must hold
     `BatchOpener.room`.
@@ -61,7 +61,7 @@ async def read_converted(
     empty; the offset after them is returned, by partition.
     """
     skipped: dict[tuple[str, int], int] = {}
-    made: list[tuple[Part, Converted]] = []
+    made: list[tuple[PartitionRead, Converted]] = []
     magic = magic_for(context.version)
     for part in parts:
         if part.file_range is None:
@@ -85,7 +85,7 @@ async def read_converted(
     return skipped
 
 
-async def _convert(broker: Broker, part: Part, magic: int) -> Converted:
+async def _convert(broker: Broker, part: PartitionRead, magic: int) -> Converted:
     assert part.file_range is not None, "there is something to read"
     batches = await _read(part.file_range, broker.jobs)
     steps = down_convert(batches, magic, part.wanted.offset, part.bytes_max)
@@ -102,7 +102,7 @@ async def _read(found: FileRange, jobs: Jobs) -> memoryview:
 
 
 async def _place(
-    broker: Broker, context: RequestContext, made: Sequence[tuple[Part, Converted]]
+    broker: Broker, context: RequestContext, made: Sequence[tuple[PartitionRead, Converted]]
 ) -> None:
     """Put big message sets into arenas, so that they count as an unsent response."""
     take = fetch_reading.room_for(sum(found.size for _, found in made), broker.arenas, context)

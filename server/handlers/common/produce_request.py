@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kavka.server.request.context import RequestContext
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import TRANSACTIONAL, attributes_of_first
+from kavka.wire.record_batches import TRANSACTIONAL, attributes_of_first
 
 
 class ProduceTopic(NamedTuple):

@@ -10,8 +10,8 @@ from kavka.log.journal import DecisionOrSteps, Ticket
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
-from kavka.txncoord.requests import NeedsProducerId
 from kavka.txncoord.shard import TransactionShard
+from kavka.txncoord.transaction_requests import NeedsProducerId
 from kavka.wire.errors import ApiError, ErrorCode
 
 TransactionCall = Callable[[TransactionShard, Ticket, int], DecisionOrSteps]

@@ -16,7 +16,7 @@ from kavka.server.broker import Broker
 from kavka.server.replica.record_rules import NotVerified
 from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import (
+from kavka.wire.record_batches import (
     HEADER_BYTES,
     TRANSACTIONAL,
     BatchHeader,

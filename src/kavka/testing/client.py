@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from kavka.server.broker import Broker
 from kavka.server.connections.dispatch import HANDLERS
 from kavka.server.request.context import Peer, RequestContext
-from kavka.wire import records
+from kavka.wire import record_batches
 from kavka.wire.api import Api
 from kavka.wire.apis import (
     create_topics,
@@ -27,7 +27,7 @@ from kavka.wire.apis.list_offsets import EARLIEST, LATEST
 from kavka.wire.building import NewRecord, build_batch
 from kavka.wire.codec import private_copy
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import BatchHeader
+from kavka.wire.record_batches import BatchHeader
 
 __all__ = ["Client", "Record"]
 
@@ -242,8 +242,8 @@ def _check_bytes(what: str, value: object) -> None:
 def _batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
     """The complete batches; a response may end with a partial one."""
     position = 0
-    while len(data) - position >= records.HEADER_BYTES:
-        header = records.read_header(data, position)
+    while len(data) - position >= record_batches.HEADER_BYTES:
+        header = record_batches.read_header(data, position)
         batch = data[position : position + header.size]
         position += header.size
         if len(batch) == header.size:
@@ -251,9 +251,9 @@ def _batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
 
 
 def _records(topic: str, partition: int, header: BatchHeader, batch: bytes) -> Iterator[Record]:
-    payload = records.payload_of(header, batch, INFLATED_BYTES_MAX)
-    appended = header.attributes & records.LOG_APPEND_TIME
-    for one in records.iter_records(header, payload):
+    payload = record_batches.payload_of(header, batch, INFLATED_BYTES_MAX)
+    appended = header.attributes & record_batches.LOG_APPEND_TIME
+    for one in record_batches.iter_records(header, payload):
         timestamp_ms = header.base_timestamp + one.timestamp_delta
         yield Record(
             topic,

@@ -113,9 +113,7 @@ def broken_promises(records: Records, reports: Iterable[Report]) -> list[str]:
         elif one.what in ("committing", "committed", "aborted"):
             ends[attempt] = one.what
         elif one.what == "fenced" and ends.get(attempt) != "committing":
-            ends[attempt] = (
-                one.what
-            )  # else its commit may have been carried out, and its retry fenced
+            ends[attempt] = one.what  # else perhaps only the retry of its commit was fenced
     complaints = [
         f"{attempt} was never reported as sent" for attempt in there if attempt not in sent
     ]

@@ -7,7 +7,7 @@ import pytest
 
 from kavka.groupcoord.offset_records import CommittedOffset, decode, partition_key, topic_key
 from kavka.groupcoord.offsets import OffsetToCommit, is_too_long
-from kavka.log.journal import Record
+from kavka.log.journal import JournalRecord
 from kavka.wire.errors import ApiError, ErrorCode
 from support.journal_kit import START_MS
 from support.offset_groups import OffsetKit
@@ -77,15 +77,15 @@ def test_a_group_that_answers_not_found_counts_as_unknown(kit: OffsetKit) -> Non
 @pytest.mark.parametrize(
     "record",
     [
-        Record(b"\0\1", b"value"),
-        Record(b"\0\1\0\1g\0\1t", None),
-        Record(partition_key(topic_key("g", "t"), 0), b"\0\4"),
-        Record(partition_key(topic_key("g", "t"), 0), b"\0\x09 of the future"),
-        Record(b"\0\1\0\1\xff\0\1t\0\0\0\0", b""),
+        JournalRecord(b"\0\1", b"value"),
+        JournalRecord(b"\0\1\0\1g\0\1t", None),
+        JournalRecord(partition_key(topic_key("g", "t"), 0), b"\0\4"),
+        JournalRecord(partition_key(topic_key("g", "t"), 0), b"\0\x09 of the future"),
+        JournalRecord(b"\0\1\0\1\xff\0\1t\0\0\0\0", b""),
     ],
 )
 def test_records_that_can_t_be_read_change_nothing(
-    kit: OffsetKit, record: Record, caplog: pytest.LogCaptureFixture
+    kit: OffsetKit, record: JournalRecord, caplog: pytest.LogCaptureFixture
 ) -> None:
     kit.commit_offsets({("t", 0): 1})
     kit.shard.apply(record, None)
@@ -100,5 +100,5 @@ def test_a_key_of_the_first_version_is_read(kit: OffsetKit) -> None:
     old_key = b"\0\0" + record.key[2:]
     kit.shard.replay([old_key], [bytes.fromhex("0000" + "00" * 7 + "09" + "0000" + "00" * 8)])
     assert kit.fetch("t", 0).offset == 9
-    kit.shard.apply(Record(old_key, None), None)
+    kit.shard.apply(JournalRecord(old_key, None), None)
     assert kit.offsets() == {}

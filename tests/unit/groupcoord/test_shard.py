@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.groupcoord.shard import BATCH_REPLAY_MIN
-from kavka.log.journal import Record
+from kavka.log.journal import JournalRecord
 from support.offset_groups import OffsetKit
 
 
@@ -18,11 +18,11 @@ def test_records_of_unknown_versions_are_skipped_and_logged_once(
     kit: OffsetKit, caplog: pytest.LogCaptureFixture
 ) -> None:
     for version in (9, 300, 9, 9):
-        record = Record(version.to_bytes(2, "big") + b"key", b"value")
+        record = JournalRecord(version.to_bytes(2, "big") + b"key", b"value")
         kit.shard.apply(record, None)
         kit.shard.replay([record.key], [record.value])
     for key in (b"", b"\1"):  # too short for a version
-        kit.shard.apply(Record(key, b"value"), None)
+        kit.shard.apply(JournalRecord(key, b"value"), None)
         kit.shard.replay([key], [None])
     unknown = [one.args for one in caplog.records if "key version" in one.msg]
     assert unknown == [(9,), (300,)]

@@ -20,7 +20,7 @@ from kavka.log.dir_names import MetaProperties
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.fs import OsFs
 from kavka.log.partition_log import PartitionLog
-from kavka.wire.records import HEADER_BYTES, read_header
+from kavka.wire.record_batches import HEADER_BYTES, read_header
 from support import dump_log, logs
 from support.logs import Broker, Producer, Read
 

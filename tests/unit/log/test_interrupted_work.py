@@ -8,7 +8,7 @@ import pytest
 
 from kavka.log.interrupted_work import base_of, clean_up_interrupted
 from kavka.log.memfs import Fault, MemFs
-from kavka.wire.records import set_offset_and_epoch
+from kavka.wire.record_batches import set_offset_and_epoch
 from support import logs
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kavka.log import journal as journal_module
-from kavka.log.journal import Decision, Journal, Producer, Record, Reply, Ticket
+from kavka.log.journal import Decision, Journal, JournalRecord, Producer, Reply, Ticket
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps, run_at_once
 from support.toy_machine import Toy, ToyPort
@@ -373,7 +373,9 @@ def test_the_toy_machine_returns_decisions() -> None:
     kit = Kit()
     run_at_once(kit.journal.carry_out_in_steps(Decision(), 0))
     run_at_once(
-        kit.journal.carry_out_in_steps(Decision([Record(b"a", b"2")], [Reply(Ticket(), None)]), 0)
+        kit.journal.carry_out_in_steps(
+            Decision([JournalRecord(b"a", b"2")], [Reply(Ticket(), None)]), 0
+        )
     )
     assert kit.toy.numbers == {b"a": b"2"}
 

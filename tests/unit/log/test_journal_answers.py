@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.log.journal import Decision, Journal, Record, Reply, Ticket
+from kavka.log.journal import Decision, Journal, JournalRecord, Reply, Ticket
 from kavka.wire.steps import ITEMS_A_STEP, run_at_once
 from support.toy_machine import Toy, ToyPort
 
@@ -67,7 +67,7 @@ def test_one_decision_with_many_answers_gives_them_in_steps_and_then_its_command
     kit = Kit()
     tickets = [Ticket() for _ in range(MANY)]
     replies = [Reply(ticket, number) for number, ticket in enumerate(tickets)]
-    records = [Record(b"a", b"1")]
+    records = [JournalRecord(b"a", b"1")]
     run_at_once(kit.journal.carry_out_in_steps(Decision(records, replies, commands=["go"]), 0))
     kit.port.high_watermark = kit.port.end
     steps = []

@@ -9,8 +9,8 @@ from kavka.log.journal import (
     ApplyFailed,
     Decision,
     Journal,
+    JournalRecord,
     Producer,
-    Record,
     Reply,
     Ticket,
 )
@@ -55,8 +55,8 @@ def test_a_record_that_can_not_be_applied_keeps_no_marker_and_no_answer(
 ) -> None:
     kit.pend(b"a", 7)
     ticket = Ticket()
-    records = [Record(b"%d" % number, b"1") for number in range(count)]
-    records.insert(count // 2, Record(BROKEN, b""))
+    records = [JournalRecord(b"%d" % number, b"1") for number in range(count)]
+    records.insert(count // 2, JournalRecord(BROKEN, b""))
     work = kit.journal.carry_out_in_steps(Decision(records, [Reply(ticket, "done")]), 0)
     with pytest.raises(ApplyFailed):
         run_at_once(work)
@@ -69,7 +69,10 @@ def test_a_record_that_can_not_be_applied_keeps_no_marker_and_no_answer(
 
 def test_a_marker_that_comes_meanwhile_is_applied(kit: Kit) -> None:
     kit.pend(b"a", 7)
-    records = [Record(BROKEN, b""), *(Record(b"%d" % number, b"1") for number in range(1000))]
+    records = [
+        JournalRecord(BROKEN, b""),
+        *(JournalRecord(b"%d" % number, b"1") for number in range(1000)),
+    ]
     work = kit.journal.carry_out_in_steps(Decision(records), 0)
     while b"999" not in kit.toy.numbers:
         next(work)
@@ -83,8 +86,8 @@ def test_a_marker_that_comes_meanwhile_is_applied(kit: Kit) -> None:
 def test_a_marker_that_can_not_be_applied_keeps_no_other(kit: Kit) -> None:
     for producer_id in (7, 8, 9):
         kit.pend(b"%d" % producer_id, producer_id)
-    kit.toy.pending[7].append(Record(BROKEN, b""))
-    kit.toy.pending[7].append(Record(b"never", b""))
+    kit.toy.pending[7].append(JournalRecord(BROKEN, b""))
+    kit.toy.pending[7].append(JournalRecord(b"never", b""))
     work = kit.journal.marker_appended(7, 0, True, 5)
     next(work)
     kit.mark(8)
@@ -127,7 +130,7 @@ def test_an_exception_in_on_failure_fails_the_replies(kit: Kit) -> None:
 
     kit.port.failures = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     ticket = Ticket()
-    decision = Decision([Record(b"a", b"1")], [Reply(ticket, "done")], on_failure=refused)
+    decision = Decision([JournalRecord(b"a", b"1")], [Reply(ticket, "done")], on_failure=refused)
     with pytest.raises(ValueError, match="broken"):
         run_at_once(kit.journal.carry_out_in_steps(decision, 0))
     assert ticket.failure is not None

@@ -28,7 +28,7 @@ from kavka.log.memfs import Died, MemFs
 from kavka.log.txn_guards import NOT_NEEDED
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError
-from kavka.wire.records import read_header
+from kavka.wire.record_batches import read_header
 from kavka.wire.steps import run_at_once
 from support import batches, compaction, log_model, logs
 from support.compaction import Keyed

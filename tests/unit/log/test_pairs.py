@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kavka.log.pairs import BROKEN, add_pairs
 from kavka.wire.building import NewRecord, build_batch
-from kavka.wire.records import HEADER_BYTES
+from kavka.wire.record_batches import HEADER_BYTES
 from support import batches
 
 SIZES = st.sampled_from([0, 1, 63, 64, 127, 128, 8191, 8192, 20_000])

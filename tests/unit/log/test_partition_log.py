@@ -14,7 +14,7 @@ from kafka.record import MemoryRecords
 from kavka.log.fs import OsFs
 from kavka.log.memfs import Fault, MemFs
 from kavka.log.partition_log import PartitionLog
-from kavka.wire.records import read_header
+from kavka.wire.record_batches import read_header
 from support import logs
 from support.logs import Broker, Producer, Read
 

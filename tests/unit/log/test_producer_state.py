@@ -16,7 +16,7 @@ from kavka.log.producer_entry import AppendedBatch, ProducerEntry
 from kavka.log.producer_state import ProducerStates
 from kavka.log.txn_guards import NOT_NEEDED
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import CONTROL, TRANSACTIONAL, BatchHeader, read_header
+from kavka.wire.record_batches import CONTROL, TRANSACTIONAL, BatchHeader, read_header
 from support import logs
 from support.producers import (
     ABORT,

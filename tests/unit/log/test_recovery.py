@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.memfs import MemFs
 from kavka.wire.errors import ApiError
-from kavka.wire.records import HEADER_BYTES, set_offset_and_epoch
+from kavka.wire.record_batches import HEADER_BYTES, set_offset_and_epoch
 from support import logs
 from support.batches import patch
 from support.logs import Broker, Producer, Read

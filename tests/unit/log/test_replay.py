@@ -10,7 +10,7 @@ from kavka.log.partition_log import PartitionLog
 from kavka.log.producer_state import ProducerStates
 from kavka.log.replay import replay_batch, replay_in_steps
 from kavka.log.snapshots import Snapshots
-from kavka.wire.records import read_header
+from kavka.wire.record_batches import read_header
 from kavka.wire.steps import run_at_once
 from support import logs
 from support.batches import CONTROL, Written, around, build, patch

@@ -13,7 +13,7 @@ from kavka.log import scan
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.fs import File
 from kavka.log.memfs import Fault, MemFs
-from kavka.wire.records import set_offset_and_epoch
+from kavka.wire.record_batches import set_offset_and_epoch
 from support import logs
 
 SIZES = st.lists(st.integers(0, 9000), max_size=6)

@@ -15,7 +15,7 @@ from kavka.log.memfs import MemFs
 from kavka.log.scan import BatchScanner
 from kavka.log.segment import GAP_BYTES_MAX, Segment, file_name
 from kavka.log.settings import LogSettings
-from kavka.wire.records import set_offset_and_epoch
+from kavka.wire.record_batches import set_offset_and_epoch
 from support import logs
 
 BASE = 5000

@@ -8,7 +8,7 @@ from kavka.log.disk import Disk
 from kavka.log.memfs import MemFs
 from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList, mark_deleted
-from kavka.wire.records import set_offset_and_epoch
+from kavka.wire.record_batches import set_offset_and_epoch
 from support import logs
 
 

@@ -8,7 +8,7 @@ from kavka.log import producer_state
 from kavka.log.memfs import MemFs
 from kavka.log.producer_state import ProducerStates
 from kavka.log.snapshots import Snapshots
-from kavka.wire.records import read_header
+from kavka.wire.record_batches import read_header
 from kavka.wire.steps import run_at_once
 from support import logs
 from support.logs import Producer

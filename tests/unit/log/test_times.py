@@ -11,7 +11,7 @@ from kavka.log.disk import Disk
 from kavka.log.memfs import MemFs
 from kavka.log.scan import BatchScanner
 from kavka.log.segment import Segment
-from kavka.wire.records import set_offset_and_epoch
+from kavka.wire.record_batches import set_offset_and_epoch
 from support import logs
 
 SETTINGS = logs.settings(index_interval_bytes=300)

@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
-from kavka.log.journal import Decision, Record
+from kavka.log.journal import Decision, JournalRecord
 from kavka.txncoord import ending, shard
-from kavka.txncoord.records import encode_key
-from kavka.txncoord.requests import ProducerIdAndEpoch
+from kavka.txncoord.transaction_records import encode_key
+from kavka.txncoord.transaction_requests import ProducerIdAndEpoch
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_at_once
 from support.refusals import refusal
@@ -40,7 +40,7 @@ def test_only_the_last_replayed_value_of_an_id_is_decoded(caplog: pytest.LogCapt
     kit.init()
     key, value = kit.appended[-1]
     assert value is not None
-    kit.port.batches.insert(0, ((Record(key, value[:-1]),), None))
+    kit.port.batches.insert(0, ((JournalRecord(key, value[:-1]),), None))
     again = kit.replayed()
     list(again.loaded(kit.now_ms))
     assert again.state.transactions.keys() == {"x"}
@@ -55,17 +55,17 @@ def test_only_the_last_replayed_value_of_an_id_is_decoded(caplog: pytest.LogCapt
 @pytest.mark.parametrize(
     "record",
     [
-        Record(b"", b""),
-        Record(b"\x00\x01\x00\x01x", b"\x00\x00"),
-        Record(b"\x00\x00\x00\x02x", None),
-        Record(b"\x00\x00\x00\x01x ", None),
-        Record(b"\x00\x00\x00\x01\xff", None),
-        Record(encode_key("x"), b""),
-        Record(encode_key("x"), b"\x00\x02" + bytes(40)),
+        JournalRecord(b"", b""),
+        JournalRecord(b"\x00\x01\x00\x01x", b"\x00\x00"),
+        JournalRecord(b"\x00\x00\x00\x02x", None),
+        JournalRecord(b"\x00\x00\x00\x01x ", None),
+        JournalRecord(b"\x00\x00\x00\x01\xff", None),
+        JournalRecord(encode_key("x"), b""),
+        JournalRecord(encode_key("x"), b"\x00\x02" + bytes(40)),
     ],
 )
 def test_a_record_that_can_not_be_read_is_skipped(
-    record: Record, caplog: pytest.LogCaptureFixture
+    record: JournalRecord, caplog: pytest.LogCaptureFixture
 ) -> None:
     kit = TransactionKit()
     kit.init()

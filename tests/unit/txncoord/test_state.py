@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kavka.log.journal import Record
-from kavka.txncoord.records import tombstone
+from kavka.log.journal import JournalRecord
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import State, created, initialised
+from kavka.txncoord.transaction_records import tombstone
 from kavka.wire.steps import run_at_once
 from support.transaction_machine import Settings
 
@@ -34,7 +34,7 @@ def test_the_record_decided_last_is_decoded_with_all_fields_once() -> None:
 def test_other_records_are_decoded_as_they_are_stored() -> None:
     state = new_state()
     record = run_at_once(state.record("x", ONE))
-    assert state.decode_record(Record(*record)) == STORED, "an equal one"
+    assert state.decode_record(JournalRecord(*record)) == STORED, "an equal one"
     run_at_once(state.record("x", ONE))
     later = run_at_once(state.record("x", ONE._replace(state=State.EMPTY, producer_epoch=9)))
     assert state.decode_record(record) == STORED, "an earlier one"

@@ -13,11 +13,15 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from kavka.log.journal import Record, Ticket
-from kavka.txncoord import records
+from kavka.log.journal import JournalRecord, Ticket
+from kavka.txncoord import transaction_records
 from kavka.txncoord.listing import Filter, described, known, listed
-from kavka.txncoord.requests import NeedsProducerId, ProducerIdAndEpoch, ReserveProducerIds
 from kavka.txncoord.transaction import Transaction
+from kavka.txncoord.transaction_requests import (
+    NeedsProducerId,
+    ProducerIdAndEpoch,
+    ReserveProducerIds,
+)
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import run_at_once
 from support.journal_kit import START_MS
@@ -269,9 +273,11 @@ class Transactions:
             self.uncompleted = self.kit.shard.uncompleted
             self.events.append(f"{self.uncompleted} uncompleted")
 
-    def _record(self, record: Record) -> str:
-        name = records.decode_key(record.key)
-        one = None if record.value is None else run_at_once(records.decode(record.value))
+    def _record(self, record: JournalRecord) -> str:
+        name = transaction_records.decode_key(record.key)
+        one = (
+            None if record.value is None else run_at_once(transaction_records.decode(record.value))
+        )
         before = "" if name == "x" else f"{name}: "
         if one is None:
             return f"{before}tombstone"

@@ -18,8 +18,8 @@ from pytest import MonkeyPatch
 
 from kavka.log.journal import Ticket
 from kavka.txncoord import ending, expiry, producing, transaction
-from kavka.txncoord.requests import NeedsProducerId, ProducerIdAndEpoch, WriteMarkers
 from kavka.txncoord.shard import TransactionShard
+from kavka.txncoord.transaction_requests import NeedsProducerId, ProducerIdAndEpoch, WriteMarkers
 from kavka.wire.errors import ApiError, ErrorCode
 from support.journal_kit import COMMIT_MS
 from support.transaction_machine import TransactionKit

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kavka.wire.building import NewRecord, batch_of_pairs, build_batch, varint
 from kavka.wire.compression import Codec
-from kavka.wire.records import (
+from kavka.wire.record_batches import (
     TRANSACTIONAL,
     check_batch,
     crc_of,

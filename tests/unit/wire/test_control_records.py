@@ -12,7 +12,7 @@ from kafka.record import MemoryRecords
 
 from kavka.wire.control_records import Marker, end_marker, read_marker
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import LOG_APPEND_TIME, crc_of, read_header
+from kavka.wire.record_batches import LOG_APPEND_TIME, crc_of, read_header
 from support import batches
 
 INT32_MAX = 2**31 - 1

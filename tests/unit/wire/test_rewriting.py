@@ -9,7 +9,7 @@ from kafka.record.default_records import DefaultRecordBatch
 
 from kavka.wire.compressing import compress
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import iter_records, payload_of, read_header
+from kavka.wire.record_batches import iter_records, payload_of, read_header
 from kavka.wire.rewriting import iter_heads, rebuild, renumbered, set_times
 from kavka.wire.steps import ITEMS_A_STEP, run_at_once
 from support import batches

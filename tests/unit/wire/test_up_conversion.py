@@ -20,7 +20,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import LOG_APPEND_TIME, check_batch
+from kavka.wire.record_batches import LOG_APPEND_TIME, check_batch
 from kavka.wire.steps import run_at_once
 from kavka.wire.up_conversion import BYTES_PER_STEP, RECORDS_PER_STEP, up_convert
 from support import batches, message_sets

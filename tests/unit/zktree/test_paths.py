@@ -14,8 +14,8 @@ from kavka.zktree import paths
 from kavka.zktree.paths import (
     BrokerInfo,
     Endpoint,
-    PartitionState,
     ProducerIdBlock,
+    StoredPartitionState,
     TopicAssignment,
 )
 from support.kafka39 import CREATED as TREE
@@ -43,7 +43,7 @@ def test_topic() -> None:
 
 
 def test_partition_state() -> None:
-    state = PartitionState(leader=0, leader_epoch=0, isr=(0,), controller_epoch=1)
+    state = StoredPartitionState(leader=0, leader_epoch=0, isr=(0,), controller_epoch=1)
     data = node(paths.partition_state("orders", 1))
     assert paths.decode_partition_state(data) == state
     assert paths.encode_partition_state(state) == data
@@ -164,7 +164,7 @@ def test_a_topic_without_an_id() -> None:
 
 
 def test_a_recovering_leader() -> None:
-    state = PartitionState(1, 5, (1, 2), 3, leader_recovery_state=1)
+    state = StoredPartitionState(1, 5, (1, 2), 3, leader_recovery_state=1)
     data = paths.encode_partition_state(state)
     assert json.loads(data)["leader_recovery_state"] == 1
     assert paths.decode_partition_state(data) == state

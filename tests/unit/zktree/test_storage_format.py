@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kavka.zktree import storage_format
 from kavka.zktree.api import Check, Create, Delete, SetData
 from kavka.zktree.storage_format import Corrupt
-from kavka.zktree.tree import CloseSession, Node, Transaction, TreeOp
+from kavka.zktree.tree import CloseSession, MultiTransaction, Node, TreeOp
 
 numbers = st.integers(-(2**63), 2**63 - 1)
 small = st.integers(-(2**31), 2**31 - 1)
@@ -22,21 +22,23 @@ operations: st.SearchStrategy[TreeOp] = st.one_of(
     st.builds(Check, paths, small),
     st.builds(CloseSession, numbers),
 )
-transactions = st.builds(Transaction, numbers, numbers, numbers, st.lists(operations, max_size=4))
+transactions = st.builds(
+    MultiTransaction, numbers, numbers, numbers, st.lists(operations, max_size=4)
+)
 nodes = st.builds(Node, data, *(numbers for _ in range(5)), *(small for _ in range(2)), numbers)
 
 
-def without_checks(transaction: Transaction) -> Transaction:
+def without_checks(transaction: MultiTransaction) -> MultiTransaction:
     return transaction._replace(ops=[op for op in transaction.ops if not isinstance(op, Check)])
 
 
-def encode(frames: list[list[Transaction]]) -> bytes:
+def encode(frames: list[list[MultiTransaction]]) -> bytes:
     encoded = (map(storage_format.encode_transaction, frame) for frame in frames)
     return b"".join(storage_format.encode_frame(frame) for frame in encoded)
 
 
 @given(st.lists(st.lists(transactions, min_size=1, max_size=3), max_size=3))
-def test_transactions_round_trip(frames: list[list[Transaction]]) -> None:
+def test_transactions_round_trip(frames: list[list[MultiTransaction]]) -> None:
     log = encode(frames)
     position = 0
     for expected in frames:
@@ -50,7 +52,7 @@ def test_transactions_round_trip(frames: list[list[Transaction]]) -> None:
     storage_format.check_tail(log, position)
 
 
-FRAME = encode([[Transaction(1, 2, 3, [Create("/a", b"x" * 20), Delete("/b", 4)])]])
+FRAME = encode([[MultiTransaction(1, 2, 3, [Create("/a", b"x" * 20), Delete("/b", 4)])]])
 
 
 def test_a_frame_truncated_anywhere_is_a_torn_end() -> None:

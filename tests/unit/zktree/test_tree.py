@@ -32,7 +32,7 @@ from kavka.zktree.api import (
 from kavka.zktree.tree import (
     PATH_CHARACTERS_MAX,
     CloseSession,
-    Transaction,
+    MultiTransaction,
     Tree,
     TreeOp,
     join_path,
@@ -136,7 +136,7 @@ class TreeMachine(RuleBasedStateMachine):
         super().__init__()
         self.tree = Tree()
         self.model = Model()
-        self.done: list[Transaction] = []
+        self.done: list[MultiTransaction] = []
 
     @rule(ops=st.lists(operations, min_size=1, max_size=4), session=st.sampled_from(SESSIONS))
     def multi(self, ops: list[TreeOp], session: int) -> None:
@@ -148,7 +148,7 @@ class TreeMachine(RuleBasedStateMachine):
 
     def execute(self, ops: list[TreeOp], session: int) -> None:
         zxid = self.tree.zxid + 1
-        transaction = Transaction(zxid, 1000 * zxid, session, ops)
+        transaction = MultiTransaction(zxid, 1000 * zxid, session, ops)
         expected = self.model.execute(ops, session, zxid)
         try:
             outcome = self.tree.execute(transaction)
@@ -215,7 +215,7 @@ def test_the_root_is_its_own_parent() -> None:
 
 
 def one(tree: Tree, *ops: TreeOp, session: int = 7) -> list[WatchEvent]:
-    return tree.execute(Transaction(tree.zxid + 1, 0, session, ops)).events
+    return tree.execute(MultiTransaction(tree.zxid + 1, 0, session, ops)).events
 
 
 def test_the_length_of_paths_is_bounded() -> None:

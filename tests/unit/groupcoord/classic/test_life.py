@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
+from kavka.groupcoord.classic.group_requests import Leaver
 from kavka.groupcoord.classic.members import OfferedProtocol
-from kavka.groupcoord.classic.requests import Leaver
 from kavka.log.journal import Ticket
 from kavka.wire.errors import ErrorCode
 from support.classic_clients import ClassicClients, Client, Request

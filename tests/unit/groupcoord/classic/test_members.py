@@ -3,13 +3,13 @@ tests/scenarios/classic_groups."""
 
 from __future__ import annotations
 
-from kavka.groupcoord.classic.members import Member, member_timer, restored_member
-from kavka.groupcoord.classic.records import StoredMember
+from kavka.groupcoord.classic.group_records import StoredMember
+from kavka.groupcoord.classic.members import ClassicGroupMember, member_timer, restored_member
 from support.classic_groups import BOTH, RANGE, STICKY
 
 
 def test_metadata_and_vote_depend_on_the_protocols() -> None:
-    member = Member("g", "m", None, "c", "/host", 60_000, 10_000, BOTH)
+    member = ClassicGroupMember("g", "m", None, "c", "/host", 60_000, 10_000, BOTH)
     metadata = [member.metadata(one) for one in ("sticky", "roundrobin", None)]
     assert metadata == [STICKY[0].metadata, b"", b""]
     candidates = [{"sticky", "range"}, {"sticky", "other"}, {"other"}]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from kavka.groupcoord.classic.group_requests import HeartbeatRequest
 from kavka.groupcoord.classic.membership import membership_of
-from kavka.groupcoord.classic.requests import HeartbeatRequest
 from support.classic_groups import SESSION_MS, ClassicKit
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from kavka.groupcoord.classic.pending_generations import Proposals
-from kavka.log.journal import Decision, Record
+from kavka.log.journal import Decision, JournalRecord
 from kavka.wire.errors import ErrorCode
 
-RECORD = Record(b"key", b"value")
+RECORD = JournalRecord(b"key", b"value")
 
 
 def test_the_callback_runs_once_when_the_record_is_appended() -> None:
     done: list[str] = []
-    before = Record(b"before", None)
+    before = JournalRecord(b"before", None)
     proposals, out = Proposals(), Decision(records=[before])
     proposals.propose(out, RECORD, done=lambda: done.append("done"))
     assert out.records == [before, RECORD]
@@ -23,7 +23,7 @@ def test_the_callback_runs_once_when_the_record_is_appended() -> None:
 def test_an_equal_record_from_the_log_is_not_the_proposed_one() -> None:
     proposals = Proposals()
     proposals.propose(Decision(), RECORD)
-    assert not proposals.applied(Record(RECORD.key, RECORD.value))
+    assert not proposals.applied(JournalRecord(RECORD.key, RECORD.value))
 
 
 def test_an_appended_record_can_not_be_refused() -> None:
@@ -37,7 +37,7 @@ def test_an_appended_record_can_not_be_refused() -> None:
 
 def test_a_proposal_replaces_the_one_before() -> None:
     done: list[str] = []
-    proposals, other = Proposals(), Record(b"key", b"other")
+    proposals, other = Proposals(), JournalRecord(b"key", b"other")
     proposals.propose(Decision(), RECORD, done=lambda: done.append("first"))
     proposals.propose(Decision(), other, done=lambda: done.append("second"))
     assert not proposals.applied(RECORD)

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_group_record
-from kavka.groupcoord.classic.records import encode_key, tombstone
-from kavka.log.journal import Decision, Record
+from kavka.groupcoord.classic.group_records import encode_key, tombstone
+from kavka.log.journal import Decision, JournalRecord
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import ITEMS_A_STEP, run_at_once
 from support.classic_groups import RANGE, SESSION_MS, ClassicKit, big_group
@@ -29,8 +29,8 @@ def test_a_tombstone_removes_a_group_and_its_timers() -> None:
 
 def test_unreadable_records_are_skipped(caplog: pytest.LogCaptureFixture) -> None:
     kit = ClassicKit()
-    kit.shard.apply(Record(encode_key("g"), b"\0\x09what?"), None)
-    kit.shard.apply(Record(b"\0\2\0\x09g", b""), None)
+    kit.shard.apply(JournalRecord(encode_key("g"), b"\0\x09what?"), None)
+    kit.shard.apply(JournalRecord(b"\0\2\0\x09g", b""), None)
     assert not kit.shard.state.groups
     assert caplog.messages == [UNREADABLE]
 
@@ -41,7 +41,7 @@ def test_a_group_whose_record_is_truncated_only_stores_offsets(
     kit = ClassicKit()
     kit.form()
     key, value = kit.appended[-1]
-    kit.shard.apply(Record(key, (value or b"")[:-1]), None)
+    kit.shard.apply(JournalRecord(key, (value or b"")[:-1]), None)
     assert not list(kit.shard.loaded(kit.now_ms))
     assert (kit.group.current, kit.group.protocol_type) == (GroupState.EMPTY, "")
     assert UNREADABLE in caplog.messages

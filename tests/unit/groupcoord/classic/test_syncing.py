@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kavka.groupcoord.classic.group import GroupState
-from kavka.groupcoord.classic.requests import SyncRequest
+from kavka.groupcoord.classic.group_requests import SyncRequest
 from kavka.log.journal import Decision, Ticket
 from kavka.wire.steps import ITEMS_A_STEP
 from support.classic_groups import ClassicKit, big_group

@@ -7,15 +7,15 @@ from uuid import UUID
 
 import pytest
 
+from kavka.groupcoord.consumer.consumer_group_records import Resolved
 from kavka.groupcoord.consumer.group import ConsumerGroup, SubscriptionCount, is_homogeneous
-from kavka.groupcoord.consumer.member import Member
-from kavka.groupcoord.consumer.records import Resolved
+from kavka.groupcoord.consumer.member import ConsumerGroupMember
 from kavka.wire.steps import run_at_once
 
 T = UUID(int=1)
 
 
-def group_of(*members: Member) -> ConsumerGroup:
+def group_of(*members: ConsumerGroupMember) -> ConsumerGroup:
     group = ConsumerGroup("g")
     for member in members:
         group.put_member(member)
@@ -23,15 +23,15 @@ def group_of(*members: Member) -> ConsumerGroup:
 
 
 def test_subscriptions_if_a_member_changed() -> None:
-    regex = Member("a", topic_regex="x.*")
-    group = group_of(regex, Member("b", topic_names=("t",)))
+    regex = ConsumerGroupMember("a", topic_regex="x.*")
+    group = group_of(regex, ConsumerGroupMember("b", topic_names=("t",)))
     group.put_resolved("x.*", Resolved(("x",), 1, 1))
-    by_name = Member("a", topic_names=("t",))
+    by_name = ConsumerGroupMember("a", topic_names=("t",))
     assert run_at_once(group.subscriptions_with(regex, by_name)) == {"t": (2, 0)}
     assert run_at_once(group.subscriptions_with(regex, regex)) == group.subscriptions
     assert run_at_once(group.subscriptions_without([regex])) == {"t": (1, 0)}
-    assert group.regexes_with(regex, Member("a", topic_regex="y")) == {"y": 1}
-    group.put_member(Member("c", topic_regex="x.*"))
+    assert group.regexes_with(regex, ConsumerGroupMember("a", topic_regex="y")) == {"y": 1}
+    group.put_member(ConsumerGroupMember("c", topic_regex="x.*"))
     assert run_at_once(group.subscriptions_without([regex])) == group.subscriptions
     assert group.last_of({"x.*": 1}) == []
     assert group.last_of({"x.*": 2}) == ["x.*"]
@@ -57,16 +57,18 @@ def test_whether_all_members_subscribe_to_the_same_topics(
 
 
 def test_records_of_owners_in_the_order_of_a_compacted_log() -> None:
-    group = group_of(Member("a", assigned={T: {0: 1}}))
-    group.put_member(Member("b", 2, assigned={T: {0: 2}}))
-    group.put_member(Member("a", 2))
+    group = group_of(ConsumerGroupMember("a", assigned={T: {0: 1}}))
+    group.put_member(ConsumerGroupMember("b", 2, assigned={T: {0: 2}}))
+    group.put_member(ConsumerGroupMember("a", 2))
     assert group.owners == {T: {0: "b"}}
 
 
 def test_an_instance_id_belongs_to_the_last_member_that_had_it() -> None:
-    group = group_of(Member("a", instance_id="i"), Member("b", instance_id="i"))
+    group = group_of(
+        ConsumerGroupMember("a", instance_id="i"), ConsumerGroupMember("b", instance_id="i")
+    )
     group.remove_member("a")
-    assert group.static_member("i") == Member("b", instance_id="i")
+    assert group.static_member("i") == ConsumerGroupMember("b", instance_id="i")
     group.remove_member("b")
     assert group.static_member("i") is None
     assert group.static_member(None) is None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from kavka.groupcoord.consumer.consumer_group_records import Resolved
 from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.group_index import SESSION, SYNC, TOPICS_A_SLICE, GroupIndex
-from kavka.groupcoord.consumer.member import Member
-from kavka.groupcoord.consumer.records import Resolved
+from kavka.groupcoord.consumer.member import ConsumerGroupMember
 from kavka.wire.steps import run_at_once
 from support.consumer_groups import ConsumerKit, FakeTopics
 
@@ -27,7 +27,7 @@ def change(index: GroupIndex, topics: list[str], now_ms: int) -> int:
 def group_with(group_id: str, *topics: str, regex: str = "") -> ConsumerGroup:
     """A group with one member; its regex matches nothing yet."""
     group = ConsumerGroup(group_id)
-    group.put_member(Member("m", topic_names=topics, topic_regex=regex))
+    group.put_member(ConsumerGroupMember("m", topic_names=topics, topic_regex=regex))
     if regex:
         group.put_resolved(regex, Resolved((), 0, 0))
     return group
@@ -40,7 +40,7 @@ def test_subscribers_of_a_topic_check_it_again() -> None:
     assert (one.refresh_topics, other.refresh_topics) == (True, False)
     one.refresh_topics = False
     before = dict(one.subscriptions)
-    one.put_member(Member("m", topic_names=("u",)))
+    one.put_member(ConsumerGroupMember("m", topic_names=("u",)))
     index.subscribed(one, before)
     change(index, ["t"], 1)
     assert not one.refresh_topics

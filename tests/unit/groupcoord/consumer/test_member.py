@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from kavka.groupcoord.consumer.member import (
-    Member,
+    ConsumerGroupMember,
     MemberState,
     in_order,
     partitions_of,
@@ -44,12 +44,14 @@ def test_states_by_number(number: int, state: MemberState) -> None:
 
 
 def test_when_a_member_is_reconciled() -> None:
-    assert Member("m", 3).is_reconciled_to(3)
-    assert not Member("m", 3).is_reconciled_to(4)
-    assert not Member("m", 3, state=MemberState.UNRELEASED_PARTITIONS).is_reconciled_to(3)
+    assert ConsumerGroupMember("m", 3).is_reconciled_to(3)
+    assert not ConsumerGroupMember("m", 3).is_reconciled_to(4)
+    assert not ConsumerGroupMember(
+        "m", 3, state=MemberState.UNRELEASED_PARTITIONS
+    ).is_reconciled_to(3)
 
 
 def test_an_empty_regex_is_none() -> None:
-    assert Member("m").regex is None
-    assert Member("m", topic_regex=None).regex is None
-    assert Member("m", topic_regex="a").regex == "a"
+    assert ConsumerGroupMember("m").regex is None
+    assert ConsumerGroupMember("m", topic_regex=None).regex is None
+    assert ConsumerGroupMember("m", topic_regex="a").regex == "a"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kavka.groupcoord.classic.group_requests import HeartbeatRequest
 from kavka.groupcoord.classic.membership import membership_of
-from kavka.groupcoord.classic.requests import HeartbeatRequest
 from kavka.groupcoord.consumer import embedded_protocol
 from support.consumer_groups import ConsumerKit
 

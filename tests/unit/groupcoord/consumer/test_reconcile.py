@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kavka.groupcoord.consumer.member import Member, MemberState
+from kavka.groupcoord.consumer.member import ConsumerGroupMember, MemberState
 from kavka.groupcoord.consumer.reconcile import ReconcileGoal, reconcile_member
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_at_once
@@ -29,10 +29,12 @@ def owned(text: str) -> dict[UUID, dict[int, int]]:
 def member(epochs: str, assigned: str = "", revoking: str = "", state: MemberState = STABLE) -> Any:
     """Its previous and its current epoch, such as "1 2"."""
     previous, epoch = map(int, epochs.split())
-    return Member("m", epoch, previous, state, assigned=owned(assigned), revoking=owned(revoking))
+    return ConsumerGroupMember(
+        "m", epoch, previous, state, assigned=owned(assigned), revoking=owned(revoking)
+    )
 
 
-def step(before: Member, epoch: int, target: str, **more: Any) -> Member:
+def step(before: ConsumerGroupMember, epoch: int, target: str, **more: Any) -> ConsumerGroupMember:
     """With partitions that others `own`, those that the member `reported`, and the topics to which
     it is `subscribed`."""
     taken = owned(more.get("others", ""))
@@ -110,7 +112,9 @@ TWO_TOPICS = member("1 2", "t0@2 u0@2")
         ),
     ],
 )
-def test_step(before: Member, epoch: int, target: str, more: Any, after: Member) -> None:
+def test_step(
+    before: ConsumerGroupMember, epoch: int, target: str, more: Any, after: ConsumerGroupMember
+) -> None:
     assert step(before, epoch, target, **more) == after
 
 

@@ -8,29 +8,31 @@ from uuid import UUID
 
 import pytest
 
-from kavka.groupcoord.consumer import records, replay
+from kavka.groupcoord.consumer import consumer_group_records, replay
+from kavka.groupcoord.consumer.consumer_group_records import Resolved
 from kavka.groupcoord.consumer.group_index import GroupIndex
-from kavka.groupcoord.consumer.member import Member
-from kavka.groupcoord.consumer.records import Resolved
-from kavka.log.journal import Record
+from kavka.groupcoord.consumer.member import ConsumerGroupMember
+from kavka.log.journal import JournalRecord
 from kavka.wire.steps import run_at_once
 from support.consumer_groups import ConsumerKit, contents
 
 T = UUID(int=1)
-MEMBER = Member("m", topic_names=("t",))
+MEMBER = ConsumerGroupMember("m", topic_names=("t",))
 OWNING = replace(MEMBER, member_epoch=2, previous_member_epoch=1, assigned={T: {0: 2}})
 ALL = (
-    run_at_once(records.member_in_steps("g", MEMBER)),
-    records.group("g", 2, 7),
-    run_at_once(records.target_member_in_steps("g", "m", {T: (0,)})),
-    records.target("g", 2, 9),
-    run_at_once(records.current_member_in_steps("g", OWNING)),
-    records.regex("g", "x", Resolved(("u",), 1, 2)),
-    Record(records.tombstone(records.TOPICS, "g").key, b"\0\0\1\0"),
+    run_at_once(consumer_group_records.member_in_steps("g", MEMBER)),
+    consumer_group_records.group("g", 2, 7),
+    run_at_once(consumer_group_records.target_member_in_steps("g", "m", {T: (0,)})),
+    consumer_group_records.target("g", 2, 9),
+    run_at_once(consumer_group_records.current_member_in_steps("g", OWNING)),
+    consumer_group_records.regex("g", "x", Resolved(("u",), 1, 2)),
+    JournalRecord(
+        consumer_group_records.tombstone(consumer_group_records.TOPICS, "g").key, b"\0\0\1\0"
+    ),
 )
 
 
-def replayed(*of: Record) -> GroupIndex:
+def replayed(*of: JournalRecord) -> GroupIndex:
     index = GroupIndex(ConsumerKit().shard.state)
     for record in of:
         replay.apply(index, record)
@@ -53,23 +55,26 @@ def test_the_records_of_a_group() -> None:
 
 
 def test_tombstones_of_a_member() -> None:
-    group = replayed(*ALL, *records.without_member("g", "m")).group("g")
+    group = replayed(*ALL, *consumer_group_records.without_member("g", "m")).group("g")
     assert (group.members, group.targets, group.owners) == ({}, {}, {})
 
 
 def test_tombstones_of_a_group() -> None:
-    gone = records.without_group("g", ["m"], ["x"])
+    gone = consumer_group_records.without_group("g", ["m"], ["x"])
     for known in (ALL, ()):
         assert replayed(*known, *gone).state.groups == {}
 
 
 @pytest.mark.parametrize(
     "gone",
-    [records.without_group("g", ["m"], ["x"]), [records.tombstone(records.GROUP, "g")]],
+    [
+        consumer_group_records.without_group("g", ["m"], ["x"]),
+        [consumer_group_records.tombstone(consumer_group_records.GROUP, "g")],
+    ],
     ids=["all records", "the group before its members"],
 )
-def test_a_deleted_group_subscribes_to_no_topics(gone: list[Record]) -> None:
-    index = replayed(*ALL, *gone, records.group("g", 1, 0))
+def test_a_deleted_group_subscribes_to_no_topics(gone: list[JournalRecord]) -> None:
+    index = replayed(*ALL, *gone, consumer_group_records.group("g", 1, 0))
     group = index.group("g")
     group.refresh_topics = False
     list(index.topics_changed(["t", "u"], 1))
@@ -80,7 +85,7 @@ def test_a_group_that_only_stores_offsets_is_replaced() -> None:
     kit = ConsumerKit()
     kit.shard.state.groups["g"] = kit.shard.classic.simple_group("g")
     index = GroupIndex(kit.shard.state)
-    replay.apply(index, records.tombstone(records.GROUP, "g"))
+    replay.apply(index, consumer_group_records.tombstone(consumer_group_records.GROUP, "g"))
     assert kit.find_consumer_group() is None
     replay.apply(index, ALL[0])
     assert kit.find_consumer_group() is not None
@@ -89,14 +94,14 @@ def test_a_group_that_only_stores_offsets_is_replaced() -> None:
 @pytest.mark.parametrize(
     "record",
     [
-        Record(b"\0\3", b"\0\0"),
-        Record(b"\0\3\0\1g", b"\0\1\0\0\0\1\0"),
-        Record(b"\0\5\0\1g\0\1m", b"\0\0"),
-        Record(b"\0\3\0\1\xff", b""),
+        JournalRecord(b"\0\3", b"\0\0"),
+        JournalRecord(b"\0\3\0\1g", b"\0\1\0\0\0\1\0"),
+        JournalRecord(b"\0\5\0\1g\0\1m", b"\0\0"),
+        JournalRecord(b"\0\3\0\1\xff", b""),
     ],
 )
 def test_a_malformed_record_is_logged_and_skipped(
-    record: Record, caplog: pytest.LogCaptureFixture
+    record: JournalRecord, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
         index = replayed(*ALL, record)
@@ -110,6 +115,6 @@ def test_a_record_of_a_classic_group_is_skipped(caplog: pytest.LogCaptureFixture
     index = GroupIndex(kit.shard.state)
     before = kit.shard.state.groups["g"]
     replay.apply(index, ALL[0])
-    replay.apply(index, records.tombstone(records.MEMBER, "g", "m"))
+    replay.apply(index, consumer_group_records.tombstone(consumer_group_records.MEMBER, "g", "m"))
     assert kit.shard.state.groups["g"] is before
     assert len(caplog.records) == 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from kavka.groupcoord.consumer.consumer_group_records import Resolved
 from kavka.groupcoord.consumer.group import ConsumerGroup
-from kavka.groupcoord.consumer.member import Member
-from kavka.groupcoord.consumer.records import Resolved
+from kavka.groupcoord.consumer.member import ConsumerGroupMember
 from kavka.groupcoord.consumer.target import Subscribed, compute
 from kavka.wire.steps import run_at_once
 from support.consumer_groups import FakeTopics
@@ -16,14 +16,14 @@ from support.consumer_groups import FakeTopics
 @pytest.mark.parametrize(
     ("member", "expected"),
     [
-        (Member("m", topic_names=("b", "unknown")), "b"),
-        (Member("m", topic_regex="x"), "a"),
-        (Member("m", topic_names=("c",), topic_regex="x"), "ac"),
-        (Member("m", topic_regex="not resolved yet"), ""),
-        (Member("m", topic_names=("deleted",)), ""),
+        (ConsumerGroupMember("m", topic_names=("b", "unknown")), "b"),
+        (ConsumerGroupMember("m", topic_regex="x"), "a"),
+        (ConsumerGroupMember("m", topic_names=("c",), topic_regex="x"), "ac"),
+        (ConsumerGroupMember("m", topic_regex="not resolved yet"), ""),
+        (ConsumerGroupMember("m", topic_names=("deleted",)), ""),
     ],
 )
-def test_topics_by_name_and_by_regex(member: Member, expected: str) -> None:
+def test_topics_by_name_and_by_regex(member: ConsumerGroupMember, expected: str) -> None:
     topics = FakeTopics(a=1, b=1, c=1, deleted=1)
     ids = dict(topics.ids)
     topics.delete("deleted")

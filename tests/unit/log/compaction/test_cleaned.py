@@ -11,7 +11,7 @@ from kavka.log.interrupted_work import CLEANED
 from kavka.log.memfs import Fault, MemFs
 from kavka.log.segment import FILES, Segment
 from kavka.log.txn_index import AbortedTxn
-from kavka.wire.records import set_offset_and_epoch
+from kavka.wire.record_batches import set_offset_and_epoch
 from support import logs
 
 BASE = 1000

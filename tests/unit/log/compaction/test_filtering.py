@@ -17,11 +17,11 @@ from kavka.log.compaction.filtering import (
 )
 from kavka.log.compaction.offset_map import OffsetMap
 from kavka.log.compaction.order import LastRecord
-from kavka.log.compaction.records import BrokenRecords
+from kavka.log.compaction.parsed_records import BrokenRecords
 from kavka.log.compaction.transactions import CleanedTransactions
 from kavka.log.txn_index import AbortedTxn
 from kavka.wire.control_records import Marker, end_marker
-from kavka.wire.records import LOG_APPEND_TIME, read_header
+from kavka.wire.record_batches import LOG_APPEND_TIME, read_header
 from support import batches
 from support.batches import BASE_TIMESTAMP_MS, CODECS, Written, build, field, patch
 

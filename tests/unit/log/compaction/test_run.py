@@ -17,7 +17,7 @@ from kavka.log.compaction.run import compact
 from kavka.log.errors import CorruptLogError
 from kavka.log.memfs import MemFs
 from kavka.log.partition_log import PartitionLog
-from kavka.wire.records import read_header
+from kavka.wire.record_batches import read_header
 from support import compaction, logs
 from support.batches import CODECS, Written, around, build
 from support.compaction import LIMITS, clean, compacted, order, read_all

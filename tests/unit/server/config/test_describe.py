@@ -10,7 +10,7 @@ import pytest
 
 from kavka.server.config import BrokerSettings
 from kavka.server.config.describe import (
-    Entry,
+    ConfigEntry,
     Source,
     broker_default_entries,
     broker_entries,
@@ -52,7 +52,7 @@ ALTERED = Dynamic(
 )
 
 
-def fields(resource: str, entry: Entry) -> Fields:
+def fields(resource: str, entry: ConfigEntry) -> Fields:
     synonyms = [[SOURCES[one.source], one.name, one.value] for one in entry.synonyms]
     return [
         resource,
@@ -66,7 +66,7 @@ def fields(resource: str, entry: Entry) -> Fields:
     ]
 
 
-def as_kafka_s(entry: Entry) -> Entry:
+def as_kafka_s(entry: ConfigEntry) -> ConfigEntry:
     """Listeners are opened and closed while Kafka runs; Kavka refuses to, and says so."""
     if entry.name not in ("listeners", "listener.security.protocol.map"):
         return entry
@@ -76,7 +76,7 @@ def as_kafka_s(entry: Entry) -> Entry:
 
 def all_fields(start: BrokerSettings, dynamic: Dynamic) -> list[Fields]:
     settings = dataclasses.replace(start, dynamic=dynamic)
-    resources: list[tuple[str, Iterable[Entry]]] = [
+    resources: list[tuple[str, Iterable[ConfigEntry]]] = [
         (f"TOPIC:{topic}", topic_entries(settings, configs)) for topic, configs in TOPICS.items()
     ]
     of_kafka = [one for one in broker_entries(settings) if not one.name.startswith("kavka.")]

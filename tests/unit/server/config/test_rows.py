@@ -12,13 +12,13 @@ from kavka.server.config.table import TOPIC, broker_rows
 from kavka.server.config.validators import (
     AtLeast,
     Between,
-    Check,
     Items,
     Limit,
-    NotEmpty,
+    NonEmpty,
     OneOf,
     Required,
     ThrottledReplicas,
+    Validator,
 )
 from kavka.server.config.value_types import BadValue, Type, Value, parse, to_text
 
@@ -55,7 +55,7 @@ OF_KAFKA_3_9 = ("message.downconversion.enable",)
 """Topics' settings that Kafka 4 has no more."""
 
 
-def kafka_range(check: Check | None) -> str | None:
+def kafka_range(check: Validator | None) -> str | None:
     """A check as Kafka prints it."""
     match check:
         case AtLeast(least) | Required(least):
@@ -68,7 +68,7 @@ def kafka_range(check: Check | None) -> str | None:
             return ("(case insensitive) " if any_case else "") + f"[{', '.join(words)}]"
         case Items(_, words):
             return f"[{', '.join(words)}]" if words else ""
-        case NotEmpty():
+        case NonEmpty():
             return "non-empty string"
         case ThrottledReplicas():
             return "[partitionId]:[brokerId],[partitionId]:[brokerId],..."

@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.server.config.subscriptions import Subscription, subscription, validate_subscription
+from kavka.server.config.subscriptions import (
+    MetricsSubscription,
+    subscription,
+    validate_subscription,
+)
 from kavka.wire.errors import ApiError, ErrorCode
 
 CLIENT = {
@@ -18,12 +22,12 @@ CLIENT = {
 }
 
 
-def matching(match: str) -> Subscription:
+def matching(match: str) -> MetricsSubscription:
     return subscription({"match": match})
 
 
 def test_defaults() -> None:
-    assert subscription({}) == Subscription((), 300_000, {})
+    assert subscription({}) == MetricsSubscription((), 300_000, {})
     assert subscription({}).matches({}), "without selectors every client is meant"
 
 

@@ -7,12 +7,12 @@ import pytest
 from kavka.server.config.validators import (
     AtLeast,
     Between,
-    Check,
     Items,
     Limit,
-    NotEmpty,
+    NonEmpty,
     OneOf,
     ThrottledReplicas,
+    Validator,
 )
 from kavka.server.config.value_types import BadValue, Value
 
@@ -30,11 +30,11 @@ from kavka.server.config.value_types import BadValue, Value
         (Items(), [(), ("a",)], [("",), ("a", "")]),
         (Items(may_be_empty=False), [("a", "b")], [(), ("a", "")]),
         (Items(words=("a", "b")), [(), ("a", "b")], [("c",), ("a", "")]),
-        (NotEmpty(), ["a"], [""]),
+        (NonEmpty(), ["a"], [""]),
         (ThrottledReplicas(), [(), ("*",), ("0:1", "12:0")], [("*", "*"), ("0",), ("0:-1",)]),
     ],
 )
-def test_what_is_allowed(check: Check, allowed: list[Value], refused: list[Value]) -> None:
+def test_what_is_allowed(check: Validator, allowed: list[Value], refused: list[Value]) -> None:
     for value in [*allowed, None]:
         check.validate("key", value)
     for value in refused:

@@ -43,7 +43,7 @@ async def test_a_state_that_was_changed_in_the_tree_is_read_again(
 ) -> None:
     """As a leader does that shrinks its ISR."""
     await cluster.start(NewTopic("t"))
-    state = paths.PartitionState(0, 5, (0,), 1)
+    state = paths.StoredPartitionState(0, 5, (0,), 1)
     path = paths.partition_state("t", 0)
     await cluster.session.set(path, paths.encode_partition_state(state))
     cluster.broker.errors[TopicPartition("t", 0)] = ErrorCode.KAFKA_STORAGE_ERROR

@@ -13,13 +13,13 @@ from kavka.server.controller.election import (
     unclean_state,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.zktree.paths import PartitionState
+from kavka.zktree.paths import StoredPartitionState
 
 NO_LEADER = -1
 
 
 def test_the_first_live_replica_leads_a_new_partition() -> None:
-    assert first_state([3, 1], 7) == PartitionState(3, 0, (3, 1), 7)
+    assert first_state([3, 1], 7) == StoredPartitionState(3, 0, (3, 1), 7)
     assert first_state([], 7) is None
 
 
@@ -49,12 +49,14 @@ def test_elections(
     away: list[int],
     expected: tuple[int, tuple[int, ...]] | None,
 ) -> None:
-    before = PartitionState(leader, 5, isr, 1, leader_recovery_state=1)
+    before = StoredPartitionState(leader, 5, isr, 1, leader_recovery_state=1)
     after = next_state(before, live=live, away_since=away, controller_epoch=2)
     if expected is None:
         assert after is None
     else:
-        assert after == PartitionState(expected[0], 6, expected[1], 2, leader_recovery_state=1)
+        assert after == StoredPartitionState(
+            expected[0], 6, expected[1], 2, leader_recovery_state=1
+        )
 
 
 brokers = st.integers(1, 5)
@@ -66,7 +68,7 @@ def test_elections_are_clean(
     isr: list[int], live: list[int], away: list[int], data: st.DataObject
 ) -> None:
     leader = data.draw(st.sampled_from([NO_LEADER, *isr]))
-    before = PartitionState(leader, 0, tuple(isr), 1)
+    before = StoredPartitionState(leader, 0, tuple(isr), 1)
     away = [broker for broker in away if broker in live]
     after = next_state(before, live=live, away_since=away, controller_epoch=2)
     state = after or before
@@ -89,7 +91,9 @@ def test_elections_are_clean(
 # Elections that clients ask for
 
 
-def outcome(kind: str, state: PartitionState | None, live: list[int]) -> PartitionState | ErrorCode:
+def outcome(
+    kind: str, state: StoredPartitionState | None, live: list[int]
+) -> StoredPartitionState | ErrorCode:
     """Of a preferred or an unclean election among replicas 1, 2 and 3, in controller epoch 4."""
     try:
         if kind == "preferred":
@@ -116,9 +120,13 @@ def test_preferred_elections(
     live: list[int],
     expected: tuple[int, tuple[int, ...]] | ErrorCode,
 ) -> None:
-    found = outcome("preferred", PartitionState(leader, 5, isr, 1, leader_recovery_state=1), live)
+    found = outcome(
+        "preferred", StoredPartitionState(leader, 5, isr, 1, leader_recovery_state=1), live
+    )
     if isinstance(expected, tuple):
-        assert found == PartitionState(expected[0], 6, expected[1], 4, leader_recovery_state=1)
+        assert found == StoredPartitionState(
+            expected[0], 6, expected[1], 4, leader_recovery_state=1
+        )
     else:
         assert found is expected
 
@@ -138,10 +146,12 @@ def test_unclean_elections(
     live: list[int],
     expected: tuple[int, tuple[int, ...], int] | ErrorCode,
 ) -> None:
-    found = outcome("unclean", PartitionState(leader, 5, isr, 1), live)
+    found = outcome("unclean", StoredPartitionState(leader, 5, isr, 1), live)
     if isinstance(expected, tuple):
         new_leader, new_isr, recovery = expected
-        assert found == PartitionState(new_leader, 6, new_isr, 4, leader_recovery_state=recovery)
+        assert found == StoredPartitionState(
+            new_leader, 6, new_isr, 4, leader_recovery_state=recovery
+        )
     else:
         assert found is expected
 

@@ -23,7 +23,7 @@ from kavka.server.cluster.control_messages import (
 )
 from kavka.server.controller import request_builders
 from kavka.server.controller.state import ClusterState, LiveBroker, Partition, Topic
-from kavka.zktree.paths import BrokerInfo, Endpoint, PartitionState
+from kavka.zktree.paths import BrokerInfo, Endpoint, StoredPartitionState
 
 ID_A, ID_B = uuid.UUID(int=10), uuid.UUID(int=11)
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -40,11 +40,11 @@ def cluster() -> ClusterState:
         info = BrokerInfo(endpoints, rack)
         state.brokers[broker_id] = LiveBroker(broker_id, 100 + broker_id, info)
     a0 = Partition((1, 2, 3), adding=(3,), removing=(2,))
-    a0.state, a0.version, a0.mzxid = PartitionState(1, 4, (1, 2), 6, 1), 9, 500
+    a0.state, a0.version, a0.mzxid = StoredPartitionState(1, 4, (1, 2), 6, 1), 9, 500
     a1 = Partition((3, 2), offline=(2,))
-    a1.state, a1.version, a1.mzxid = PartitionState(3, 0, (3,), 5), 0, 400
+    a1.state, a1.version, a1.mzxid = StoredPartitionState(3, 0, (3,), 5), 0, 400
     b0 = Partition((2,))
-    b0.state, b0.version, b0.mzxid = PartitionState(2, 1, (2,), 5), 3, 450
+    b0.state, b0.version, b0.mzxid = StoredPartitionState(2, 1, (2,), 5), 3, 450
     state.topics["a"] = Topic("a", ID_A, {0: a0, 1: a1})
     state.topics["b"] = Topic("b", ID_B, {0: b0}, deleting=True, undeleted={0: None})
     state.check_invariants()

@@ -8,14 +8,14 @@ import pytest
 
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.state import ClusterState, LiveBroker, Partition, Topic
-from kavka.zktree.paths import BrokerInfo, PartitionState, TopicAssignment
+from kavka.zktree.paths import BrokerInfo, StoredPartitionState, TopicAssignment
 
 TOPIC_ID = uuid.UUID(int=77)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def partition(leader: int = 1, *, announced: bool = True) -> Partition:
-    state = PartitionState(leader, 0, (1,), 1)
+    state = StoredPartitionState(leader, 0, (1,), 1)
     return Partition((1,), state=state, version=3, mzxid=9, announced=3 if announced else 2)
 
 

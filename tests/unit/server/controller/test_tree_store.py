@@ -33,13 +33,13 @@ from kavka.zktree.api import (
     WatchEvent,
     WatchKind,
 )
-from kavka.zktree.paths import PartitionState, TopicAssignment
+from kavka.zktree.paths import StoredPartitionState, TopicAssignment
 from support.embedded_coordination import all_nodes, new_fs, open_on
 from support.virtual import VirtualClock
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-FIRST = PartitionState(0, 0, (0,), 1)
-SECOND = PartitionState(0, 1, (0,), 1)
+FIRST = StoredPartitionState(0, 0, (0,), 1)
+SECOND = StoredPartitionState(0, 1, (0,), 1)
 
 
 async def prepared() -> tuple[EmbeddedCoordination, TreeStore]:
@@ -53,7 +53,7 @@ async def prepared() -> tuple[EmbeddedCoordination, TreeStore]:
     return session, TreeStore(session, term, lambda: None)
 
 
-async def state_of(session: EmbeddedCoordination, tp: TopicPartition) -> PartitionState:
+async def state_of(session: EmbeddedCoordination, tp: TopicPartition) -> StoredPartitionState:
     return paths.decode_partition_state((await session.get(paths.partition_state(*tp))).data)
 
 
@@ -82,7 +82,7 @@ async def test_later_states_replace_the_expected_version() -> None:
 async def test_a_state_that_was_changed_fails_alone() -> None:
     session, store = await prepared()
     await store.write_states([StateWrite(T0, FIRST, NOT_STORED)])
-    theirs = PartitionState(0, 0, (0, 1), 1)
+    theirs = StoredPartitionState(0, 0, (0, 1), 1)
     await session.set(paths.partition_state(*T0), paths.encode_partition_state(theirs))
     written, failed = await store.write_states(
         [StateWrite(T0, SECOND, 0), StateWrite(T1, FIRST, NOT_STORED)]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kavka.log.journal import Machine, Record
+from kavka.log.journal import JournalRecord, Machine
 from kavka.server.coordinators import journal_loader
 from kavka.server.coordinators.journal_loader import LoadSummary, Superseded, load
 from kavka.wire.control_records import Marker, end_marker
@@ -135,7 +135,7 @@ async def test_transactions_are_applied_with_their_markers(broker: MemoryBroker)
     loaded = await replay(broker, toy)
     plain = dict.fromkeys([b"plain 7", b"plain 8", b"plain 9"], b"v")
     assert toy.numbers == {b"a": b"v", b"b": b"v", b"c": b"plain", **plain}
-    assert toy.pending == {9: [Record(b"d", b"v")]}
+    assert toy.pending == {9: [JournalRecord(b"d", b"v")]}
     assert loaded.records == 9
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kavka.log.journal import Decision, Producer, Record, Reply
+from kavka.log.journal import Decision, JournalRecord, Producer, Reply
 from kavka.log.txn_guards import NOT_NEEDED
 from kavka.server.coordinators import journal_port, journal_runner, serial_queue
 from kavka.server.coordinators.serial_queue import TICK_SLICE_S
@@ -28,11 +28,11 @@ ONE = {"t": 1}
 @scenario(topics=ONE)
 async def test_one_decision_is_one_batch(broker: MemoryBroker) -> None:
     kit = Kit(broker)
-    records = [Record(b"a", b"1"), Record(b"b", None), Record(b"a", b"2")]
+    records = [JournalRecord(b"a", b"1"), JournalRecord(b"b", None), JournalRecord(b"a", b"2")]
     kit.runner.call(lambda _, ticket, __: Decision(records, [Reply(ticket, None)]))
     data = (await broker.fetch()).records
     assert batches.field(data, "record_count") == 3
-    assert [Record(one.key, one.value) for one in batches.read(data)] == records
+    assert [JournalRecord(one.key, one.value) for one in batches.read(data)] == records
     assert {one.timestamp for one in await broker.read_all()} == {broker.clock.now_ms()}
 
 
@@ -82,7 +82,7 @@ async def test_a_batch_of_a_transaction_has_its_producer(broker: MemoryBroker) -
 @scenario(topics=ONE)
 async def test_many_timers_expire_in_slices(broker: MemoryBroker) -> None:
     class Slow(Toy):
-        def apply(self, record: Record, producer: Producer | None) -> None:
+        def apply(self, record: JournalRecord, producer: Producer | None) -> None:
             broker.clock.elapsed_ms += 1
 
     kit = Kit(broker, Slow())
@@ -136,8 +136,8 @@ async def test_decisions_that_follow_from_a_change_elsewhere_are_carried_out(
     kit = Kit(broker)
 
     def decisions() -> Iterator[Decision]:
-        yield Decision([Record(b"a", b"1")])
-        yield Decision([Record(b"b", b"2")], commands=["go"])
+        yield Decision([JournalRecord(b"a", b"1")])
+        yield Decision([JournalRecord(b"b", b"2")], commands=["go"])
         raise ValueError("planted")
 
     with caplog.at_level(logging.ERROR, journal_runner.__name__):
@@ -187,7 +187,7 @@ async def test_timers_and_changes_elsewhere_wait_too(
     parked = kit.park(b"a", 5)
     kit.toy.numbers[b"a"] = b"5"
     written = long(kit, b"7")
-    changes = [Decision([Record(b"c", b"1")]), Decision([Record(b"d", b"1")])]
+    changes = [Decision([JournalRecord(b"c", b"1")]), Decision([JournalRecord(b"d", b"1")])]
     changing = broker.tasks.spawn(kit.runner.carry_out(iter(changes)), name="changes")
     assert not kit.toy.numbers.keys() & {b"c", b"d"}
     await broker.advance(5)
@@ -202,7 +202,7 @@ async def test_a_marker_that_can_not_be_applied_is_only_logged(
     """It is in the log already: an error would only have it written again."""
     kit = Kit(broker)
     kit.put(producer=Producer(7, 1, NOT_NEEDED))
-    kit.toy.pending[7].insert(0, Record(BROKEN, b""))
+    kit.toy.pending[7].insert(0, JournalRecord(BROKEN, b""))
     kit.runner.marker_appended(7, 1, True)
     assert "t-0: a transaction marker of producer 7 could not be applied" in caplog.text
     assert kit.put(value=b"2") == b"2"

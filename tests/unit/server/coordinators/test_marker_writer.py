@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kavka.server.coordinators.marker_writer import RETRY_S, MarkerWriter
-from kavka.txncoord.requests import WriteMarkers
+from kavka.txncoord.transaction_requests import WriteMarkers
 from kavka.wire.errors import ErrorCode as Code
 from kavka.zktree import paths
 from kavka.zktree.api import NoNode, Overloaded

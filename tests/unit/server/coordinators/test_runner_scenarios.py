@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable
 import pytest
 
 from kavka.log.errors import CorruptLogError
-from kavka.log.journal import Decision, Producer, Record, Ticket
+from kavka.log.journal import Decision, JournalRecord, Producer, Ticket
 from kavka.log.txn_guards import NOT_NEEDED
 from kavka.server.coordinators import serial_queue
 from kavka.wire.errors import ApiError, ErrorCode
@@ -88,7 +88,7 @@ class Runners(CoordinatorMachine):
         def begin() -> None:
             self.toy = FailingToy(fails="fails" in command.words)
             for key in command.list("first"):
-                self.toy.first.append(Decision([Record(key.encode(), b"1")], commands=[key]))
+                self.toy.first.append(Decision([JournalRecord(key.encode(), b"1")], commands=[key]))
             self._kit = Kit(self.broker, self.toy)
 
         return self.then(begin)

@@ -9,7 +9,7 @@ import pytest
 
 from kavka.log.journal import Decision, Reply, Ticket
 from kavka.server.coordinators import serial_queue
-from kavka.txncoord.requests import ReserveProducerIds, WriteMarkers
+from kavka.txncoord.transaction_requests import ReserveProducerIds, WriteMarkers
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.steps import Steps
 from support.memory_broker import MemoryBroker, scenario

@@ -19,7 +19,7 @@ from kavka.wire.apis.fetch import BATCHES_SINCE
 from kavka.wire.control_records import Marker, end_marker
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.frame import ARENA_BYTES, IN_USE_BYTES_MAX, Arena
-from kavka.wire.records import read_header
+from kavka.wire.record_batches import read_header
 from support.batches import BASE_TIMESTAMP_MS, LOG_APPEND_TIME, Written, around, build
 from support.memory_broker import MemoryBroker, fetching, scenario
 from support.virtual import settle

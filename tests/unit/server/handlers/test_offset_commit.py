@@ -10,7 +10,7 @@ from kavka.groupcoord.offset_records import decode
 from kavka.server.handlers.common import offset_commits
 from kavka.wire.apis.offset_commit import API
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.records import read_header
+from kavka.wire.record_batches import read_header
 from support.group_requests import make_topic
 from support.memory_broker import MemoryBroker, scenario
 from support.offset_requests import codes, commit, committing, fetching, found

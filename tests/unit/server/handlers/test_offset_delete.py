@@ -10,7 +10,7 @@ import pytest
 from kavka.groupcoord import offsets
 from kavka.server.handlers import offset_delete
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.records import read_header
+from kavka.wire.record_batches import read_header
 from support.group_requests import make_topic
 from support.memory_broker import MemoryBroker, scenario
 from support.offset_requests import Place, commit, fetch

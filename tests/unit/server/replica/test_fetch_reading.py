@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from kavka.log.memfs import Fault
-from kavka.server.replica.fetch_reading import Part, plan_part, read_cached, read_cold
+from kavka.server.replica.fetch_reading import PartitionRead, plan_part, read_cached, read_cold
 from kavka.server.replica.fetch_sessions import FetchPartition
 from kavka.server.replica.replica import Replica
 from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.frame import ARENA_BYTES, ArenaPool
-from kavka.wire.records import read_header
+from kavka.wire.record_batches import read_header
 from kavka.wire.steps import run_at_once
 from support.batches import Written, build
 from support.logs import parse
@@ -43,7 +43,7 @@ class Reader:
             replica.append(view, read_header(view))
         return replica
 
-    def plan(self, replica: Replica, offset: int = 0, **values: Any) -> Part:
+    def plan(self, replica: Replica, offset: int = 0, **values: Any) -> PartitionRead:
         wanted = FetchPartition(
             "t", replica.key[1], offset, values.pop("max_bytes", PLENTY), -1, -1
         )
@@ -52,7 +52,7 @@ class Reader:
         limits = {"committed_only": False, "bytes_max": PLENTY, "at_least_one": True} | values
         return plan_part(replica, wanted, **limits)
 
-    async def read(self, *parts: Part) -> int:
+    async def read(self, *parts: PartitionRead) -> int:
         """Read what was planned; how many parts had to wait for the disk."""
         cold = run_at_once(read_cached(list(parts), self.arenas, self.context))
         await read_cold(cold, self.hosting.jobs)
@@ -64,7 +64,7 @@ def reader(hosting: Hosting) -> Reader:
     return Reader(hosting)
 
 
-def offsets(part: Part) -> list[int]:
+def offsets(part: PartitionRead) -> list[int]:
     records: Any = part.answer.records
     return [one.offset for one in parse(bytes(records))]
 

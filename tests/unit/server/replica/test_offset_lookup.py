@@ -15,7 +15,7 @@ from kavka.server.replica.replica import Replica
 from kavka.wire import inflating
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.records import read_header
+from kavka.wire.record_batches import read_header
 from support.batches import BASE_TIMESTAMP_MS, CODECS, Written, around, build, patch
 from support.replicas import Hosting, stopping
 from support.virtual import settle

@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
-from kavka.server.replica.record_rules import RECORD_ERRORS_MAX, RecordCheck, RecordsRefused, Rules
+from kavka.server.replica.record_rules import (
+    RECORD_ERRORS_MAX,
+    RecordCheck,
+    RecordRules,
+    RecordsRefused,
+)
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import payload_of, read_header
+from kavka.wire.record_batches import payload_of, read_header
 from support.batches import BASE_TIMESTAMP_MS, LOG_APPEND_TIME, Written, around, build, patch
 from support.logs import settings
 
@@ -25,7 +30,7 @@ def checked(batch: bytearray, *, step: int = 1000, **changes: Any) -> int:
     """The newest time of its records, if a topic with these settings takes them all."""
     header = read_header(batch)
     payload = payload_of(header, batch, 1 << 24)
-    rules = Rules.of(settings(**changes))
+    rules = RecordRules.of(settings(**changes))
     check = RecordCheck(rules, header, payload, now_ms=NOW_MS, where="t-3")
     while not check.step(step):
         pass
@@ -61,7 +66,7 @@ def numbers(refusal: RecordsRefused) -> Sequence[int]:
     ],
 )
 def test_configs_that_require_a_check_of_every_batch(changes: dict[str, Any]) -> None:
-    assert Rules.of(settings(**changes)).for_every_batch
+    assert RecordRules.of(settings(**changes)).for_every_batch
 
 
 @pytest.mark.parametrize(
@@ -74,11 +79,11 @@ def test_configs_that_require_a_check_of_every_batch(changes: dict[str, Any]) ->
     ],
 )
 def test_configs_that_do_not(changes: dict[str, Any]) -> None:
-    assert not Rules.of(settings(**changes)).for_every_batch
+    assert not RecordRules.of(settings(**changes)).for_every_batch
 
 
 def test_levels_are_those_of_the_codec() -> None:
-    rules = Rules.of(
+    rules = RecordRules.of(
         settings(compression_gzip_level=2, compression_lz4_level=12, compression_zstd_level=-7)
     )
     assert [rules.level(codec) for codec in range(5)] == [None, 2, None, 12, -7]

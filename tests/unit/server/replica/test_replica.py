@@ -9,7 +9,7 @@ from kavka.log.txn_guards import NOT_NEEDED
 from kavka.server.replica.replica import Replica
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.records import read_header
+from kavka.wire.record_batches import read_header
 from support.batches import build
 from support.refusals import refusal
 from support.replicas import Hosting

@@ -88,7 +88,7 @@ def test_topics_named_as_nodes_are_move(
             await session.create(paths.partition(name, 0), None)
             await session.create(
                 paths.partition_state(name, 0),
-                paths.encode_partition_state(paths.PartitionState(1, 0, (1,), 1)),
+                paths.encode_partition_state(paths.StoredPartitionState(1, 0, (1,), 1)),
             )
             await session.create(
                 paths.config("topics", name), paths.encode_config({"retention.ms": "7"})

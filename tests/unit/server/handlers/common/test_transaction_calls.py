@@ -12,7 +12,7 @@ from kavka.log.journal import Decision
 from kavka.server.auth.authorizer import Operation
 from kavka.server.handlers.common.transaction_calls import call_coordinator, check_id, client_code
 from kavka.server.request.context import Peer, RequestContext
-from kavka.txncoord.requests import NeedsProducerId
+from kavka.txncoord.transaction_requests import NeedsProducerId
 from kavka.wire.errors import ApiError, ErrorCode
 from support.asynchronous import asynchronous
 from support.denied import Denied

@@ -14,7 +14,7 @@ from kavka.server.handlers.common.transaction_verification import guard_without_
 from kavka.server.replica.partition_state import Leadership
 from kavka.server.request.context import COPIED_BYTES_MAX
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.records import read_header
+from kavka.wire.record_batches import read_header
 from support.batches import build
 from support.denied import Denied
 from support.logs import batch

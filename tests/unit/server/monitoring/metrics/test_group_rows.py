@@ -9,7 +9,7 @@ import pytest
 
 from kavka.groupcoord import offset_records
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Decision, Record, Reply, Ticket
+from kavka.log.journal import Decision, JournalRecord, Reply, Ticket
 from kavka.server.monitoring.metrics import lag
 from kavka.server.monitoring.metrics import view as view_module
 from kavka.server.replica.partition_state import Leadership
@@ -83,9 +83,9 @@ async def test_offsets(broker: MemoryBroker) -> None:
     await make_topic(broker)
     for topic, partition in (("t", 0), ("t", 1), ("u", 0), ("t", 0)):
         key = offset_records.partition_key(offset_records.topic_key("g", topic), partition)
-        record = Record(key, offset_records.encode(COMMITTED))
+        record = JournalRecord(key, offset_records.encode(COMMITTED))
 
-        def ask(_: object, ticket: Ticket, __: int, record: Record = record) -> Decision:
+        def ask(_: object, ticket: Ticket, __: int, record: JournalRecord = record) -> Decision:
             return Decision([record], [Reply(ticket, None)])
 
         broker.parts.groups.call("g", ask)
@@ -106,7 +106,7 @@ async def test_partitions_and_how_long_they_took(broker: MemoryBroker) -> None:
     await make_topic(broker)
 
     def ask(shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
-        return Decision([Record(b"\x7f\xff", b"")], [Reply(ticket, None)])
+        return Decision([JournalRecord(b"\x7f\xff", b"")], [Reply(ticket, None)])
 
     broker.parts.groups.call("g", ask)
     await broker.kill(holding=READS)

@@ -16,12 +16,12 @@ from kavka.groupcoord.consumer.member import (
     NO_EPOCH,
     NOTHING,
     ClassicProtocols,
-    Member,
+    ConsumerGroupMember,
     MemberState,
     Owned,
     Target,
 )
-from kavka.log.journal import Record
+from kavka.log.journal import JournalRecord
 from kavka.wire import fields
 from kavka.wire.fields import NO_TAGS, Malformed, Reader
 from kavka.wire.steps import Steps, each
@@ -84,7 +84,7 @@ class Resolved(NamedTuple):
     timestamp_ms: int
 
 
-class DecodedRecord(Record):
+class DecodedRecord(JournalRecord):
     """A record that was created here, with its decoded value: that may have thousands of topics,
     and need not be decoded again."""
 
@@ -95,10 +95,10 @@ class DecodedRecord(Record):
 # -- writing -----------------------------------------------------------------------------------
 
 
-def group(group_id: str, epoch: int, metadata_hash: int) -> Record:
+def group(group_id: str, epoch: int, metadata_hash: int) -> JournalRecord:
     tagged = {0: fields.int64(metadata_hash)} if metadata_hash else {}
     value = _VERSION + fields.int32(epoch) + fields.tags(tagged)
-    return Record(fields.key(GROUP, group_id), value)
+    return JournalRecord(fields.key(GROUP, group_id), value)
 
 
 def _decoded_record(key: bytes, value: bytes, decoded: object) -> DecodedRecord:
@@ -113,7 +113,7 @@ def _array(values: Collection[T], write: Callable[[T], bytes]) -> Steps[bytes]:
     return fields.uvarint(len(values) + 1) + b"".join(written)
 
 
-def member_in_steps(group_id: str, of: Member) -> Steps[DecodedRecord]:
+def member_in_steps(group_id: str, of: ConsumerGroupMember) -> Steps[DecodedRecord]:
     """Without epochs and partitions."""
     topic_names = yield from _array(of.topic_names, fields.string)
     value = b"".join(
@@ -151,10 +151,10 @@ def _classic(of: ClassicProtocols | None) -> bytes:
     return fields.uvarint(1) + fields.int32(of.session_timeout_ms) + protocols + NO_TAGS
 
 
-def target(group_id: str, epoch: int, timestamp_ms: int) -> Record:
+def target(group_id: str, epoch: int, timestamp_ms: int) -> JournalRecord:
     tagged = {0: fields.int64(timestamp_ms)} if timestamp_ms else {}
     value = _VERSION + fields.int32(epoch) + fields.tags(tagged)
-    return Record(fields.key(TARGET, group_id), value)
+    return JournalRecord(fields.key(TARGET, group_id), value)
 
 
 def target_member_in_steps(
@@ -168,7 +168,7 @@ def target_member_in_steps(
     return _decoded_record(key, _VERSION + topics + NO_TAGS, partitions)
 
 
-def current_member_in_steps(group_id: str, of: Member) -> Steps[DecodedRecord]:
+def current_member_in_steps(group_id: str, of: ConsumerGroupMember) -> Steps[DecodedRecord]:
     """`of` must not change afterwards."""
     assigned = yield from _owned(of.assigned)
     revoking = yield from _owned(of.revoking)
@@ -214,12 +214,12 @@ def regex(group_id: str, expression: str, of: Resolved) -> DecodedRecord:
     return _decoded_record(fields.key(REGEX, group_id, expression), value, of)
 
 
-def tombstone(kind: int, group_id: str, second: str | None = None) -> Record:
+def tombstone(kind: int, group_id: str, second: str | None = None) -> JournalRecord:
     strings = (group_id,) if second is None else (group_id, second)
-    return Record(fields.key(kind, *strings), None)
+    return JournalRecord(fields.key(kind, *strings), None)
 
 
-def without_member(group_id: str, member_id: str) -> list[Record]:
+def without_member(group_id: str, member_id: str) -> list[JournalRecord]:
     """Tombstones of all of a member's records; in this order, its MEMBER record last."""
     return [
         tombstone(kind, group_id, member_id) for kind in (CURRENT_MEMBER, TARGET_MEMBER, MEMBER)
@@ -228,7 +228,7 @@ def without_member(group_id: str, member_id: str) -> list[Record]:
 
 def without_group(
     group_id: str, member_ids: Iterable[str], expressions: Iterable[str]
-) -> list[Record]:
+) -> list[JournalRecord]:
     """Tombstones of all of a group's records."""
     members = list(member_ids)
     return [
@@ -268,7 +268,7 @@ def read_group(value: bytes) -> GroupValue:
     return GroupValue(epoch, tagged[0].int64() if 0 in tagged else 0)
 
 
-def read_member(member_id: str, value: bytes) -> Member:
+def read_member(member_id: str, value: bytes) -> ConsumerGroupMember:
     """The member as it joined, without epochs and partitions."""
     reader = _value(value)
     instance_id, rack_id = reader.nullable_string(), reader.nullable_string()
@@ -276,7 +276,7 @@ def read_member(member_id: str, value: bytes) -> Member:
     topic_names = tuple(sorted(set(reader.array(reader.string))))
     topic_regex, rebalance_timeout_ms = reader.nullable_string(), reader.int32()
     server_assignor, tagged = reader.nullable_string(), reader.tags()
-    return Member(
+    return ConsumerGroupMember(
         member_id,
         instance_id=instance_id,
         rack_id=rack_id,

@@ -11,7 +11,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
 
-from kavka.log.journal import Record
+from kavka.log.journal import JournalRecord
 from kavka.wire.fields import Reader
 from kavka.wire.steps import Steps, each
 
@@ -103,14 +103,14 @@ def _member(member: StoredMember) -> tuple[bytes, ...]:
     )
 
 
-def group_record(group_id: str, group: StoredGroup) -> Steps[Record]:
+def group_record(group_id: str, group: StoredGroup) -> Steps[JournalRecord]:
     """The record to append for a group."""
-    return Record(encode_key(group_id), (yield from encode(group)))
+    return JournalRecord(encode_key(group_id), (yield from encode(group)))
 
 
-def tombstone(group_id: str) -> Record:
+def tombstone(group_id: str) -> JournalRecord:
     """The record that deletes a group."""
-    return Record(encode_key(group_id), None)
+    return JournalRecord(encode_key(group_id), None)
 
 
 def decode(value: bytes) -> Steps[StoredGroup | None]:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.groupcoord.classic import records
-from kavka.groupcoord.classic.records import NO_TIME, StoredGroup, StoredMember
-from kavka.log.journal import Record
+from kavka.groupcoord.classic import group_records
+from kavka.groupcoord.classic.group_records import NO_TIME, StoredGroup, StoredMember
+from kavka.log.journal import JournalRecord
 from kavka.wire.steps import run_at_once
 from support.batches import uvarint
 
@@ -37,8 +37,8 @@ VALUES = [
 
 @pytest.mark.parametrize(("value", "group"), VALUES)
 def test_values_equal_apache_kafkas(value: bytes, group: StoredGroup) -> None:
-    assert run_at_once(records.encode(group)) == value
-    assert run_at_once(records.decode(value)) == group
+    assert run_at_once(group_records.encode(group)) == value
+    assert run_at_once(group_records.decode(value)) == group
 
 
 def expected_value(version: int, group: StoredGroup) -> bytes:
@@ -97,7 +97,7 @@ GROUPS = st.builds(
 
 
 def decode(value: bytes) -> StoredGroup | None:
-    return run_at_once(records.decode(value))
+    return run_at_once(group_records.decode(value))
 
 
 @given(group=GROUPS, version=st.integers(0, 4), share=st.floats(0, 1, exclude_max=True))
@@ -111,7 +111,7 @@ def test_all_versions_are_decoded_unless_truncated(
 
 @given(group=GROUPS)
 def test_version_3_is_encoded(group: StoredGroup) -> None:
-    assert run_at_once(records.encode(group)) == expected_value(3, group)
+    assert run_at_once(group_records.encode(group)) == expected_value(3, group)
 
 
 @given(version=st.integers(0, 5), value=st.binary(max_size=80))
@@ -131,11 +131,13 @@ def test_other_versions_are_not_decoded() -> None:
 
 @given(group_id=TEXTS)
 def test_keys(group_id: str) -> None:
-    key = records.encode_key(group_id)
+    key = group_records.encode_key(group_id)
     assert key == struct.pack(">hh", 2, len(group_id.encode())) + group_id.encode()
-    assert records.decode_key(key) == group_id
-    assert records.tombstone(group_id) == Record(key, None)
-    assert run_at_once(records.group_record(group_id, VALUES[0][1])) == Record(key, NEW)
+    assert group_records.decode_key(key) == group_id
+    assert group_records.tombstone(group_id) == JournalRecord(key, None)
+    assert run_at_once(group_records.group_record(group_id, VALUES[0][1])) == JournalRecord(
+        key, NEW
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,9 +145,9 @@ def test_keys(group_id: str) -> None:
     [b"", b"\0\2", b"\0\2\0\3ab", b"\0\1\0\1a", b"\0\3\0\1a", b"\0\2\xff\xff", b"\0\2\0\1\xff"],
 )
 def test_keys_that_are_not_of_a_group(key: bytes) -> None:
-    assert records.decode_key(key) is None
+    assert group_records.decode_key(key) is None
 
 
 def test_a_string_that_is_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match="32768 bytes"):
-        run_at_once(records.encode(VALUES[1][1]._replace(leader="x" * 32_768)))
+        run_at_once(group_records.encode(VALUES[1][1]._replace(leader="x" * 32_768)))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kavka.wire.building import varint
-from kavka.wire.records import read_varint
+from kavka.wire.record_batches import read_varint
 
 _VARLONG_BITS: Final = 64
 

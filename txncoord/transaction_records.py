@@ -13,9 +13,9 @@ from struct import Struct, pack
 from struct import error as StructError
 from typing import Final
 
-from kavka.log.journal import Record
-from kavka.txncoord.requests import NO_EPOCH, NO_PRODUCER_ID
+from kavka.log.journal import JournalRecord
 from kavka.txncoord.transaction import State, Transaction
+from kavka.txncoord.transaction_requests import NO_EPOCH, NO_PRODUCER_ID
 from kavka.wire.fields import Reader, uvarint
 from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, Steps
 
@@ -55,15 +55,17 @@ def decode_key(key: bytes) -> str | None:
         return None
 
 
-def transaction_record(transactional_id: str, one: Transaction, feature: int) -> Steps[Record]:
+def transaction_record(
+    transactional_id: str, one: Transaction, feature: int
+) -> Steps[JournalRecord]:
     """The record to append; `feature` is the level of `transaction.version`."""
     value = yield from encode(one, 1 if feature >= 1 else 0)
-    return Record(encode_key(transactional_id), value)
+    return JournalRecord(encode_key(transactional_id), value)
 
 
-def tombstone(transactional_id: str) -> Record:
+def tombstone(transactional_id: str) -> JournalRecord:
     """The record that deletes a transactional id."""
-    return Record(encode_key(transactional_id), None)
+    return JournalRecord(encode_key(transactional_id), None)
 
 
 def encode(one: Transaction, version: int) -> Steps[bytes]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.log.compaction.records import (
+from kavka.log.compaction.parsed_records import (
     BrokenRecords,
     ParsedRecords,
     join,

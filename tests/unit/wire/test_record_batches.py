@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.records import (
+from kavka.wire.record_batches import (
     LZ4,
     RECORD_BYTES_MIN,
     TRANSACTIONAL,

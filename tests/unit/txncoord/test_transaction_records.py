@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.txncoord import records
-from kavka.txncoord.records import decode_key, encode_key, tombstone
+from kavka.txncoord import transaction_records
 from kavka.txncoord.transaction import State, Transaction
+from kavka.txncoord.transaction_records import decode_key, encode_key, tombstone
 from kavka.wire.steps import QUICK_ITEMS_A_STEP, run_at_once
 
 MS = 0x1A2_0071_0000
@@ -48,11 +48,11 @@ partitions from a hash table, in order."""
 
 
 def encode(one: Transaction, version: int) -> bytes:
-    return run_at_once(records.encode(one, version))
+    return run_at_once(transaction_records.encode(one, version))
 
 
 def decode(value: bytes) -> Transaction | None:
-    return run_at_once(records.decode(value))
+    return run_at_once(transaction_records.decode(value))
 
 
 @pytest.mark.parametrize("value", WRITTEN)
@@ -74,7 +74,8 @@ def test_a_truncated_value_is_not_decoded(value: str) -> None:
 
 def test_the_level_of_the_feature_determines_the_version() -> None:
     forms = [
-        run_at_once(records.transaction_record("a", COMMITTED, feature)) for feature in (0, 1, 2)
+        run_at_once(transaction_records.transaction_record("a", COMMITTED, feature))
+        for feature in (0, 1, 2)
     ]
     assert [decode(one.value or b"") for one in forms] == [
         COMMITTED._replace(previous_producer_id=-1, version=0),
@@ -117,8 +118,8 @@ def test_many_partitions() -> None:
             value = encode(many, version)
             found = decode(value)
             assert found is not None and found.partitions == partitions
-            assert sum(1 for _ in records.encode(many, version)) > 5
-            assert sum(1 for _ in records.decode(value)) > 2
+            assert sum(1 for _ in transaction_records.encode(many, version)) > 5
+            assert sum(1 for _ in transaction_records.decode(value)) > 2
 
 
 def test_keys() -> None:
