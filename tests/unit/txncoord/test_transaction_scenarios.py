@@ -38,6 +38,8 @@ class Transactions:
     """The transactional ids of one partition of `__transaction_state`. Requests are for id "x" and
     of the producer id and epoch last given for it, unless `id=` and `producer=` say otherwise."""
 
+    is_inline = True
+
     def __init__(self) -> None:
         self.kit = TransactionKit()
         self.producers: dict[str, ProducerIdAndEpoch] = {}
@@ -68,7 +70,7 @@ class Transactions:
         """InitProducerId (with `producer=` of one that continues: KIP-360), AddPartitionsToTxn, its
         form that only verifies, EndTxn."""
         self._send(command.name, command)
-        return self._line()
+        return self._line(command.name)
 
     do_init = do_add = do_verify = do_commit = do_abort = request
 
@@ -89,16 +91,17 @@ class Transactions:
     def do_complete(self, command: Command) -> Iterator[str]:
         """EndTxn, `commit` or `abort`, and the markers are written."""
         self._send(command.words[0], command)
-        yield from self._line()
-        yield from self.do_written(Command("written", [], {}))
+        yield from self._line(command.words[0])
+        for line in self.do_written(Command("written", [], {})):
+            yield f"written: {line}"
 
     def do_written(self, command: Command) -> Iterator[str]:
         """The markers requested first are written; or, `again`, the ones reported last."""
         if "again" not in command.words:
             self.reported = self.kit.commands[0]
         response = self._response("written", "", lambda: self.kit.mark(self.reported))
-        self.events.append(f"written -> {response}")
-        return self._line()
+        self.events.append(f"written: {response}")
+        return self._line("written")
 
     def do_try(self, command: Command) -> Iterator[str]:
         """Each of these requests from each of these producers; the responses by producer."""
@@ -115,13 +118,13 @@ class Transactions:
             text = ", ".join(f"{what} {said}" for what, said in answers.items())
             found.setdefault(text if several else answers[command.words[0]], []).append(producer)
         command.text("id"), command.text("version")
-        self.events = [f"{' '.join(names)} -> {text}" for text, names in found.items()]
+        self.events = [f"{' '.join(names)}: {text}" for text, names in found.items()]
         return self._line()
 
     def _send(self, what: str, command: Command) -> None:
         name = command.text("id", "x")
         response = self._response(what, name, lambda: self._ask(what, name, command))
-        self.events.append(f"{what} -> {response}")
+        self.events.append(f"{what}: {response}")
         self._look()
 
     def _ask(self, what: str, name: str, command: Command) -> Any:
@@ -171,12 +174,12 @@ class Transactions:
         try:
             one = run_at_once(described(known(state, command.text("id", "x"))))
         except ApiError as failure:
-            yield f"describe -> {failure.code.name}"
+            yield failure.code.name
             return
         topics = [f"{topic}-{','.join(map(str, indexes))}" for topic, indexes in one.topics]
         began = "not started" if one.started_ms == -1 else f"started {seconds(one.started_ms)}"
         producer = f"{one.producer_id}/{one.producer_epoch}"
-        yield " ".join(["describe ->", one.state, producer, began, f"{one.timeout_ms}ms", *topics])
+        yield " ".join([one.state, producer, began, f"{one.timeout_ms}ms", *topics])
 
     def do_list(self, command: Command) -> Iterator[str]:
         wanted = Filter(
@@ -187,7 +190,7 @@ class Transactions:
         )
         found = listed(self.kit.shard.state, ["x", "gone", "y"], wanted, self.kit.now_ms)
         lines = [f"{one.transactional_id} {one.producer_id} {one.state}" for one in found]
-        yield f"list -> {', '.join(lines) or 'none'}"
+        yield ", ".join(lines) or "none"
 
     # -- the partition, and time
 
@@ -237,13 +240,13 @@ class Transactions:
 
     # -- what came out
 
-    def _line(self) -> Iterator[str]:
-        """All that came out since the last line. The state replayed from the log, once or twice,
-        has to be the live one, but for what the log does not store."""
+    def _line(self, what: str = "") -> Iterator[str]:
+        """All that came out since the last line, the response to `what` first. The state replayed
+        from the log, once or twice, has to be the live one, but for what the log does not store."""
         self._look()
         events, self.events = self.events, []
         if events:
-            yield "; ".join(events)
+            yield "; ".join(events).removeprefix(f"{what}: ")
         feature = self.kit.settings.kavka_transaction_version
         live = {
             name: stored(one, feature) for name, one in self.kit.shard.state.transactions.items()
@@ -268,7 +271,7 @@ class Transactions:
             self.pending.remove((what, name, ticket))
             failure = ticket.failure
             response = self._said(name, ticket.answer) if failure is None else failure.code.name
-            self.events.append(f"{what} -> {response}")
+            self.events.append(f"{what}: {response}")
         if self.kit.shard.uncompleted != self.uncompleted:
             self.uncompleted = self.kit.shard.uncompleted
             self.events.append(f"{self.uncompleted} uncompleted")
