@@ -5,8 +5,7 @@
     topic t:2
     transaction tx
     AddPartitionsToTxn v3_and_below_transactional_id: tx, v3_and_below_topics: [t {partitions: [0]}]
-    ----
-    results_by_topic_v3_and_below: [t {results_by_partition: [0]}]
+      results_by_topic_v3_and_below: [t {results_by_partition: [0]}]
 
 A request is the API's name and its fields (`message_text`), perhaps after `v4` or `v0-2` for one
 version or several, one after the other; else it is sent in the highest version. Several requests

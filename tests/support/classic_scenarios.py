@@ -71,8 +71,6 @@ JOIN_OPTIONS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
 class ClassicScenario(ClassicClients):
     """The machine of these scenarios."""
 
-    is_inline = True
-
     def __init__(self, log: pytest.LogCaptureFixture) -> None:
         super().__init__()
         self.log = log

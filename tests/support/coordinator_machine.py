@@ -84,12 +84,12 @@ class CoordinatorMachine:
             try:
                 answer = ask()
             except ApiError as failure:
-                self.events.append(f"{name} -> {failure.code.name}")
+                self.events.append(f"{name}: {failure.code.name}")
                 return
             if isinstance(answer, Awaitable):
                 self.pending.append((name, asyncio.ensure_future(answer)))
             else:
-                self.events.append(f"{name} -> {text_of(answer)}")
+                self.events.append(f"{name}: {text_of(answer)}")
             await settle(iterations)
 
         return self._line(asked())
@@ -113,7 +113,7 @@ class CoordinatorMachine:
         for name, answer in [one for one in self.pending if one[1].done()]:
             self.pending.remove((name, answer))
             if not answer.cancelled():
-                events.append(f"{name} -> {text_of(answer.exception() or answer.result())}")
+                events.append(f"{name}: {text_of(answer.exception() or answer.result())}")
         events += [f"{key}: {text}" for key, text in found.items() if self._shown.get(key) != text]
         self._shown |= found
         records = [one for one in self.caplog.records if one.name.startswith(COORDINATORS)]

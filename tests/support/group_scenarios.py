@@ -58,8 +58,6 @@ def shown(
 class GroupScenarios(OffsetKit):
     """The machine, and the clients of its members."""
 
-    is_inline = True
-
     def __init__(self) -> None:
         super().__init__()
         self.classic: dict[str, ClassicClient] = {}

@@ -1,31 +1,25 @@
 """Scenario files: what goes into a state machine and all that comes out, as text.
 
 A file in `tests/scenarios/` is a list of scenarios, each on a machine of its own. A scenario is a
-title and commands; below each command, after `----`, stands all that it does, up to an empty line:
+title and commands; behind each command, after ` -> `, stands all that it does, or, if that has
+several lines or is long, indented below it:
 
     # Comments are kept.
 
     == a member that leaves makes the others rejoin
-    join a session=10s
+    join a session=10s -> a: generation 1, leader a
+    leave a
     join b
-    ----
-    a: generation 1, leader a, members a b
-    b: generation 1, leader a
+      log: a is gone
+      b: generation 2, leader b
 
-A command is a name, words, and `key=value` options; commands one below the other, or on one line
-with " ; " in between, give one output.
-A test module names its files and its machine:
+A command is a name, words, and `key=value` options. A test module names its files and its machine:
 
     @scenario_files("classic_groups")
     def test_scenarios(scenario: Scenario, rewrite: bool) -> None:
         scenario.check(ClassicGroups(), rewrite)
 
-where the machine has a method `do_<name>(command) -> Iterable[str]` for each command. If it has an
-attribute `is_inline` that is true, the output stands behind the command, or, if it has several
-lines, indented below it:
-
-    join a -> a: generation 1
-    leave a
+where the machine has a method `do_<name>(command) -> Iterable[str]` for each command.
 
 With `pytest --rewrite-scenarios` the files get the outputs of the code as it is: read the diff,
 each changed line is a change of behaviour.
@@ -44,7 +38,10 @@ import pytest
 DIRECTORY: Final = Path(__file__).parent.parent / "scenarios"
 
 _TITLE: Final = "== "
-_OUTPUT: Final = "----"
+_OUTPUT: Final = " -> "
+
+LINE_MAX: Final = 100
+"""Characters; a longer output stands below its command."""
 
 
 @dataclass
@@ -120,8 +117,7 @@ class Scenario:
     def check(self, machine: Any, rewrite: bool) -> None:
         """Do the commands with `machine` and compare the outputs with the file's."""
         expected = _sections(self.path.read_text())[self.title]
-        replay = _replay_inline if getattr(machine, "is_inline", False) else _replay
-        actual = "\n".join(replay(expected.splitlines(), machine)).rstrip("\n")
+        actual = "\n".join(_replay(expected.splitlines(), machine)).rstrip("\n")
         if rewrite and actual != expected:
             text = self.path.read_text()
             head, _, rest = text.partition(f"{_TITLE}{self.title}\n")
@@ -143,40 +139,17 @@ def _sections(text: str) -> dict[str, str]:
 
 def _replay(lines: list[str], machine: Any) -> Iterator[str]:
     """A scenario's lines with the outputs that `machine` gives."""
-    output: list[str] = []
-    in_output = False
-    for line in [*lines, ""]:
-        if in_output:
-            in_output = bool(line)
-            if in_output:
-                continue
-        elif line == _OUTPUT:
-            in_output = True
-            yield line
-            yield from output
-            output = []
-            continue
-        elif line and not line.startswith("#"):
-            for one in line.split(" ; "):
-                output += _do(_parse(one), machine)
-        elif output and not line:  # output that the file does not have yet
-            yield _OUTPUT
-            yield from output
-            output = []
-        yield line
-
-
-def _replay_inline(lines: list[str], machine: Any) -> Iterator[str]:
-    """The same, where the output stands behind each command."""
     for line in lines:
         if not line or line.startswith("#"):
             yield line
         elif not line.startswith(" "):
-            text = line.partition(" -> ")[0]
+            text = line.partition(_OUTPUT)[0]
             output = _do(_parse(text), machine)
-            yield f"{text} -> {output[0].strip()}" if len(output) == 1 else text
-            if len(output) > 1:
-                yield from (f"  {one}" for one in output)
+            inline = _OUTPUT.join([text, *output])
+            if len(output) > 1 or len(inline) > LINE_MAX:
+                yield from (text, *(f"  {one}" for one in output))
+            else:
+                yield inline
 
 
 def _do(command: Command, machine: Any) -> list[str]:

@@ -38,8 +38,6 @@ class Transactions:
     """The transactional ids of one partition of `__transaction_state`. Requests are for id "x" and
     of the producer id and epoch last given for it, unless `id=` and `producer=` say otherwise."""
 
-    is_inline = True
-
     def __init__(self) -> None:
         self.kit = TransactionKit()
         self.producers: dict[str, ProducerIdAndEpoch] = {}
