@@ -15,6 +15,9 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 DESCRIBE: Final = 4
 """The version of DescribeConfigs that other APIs' cases look with."""
 
+DYNAMIC_TOPIC: Final = 1
+"""The source of a topic's own value."""
+
 LOOKS_MAX: Final = 5_000
 """How often is looked whether a change is in force: Apache Kafka answers before it is."""
 
@@ -65,11 +68,17 @@ def described(on: Ground, kind: int, name: str, *keys: str, compared: bool = Tru
     )
 
 
-def in_force(on: Ground, kind: int, name: str, key: str, value: str | None) -> Steps:
-    """Look until a config has this value, then compare it."""
+def in_force(
+    on: Ground, kind: int, name: str, key: str, value: str | None, source: int | None = None
+) -> Steps:
+    """Look until a config has this value, and from this source if the value was the same before;
+    then compare it."""
     for _ in range(LOOKS_MAX):
         answer = yield described(on, kind, name, key, compared=False)
-        if [one["value"] for one in answer["results"][0]["configs"]] == [value]:
+        configs = answer["results"][0]["configs"]
+        if [one["value"] for one in configs] == [value] and (
+            source is None or configs[0]["config_source"] == source
+        ):
             break
     yield described(on, kind, name, key)
 

@@ -7,6 +7,7 @@ from differential.configs import (
     APPEND,
     BROKER,
     DELETE,
+    DYNAMIC_TOPIC,
     GROUP,
     LOGGER,
     SET,
@@ -66,7 +67,7 @@ for name, (op, text, result) in DEFAULTS.items():
     def a_default(on: Ground, op: int = op, text: str = text, result: str = result) -> Script:
         change = Change("cleanup.policy", op, text)
         yield on.ask(**altering(resource(TOPIC, on.topic, change)))
-        yield from in_force(on, TOPIC, on.topic, "cleanup.policy", result)
+        yield from in_force(on, TOPIC, on.topic, "cleanup.policy", result, DYNAMIC_TOPIC)
 
     CASES.add(f"a list {name}", a_default)
 
