@@ -1,8 +1,9 @@
-"""Tests that are coroutines."""
+"""Tests that are coroutines and get what a decorator has made for them; a coroutine that is to be
+called with nothing but fixtures needs no decorator (`tests/conftest.py`).
+"""
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
 from functools import wraps
@@ -35,7 +36,3 @@ def ran_by(run: Callable[[Test], object]) -> Callable[[Test], Callable[..., None
         return call
 
     return decorate
-
-
-asynchronous = ran_by(lambda test: asyncio.run(test()))
-"""A test on a loop of its own."""

@@ -17,7 +17,6 @@ from kavka.server.host import Host, new_event_loop, socket_network
 from kavka.server.instance import StartError
 from kavka.server.runtime.sockets import SYSTEM_SIZED
 from kavka.zktree.storage import Storage
-from support.asynchronous import asynchronous
 
 CLEAN = ".kafka_cleanshutdown"
 
@@ -71,7 +70,6 @@ def test_it_ends_in_either_way_and_leaves_nothing(
     assert (tmp_path / CLEAN).exists() == (way == "stop")
 
 
-@asynchronous
 async def test_why_the_metadata_can_t_be_written_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -86,7 +84,6 @@ async def test_why_the_metadata_can_t_be_written_is_reported(
     assert "Traceback" not in caplog.text
 
 
-@asynchronous
 async def test_after_a_kill_another_can_start_at_once_on_the_same_port(tmp_path: Path) -> None:
     machine = Host(settings(tmp_path), never)
     await machine.start()
@@ -110,7 +107,6 @@ async def test_after_a_kill_another_can_start_at_once_on_the_same_port(tmp_path:
         (lambda path: (path / ".lock").mkdir(), "Is a directory"),
     ],
 )
-@asynchronous
 async def test_whatever_is_in_the_way_is_a_start_error(
     tmp_path: Path, prepare: Callable[[Path], object], said: str | None
 ) -> None:

@@ -17,7 +17,6 @@ from kavka.server.connections.connection import (
 from kavka.server.connections.registry import ORPHANED_REQUESTS_MAX
 from kavka.server.request.context import BadRequest
 from kavka.wire.frame import ARENA_BYTES
-from support.asynchronous import asynchronous
 from support.played_connection import (
     FAILS,
     REQUEST_MAX,
@@ -299,7 +298,6 @@ async def test_a_connection_that_does_not_read_is_idle(s: Scene, /) -> None:
         assert s.connection.is_idle() is at_rest
 
 
-@asynchronous
 async def test_big_requests_wait_for_memory() -> None:
     size = 2 * ARENA_BYTES
     whole = struct.pack(">i", size) + b"a" + bytes(size - 1)
@@ -520,7 +518,6 @@ async def test_remembered_requests_count_towards_the_bytes_of_an_iteration(s: Sc
 
 
 @pytest.mark.parametrize("split", [1, 2, 3, 7])
-@asynchronous
 async def test_frames_in_pieces(split: int) -> None:
     s = Scene()
     await s.connect()

@@ -21,7 +21,6 @@ from kavka.server.replica.replica import Replica
 from kavka.wire.apis.produce import API, BATCHES_SINCE
 from kavka.wire.errors import ErrorCode as Code
 from support import batches, wire_client
-from support.asynchronous import asynchronous
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_transactions import PLACE, Transactor, committed, outcomes
@@ -131,7 +130,6 @@ def test_both_ways_answer_and_append_the_same(
     assert any(quick_logs)
 
 
-@asynchronous
 async def test_a_deleted_topic_is_not_written_to_any_more() -> None:
     broker = MemoryBroker()
     await broker.start()
@@ -149,7 +147,6 @@ async def test_a_deleted_topic_is_not_written_to_any_more() -> None:
 
 
 @pytest.mark.parametrize("version", [9, 13])
-@asynchronous
 async def test_what_is_refused_is_refused_again(version: int) -> None:
     """A topic of the broker's own, which clients may create but not write to."""
     broker = MemoryBroker()
@@ -165,7 +162,6 @@ async def test_what_is_refused_is_refused_again(version: int) -> None:
     await broker.stop()
 
 
-@asynchronous
 async def test_an_answer_does_not_overtake_one_that_waits() -> None:
     broker = MemoryBroker()
     await broker.start()

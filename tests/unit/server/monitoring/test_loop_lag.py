@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kavka.server.monitoring.loop_lag import PERIOD_S, LoopLag
-from support.asynchronous import asynchronous
 from support.virtual import VirtualClock, VirtualTasks
 
 
-@asynchronous
 async def test_it_is_measured_until_it_is_stopped() -> None:
     clock = VirtualClock()
     tasks = VirtualTasks(clock)

@@ -9,12 +9,10 @@ import pytest
 
 from kavka.seams import Pool
 from kavka.server.runtime.jobs import THREADS_MAX, ThreadJobs
-from support.asynchronous import asynchronous
 
 THREADS = THREADS_MAX[Pool.READ]
 
 
-@asynchronous
 async def test_results_come_back_to_the_loop() -> None:
     jobs = ThreadJobs(asyncio.get_running_loop())
     here = threading.get_ident()
@@ -23,7 +21,6 @@ async def test_results_come_back_to_the_loop() -> None:
     await jobs.close()
 
 
-@asynchronous
 async def test_failures_come_back_too() -> None:
     jobs = ThreadJobs(asyncio.get_running_loop())
     with pytest.raises(ValueError, match="invalid literal"):
@@ -31,7 +28,6 @@ async def test_failures_come_back_too() -> None:
     await jobs.close()
 
 
-@asynchronous
 async def test_the_loop_goes_on_meanwhile_and_threads_are_few() -> None:
     jobs = ThreadJobs(asyncio.get_running_loop())
     may_end = threading.Event()
@@ -52,7 +48,6 @@ async def test_the_loop_goes_on_meanwhile_and_threads_are_few() -> None:
     await jobs.close()
 
 
-@asynchronous
 async def test_close_drops_nothing() -> None:
     jobs = ThreadJobs(asyncio.get_running_loop())
     done: list[int] = []
@@ -64,7 +59,6 @@ async def test_close_drops_nothing() -> None:
     await asyncio.gather(*running)
 
 
-@asynchronous
 async def test_close_can_drop_what_has_not_begun() -> None:
     jobs = ThreadJobs(asyncio.get_running_loop())
     may_end, begun = threading.Event(), threading.Semaphore(0)
@@ -91,7 +85,6 @@ async def test_close_can_drop_what_has_not_begun() -> None:
     assert not [name for name in names if name.startswith("kavka-job")]
 
 
-@asynchronous
 async def test_a_pool_that_is_busy_holds_up_no_other() -> None:
     """A disk that is slow to write keeps neither readers nor compression waiting."""
     jobs = ThreadJobs(asyncio.get_running_loop())

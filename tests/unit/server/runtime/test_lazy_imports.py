@@ -13,7 +13,6 @@ from kavka.server.runtime.lazy_imports import (
     BackgroundImports,
     import_one_by_one,
 )
-from support.asynchronous import asynchronous
 from support.virtual import VirtualClock, VirtualTasks
 
 
@@ -34,7 +33,6 @@ def importer(monkeypatch: pytest.MonkeyPatch) -> Importer:
     return made
 
 
-@asynchronous
 async def test_one_at_a_time_some_time_after_the_start(importer: Importer) -> None:
     tasks = VirtualTasks(VirtualClock())
     imports = BackgroundImports(tasks, ["a", "b", "c"])
@@ -50,7 +48,6 @@ async def test_one_at_a_time_some_time_after_the_start(importer: Importer) -> No
     assert importer.imported == ["a", "b"]
 
 
-@asynchronous
 async def test_imports_one_by_one_pause_between_any_two(
     importer: Importer,
 ) -> None:
@@ -64,7 +61,6 @@ async def test_imports_one_by_one_pause_between_any_two(
     assert seen == {1, 2, 3}
 
 
-@asynchronous
 async def test_a_module_that_can_not_be_read_now_is_read_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -24,7 +24,7 @@ from kavka.seams import ProcessLost
 from kavka.server.runtime.jobs import ThreadJobs
 from kavka.server.runtime.processes import Processes
 from support import logs
-from support.asynchronous import asynchronous, ran_by
+from support.asynchronous import ran_by
 from support.compaction import order
 from support.wait import eventually
 
@@ -192,7 +192,6 @@ async def test_the_end_of_all_ends_each_and_begins_none(
     assert processes.run(compact, (OsFs(), wanted), print).cancelled()
 
 
-@asynchronous
 async def test_jobs_close_ends_them_too(tmp_path: Path) -> None:
     wanted = slow(tmp_path)
     jobs = ThreadJobs(asyncio.get_running_loop())

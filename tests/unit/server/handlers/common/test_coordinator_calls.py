@@ -12,7 +12,6 @@ from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.apis import end_txn
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
-from support.asynchronous import asynchronous
 from support.virtual import VirtualClock, VirtualTasks, settle
 
 
@@ -64,7 +63,6 @@ async def later() -> str:
     return "later"
 
 
-@asynchronous
 async def test_questions_may_go_by_answers() -> None:
     story = Story()
 
@@ -88,7 +86,6 @@ def test_what_is_answered_at_once_needs_no_task() -> None:
     assert story.context.applied is None
 
 
-@asynchronous
 async def test_what_comes_later_is_waited_for() -> None:
     story = Story()
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -100,7 +97,6 @@ async def test_what_comes_later_is_waited_for() -> None:
     assert story.received == ["now", "first", "later", ErrorCode.NOT_COORDINATOR]
 
 
-@asynchronous
 async def test_what_takes_slices_is_not_overtaken() -> None:
     story = Story()
     answer: Awaitable[Any] = story.run(*[lambda: "now"] * 3, pauses=True)

@@ -14,7 +14,6 @@ from kavka.server.handlers.common.transaction_calls import call_coordinator, che
 from kavka.server.request.context import Peer, RequestContext
 from kavka.txncoord.transaction_requests import NeedsProducerId
 from kavka.wire.errors import ApiError, ErrorCode
-from support.asynchronous import asynchronous
 from support.denied import Denied
 from support.virtual import VirtualClock, VirtualTasks, settle
 
@@ -73,7 +72,6 @@ def test_an_answer_at_once_needs_no_task() -> None:
     ("version", "code"),
     [(1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, ErrorCode.PRODUCER_FENCED)],
 )
-@asynchronous
 async def test_old_clients_know_no_fencing(version: int, code: ErrorCode) -> None:
     fenced = ApiError(ErrorCode.PRODUCER_FENCED)
     assert client_code(ErrorCode.PRODUCER_FENCED, context(version), FENCED_SINCE) == code
@@ -86,7 +84,6 @@ async def test_old_clients_know_no_fencing(version: int, code: ErrorCode) -> Non
     assert await answer == code
 
 
-@asynchronous
 async def test_without_a_producer_id_it_is_asked_again_when_there_is_one() -> None:
     played, of = Played(NeedsProducerId(), NeedsProducerId(), "it"), context()
     answer = asyncio.ensure_future(asked(played, of))
@@ -102,7 +99,6 @@ async def test_without_a_producer_id_it_is_asked_again_when_there_is_one() -> No
 
 
 @pytest.mark.parametrize("is_later", [False, True])
-@asynchronous
 async def test_what_is_refused_then_is_refused(is_later: bool) -> None:
     refused = ApiError(ErrorCode.PRODUCER_FENCED)
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -117,7 +113,6 @@ async def test_what_is_refused_then_is_refused(is_later: bool) -> None:
     future.exception()
 
 
-@asynchronous
 async def test_there_are_no_ids_left() -> None:
     played, of = Played(NeedsProducerId()), context()
     answer = asyncio.ensure_future(asked(played, of))
