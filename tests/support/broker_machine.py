@@ -24,12 +24,13 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pytest
 
 from kavka.wire.api import Api
 from support import message_text, messages
+from support.loop_context import LoopContext
 from support.memory_broker import Client, MemoryBroker
 from support.memory_network import Closed, until
 from support.message_text import Names
@@ -137,24 +138,21 @@ def on_each(
     return do
 
 
-class BrokerMachine:
+class BrokerMachine(LoopContext):
     """The requests; a context, at whose end the brokers stop cleanly."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.settings: Lines = []
         self.sides: list[Side] = []
         self.patch = pytest.MonkeyPatch()
         self._api = ""
         self._versions: list[int] = []
         self._defaults = dict(DEFAULTS)
-        self._lost: list[Any] = []
-        self._runner = asyncio.Runner()
 
-    def __enter__(self) -> Self:
-        self._runner.__enter__()
-        loop = self._runner.get_loop()
-        loop.set_exception_handler(lambda _, context: self._lost.append(context))
-        return self
+    async def finish(self) -> None:
+        for side in self.sides:
+            await side.broker.stop()
 
     def __exit__(
         self,
@@ -163,13 +161,9 @@ class BrokerMachine:
         trace: TracebackType | None,
     ) -> None:
         try:
-            if kind is None:
-                for side in self.sides:
-                    self._runner.run(side.broker.stop())
-                assert not self._lost, self._lost
+            super().__exit__(kind, failure, trace)
         finally:
             self.patch.undo()
-            self._runner.__exit__(kind, failure, trace)
 
     def __getattr__(self, name: str) -> Any:
         api = name.removeprefix("do_")
@@ -183,8 +177,8 @@ class BrokerMachine:
             versions: Sequence[int | None] = self._versions or [None]
             self.sides = [Side(version, *self.settings) for version in versions]
             for side in self.sides:
-                self._runner.run(side.broker.start())
-        found = [(side.version, self._runner.run(self._done(side, work))) for side in self.sides]
+                self.run(side.broker.start())
+        found = [(side.version, self.run(self._done(side, work))) for side in self.sides]
         return by_version(found)
 
     async def _done(self, side: Side, work: Work) -> Lines:

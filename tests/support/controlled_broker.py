@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -20,7 +20,7 @@ from kavka.server.cluster.control_messages import (
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.controller.controller import Controller, ControllerSettings
 from kavka.server.controller.events import Request
-from kavka.server.controller.topic_validation import NewTopic, TopicResult, ValidateConfigs
+from kavka.server.controller.topic_validation import NewTopic, ValidateConfigs
 from kavka.server.coordination.broker_registration import prepare_tree, register_broker
 from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.wire.errors import ErrorCode
@@ -121,15 +121,6 @@ class ControlledCluster:
             tasks=self.tasks,
             random=Random(self.seed),
         )
-
-    async def begin_to_create(self, topic: str) -> asyncio.Future[Mapping[str, TopicResult]]:
-        """Ask for a topic, and hold back what the broker is to do for it."""
-        self.broker.gate.clear()
-        creating = asyncio.ensure_future(
-            self.controller.create_topics([NewTopic(topic)], timeout_ms=60_000, validate_only=False)
-        )
-        await settle()
-        return creating
 
     async def idle(self) -> None:
         """Watches have fired, and the controller has handled what they led to."""

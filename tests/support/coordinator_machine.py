@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable, Iterable
-from types import TracebackType
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, ClassVar
 
 import pytest
@@ -22,6 +21,7 @@ from kavka.server.replica.partition_state import Leadership
 from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ApiError, ErrorCode
 from support.logs import bytes_of
+from support.loop_context import LoopContext
 from support.memory_broker import DATA, MemoryBroker
 from support.scenarios import Command, duration_ms
 from support.virtual import settle
@@ -29,7 +29,7 @@ from support.virtual import settle
 COORDINATORS = "kavka.server.coordinators"
 
 
-class CoordinatorMachine:
+class CoordinatorMachine(LoopContext):
     """One broker, in a context at whose end it stops cleanly."""
 
     settings: ClassVar[tuple[str, ...]] = ()
@@ -39,37 +39,25 @@ class CoordinatorMachine:
     broker: MemoryBroker
 
     def __init__(self, caplog: pytest.LogCaptureFixture, patch: pytest.MonkeyPatch) -> None:
+        super().__init__()
         self.caplog = caplog
         self.patch = patch
         self.events: list[str] = []
         """What came out since the last line."""
         self.pending: list[tuple[str, asyncio.Future[Any]]] = []
         self._shown: dict[str, str] = {}
-        self.lost: list[Any] = []
-        self._runner = asyncio.Runner()
 
-    def __enter__(self) -> Any:
-        handler: Any = lambda _, context: self.lost.append(context)  # noqa: E731
-        self._runner.get_loop().set_exception_handler(handler)
-        self._run(self._start(*self.settings))
-        self._shown = self._run(self.look())
-        return self
+    async def begin(self) -> None:
+        await self._start(*self.settings)
+        self._shown = await self.look()
+
+    async def finish(self) -> None:
+        await self.broker.stop()
 
     async def _start(self, *settings: str) -> None:
         self.broker = MemoryBroker(*settings)
         await self.broker.start()
         await self.broker.create("t", self.partitions)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        failure: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self._run(self.broker.stop())
-            assert not self.lost, self.lost
-        self._runner.close()
 
     # -- what came out
 
@@ -106,9 +94,9 @@ class CoordinatorMachine:
 
         return self._line(done())
 
-    def _line(self, work: Awaitable[object]) -> list[str]:
-        self._run(work)
-        found = self._run(self.look())
+    def _line(self, work: Coroutine[Any, Any, object]) -> list[str]:
+        self.run(work)
+        found = self.run(self.look())
         events, self.events = self.events, []
         for name, answer in [one for one in self.pending if one[1].done()]:
             self.pending.remove((name, answer))
@@ -121,19 +109,13 @@ class CoordinatorMachine:
         self.caplog.clear()
         return ["; ".join(events)]
 
-    def _run(self, work: Any) -> Any:
-        async def run() -> Any:
-            return await work
-
-        return self._runner.run(run())
-
     # -- the broker
 
     def do_broker(self, command: Command) -> list[str]:
         """A new broker with these settings."""
         settings = [f"{key}={command.get(key)}" for key in command.options]
-        self._run(self.broker.stop())
-        self._run(self._start(*self.settings, *settings))
+        self.run(self.broker.stop())
+        self.run(self._start(*self.settings, *settings))
         return []
 
     def do_advance(self, command: Command) -> list[str]:

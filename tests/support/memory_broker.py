@@ -30,6 +30,7 @@ from kavka.server.instance import Instance
 from kavka.server.replica.partition_state import Leadership
 from kavka.server.replica.replica import Replica
 from support.logs import Read, parse
+from support.loop_context import collect_lost_failures
 from support.memory_network import CLIENT_HOST, Client, MemoryNetwork, until
 from support.virtual import (
     DeferredJobs,
@@ -463,7 +464,7 @@ def scenario(
         async def _live(
             body: Callable[..., Coroutine[Any, Any, None]], args: Any, kwargs: Any
         ) -> None:
-            lost = _collect_lost_failures()
+            lost = collect_lost_failures()
             broker = MemoryBroker(*overrides)
             if start:
                 await broker.start()
@@ -481,14 +482,6 @@ def scenario(
         return marked
 
     return decorate
-
-
-def _collect_lost_failures() -> list[Any]:
-    """Failures that are not raised anywhere: those of callbacks, for one."""
-    lost: list[Any] = []
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, context: lost.append(context))
-    return lost
 
 
 __all__ = ["Client", "MemoryBroker", "fetching", "producing", "scenario", "until"]

@@ -6,15 +6,19 @@ connections end with the step, half of which may be done.
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from kavka.log.memfs import Died, MemFs
+from support.loop_context import collect_lost_failures
 from support.memory_broker import MemoryBroker
 from support.memory_network import Closed
 from support.transactional import Answer, Request, Script, check
 from support.wire_client import plain
+
+T = TypeVar("T")
 
 RETRY_MS = 20
 """How long a client waits before it asks again."""
@@ -100,3 +104,15 @@ class MortalBroker(MemoryBroker):
                 return answer
             await self.advance(RETRY_MS)
         raise AssertionError(f"{request} is refused for ever")
+
+
+def run_mortal(work: Coroutine[Any, Any, T]) -> T:
+    """Run it on a loop of its own. A failure that nothing raises fails it, unless it is a death."""
+
+    async def observed() -> T:
+        lost = collect_lost_failures()
+        found = await work
+        assert all(isinstance(one.get("exception"), Died) for one in lost), lost
+        return found
+
+    return asyncio.run(observed())

@@ -8,7 +8,6 @@ CRASH_EVERY (60; `make moves` sets 1) leaves steps out.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 from collections.abc import Iterator
@@ -16,10 +15,9 @@ from typing import Any
 
 import pytest
 
-from kavka.log import memfs
 from support.memory_broker import NEVER_AWAITED, NO_ERROR
 from support.memory_transactions import committed
-from support.mortal_broker import MortalBroker
+from support.mortal_broker import MortalBroker, run_mortal
 from support.transactional import Script, TransactionalProducer
 
 EVERY = int(os.environ.get("CRASH_EVERY", "60"))
@@ -141,24 +139,9 @@ async def strike(step: int, *, power: bool) -> bool:
     return deaths > 0
 
 
-def run(step: int, *, power: bool) -> bool:
-    """Runs it; whatever goes wrong behind its back, but for a death, fails it."""
-
-    async def observed() -> bool:
-        lost: list[Any] = []
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: lost.append(context))
-        found = await strike(step, power=power)
-        lost[:] = [one for one in lost if not isinstance(one.get("exception"), memfs.Died)]
-        assert not lost, lost
-        return found
-
-    return asyncio.run(observed())
-
-
 def steps(*, power: bool) -> Iterator[int]:
     step = EVERY // 2 * power
-    while run(step, power=power):
+    while run_mortal(strike(step, power=power)):
         yield step
         step += EVERY
 

@@ -9,10 +9,9 @@ again. CRASH_EVERY (12; `make commits` sets 1) leaves steps out.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -21,11 +20,10 @@ import pytest
 from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords
 
-from kavka.log import memfs
 from support.logs import Producer
 from support.memory_broker import DATA, NEVER_AWAITED, NO_ERROR
 from support.memory_transactions import committed
-from support.mortal_broker import MortalBroker
+from support.mortal_broker import MortalBroker, run_mortal
 from support.transactional import TransactionalProducer
 
 EVERY = int(os.environ.get("CRASH_EVERY", "12"))
@@ -262,21 +260,6 @@ async def strike(step: int, protocol: int, client: str, *, power: bool = False) 
     return deaths > 0
 
 
-def run(test: Coroutine[Any, Any, bool]) -> bool:
-    """Runs it; whatever goes wrong behind its back, but for a death, fails it."""
-
-    async def observed() -> bool:
-        lost: list[Any] = []
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: lost.append(context))
-        found = await test
-        lost[:] = [one for one in lost if not isinstance(one.get("exception"), memfs.Died)]
-        assert not lost, lost
-        return found
-
-    return asyncio.run(observed())
-
-
 CLIENTS = ("goes on", "begins anew", "is gone")
 WAYS = [(protocol, client) for protocol in (1, 2) for client in CLIENTS]
 
@@ -284,7 +267,7 @@ WAYS = [(protocol, client) for protocol in (1, 2) for client in CLIENTS]
 def strike_all(protocol: int, client: str, *, power: bool = False) -> None:
     """At each EVERYth step; all ways together leave none out."""
     step = (WAYS.index((protocol, client)) + len(WAYS) * power) % EVERY
-    while run(strike(step, protocol, client, power=power)):
+    while run_mortal(strike(step, protocol, client, power=power)):
         step += EVERY
     assert step > STEPS_MIN
 

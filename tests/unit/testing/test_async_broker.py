@@ -16,6 +16,7 @@ import pytest
 from kavka.log.fs import OsFile
 from kavka.server.host import new_event_loop
 from kavka.testing import ApiError, AsyncBroker, BrokerFailed, ConfigError, ErrorCode, StartError
+from support.loop_context import collect_lost_failures
 
 CLEAN = ".kafka_cleanshutdown"
 
@@ -28,15 +29,14 @@ def run(
     story: Callable[[], Awaitable[None]],
     make_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
 ) -> None:
-    lost: list[Any] = []
-
-    async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
+    async def main() -> list[Any]:
+        lost = collect_lost_failures()
         await story()
         assert asyncio.all_tasks() == {asyncio.current_task()}
+        return lost
 
     with asyncio.Runner(loop_factory=make_loop) as runner:
-        runner.run(main())
+        lost = runner.run(main())
     assert not lost, lost
     assert not [one for one in threading.enumerate() if one.name.startswith("kavka")]
 
