@@ -16,7 +16,6 @@ from uuid import UUID
 from kavka.log.journal import JournalRecord
 from kavka.wire.fields import uvarint
 
-KEY_VERSIONS: Final = (0, 1)
 NO_TOPIC_ID: Final = UUID(int=0)
 NO_TIME: Final = -1
 NO_EPOCH: Final = -1

@@ -21,7 +21,6 @@ REBALANCE: Final = "rebalance"
 JOIN: Final = "join"
 SYNC: Final = "sync"
 REGEX: Final = "regex"
-DOWNGRADED: Final = "downgraded"
 
 TOPICS_A_SLICE: Final = 500
 """Changed topics processed between two pauses."""
