@@ -444,7 +444,8 @@ class Segment:
         count = self._entries_in(path, TIME_ENTRY_BYTES)
         if count is not None:
             times = TimeIndex(self._disk.fs, path, self.base_offset, count)
-            if is_last_entry_valid(self, times):
+            valid = is_last_entry_valid(self, times)
+            if valid and self._times is None:  # else the check has rebuilt both indexes
                 self._times = times
         if self._times is None:
             self.rebuild_indexes()

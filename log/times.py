@@ -43,11 +43,14 @@ class IndexedSegment(Protocol):
 def find_timestamp(segment: IndexedSegment, timestamp_ms: int, from_offset: int) -> Extent | None:
     """The first batch with a timestamp of at least `timestamp_ms`, skipping those that end before
     `from_offset`; None if there is none. Rebuilds a wrong index."""
-    slot = segment.times.slot(timestamp_ms)
-    if not is_entry_valid(segment, segment.times, slot):
+    times = segment.times
+    slot = times.slot(timestamp_ms)
+    if not is_entry_valid(segment, times, slot):
         segment.rebuild_indexes()
-        slot = segment.times.slot(timestamp_ms)
-    indexed = segment.base_offset if slot < 0 else segment.times.entry(slot)[1]
+    if segment.times is not times:  # rebuilt, here or by the check
+        times = segment.times
+        slot = times.slot(timestamp_ms)
+    indexed = segment.base_offset if slot < 0 else times.entry(slot)[1]
     first = segment.find(max(indexed, from_offset))
     return None if first is None else _first_since(segment, first.position, timestamp_ms)
 
@@ -61,10 +64,14 @@ def is_last_entry_valid(segment: IndexedSegment, times: TimeIndex) -> bool:
 
 
 def is_entry_valid(segment: IndexedSegment, times: TimeIndex, slot: int) -> bool:
-    """Whether the entry at `slot` matches the log and the entries next to it; True for slot -1."""
+    """Whether the entry at `slot` matches the log and the entries next to it; True for slot -1.
+
+    Looking up a batch may rebuild both indexes: afterwards `times` is read no more.
+    """
     if slot < 0:
         return True
     timestamp, offset = times.entry(slot)
+    before = times.entry(slot - 1) if slot else None
     if slot + 1 < len(times):
         next_timestamp, next_offset = times.entry(slot + 1)
         if next_timestamp <= timestamp or next_offset <= offset:
@@ -75,23 +82,24 @@ def is_entry_valid(segment: IndexedSegment, times: TimeIndex, slot: int) -> bool
     _, header = next(headers(segment.file, segment.path, extent.position, segment.size))
     if header.max_timestamp != timestamp:
         return False
-    return _is_first(segment, times, slot, extent)
+    return _is_first(segment, before, timestamp, extent)
 
 
-def _is_first(segment: IndexedSegment, times: TimeIndex, slot: int, extent: Extent) -> bool:
-    """Whether `extent`, the batch of the entry at `slot`, is the first one since the previous
-    entry with a timestamp at least as great."""
+def _is_first(
+    segment: IndexedSegment, previous: tuple[int, int] | None, timestamp_ms: int, extent: Extent
+) -> bool:
+    """Whether `extent`, the batch of an entry, is the first one since the previous entry with a
+    timestamp at least as great."""
     start = 0
-    if slot:
-        timestamp, offset = times.entry(slot - 1)
-        before = segment.find(offset) if timestamp < times.entry(slot)[0] else None
+    if previous is not None:
+        before = segment.find(previous[1]) if previous[0] < timestamp_ms else None
         if before is None or before.position >= extent.position:
             return False
         start = before.position
     if extent.position - start > CHECKED_BYTES_MAX:
         return True
     try:
-        first = _first_since(segment, start, times.entry(slot)[0])
+        first = _first_since(segment, start, timestamp_ms)
     except CorruptLogError:
         return True  # can't be checked
     return first is not None and first.position == extent.position

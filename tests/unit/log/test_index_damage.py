@@ -249,3 +249,39 @@ def test_every_bit_of_an_index(path: str, question: Question) -> None:
             question(log, random.Random(bit))
         except AssertionError as wrong:
             raise AssertionError(f"bit {bit % 8} of byte {bit // 8} of {path}") from wrong
+
+
+def closed_often(batches: int) -> MemFs:
+    """A log of one segment with a batch and a clean stop in turn: each stop adds an entry to the
+    time index, so that it has more entries than one that is built from the batches."""
+    fs = MemFs()
+    for number in range(batches):
+        broker = Broker(fs, log_settings=SETTINGS_OF_ONE)
+        log = broker.log()
+        logs.append(log, logs.batch([b"%d" % number], timestamps=logs.TIMESTAMP + 10 * number))
+        broker.logs.close({("t", 0): log.end_offset})
+    return fs
+
+
+SETTINGS_OF_ONE = logs.settings(segment_bytes=1 << 20, index_interval_bytes=1 << 20)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("first", ["append", "time", "newest", "truncate"])
+def test_an_index_that_is_gone_is_rebuilt(suffix: str, first: str) -> None:
+    fs = closed_often(5)
+    fs.remove(f"/data/t-0/{0:020d}{suffix}")
+    log = Broker(fs, log_settings=SETTINGS_OF_ONE).log()
+    if first == "append":
+        logs.append(log, logs.batch([b"5"], timestamps=logs.TIMESTAMP + 50))
+        assert log.end_offset == 6
+    elif first == "newest":
+        newest = log.batch_of_max_timestamp()
+        assert newest is not None and newest.base_offset == 4
+    elif first == "truncate":
+        logs.truncate(log, 4)
+        assert log.end_offset == 4
+    for number in range(4):
+        for delta in (-9, 0):
+            found = log.batch_for_timestamp(logs.TIMESTAMP + 10 * number + delta)
+            assert found is not None and found.base_offset == number
