@@ -1,0 +1,205 @@
+"""Progress of a streaming query: a line a batch on the terminal, a summary at the end, metrics.
+
+Spark reports each batch to a StreamingQueryListener. Lag is the same as a consumer group's: records
+between the end of what was read and the end of the partition.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from pyspark.sql.streaming.listener import (
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+        StreamingQueryProgress,
+    )
+
+Offsets = Mapping[str, Mapping[str, int]]
+"""Offsets by topic and partition, as Spark's Kafka source writes them into JSON."""
+
+METRICS_ADDRESS: Final = "127.0.0.1"
+TERMINATION_WITHIN_S: Final = 30.0
+"""Spark reports a query's end some moments after the end itself."""
+
+
+@dataclass
+class Summary:
+    """What a pipeline did. `details` are the pipeline's own figures."""
+
+    pipeline: str
+    batches: int = 0
+    rows: int = 0
+    """Records read."""
+    seconds: float = 0.0
+    """Time that batches took."""
+    offsets: Offsets = field(default_factory=dict)
+    """The next offset to read."""
+    lag: int = 0
+    """Records that were there and not read, at the end."""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        fields = {
+            "pipeline": self.pipeline,
+            "batches": self.batches,
+            "rows": self.rows,
+            "seconds": round(self.seconds, 3),
+            "lag": self.lag,
+            "offsets": self.offsets,
+            **self.details,
+        }
+        return json.dumps(fields, indent=2)
+
+
+class Progress(StreamingQueryListener):
+    """Listens to one query, found by its name, and keeps its summary."""
+
+    def __init__(
+        self,
+        pipeline: str,
+        *,
+        report: Callable[[str], None] | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.summary = Summary(pipeline)
+        self._report = report if report is not None else print_line
+        self._metrics = metrics
+        self._name = pipeline
+        self._terminated = threading.Event()
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        pass  # the first batch says more
+
+    def onQueryIdle(self, event: object) -> None:
+        pass  # nothing has come: nothing to report
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        if event.progress.name == self._name:
+            self.add(event.progress)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        self._terminated.set()
+
+    def wait_for_end(self) -> None:
+        """Wait until Spark has reported the query's end, and with it all its batches."""
+        self._terminated.wait(TERMINATION_WITHIN_S)
+
+    def add(self, progress: StreamingQueryProgress) -> None:
+        """Take one batch into account: summary, metrics and the line."""
+        summary = self.summary
+        seconds = progress.durationMs.get("triggerExecution", 0) / 1000
+        ends = parsed(progress.sources[0].endOffset) if progress.sources else {}
+        latest = parsed(progress.sources[0].latestOffset) if progress.sources else {}
+        lags = partition_lags(ends, latest)
+        summary.offsets, summary.lag = ends or summary.offsets, sum(lags.values())
+        if self._metrics is not None:
+            self._metrics.set_lag(lags)
+        if not progress.numInputRows:
+            return
+        summary.batches += 1
+        summary.rows += progress.numInputRows
+        summary.seconds += seconds
+        if self._metrics is not None:
+            self._metrics.add_batch(progress.numInputRows, seconds)
+        rate = progress.numInputRows / seconds if seconds else 0.0
+        self._report(
+            f"{self._name}: batch {progress.batchId}: {progress.numInputRows:,} records in "
+            f"{seconds:.1f} s ({rate:,.0f}/s), {summary.rows:,} in all, lag {summary.lag:,}; "
+            f"at {positions(ends)}"
+        )
+
+
+def parsed(offsets: str | None) -> dict[str, dict[str, int]]:
+    """Offsets as Spark's listener gives them; {} for none."""
+    found = json.loads(offsets) if offsets else None
+    return found if isinstance(found, dict) else {}
+
+
+def partition_lags(ends: Offsets, latest: Offsets) -> dict[tuple[str, int], int]:
+    """Records not read yet by (topic, partition)."""
+    return {
+        (topic, int(partition)): max(0, end - ends.get(topic, {}).get(partition, end))
+        for topic, partitions in latest.items()
+        for partition, end in partitions.items()
+    }
+
+
+SHOWN_PARTITIONS_MAX: Final = 6
+
+
+def positions(offsets: Offsets) -> str:
+    """ "events-0:17 events-1:9", with the number of those that are left out."""
+    all_of_them = [
+        f"{topic}-{partition}:{offset}"
+        for topic, partitions in offsets.items()
+        for partition, offset in sorted(partitions.items(), key=lambda pair: int(pair[0]))
+    ]
+    left_out = len(all_of_them) - SHOWN_PARTITIONS_MAX
+    shown = " ".join(all_of_them[:SHOWN_PARTITIONS_MAX])
+    return f"{shown} and {left_out} more" if left_out > 0 else shown
+
+
+def print_line(line: str) -> None:
+    """Print a line of progress on standard error: standard output is the summary's."""
+    print(line, file=sys.stderr, flush=True)
+
+
+class Metrics:
+    """A pipeline's metrics for Prometheus, at http://127.0.0.1:PORT/metrics."""
+
+    def __init__(self, pipeline: str, registry: CollectorRegistry | None = None) -> None:
+        from prometheus_client import CollectorRegistry, Counter, Gauge
+
+        self.registry = registry if registry is not None else CollectorRegistry()
+        self._pipeline = pipeline
+        self._lag = Gauge(
+            "kafka_consumergroup_lag",
+            "Records of a partition that the pipeline has not read yet; under the name of the "
+            "broker's metric of consumer groups, so that one alert serves both.",
+            ["consumergroup", "topic", "partition"],
+            registry=self.registry,
+        )
+        self._records = Counter(
+            "kavka_pipeline_records", "Records read.", ["pipeline"], registry=self.registry
+        )
+        self._batches = Counter(
+            "kavka_pipeline_batches", "Batches done.", ["pipeline"], registry=self.registry
+        )
+        self._seconds = Counter(
+            "kavka_pipeline_batch_seconds",
+            "Time that batches took, in seconds.",
+            ["pipeline"],
+            registry=self.registry,
+        )
+
+    def serve(self, port: int) -> Callable[[], None]:
+        """Serve them; returns what ends it."""
+        from prometheus_client import start_http_server
+
+        server, thread = start_http_server(port, METRICS_ADDRESS, registry=self.registry)
+
+        def end() -> None:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+        return end
+
+    def set_lag(self, lags: Mapping[tuple[str, int], int]) -> None:
+        for (topic, partition), lag in lags.items():
+            self._lag.labels(self._pipeline, topic, str(partition)).set(lag)
+
+    def add_batch(self, records: int, seconds: float) -> None:
+        self._records.labels(self._pipeline).inc(records)
+        self._batches.labels(self._pipeline).inc()
+        self._seconds.labels(self._pipeline).inc(seconds)

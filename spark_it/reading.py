@@ -1,0 +1,96 @@
+"""Topics as data frames: which, from where to where, and the form of the rows.
+
+Rows of Spark's Kafka source have the columns key, value (binary), topic, partition, offset,
+timestamp, timestampType and headers (array of structs of key and value, or null).
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kavka.spark_it.errors import SparkError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kavka.spark_it.common_options import ReadingOptions, StreamingOptions
+
+
+def stream(
+    spark: SparkSession, options: StreamingOptions, *, starting: str | None = None
+) -> DataFrame:
+    """The topics as a stream; `starting` wins over the option of that name."""
+    wanted = _source(options) | position("starting", starting or options.starting)
+    if options.max_offsets_per_batch:
+        wanted["maxOffsetsPerTrigger"] = str(options.max_offsets_per_batch)
+    return spark.readStream.format("kafka").options(**wanted).load()
+
+
+def batch(
+    spark: SparkSession,
+    options: ReadingOptions,
+    *,
+    starting: str | None = None,
+    ending: str = "latest",
+) -> DataFrame:
+    """The topics' records from `starting` (the option by default) up to `ending`, as they are now:
+    forms as of the option `starting`."""
+    wanted = _source(options)
+    wanted |= position("starting", starting or options.starting) | position("ending", ending)
+    return spark.read.format("kafka").options(**wanted).load()
+
+
+def _source(options: ReadingOptions) -> dict[str, str]:
+    if bool(options.topics) == (options.topic_pattern is not None):
+        raise SparkError("give either topics or topic_pattern (--topics, --topic-pattern)")
+    wanted = {
+        **options.kafka_options(),
+        "kafka.isolation.level": options.isolation_level,
+        "includeHeaders": "true",
+        "failOnDataLoss": str(options.fail_on_data_loss).lower(),
+    }
+    if options.topic_pattern is not None:
+        wanted["subscribePattern"] = options.topic_pattern
+    else:
+        wanted["subscribe"] = ",".join(options.topics)
+    if options.min_partitions:
+        wanted["minPartitions"] = str(options.min_partitions)
+    return wanted
+
+
+def position(side: str, text: str) -> dict[str, str]:
+    """The options of Spark's Kafka source for one side, "starting" or "ending".
+
+    `text` is earliest, latest, a time or offsets as JSON. A time after a partition's last record
+    is that partition's end, for either side.
+    """
+    if text in ("earliest", "latest"):
+        if side == "ending" and text == "earliest":
+            raise SparkError("ending: earliest is before every record")
+        return {f"{side}Offsets": text}
+    if text.lstrip().startswith("{"):
+        try:
+            json.loads(text)
+        except ValueError as failure:
+            raise SparkError(f"{side}: {text!r} is not JSON: {failure}") from failure
+        return {f"{side}Offsets": text}
+    wanted = {f"{side}Timestamp": str(timestamp_ms(text, side))}
+    if side == "starting":  # the other side takes the end by itself
+        wanted["startingOffsetsByTimestampStrategy"] = "latest"
+    return wanted
+
+
+def timestamp_ms(text: str, option: str) -> int:
+    """Milliseconds since 1970 of a time in ISO 8601; UTC when it names no offset."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise SparkError(
+            f"{option}: {text!r} is not earliest, latest, a time (2026-01-31T12:00:00Z) or "
+            'offsets ({"topic": {"0": 23}})'
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)

@@ -1,0 +1,100 @@
+"""Runs a streaming query to its end, with progress, metrics and a summary."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from kavka.spark_it.errors import SparkError
+from kavka.spark_it.progress import Metrics, Progress, Summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from kavka.spark_it.common_options import StreamingOptions
+
+
+class Stopped(Exception):
+    """SIGTERM or SIGINT: end the query and say how far it came."""
+
+
+def run_query(
+    spark: SparkSession,
+    name: str,
+    options: StreamingOptions,
+    writer: DataStreamWriter,
+    checkpoint: str,
+    *,
+    report: Callable[[str], None] | None = None,
+) -> Summary:
+    """Start the query of `writer` under `name` and wait for its end: with the trigger available-now
+    when all has been read, with continuous when a signal or `query.stop()` ends it.
+
+    Raises SparkError with Spark's own reason when the query fails. The next run with this
+    checkpoint goes on where the last batch ended.
+    """
+    metrics = Metrics(name) if options.metrics_port else None
+    end_metrics = metrics.serve(options.metrics_port) if metrics is not None else None
+    progress = Progress(name, report=report, metrics=metrics)
+    spark.streams.addListener(progress)
+    try:
+        writer = writer.queryName(name).option("checkpointLocation", checkpoint)
+        if options.trigger == "available-now":
+            writer = writer.trigger(availableNow=True)
+        elif options.interval:
+            writer = writer.trigger(processingTime=options.interval)
+        _wait(writer.start())
+        progress.wait_for_end()
+    finally:
+        spark.streams.removeListener(progress)
+        if end_metrics is not None:
+            end_metrics()
+    return progress.summary
+
+
+def _wait(query: StreamingQuery) -> None:
+    from pyspark.errors import PySparkException
+
+    try:
+        with stopped_by_signals():
+            query.awaitTermination()
+    except Stopped:
+        query.stop()
+    except PySparkException as failure:
+        raise SparkError(f"the query {query.name} failed: {reason(failure)}") from failure
+    finally:
+        if query.isActive:
+            query.stop()
+
+
+REASON_CHARACTERS_MAX = 2000
+
+
+def reason(failure: Exception) -> str:
+    """Spark's message without the plans and stacks that it puts behind it."""
+    text = str(failure).partition("\n\nJVM stacktrace")[0].partition("\n=== Streaming")[0]
+    return text[:REASON_CHARACTERS_MAX]
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Within it SIGTERM and SIGINT raise Stopped; in the main thread only, as Python has it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
