@@ -1,7 +1,8 @@
 """Values of records as columns: raw, JSON with a schema, Avro with a schema.
 
 What is parsed has the columns of the value and `kafka`, a struct of where the record came from:
-topic, partition, offset, timestamp, key, headers. A record that does not parse has a reason instead.
+topic, partition, offset, timestamp, key, headers. A record that does not parse has a reason
+instead.
 """
 
 from __future__ import annotations
