@@ -60,6 +60,8 @@ class Parsed(NamedTuple):
     """`kafka` and the value's columns."""
     rejects: DataFrame | None
     """`kafka`, `value` (the bytes) and `reason`; None when every value parses (raw)."""
+    common: DataFrame
+    """What both are made from, to be persisted by who reads both."""
 
 
 def place() -> Column:
@@ -100,7 +102,8 @@ class Parser:
         from pyspark.sql import functions as f
 
         if not self.may_reject:
-            return Parsed(records.select(place(), VALUE), None)
+            rows = records.select(place(), VALUE)
+            return Parsed(rows, None, rows)
         parsed = records.select(place(), VALUE, self._parse().alias("parsed"))
         if self._options.value_format == "json":
             reason = self._json_reason()
@@ -115,6 +118,7 @@ class Parser:
         return Parsed(
             judged.where(f.col(REASON).isNull()).select(PLACE, "parsed.*"),
             judged.where(f.col(REASON).isNotNull()).select(PLACE, VALUE, REASON),
+            judged,
         )
 
     def _parse(self) -> Column:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kavka.spark_it.errors import SparkError
+from kavka.spark_it.progress import Offsets, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,6 +41,20 @@ def batch(
     wanted = _source(options)
     wanted |= position("starting", starting or options.starting) | position("ending", ending)
     return spark.read.format("kafka").options(**wanted).load()
+
+
+def latest_offsets(spark: SparkSession, options: ReadingOptions) -> Offsets:
+    """The end of every partition of the topics.
+
+    Asked by a stream from the end that writes nothing, whose progress has them: the only way to
+    ask that every kind of session has.
+    """
+    wanted = _source(options) | position("starting", "latest")
+    ends = spark.readStream.format("kafka").options(**wanted).load()
+    query = ends.writeStream.format("noop").trigger(availableNow=True).start()
+    query.awaitTermination()
+    progress = query.lastProgress
+    return parsed(progress["sources"][0]["endOffset"]) if progress else {}
 
 
 def _source(options: ReadingOptions) -> dict[str, str]:

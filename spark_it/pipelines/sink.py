@@ -1,0 +1,241 @@
+"""Topics into a table of Delta Lake or Parquet, each record exactly once.
+
+Every record is a row, or, if its value does not parse, a row of the table of rejects with the
+reason. The checkpoint says where the next run goes on. Without its checkpoint a table says it
+itself: each row has its topic, partition and offset.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kavka.spark_it.common_options import StreamingOptions
+from kavka.spark_it.errors import SparkError
+from kavka.spark_it.options import option
+from kavka.spark_it.parsing import PLACE, Parsed, Parser, ValueOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kavka.spark_it.progress import Summary
+    from kavka.spark_it.tables import BatchId
+
+SUMMARY: Final = "topics into a table of Delta Lake or Parquet, each record exactly once"
+
+DATE: Final = "date"
+"""The column that `partition_by` makes of the record's timestamp, unless the value has one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StreamingOptions, ValueOptions):
+    """Of the pipeline `sink`."""
+
+    table: str = option("path of the table, of any file system that Spark knows", example="events")
+    table_format: str = option(
+        "what the table is written in", default="delta", choices=("delta", "parquet")
+    )
+    partition_by: tuple[str, ...] = option(
+        "columns whose values become directories: fields of the value, or date, the day of the "
+        "record's timestamp",
+        default=(),
+        example="date",
+    )
+    rejects: str | None = option(
+        "path of the table of records that do not parse, with the reason; TABLE_rejects if not set",
+        default=None,
+        example="events_rejects",
+    )
+    compact_every: int = option(
+        "compact small files into large ones after every so many batches; 0 never does", default=0
+    )
+    backfill_from: str | None = option(
+        "instead of following the topics, add what the table lacks from here (earliest, a time or "
+        "offsets) up to backfill_to, of what the stream has passed already",
+        default=None,
+        example="2026-01-01T00:00:00Z",
+    )
+    backfill_to: str = option("where a backfill ends: latest, a time or offsets", default="latest")
+
+
+def run(
+    options: Options,
+    *,
+    spark: SparkSession | None = None,
+    report: Callable[[str], None] | None = None,
+) -> Summary:
+    """Run the pipeline to its end; `details` of the summary has rejects, the table and its
+    format."""
+    delta = options.table_format == "delta"
+    parser = Parser(options)
+    if spark is None:
+        spark = options.session(delta=delta, avro=options.value_format == "avro")
+    sink = Sink(spark, options, parser, report)
+    if options.backfill_from is not None:
+        return sink.backfill(options.backfill_from, options.backfill_to)
+    return sink.follow()
+
+
+class Sink:
+    """One run of the pipeline."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: Options,
+        parser: Parser,
+        report: Callable[[str], None] | None,
+    ) -> None:
+        from kavka.spark_it.progress import print_line
+        from kavka.spark_it.tables import open_table
+
+        self._spark = spark
+        self._options = options
+        self._parser = parser
+        self._report = report if report is not None else print_line
+        self._checkpoint = options.checkpoint or f"{options.table}/_checkpoint"
+        kind = options.table_format
+        self._rows = open_table(spark, kind, options.table, options.partition_by)
+        rejects = options.rejects or f"{options.table}_rejects"
+        self._rejects = open_table(spark, kind, rejects, ()) if parser.may_reject else None
+        self._rejected = 0
+
+    def follow(self) -> Summary:
+        """Follow the topics from where the last run ended."""
+        from kavka.spark_it import reading
+        from kavka.spark_it.running import run_query
+
+        starting = None
+        if self._query_id() is None and self._rows.exists():
+            starting = self._resume()
+        records = reading.stream(self._spark, self._options, starting=starting)
+        self._parsed(records)  # wrong columns are an error now, not in the first batch
+        summary = run_query(
+            self._spark,
+            "sink",
+            self._options,
+            records.writeStream.foreachBatch(self._write),
+            self._checkpoint,
+            report=self._report,
+        )
+        return self._with_details(summary)
+
+    def backfill(self, starting: str, ending: str) -> Summary:
+        """Add the records of a range that the table lacks.
+
+        Only those before the position of the stream, if there is one: it will read the others.
+        """
+        from pyspark.sql import functions as f
+
+        from kavka.spark_it import reading
+        from kavka.spark_it.progress import Summary
+        from kavka.spark_it.tables import BatchId, beyond, committed_offsets
+
+        records = reading.batch(self._spark, self._options, starting=starting, ending=ending)
+        passed = committed_offsets(self._spark, self._checkpoint)
+        if passed:
+            ends = {t: {int(p): o for p, o in ps.items()} for t, ps in passed.items()}
+            records = records.where(f"not ({beyond(ends, '')})")
+        columns = ["topic", "partition", "offset"]
+        for table in (self._rows, self._rejects):
+            if table is not None and table.exists():
+                there = table.read().select(*(f.col(f"{PLACE}.{c}").alias(c) for c in columns))
+                records = records.join(there, columns, "left_anti")
+        records = records.persist()
+        try:
+            summary = Summary("sink", batches=1, rows=records.count())
+            self._write_parsed(records, BatchId(str(uuid.uuid4()), 0))
+        finally:
+            records.unpersist()
+        return self._with_details(summary)
+
+    def _with_details(self, summary: Summary) -> Summary:
+        summary.details = {
+            "table": self._rows.path,
+            "format": self._options.table_format,
+            "rejects": self._rejected,
+        }
+        if self._rejects is not None:
+            summary.details["rejects_table"] = self._rejects.path
+        return summary
+
+    def _query_id(self) -> str | None:
+        from kavka.spark_it.tables import query_id
+
+        return query_id(self._spark, self._checkpoint)
+
+    def _resume(self) -> str:
+        """The starting offsets behind what the table has, as its checkpoint is gone."""
+        from kavka.spark_it import reading
+        from kavka.spark_it.tables import resume, starting_offsets
+
+        ends = resume(self._rows, self._rejects)
+        partitions = reading.latest_offsets(self._spark, self._options)
+        for topic, numbers in partitions.items():
+            known = ends.setdefault(topic, {})
+            for number in numbers:
+                known.setdefault(int(number), EARLIEST)
+        gone = sorted(set(ends) - set(partitions))
+        for topic in gone:
+            del ends[topic]
+        self._report(
+            f"sink: {self._rows.path} has no checkpoint at {self._checkpoint}: going on behind "
+            "the last record that it has of each partition"
+        )
+        return starting_offsets(ends)
+
+    def _write(self, records: DataFrame, number: int) -> None:
+        """Write one batch of the stream, in the session that Spark gives it."""
+        from kavka.spark_it.tables import BatchId
+
+        query = self._query_id()
+        assert query is not None  # Spark writes it before the first batch
+        every = self._options.compact_every
+        if every and number and number % every == 0:
+            self._compact()
+        self._write_parsed(records, BatchId(query, number))
+
+    def _compact(self) -> None:
+        for table in (self._rejects, self._rows):
+            if table is not None and table.exists():
+                self._report(f"sink: {table.compact()}")
+
+    def _write_parsed(self, records: DataFrame, batch: BatchId) -> None:
+        """Write records as one batch: the rejects first, as `tables.resume` has it."""
+        from pyspark.sql import functions as f
+
+        rows, rejects, common = self._parsed(records)
+        if rejects is None or self._rejects is None:
+            self._rows.write(rows, batch)
+            return
+        common.persist()
+        try:
+            rejected = rejects.agg(f.count(f.lit(1))).collect()[0][0]
+            if rejected:
+                self._rejects.write(rejects, batch)
+                self._rejected += rejected
+            self._rows.write(rows, batch)
+        finally:
+            common.unpersist()
+
+    def _parsed(self, records: DataFrame) -> Parsed:
+        """Rows, with the columns that the table is partitioned by, and rejects."""
+        from pyspark.sql import functions as f
+
+        parsed = self._parser.parse(records)
+        rows = parsed.rows
+        for column in self._options.partition_by:
+            if column == DATE and DATE not in rows.columns:
+                rows = rows.withColumn(DATE, f.to_date(f.col(PLACE)["timestamp"]))
+            elif column not in rows.columns:
+                raise SparkError(
+                    f"partition_by: there is no column {column}, only {', '.join(rows.columns)} "
+                    f"and {DATE}, the day of the record's timestamp"
+                )
+        return parsed._replace(rows=rows)
+
+
+EARLIEST: Final = -2
+"""The first offset of a partition, to Spark's Kafka source."""
