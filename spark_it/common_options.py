@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kavka.spark_it.errors import SparkError
 from kavka.spark_it.options import NO_TEXTS, option
 from kavka.spark_it.sessions import session
 
@@ -102,6 +103,10 @@ class ReadingOptions(PipelineOptions):
     min_partitions: int = option(
         "read with at least so many tasks; 0 is one task a partition", default=0
     )
+
+    def __post_init__(self) -> None:
+        if bool(self.topics) == (self.topic_pattern is not None):
+            raise SparkError("give either topics or topic_pattern (--topics, --topic-pattern)")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -103,11 +103,11 @@ def read_file(path: str) -> dict[str, Any]:
         raise SparkError(f"{path} is not TOML: {failure}") from failure
 
 
-def build(options: type[T], given: Mapping[str, Any], *, source: str = "") -> T:
-    """An object of an options class from names and values; `source` names the file in errors.
+def converted(options: type, given: Mapping[str, Any], *, source: str = "") -> dict[str, Any]:
+    """Names and values as an options class takes them; `source` names the file in errors.
 
-    Values of TOML's types or texts, as on the command line. SparkError names an unknown key with
-    the nearest that there is, a value of another type, and the required ones that are missing.
+    Values are of TOML's types or texts, as on the command line. SparkError names an unknown option
+    with the nearest that there is, and a value of another type.
     """
     known = {row.name: row for row in rows(options)}
     where = f"{source}: " if source else ""
@@ -117,14 +117,20 @@ def build(options: type[T], given: Mapping[str, Any], *, source: str = "") -> T:
         if name not in known:
             raise SparkError(f"{where}unknown option {key}{nearest(name, known)}")
         values[name] = _value(known[name], value, where)
-    missing = [row.name for row in known.values() if row.required and row.name not in values]
+    return values
+
+
+def build(options: type[T], given: Mapping[str, Any], *, source: str = "") -> T:
+    """An object of an options class. SparkError as of `converted`, and for required ones that are
+    missing."""
+    values = converted(options, given, source=source)
+    missing = [row for row in rows(options) if row.required and row.name not in values]
     if missing:
-        flags = ", ".join(f"{name} ({known[name].flag})" for name in missing)
-        raise SparkError(f"{where}missing: {flags}")
+        raise SparkError("missing: " + ", ".join(f"{row.name} ({row.flag})" for row in missing))
     return options(**values)
 
 
-def nearest(name: str, known: Mapping[str, object]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
     """ ", did you mean x?", or "" when nothing that is known resembles it."""
     found = difflib.get_close_matches(name, known, n=1)
     return f", did you mean {found[0]}?" if found else ""

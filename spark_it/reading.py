@@ -58,8 +58,6 @@ def latest_offsets(spark: SparkSession, options: ReadingOptions) -> Offsets:
 
 
 def _source(options: ReadingOptions) -> dict[str, str]:
-    if bool(options.topics) == (options.topic_pattern is not None):
-        raise SparkError("give either topics or topic_pattern (--topics, --topic-pattern)")
     wanted = {
         **options.kafka_options(),
         "kafka.isolation.level": options.isolation_level,

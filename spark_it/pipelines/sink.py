@@ -30,7 +30,7 @@ DATE: Final = "date"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(StreamingOptions, ValueOptions):
+class Options(ValueOptions, StreamingOptions):
     """Of the pipeline `sink`."""
 
     table: str = option("path of the table, of any file system that Spark knows", example="events")

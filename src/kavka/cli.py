@@ -30,6 +30,9 @@ class Command(NamedTuple):
     """Imports the command's module, calls it, returns the exit code. None if it has `commands`."""
     commands: tuple[Command, ...] = ()
     """The subcommands; one of them is required."""
+    parse: Callable[[Sequence[str]], int] | None = None
+    """Instead of `run`: parses what follows the name itself, with --help, and runs it. For options
+    that come from code which other commands should not import."""
 
 
 def _setting(text: str) -> str:
@@ -149,6 +152,18 @@ def _no_options(_: argparse.ArgumentParser) -> None:
     """For a command without options."""
 
 
+def _pipeline(arguments: Sequence[str]) -> int:
+    from kavka.spark_it.commands import pipeline
+
+    return pipeline(arguments)
+
+
+def _spark(arguments: Sequence[str]) -> int:
+    from kavka.spark_it.commands import spark
+
+    return spark(arguments)
+
+
 def _version(_: argparse.Namespace) -> int:
     print(f"kavka {__version__}")
     return 0
@@ -212,6 +227,20 @@ COMMANDS: Final = (
         ),
     ),
     Command(
+        name="pipeline",
+        summary="run a pipeline between topics and tables on Spark",
+        description="Run a pipeline between topics and tables on Spark.",
+        add_options=_no_options,
+        parse=_pipeline,
+    ),
+    Command(
+        name="spark",
+        summary="fetch the jars of Spark's Kafka source and sink",
+        description="Fetch the jars of Spark's Kafka source and sink.",
+        add_options=_no_options,
+        parse=_spark,
+    ),
+    Command(
         name="version",
         summary="print the version",
         description="Print the version.",
@@ -256,8 +285,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns the exit code. Raises SystemExit, as argparse does: 0 after --help and --version,
     2 after a line on standard error when the arguments make no sense.
     """
+    words = list(sys.argv[1:] if argv is None else argv)
+    for command in COMMANDS:
+        if command.parse is not None and words[:1] == [command.name]:
+            return command.parse(words[1:])
     parser = _parser()
-    arguments, unknown = parser.parse_known_args(argv)
+    arguments, unknown = parser.parse_known_args(words)
     if unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{_hint(arguments, unknown[0])}")
     run: Callable[[argparse.Namespace], int] = arguments.run
