@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from support.wait import eventually
 
@@ -90,6 +91,12 @@ def delete_records(bootstrap: str, topic: str, before: Mapping[int, int]) -> Non
         admin.delete_records(
             {TopicPartition(topic, partition): offset for partition, offset in before.items()}
         )
+
+
+def set_config(bootstrap: str, topic: str, name: str, value: str) -> None:
+    """Change one of a topic's configs."""
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {name: value})])
 
 
 def produce(bootstrap: str, topic: str, records: Iterable[Record], **settings: Any) -> list[Stored]:
@@ -178,6 +185,13 @@ def end_offsets(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
     asked = [TopicPartition(topic, partition) for partition in range(partitions)]
     with closing(KafkaConsumer(bootstrap_servers=bootstrap)) as consumer:
         return {tp.partition: offset for tp, offset in consumer.end_offsets(asked).items()}
+
+
+def start_offsets(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
+    """The offset of the first record that is left, by partition."""
+    asked = [TopicPartition(topic, partition) for partition in range(partitions)]
+    with closing(KafkaConsumer(bootstrap_servers=bootstrap)) as consumer:
+        return {tp.partition: offset for tp, offset in consumer.beginning_offsets(asked).items()}
 
 
 def place(record: Stored) -> tuple[str, int, int]:
