@@ -100,32 +100,37 @@ def set_config(bootstrap: str, topic: str, name: str, value: str) -> None:
 
 
 def produce(bootstrap: str, topic: str, records: Iterable[Record], **settings: Any) -> list[Stored]:
-    """Write records with kafka-python, in order; where they are, in the same order.
-
-    `settings` are more of KafkaProducer's. Each record has its own time of sending where it names
-    none; it is asked back from the producer and not from the broker.
-    """
-    records = list(records)
+    """Write records with kafka-python, in order; where they are, in the same order. `settings` are
+    more of KafkaProducer's."""
     with closing(KafkaProducer(bootstrap_servers=bootstrap, acks="all", **settings)) as producer:
-        timed = [
-            record
-            if record.timestamp_ms is not None
-            else record._replace(timestamp_ms=time.time_ns() // 1_000_000)
-            for record in records
-        ]
-        sent = [
-            producer.send(
-                topic,
-                key=record.key,
-                value=record.value,
-                headers=list(record.headers),
-                partition=record.partition,
-                timestamp_ms=record.timestamp_ms,
-            )
-            for record in timed
-        ]
-        producer.flush(timeout=CLIENT_WITHIN_S)
-        done = [future.get(timeout=CLIENT_WITHIN_S) for future in sent]
+        return send(producer, topic, records)
+
+
+def send(producer: KafkaProducer, topic: str, records: Iterable[Record]) -> list[Stored]:
+    """The same with a producer that is there, for instance in a transaction.
+
+    A record that names no time gets that of its sending here, so that it is known from elsewhere
+    than the broker.
+    """
+    timed = [
+        record
+        if record.timestamp_ms is not None
+        else record._replace(timestamp_ms=time.time_ns() // 1_000_000)
+        for record in records
+    ]
+    sent = [
+        producer.send(
+            topic,
+            key=record.key,
+            value=record.value,
+            headers=list(record.headers),
+            partition=record.partition,
+            timestamp_ms=record.timestamp_ms,
+        )
+        for record in timed
+    ]
+    producer.flush(timeout=CLIENT_WITHIN_S)
+    done = [future.get(timeout=CLIENT_WITHIN_S) for future in sent]
     return [
         Stored(
             topic,
