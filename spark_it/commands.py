@@ -32,7 +32,7 @@ def pipeline(arguments: Sequence[str]) -> int:
         return _reported(lambda: _run(arguments[0], arguments[1:]))
     parser = argparse.ArgumentParser(
         prog="kavka pipeline",
-        description="Run a pipeline on Spark, between topics and tables.",
+        description="Run a pipeline between topics and tables on Spark.",
         epilog="`kavka pipeline NAME --help` lists its options; `kavka pipeline init NAME` writes "
         "them into a commented file.",
         allow_abbrev=False,
@@ -121,7 +121,11 @@ def add_option(parser: argparse.ArgumentParser, row: Row) -> None:
 
 def spark(arguments: Sequence[str]) -> int:
     """`kavka spark fetch-jars`. Returns the exit code."""
-    parser = argparse.ArgumentParser(prog="kavka spark", allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="kavka spark",
+        description="Fetch the jars of Spark's Kafka source and sink.",
+        allow_abbrev=False,
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     fetch = commands.add_parser(
         "fetch-jars",

@@ -1,0 +1,312 @@
+"""The pipeline `sink`: what is in a topic is in its table once, whatever came in between.
+
+A query that is killed leaves one of two states on disk, which the tests make: the last batch is in
+the tables and its commit is not in the checkpoint, or its rejects are in their table and its rows
+are not in theirs.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from kavka.spark_it.errors import SparkError
+from kavka.spark_it.pipelines import sink
+from kavka.spark_it.progress import Summary
+from support.process import BrokerProcess
+from support.spark import Record, Stored, create_topic, numbered, place, produce, rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMATS: Final = ("delta", "parquet")
+FIRST_MS: Final = 1_700_000_000_000
+DAY_MS: Final = 86_400_000
+
+SCHEMA: Final = {
+    "type": "object",
+    "required": ["id"],
+    "properties": {
+        "id": {"type": "integer"},
+        "name": {"type": ["string", "null"]},
+        "at": {"type": "string", "format": "date-time"},
+        "place": {"$ref": "#/$defs/place"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "more": {"type": "object", "additionalProperties": {"type": "number"}},
+    },
+    "$defs": {"place": {"properties": {"x": {"type": "number"}, "ok": {"type": "boolean"}}}},
+}
+
+REJECTED: Final = {
+    None: "has no value (a tombstone)",
+    b"": "is not JSON",
+    b'{"id": 1': "is not JSON",
+    b"\xff\xfe": "is not JSON",
+    b"[1]": "is not an object",
+    b'"id"': "is not an object",
+    b"{}": "id is required and missing",
+    b'{"id": null}': "id is required and missing",
+    b'{"id": "one"}': "id is not of type bigint",
+    b'{"id": 1.5}': "id is not of type bigint",
+    b'{"id": 1, "tags": 2}': "tags is not of type array<string>",
+    b'{"id": 1, "at": "yesterday"}': "at is not of type timestamp",
+}
+"""Values that the schema does not allow, by what is wrong with them."""
+
+
+def options(broker: BrokerProcess, topic: str, path: Path, **more: Any) -> sink.Options:
+    given = {"topics": (topic,), "table": str(path / "table"), **more}
+    return sink.Options(bootstrap_server=broker.bootstrap, **given)
+
+
+def run(spark: SparkSession, wanted: sink.Options) -> Summary:
+    return sink.run(wanted, spark=spark, report=lambda line: None)
+
+
+def raw(spark: SparkSession, wanted: sink.Options) -> list[Stored]:
+    """The rows of a raw table, as a reader that knows nothing of the sink reads them."""
+    table = spark.read.format(wanted.table_format).load(wanted.table)
+    columns = table.select("kafka.*", "value").selectExpr("*", "0 as timestampType")
+    return rows(columns)
+
+
+def forget_last_commit(table: str) -> None:
+    """Make the checkpoint as a kill leaves it between a batch's write and its commit."""
+    commits = Path(table, "_checkpoint", "commits")
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_every_record_is_a_row_once(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path, table_format: str
+) -> None:
+    """Runs that go on, a batch that is written twice, and small files compacted in between."""
+    create_topic(broker.bootstrap, topic, 3)
+    wanted = options(
+        broker,
+        topic,
+        tmp_path,
+        table_format=table_format,
+        partition_by=("date",),
+        max_offsets_per_batch=40,
+        compact_every=2,
+    )
+    stored: list[Stored] = []
+    for start, count in ((0, 100), (100, 30), (130, 20)):
+        records = numbered(
+            count, partitions=3, start=start, first_ms=FIRST_MS, step_ms=DAY_MS // 20
+        )
+        stored += produce(broker.bootstrap, topic, records)
+        summary = run(spark, wanted)
+        assert (summary.rows >= count, summary.lag) == (True, 0)
+        assert raw(spark, wanted) == sorted(stored, key=place)
+        forget_last_commit(wanted.table)
+    days = {path.name for path in Path(wanted.table).rglob("date=*")}
+    assert "date=2023-11-14" in days and len(days) > 4
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_table_says_itself_where_to_go_on(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path, table_format: str
+) -> None:
+    """The checkpoint is lost; the topic has more partitions by now, and one was empty."""
+    create_topic(broker.bootstrap, topic, 3)
+    wanted = options(broker, topic, tmp_path, table_format=table_format)
+    stored = produce(broker.bootstrap, topic, numbered(40, partitions=2))
+    run(spark, wanted)
+    shutil.rmtree(Path(wanted.table, "_checkpoint"))
+    stored += produce(broker.bootstrap, topic, numbered(30, partitions=3, start=40))
+    assert run(spark, wanted).rows == 30
+    assert raw(spark, wanted) == sorted(stored, key=place)
+
+
+def json_values() -> list[bytes | None]:
+    """Values that parse and values that do not, in turn."""
+    good = [
+        b'{"id": 1}',
+        b'{"id": 2, "name": null, "unknown": [1, {}]}',
+        b'{"name": "\xc3\xa9", "id": 3, "tags": ["a", "b"], "more": {"x": 1.5, "y": 2}}',
+        b' {"id": 4, "at": "2026-01-31T12:00:00Z", "place": {"x": 1, "ok": true}} ',
+    ]
+    return [*good, *REJECTED]
+
+
+def rejected(spark: SparkSession, wanted: sink.Options) -> dict[tuple[int, int], tuple[Any, str]]:
+    """Value and reason of each reject, by partition and offset; each is there once."""
+    table = spark.read.format(wanted.table_format).load(f"{wanted.table}_rejects")
+    found = table.select("kafka.partition", "kafka.offset", "value", "reason").collect()
+    by_place = {
+        (row.partition, row.offset): (None if row.value is None else bytes(row.value), row.reason)
+        for row in found
+    }
+    assert len(by_place) == len(found)
+    return by_place
+
+
+def expected_rejects(stored: Iterable[Stored]) -> dict[tuple[int, int], tuple[Any, str]]:
+    return {
+        (record.partition, record.offset): (record.value, REJECTED[record.value])
+        for record in stored
+        if record.value in REJECTED
+    }
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_what_does_not_parse_is_kept_with_the_reason(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path, table_format: str
+) -> None:
+    """Every record is a row or a reject, also after a kill between the two writes of a batch."""
+    schema = tmp_path / "schema.json"
+    schema.write_text(json.dumps(SCHEMA))
+    create_topic(broker.bootstrap, topic, 2)
+    wanted = options(
+        broker,
+        topic,
+        tmp_path,
+        table_format=table_format,
+        value_format="json",
+        schema_file=str(schema),
+    )
+    records = [Record(value, partition=n % 2) for n, value in enumerate(json_values())]
+    stored = produce(broker.bootstrap, topic, records)
+    assert run(spark, wanted).details["rejects"] == len(REJECTED)
+    assert rejected(spark, wanted) == expected_rejects(stored)
+    table = spark.read.format(table_format).load(wanted.table)
+    found = {row.id: row.asDict(recursive=True) for row in table.collect()}
+    assert sorted(found) == [1, 2, 3, 4]
+    assert (found[3]["name"], found[3]["tags"], found[3]["more"]) == (
+        "\u00e9",
+        ["a", "b"],
+        {"x": 1.5, "y": 2.0},
+    )
+    assert found[4]["place"] == {"x": 1.0, "ok": True}
+    assert str(found[4]["at"]) == "2026-01-31 12:00:00"
+
+    more = [Record(b'{"id": 99}', partition=0), *records]
+    stored += produce(broker.bootstrap, topic, more)
+    kill_between_rejects_and_rows(spark, wanted)
+    assert len(rejected(spark, wanted)) == 2 * len(REJECTED)
+    run(spark, wanted)
+    assert rejected(spark, wanted) == expected_rejects(stored)
+    again = spark.read.format(table_format).load(wanted.table)
+    assert sorted(row.id for row in again.collect()) == [1, 1, 2, 2, 3, 3, 4, 4, 99]
+
+    stored += produce(broker.bootstrap, topic, more)
+    kill_between_rejects_and_rows(spark, wanted)
+    shutil.rmtree(Path(wanted.table, "_checkpoint"))
+    run(spark, wanted)
+    assert rejected(spark, wanted) == expected_rejects(stored)
+
+
+def kill_between_rejects_and_rows(spark: SparkSession, wanted: sink.Options) -> None:
+    """Leave the next batch as a kill does that comes after its rejects and before its rows."""
+    if wanted.table_format == "parquet":
+        run(spark, wanted)
+        forget_last_commit(wanted.table)
+        shutil.rmtree(max(Path(wanted.table).glob("kafka_batch=*")))
+        return
+    name = f"delta.`{wanted.table}`"
+    count = spark.sql(f"SELECT * FROM {name} WHERE id = 99").count()
+    spark.sql(f"DELETE FROM {name} WHERE id = 99")
+    spark.sql(f"ALTER TABLE {name} ADD CONSTRAINT closed CHECK (id <> 99)")
+    with pytest.raises(SparkError, match="closed"):
+        run(spark, wanted)
+    spark.sql(f"ALTER TABLE {name} DROP CONSTRAINT closed")
+    assert count <= 1
+
+
+SINK_DATA_MS: Final = 10_000
+
+
+def test_a_backfill_adds_what_the_table_lacks(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    """The stream began at the end; what was there before is added by time, then all, once; what
+    the stream has not reached yet is left to it."""
+    create_topic(broker.bootstrap, topic, 2)
+    stored = produce(
+        broker.bootstrap, topic, numbered(40, partitions=2, first_ms=FIRST_MS, step_ms=SINK_DATA_MS)
+    )
+    wanted = options(broker, topic, tmp_path, starting="latest")
+    run(spark, wanted)
+    stored += produce(broker.bootstrap, topic, numbered(10, partitions=2, start=40))
+    assert run(spark, wanted).rows == 10
+    later = produce(broker.bootstrap, topic, numbered(6, partitions=2, start=50))
+
+    some = options(
+        broker,
+        topic,
+        tmp_path,
+        backfill_from="2023-11-14T22:15:00Z",  # 100 s after the first
+        backfill_to="2023-11-14T22:16:40Z",  # 200 s after it
+    )
+    assert run(spark, some).rows == 10
+    between = [r for r in stored[:40] if 100_000 <= r.timestamp_ms - FIRST_MS < 200_000]
+    assert raw(spark, wanted) == sorted([*between, *stored[40:]], key=place)
+    everything = options(broker, topic, tmp_path, backfill_from="earliest")
+    assert run(spark, everything).rows == 30
+    assert run(spark, everything).rows == 0
+    assert raw(spark, wanted) == sorted(stored, key=place)
+    assert run(spark, wanted).rows == len(later)
+    assert raw(spark, wanted) == sorted([*stored, *later], key=place)
+
+
+def test_avro_of_several_topics(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    """Topics by a pattern, one of which is made between the runs; values in Confluent's framing,
+    written by Spark's own `to_avro`."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.avro.functions import to_avro
+
+    fields = [{"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]}]
+    schema = json.dumps({"type": "record", "name": "Event", "fields": fields})
+    path = tmp_path / "event.avsc"
+    path.write_text(schema)
+    plain = spark.range(6).select(
+        "id", f.when(f.col("id") % 2 == 0, f.concat(f.lit("n"), "id")).alias("name")
+    )
+    encoded = plain.select(to_avro(f.struct("id", "name"), schema).alias("v")).collect()
+    values = [b"\0\0\0\0\7" + bytes(row.v) for row in encoded]
+    wanted = sink.Options(
+        bootstrap_server=broker.bootstrap,
+        topic_pattern=f"{topic}-[ab]",
+        table=str(tmp_path / "table"),
+        value_format="avro",
+        schema_file=str(path),
+        avro_framing="confluent",
+    )
+    expected = []
+    for name, start in (("a", 0), ("b", 3), ("c", 0)):
+        create_topic(broker.bootstrap, f"{topic}-{name}")
+        records = [Record(value) for value in values[start : start + 3]]
+        produce(broker.bootstrap, f"{topic}-{name}", [*records, Record(b"\0\0\0\0\7")])
+        if name != "c":
+            expected += [
+                (f"{topic}-{name}", n, f"n{n}" if n % 2 == 0 else None)
+                for n in range(start, start + 3)
+            ]
+        assert run(spark, wanted).details["rejects"] == (0 if name == "c" else 1)
+        table = spark.read.format("delta").load(wanted.table)
+        found = table.select("kafka.topic", "id", "name").collect()
+        assert sorted(tuple(row) for row in found) == sorted(expected)
+
+
+def test_lost_records_are_an_error_that_says_so(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    wanted = options(broker, topic, tmp_path)
+    with pytest.raises(SparkError, match="partition_by: there is no column day"):
+        run(spark, options(broker, topic, tmp_path, partition_by=("day",)))
+    with pytest.raises(SparkError, match="needs schema_file"):
+        run(spark, options(broker, topic, tmp_path, value_format="json"))
+    with pytest.raises(SparkError, match="UnknownTopicOrPartition|does not exist"):
+        run(spark, wanted)
