@@ -108,11 +108,7 @@ class Parser:
         if self._options.value_format == "json":
             reason = self._json_reason()
         else:
-            schema = parsed.schema["parsed"].dataType
-            if not hasattr(schema, "fieldNames"):
-                raise SparkError(f"{self._options.schema_file}: the schema must be of a record")
-            self._check_names(schema.fieldNames())
-            reason = f.when(f.col("parsed").isNull(), "does not match the Avro schema")
+            reason = self._avro_reason(records)
         reason = f.when(f.col(VALUE).isNull(), "has no value (a tombstone)").otherwise(reason)
         judged = parsed.withColumn(REASON, reason)
         return Parsed(
@@ -128,10 +124,37 @@ class Parser:
             return f.from_json(f.col(VALUE).cast("string"), self._type, {"mode": "PERMISSIVE"})
         from pyspark.sql.avro.functions import from_avro
 
-        value = f.col(VALUE)
+        return from_avro(self._avro_value(), self._avro, {"mode": "PERMISSIVE"})
+
+    def _avro_value(self) -> Column:
+        from pyspark.sql import functions as f
+
         if self._options.avro_framing == "confluent":
-            value = f.expr(f"substring({VALUE}, {AVRO_PREFIX_BYTES + 1})")
-        return from_avro(value, self._avro, {"mode": "PERMISSIVE"})
+            return f.expr(f"substring({VALUE}, {AVRO_PREFIX_BYTES + 1})")
+        return f.col(VALUE)
+
+    def _avro_reason(self, records: DataFrame) -> Column:
+        """Null, or that a value is not of the schema.
+
+        Spark gives a row of nulls for such a value. It is also what a record of nulls gives, if
+        every field may be null; its bytes are those that Spark writes.
+        """
+        from pyspark.sql import functions as f
+        from pyspark.sql.avro.functions import from_avro, to_avro
+        from pyspark.sql.types import StructType
+
+        strict = from_avro(f.col(VALUE), self._avro, {"mode": "FAILFAST"})  # keeps what may be null
+        schema = records.select(strict.alias("parsed")).schema["parsed"].dataType
+        if not isinstance(schema, StructType):
+            raise SparkError(f"{self._options.schema_file}: the schema must be of a record")
+        self._check_names(schema.fieldNames())
+        parsed = f.col("parsed")
+        wrong = f.lit(True)
+        for field in schema.fields:
+            wrong = wrong & parsed.getField(field.name).isNull()
+        if all(field.nullable for field in schema.fields):
+            wrong = wrong & (to_avro(parsed, self._avro) != self._avro_value())
+        return f.when(wrong, "does not match the Avro schema")
 
     def _json_reason(self) -> Column:
         """Null, or why a text is no such object.

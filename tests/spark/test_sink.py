@@ -175,7 +175,7 @@ def test_what_does_not_parse_is_kept_with_the_reason(
         value_format="json",
         schema_file=str(schema),
     )
-    records = [Record(value, partition=n % 2) for n, value in enumerate(json_values())]
+    records = [Record(value, b"k", n % 2) for n, value in enumerate(json_values())]
     stored = produce(broker.bootstrap, topic, records)
     assert run(spark, wanted).details["rejects"] == len(REJECTED)
     assert rejected(spark, wanted) == expected_rejects(stored)
@@ -190,7 +190,7 @@ def test_what_does_not_parse_is_kept_with_the_reason(
     assert found[4]["place"] == {"x": 1.0, "ok": True}
     assert str(found[4]["at"]) == "2026-01-31 12:00:00"
 
-    more = [Record(b'{"id": 99}', partition=0), *records]
+    more = [Record(b'{"id": 99}', b"k", 0), *records]
     stored += produce(broker.bootstrap, topic, more)
     kill_between_rejects_and_rows(spark, wanted)
     assert len(rejected(spark, wanted)) == 2 * len(REJECTED)
