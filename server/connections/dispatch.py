@@ -190,9 +190,17 @@ def _remember_heartbeat(*succeeded: Any) -> None:
     heartbeat_fast_path.remember(*succeeded)
 
 
+def _remember_list_offsets(*succeeded: Any) -> None:
+    # lazy import, not before there is a consumer: see `kavka.server.runtime.lazy_imports`
+    from kavka.server.connections import list_offsets_fast_path
+
+    list_offsets_fast_path.remember(*succeeded)
+
+
 FAST_PATHS: Final[Mapping[int, Remember]] = {
     produce.API.key: produce_fast_path.remember,
     heartbeat.API.key: _remember_heartbeat,
+    list_offsets.API.key: _remember_list_offsets,
 }
 """The APIs with a fast path for repeated requests."""
 

@@ -22,9 +22,10 @@ from kavka.wire.errors import ErrorCode
 HOT_PERIOD: Final = 127
 """A prime, so that sampling does not coincide with a periodic pattern of requests."""
 
-HOT: Final = (0, 1, 8, 12, 24, 25, 26, 28, 68)
-"""Produce, Fetch, OffsetCommit, Heartbeat, ConsumerGroupHeartbeat, and the requests of each
-transaction: AddPartitionsToTxn, AddOffsetsToTxn, EndTxn and TxnOffsetCommit."""
+HOT: Final = (0, 1, 2, 8, 12, 24, 25, 26, 28, 68)
+"""Produce, Fetch, ListOffsets (Spark's executors send more of them than Fetches), OffsetCommit,
+Heartbeat, ConsumerGroupHeartbeat, and the requests of each transaction: AddPartitionsToTxn,
+AddOffsetsToTxn, EndTxn and TxnOffsetCommit."""
 
 
 class Tally:
