@@ -26,6 +26,11 @@ REASON: Final = "reason"
 
 VALUE: Final = "value"
 
+PARSED: Final = "parsed"
+"""Of a record that is judged: the struct of its value's columns."""
+
+TOMBSTONE: Final = "has no value (a tombstone)"
+
 AVRO_PREFIX_BYTES: Final = 5
 """In the form of Confluent's serializers: a zero byte and the schema's id, big-endian."""
 
@@ -104,18 +109,29 @@ class Parser:
         if not self.may_reject:
             rows = records.select(place(), VALUE)
             return Parsed(rows, None, rows)
-        parsed = records.select(place(), VALUE, self._parse().alias("parsed"))
+        judged = self.judge(records)
+        return Parsed(
+            judged.where(f.col(REASON).isNull()).select(PLACE, f"{PARSED}.*"),
+            judged.where(f.col(REASON).isNotNull()).select(PLACE, VALUE, REASON),
+            judged,
+        )
+
+    def judge(self, records: DataFrame) -> DataFrame:
+        """`records` of Spark's Kafka source, each with what became of it: the columns `kafka`,
+        `value` (the bytes), `parsed` (a struct of the value's columns, for raw of the bytes) and
+        `reason` (null when the value parses)."""
+        from pyspark.sql import functions as f
+
+        if not self.may_reject:
+            never = f.lit(None).cast("string").alias(REASON)
+            return records.select(place(), VALUE, f.struct(VALUE).alias(PARSED), never)
+        parsed = records.select(place(), VALUE, self._parse().alias(PARSED))
         if self._options.value_format == "json":
             reason = self._json_reason()
         else:
             reason = self._avro_reason(records)
-        reason = f.when(f.col(VALUE).isNull(), "has no value (a tombstone)").otherwise(reason)
-        judged = parsed.withColumn(REASON, reason)
-        return Parsed(
-            judged.where(f.col(REASON).isNull()).select(PLACE, "parsed.*"),
-            judged.where(f.col(REASON).isNotNull()).select(PLACE, VALUE, REASON),
-            judged,
-        )
+        reason = f.when(f.col(VALUE).isNull(), TOMBSTONE).otherwise(reason)
+        return parsed.withColumn(REASON, reason)
 
     def _parse(self) -> Column:
         from pyspark.sql import functions as f
@@ -144,11 +160,11 @@ class Parser:
         from pyspark.sql.types import StructType
 
         strict = from_avro(f.col(VALUE), self._avro, {"mode": "FAILFAST"})  # keeps what may be null
-        schema = records.select(strict.alias("parsed")).schema["parsed"].dataType
+        schema = records.select(strict.alias(PARSED)).schema[PARSED].dataType
         if not isinstance(schema, StructType):
             raise SparkError(f"{self._options.schema_file}: the schema must be of a record")
         self._check_names(schema.fieldNames())
-        parsed = f.col("parsed")
+        parsed = f.col(PARSED)
         wrong = f.lit(True)
         for field in schema.fields:
             wrong = wrong & parsed.getField(field.name).isNull()
@@ -172,7 +188,7 @@ class Parser:
         for field in self._type.fields:
             given = f.try_variant_get(variant, _path(field.name), "variant")
             there = given.isNotNull() & (f.schema_of_variant(given) != "VOID")
-            column = f.col("parsed").getField(field.name)
+            column = f.col(PARSED).getField(field.name)
             wrong = f"{field.name} is not of type {field.dataType.simpleString()}"
             reason = reason.when(there & column.isNull(), wrong)
             if field.name in must:

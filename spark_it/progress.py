@@ -75,10 +75,12 @@ class Progress(StreamingQueryListener):
         self._report = report if report is not None else print_line
         self._metrics = metrics
         self._name = pipeline
+        self._run: object = None
         self._terminated = threading.Event()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        pass  # the first batch says more
+        if event.name == self._name:  # the session may run others beside it
+            self._run = event.runId
 
     def onQueryIdle(self, event: object) -> None:
         pass  # nothing has come: nothing to report
@@ -88,7 +90,8 @@ class Progress(StreamingQueryListener):
             self.add(event.progress)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        self._terminated.set()
+        if event.runId == self._run:
+            self._terminated.set()
 
     def wait_for_end(self) -> None:
         """Wait until Spark has reported the query's end, and with it all its batches."""
@@ -102,6 +105,7 @@ class Progress(StreamingQueryListener):
         latest = parsed(progress.sources[0].latestOffset) if progress.sources else {}
         lags = partition_lags(ends, latest)
         summary.offsets, summary.lag = ends or summary.offsets, sum(lags.values())
+        self._add_counts(progress)
         if self._metrics is not None:
             self._metrics.set_lag(lags)
         if not progress.numInputRows:
@@ -118,10 +122,23 @@ class Progress(StreamingQueryListener):
             f"at {positions(ends)}"
         )
 
+    def _add_counts(self, progress: StreamingQueryProgress) -> None:
+        """Add up the counts that the query observes (`DataFrame.observe`), under their own names,
+        and what its windows were given too late."""
+        counts = [
+            count for row in progress.observedMetrics.values() for count in row.asDict().items()
+        ]
+        if progress.stateOperators:
+            late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
+            counts.append(("dropped_by_watermark", late))
+        for name, count in counts:
+            self.summary.details[name] = self.summary.details.get(name, 0) + count
+
 
 def parsed(offsets: str | None) -> dict[str, dict[str, int]]:
-    """Offsets as Spark's listener gives them; {} for none."""
-    found = json.loads(offsets) if offsets else None
+    """Offsets as Spark's listener gives them; {} for none, which PySpark may write as "None": a
+    batch that is repeated has no latest offset."""
+    found = json.loads(offsets) if offsets and offsets != "None" else None
     return found if isinstance(found, dict) else {}
 
 

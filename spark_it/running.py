@@ -49,13 +49,22 @@ def run_query(
             writer = writer.trigger(availableNow=True)
         elif options.interval:
             writer = writer.trigger(processingTime=options.interval)
-        _wait(writer.start())
+        _wait(_started(writer, name))
         progress.wait_for_end()
     finally:
         spark.streams.removeListener(progress)
         if end_metrics is not None:
             end_metrics()
     return progress.summary
+
+
+def _started(writer: DataStreamWriter, name: str) -> StreamingQuery:
+    from pyspark.errors import PySparkException
+
+    try:
+        return writer.start()
+    except PySparkException as failure:
+        raise SparkError(f"the query {name} does not start: {reason(failure)}") from failure
 
 
 def _wait(query: StreamingQuery) -> None:

@@ -22,6 +22,10 @@ DELTA_CONFIG: Final = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
+LOCAL_DELTA_CONFIG: Final = {
+    "spark.databricks.delta.snapshotPartitions": "2",  # else 50 tasks for each look at a table
+}
+
 SHARED_CONFIG: Final = {
     "spark.sql.session.timeZone": "UTC",  # dates in tables do not depend on the machine
     "spark.ui.showConsoleProgress": "false",  # pipelines print their own progress
@@ -98,6 +102,8 @@ def _classic_config(
         merged |= _local_config()
     if delta:
         merged |= DELTA_CONFIG
+        if chosen.startswith("local"):
+            merged |= LOCAL_DELTA_CONFIG
     merged |= config
     merged["spark.master"] = chosen
     own = [path for path in config.get("spark.jars", "").split(",") if path]

@@ -16,6 +16,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from kavka.spark_it import delta_tables
+from kavka.spark_it.delta_tables import table_name
 from kavka.spark_it.errors import SparkError
 from kavka.spark_it.parsing import PLACE
 from kavka.spark_it.progress import Offsets, parsed
@@ -117,9 +119,7 @@ class DeltaTable:
         self._partition_by = list(partition_by)
 
     def exists(self) -> bool:
-        from delta.tables import DeltaTable as Delta
-
-        return Delta.isDeltaTable(self._spark, self.path)
+        return delta_tables.properties(self._spark, self.path) is not None
 
     def read(self) -> DataFrame:
         return self._spark.read.format("delta").load(self.path)
@@ -138,15 +138,11 @@ class DeltaTable:
 
     def delete(self, condition: str) -> None:
         """Delete the rows for which a condition of SQL holds."""
-        from delta.tables import DeltaTable as Delta
-
-        Delta.forPath(self._spark, self.path).delete(condition)
+        self._spark.sql(f"DELETE FROM {table_name(self.path)} WHERE {condition}").collect()
 
     def compact(self) -> str:
-        from delta.tables import DeltaTable as Delta
-
-        metrics = Delta.forPath(self._spark, self.path).optimize().executeCompaction()
-        row = metrics.collect()[0]["metrics"]
+        (done,) = self._spark.sql(f"OPTIMIZE {table_name(self.path)}").collect()
+        row = done["metrics"]
         return (
             f"{self.path}: {row['numFilesRemoved']:,} files are {row['numFilesAdded']:,} now; the "
             "old ones are still there for readers of older versions, until VACUUM"

@@ -39,6 +39,7 @@ SETTINGS: Final = {
 SPARK_CONFIG: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "2",  # else 50 tasks a look at a table
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short runs
 }

@@ -1,0 +1,187 @@
+"""The history of keys in a changelog topic, as frames: records with a key set the key's row,
+records without a value (tombstones) remove it.
+
+    records ─ judged ─┬─ rejected     no key, or a value that does not parse
+                      └─ events ─┬─ newest               the last event of each key
+                                 └─ effective ─ versions   every row a key has had, with its times
+
+Events of a key are in the order of partition and offset; a key is in one partition, as Kafka's
+producers have it. Times are the records', which need not be in that order. As an event cannot take
+effect before the one that it follows, its time is the latest of its key's history so far. A
+tombstone of a key that has no row changes nothing, and its time does not count.
+
+Keys of several topics are apart: one in two topics has two rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kavka.spark_it.errors import SparkError
+from kavka.spark_it.parsing import PARSED, PLACE, REASON, VALUE, Parser
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.window import WindowSpec
+
+DELETED: Final = "_deleted"
+AT: Final = "_at"
+"""Columns of ours: whether the event is a tombstone, and when it takes effect."""
+
+VALID_FROM: Final = "valid_from"
+VALID_TO: Final = "valid_to"
+IS_CURRENT: Final = "is_current"
+"""Columns of versions; `valid_to` is null for the one that is current."""
+
+OURS: Final = (PLACE, VALID_FROM, VALID_TO, IS_CURRENT, DELETED, AT)
+
+
+def judged(records: DataFrame, parser: Parser, *, key_is_text: bool) -> DataFrame:
+    """Each record with `kafka`, `value` (the bytes), `parsed`, and `reason` if it is no event."""
+    from pyspark.sql import functions as f
+
+    found = parser.judge(records)
+    key = f.col(f"{PLACE}.key")
+    reason = f.when(key.isNull(), f.lit("has no key"))
+    if key_is_text:
+        broken = ~f.is_valid_utf8(key.cast("string"))
+        reason = reason.when(broken, f.lit("has a key that is not UTF-8 (see key_format)"))
+    reason = reason.when(f.col(VALUE).isNotNull(), f.col(REASON))
+    return found.withColumn(REASON, reason)
+
+
+def rejected(found: DataFrame) -> DataFrame:
+    """`kafka`, `value` and `reason` of the judged records that are no events."""
+    from pyspark.sql import functions as f
+
+    return found.where(f.col(REASON).isNotNull()).select(PLACE, VALUE, REASON)
+
+
+def events(found: DataFrame, key_column: str, *, key_is_text: bool) -> DataFrame:
+    """The judged records that set or remove a row: the key, the value's columns, `kafka`, ours."""
+    from pyspark.sql import functions as f
+
+    fields = found.schema[PARSED].dataType.fieldNames()  # type: ignore[attr-defined]
+    taken = [name for name in fields if name.casefold() in (key_column.casefold(), *OURS)]
+    if taken or key_column.casefold() in OURS:
+        raise SparkError(
+            f"key_column: the table has a column {taken[0] if taken else key_column} besides; "
+            f"give the key another name than {key_column} (--key-column), or rename the field"
+        )
+    key = f.col(f"{PLACE}.key")
+    return found.where(f.col(REASON).isNull()).select(
+        (key.cast("string") if key_is_text else key).alias(key_column),
+        f"{PARSED}.*",
+        PLACE,
+        f.col(VALUE).isNull().alias(DELETED),
+        f.col(f"{PLACE}.timestamp").alias(AT),
+    )
+
+
+def order() -> Column:
+    """Where an event stands in its key's history."""
+    from pyspark.sql import functions as f
+
+    return f.struct(f.col(f"{PLACE}.partition"), f.col(f"{PLACE}.offset"))
+
+
+def newest(frame: DataFrame, key_column: str) -> DataFrame:
+    """The last row of each key, with all its columns."""
+    from pyspark.sql import functions as f
+
+    last = f.max_by(f.struct("*"), order()).alias("_last")
+    topic = f.col(f"{PLACE}.topic").alias("_topic")
+    return frame.groupBy(topic, key_column).agg(last).select("_last.*")
+
+
+def _history(key_column: str) -> WindowSpec:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    by = (f.col(f"{PLACE}.topic"), f.col(key_column))
+    # a tombstone that `seeds` makes has the place of the row that it ends
+    return Window.partitionBy(*by).orderBy(order(), DELETED)
+
+
+def effective(frame: DataFrame, key_column: str) -> DataFrame:
+    """The events that change something, each at the time when it takes effect."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    history = _history(key_column)
+    no_row = f.lag(DELETED, 1, True).over(history)
+    so_far = history.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return (
+        frame.withColumn("_no_row", no_row)
+        .where(~(f.col(DELETED) & f.col("_no_row")))
+        .drop("_no_row")
+        .withColumn(AT, f.max(AT).over(so_far))
+    )
+
+
+def versions(frame: DataFrame, key_column: str) -> DataFrame:
+    """Effective events as rows with `valid_from`, `valid_to` and `is_current`: the time to the
+    next event of the key. What was replaced at the time it came has the two times equal."""
+    from pyspark.sql import functions as f
+
+    until = f.lead(AT).over(_history(key_column))
+    return (
+        frame.withColumn(VALID_TO, until)
+        .where(~f.col(DELETED))
+        .withColumnRenamed(AT, VALID_FROM)
+        .withColumn(IS_CURRENT, f.col(VALID_TO).isNull())
+        .select(*_own(frame), VALID_FROM, VALID_TO, IS_CURRENT)
+    )
+
+
+def state(frame: DataFrame) -> DataFrame:
+    """The newest events as rows: those of keys that are not removed."""
+    from pyspark.sql import functions as f
+
+    return frame.where(~f.col(DELETED)).drop(DELETED, AT)
+
+
+def changed_versions(table: DataFrame, frame: DataFrame, key_column: str) -> DataFrame:
+    """The versions that `frame`, later events, adds to a table of versions or ends in it.
+
+    Events that the table has already are left out: each version has the place of its event. The
+    last version of a key says all of its history that matters: whether it has a row, and since
+    when.
+    """
+    from pyspark.sql import functions as f
+
+    by = [f.col(f"{PLACE}.topic").alias("_topic"), f.col(key_column).alias("_key")]
+    keys = frame.select(*by).distinct()
+    there = table.join(
+        keys,
+        (table[f"{PLACE}.topic"] == keys["_topic"]) & (table[key_column] == keys["_key"]),
+        "left_semi",
+    )
+    last = newest(there, key_column)
+    known = last.select(*by, order().alias("_known"))
+    new = (
+        frame.withColumns({"_topic": by[0], "_key": by[1]})
+        .join(known, ["_topic", "_key"], "left")
+        .where(f.col("_known").isNull() | (order() > f.col("_known")))
+        .select(*frame.columns)
+    )
+    return versions(effective(_seeds(last, frame).unionByName(new), key_column), key_column)
+
+
+def _seeds(last: DataFrame, frame: DataFrame) -> DataFrame:
+    """The last versions as the events they come from: one, and the tombstone if it has ended."""
+    from pyspark.sql import functions as f
+
+    own = _own(frame)
+    row = last.select(*own, f.lit(False).alias(DELETED), f.col(VALID_FROM).alias(AT))
+    ended = last.where(f.col(VALID_TO).isNotNull())
+    return row.unionByName(
+        ended.select(*own, f.lit(True).alias(DELETED), f.col(VALID_TO).alias(AT))
+    )
+
+
+def _own(frame: DataFrame) -> list[str]:
+    """The columns of the table, without ours."""
+    from kavka.spark_it.delta_tables import quoted
+
+    return [quoted(name) for name in frame.columns if name not in (DELETED, AT, VALID_TO)]
