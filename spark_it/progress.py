@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from kavka.spark_it.offsets import Offsets, parsed, partition_lags, positions
+
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from pyspark.sql.streaming.listener import (
@@ -23,9 +25,6 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
         StreamingQueryProgress,
     )
-
-Offsets = Mapping[str, Mapping[str, int]]
-"""Offsets by topic and partition, as Spark's Kafka source writes them into JSON."""
 
 METRICS_ADDRESS: Final = "127.0.0.1"
 TERMINATION_WITHIN_S: Final = 30.0
@@ -133,37 +132,6 @@ class Progress(StreamingQueryListener):
             counts.append(("dropped_by_watermark", late))
         for name, count in counts:
             self.summary.details[name] = self.summary.details.get(name, 0) + count
-
-
-def parsed(offsets: str | None) -> dict[str, dict[str, int]]:
-    """Offsets as Spark's listener gives them; {} for none, which PySpark may write as "None": a
-    batch that is repeated has no latest offset."""
-    found = json.loads(offsets) if offsets and offsets != "None" else None
-    return found if isinstance(found, dict) else {}
-
-
-def partition_lags(ends: Offsets, latest: Offsets) -> dict[tuple[str, int], int]:
-    """Records not read yet by (topic, partition)."""
-    return {
-        (topic, int(partition)): max(0, end - ends.get(topic, {}).get(partition, end))
-        for topic, partitions in latest.items()
-        for partition, end in partitions.items()
-    }
-
-
-SHOWN_PARTITIONS_MAX: Final = 6
-
-
-def positions(offsets: Offsets) -> str:
-    """ "events-0:17 events-1:9", with the number of those that are left out."""
-    all_of_them = [
-        f"{topic}-{partition}:{offset}"
-        for topic, partitions in offsets.items()
-        for partition, offset in sorted(partitions.items(), key=lambda pair: int(pair[0]))
-    ]
-    left_out = len(all_of_them) - SHOWN_PARTITIONS_MAX
-    shown = " ".join(all_of_them[:SHOWN_PARTITIONS_MAX])
-    return f"{shown} and {left_out} more" if left_out > 0 else shown
 
 
 def print_line(line: str) -> None:

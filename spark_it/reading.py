@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kavka.spark_it.errors import SparkError
-from kavka.spark_it.progress import Offsets, parsed
+from kavka.spark_it.offsets import Offsets, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -145,6 +145,11 @@ def _check_connector(there: SparkSession, *, delta: bool, avro: bool) -> None:
             )
 
 
+def is_connect(spark: SparkSession) -> bool:
+    """Whether it is a session of Spark Connect, whose JVM is a server's."""
+    return not hasattr(spark, "_jsparkSession")
+
+
 def has_format(spark: SparkSession, name: str) -> bool:
     """Whether a session knows a data source of this short name.
 

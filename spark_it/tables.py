@@ -13,14 +13,15 @@ the numbers of two checkpoints apart.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from kavka.spark_it import delta_tables
 from kavka.spark_it.delta_tables import table_name
 from kavka.spark_it.errors import SparkError
+from kavka.spark_it.offsets import Offsets, Positions, parsed
 from kavka.spark_it.parsing import PLACE
-from kavka.spark_it.progress import Offsets, parsed
+from kavka.spark_it.sessions import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,9 +32,6 @@ BATCH: Final = "kafka_batch"
 """The column of Parquet tables that says which batch wrote a row; the directories' name."""
 
 QUERY_ID_CHARACTERS: Final = 8
-
-Positions = dict[str, dict[int, int]]
-"""The offset after the last one there, by topic and partition."""
 
 
 class BatchId(NamedTuple):
@@ -262,10 +260,10 @@ class Files:
     """The file systems that Spark's JVM knows, by paths with or without a scheme."""
 
     def __init__(self, spark: SparkSession) -> None:
-        if not hasattr(spark, "_jsparkSession"):
+        if is_connect(spark):
             raise SparkError(
                 "tables of Parquet need a Spark session of this process; with Spark Connect use "
-                "Delta (--format delta)"
+                "Delta (table_format)"
             )
         self._jvm: Any = spark._jvm
         self._configuration = spark._jsparkSession.sessionState().newHadoopConf()
@@ -349,10 +347,3 @@ def committed_offsets(spark: SparkSession, checkpoint: str) -> Offsets:
         return {}
     (offsets,) = spark.read.text(f"{checkpoint}/offsets/{done}", wholetext=True).collect()
     return parsed(offsets["value"].splitlines()[2])  # after the version and the batch's metadata
-
-
-def starting_offsets(spans: Mapping[str, Mapping[int, int]]) -> str:
-    """Positions as Spark's option `startingOffsets`."""
-    return json.dumps(
-        {topic: {str(p): o for p, o in partitions.items()} for topic, partitions in spans.items()}
-    )

@@ -10,12 +10,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kavka.spark_it.common_options import StreamingOptions
 from kavka.spark_it.errors import SparkError
 from kavka.spark_it.options import option
 from kavka.spark_it.parsing import PLACE, Parsed, Parser, ValueOptions
+from kavka.spark_it.sessions import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,7 +118,7 @@ class Sink:
             self._spark,
             "sink",
             self._options,
-            records.writeStream.foreachBatch(self._write),
+            records.writeStream.foreachBatch(self._batch_writer()),
             self._checkpoint,
             report=self._report,
         )
@@ -169,7 +171,8 @@ class Sink:
     def _resume(self) -> str:
         """The starting offsets behind what the table has, as its checkpoint is gone."""
         from kavka.spark_it import reading
-        from kavka.spark_it.tables import resume, starting_offsets
+        from kavka.spark_it.offsets import starting_offsets
+        from kavka.spark_it.tables import resume
 
         ends = resume(self._rows, self._rejects)
         partitions = reading.latest_offsets(self._spark, self._options)
@@ -186,8 +189,15 @@ class Sink:
         )
         return starting_offsets(ends)
 
-    def _write(self, records: DataFrame, number: int) -> None:
-        """Write one batch of the stream, in the session that Spark gives it."""
+    def _batch_writer(self) -> Callable[[DataFrame, int], None]:
+        """What writes a batch. Spark Connect sends it to its server, which a session cannot be sent
+        to: there a sink is made of the options for each batch, and rejects are not counted."""
+        if is_connect(self._spark):
+            return partial(write_on_server, self._options)
+        return self.write
+
+    def write(self, records: DataFrame, number: int) -> None:
+        """Write one batch of the stream."""
         from kavka.spark_it.tables import BatchId
 
         query = self._query_id()
@@ -235,6 +245,11 @@ class Sink:
                     f"and {DATE}, the day of the record's timestamp"
                 )
         return parsed._replace(rows=rows)
+
+
+def write_on_server(options: Options, records: DataFrame, number: int) -> None:
+    """Write one batch of the stream, in the Python of a Spark Connect server."""
+    Sink(records.sparkSession, options, Parser(options), None).write(records, number)
 
 
 EARLIEST: Final = -2
