@@ -157,8 +157,9 @@ class Sink:
         summary.details = {
             "table": self._rows.path,
             "format": self._options.table_format,
-            "rejects": self._rejected,
         }
+        if not is_connect(self._spark):
+            summary.details["rejects"] = self._rejected
         if self._rejects is not None:
             summary.details["rejects_table"] = self._rejects.path
         return summary
