@@ -68,18 +68,36 @@ def _started(writer: DataStreamWriter, name: str) -> StreamingQuery:
 
 
 def _wait(query: StreamingQuery) -> None:
+    """Wait for the query's end, or end it at a signal.
+
+    The call that waits for the JVM is made in a thread: a signal that broke it off in its middle
+    would leave the connection to the JVM without an answer.
+    """
     from pyspark.errors import PySparkException
 
+    ended = threading.Event()
+    failures: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            query.awaitTermination()
+        except Exception as failure:
+            failures.append(failure)
+        finally:
+            ended.set()
+
+    waiting = threading.Thread(target=wait, name=f"end of {query.name}", daemon=True)
+    waiting.start()
     try:
         with stopped_by_signals():
-            query.awaitTermination()
+            ended.wait()
     except Stopped:
         query.stop()
-    except PySparkException as failure:
-        raise SparkError(f"the query {query.name} failed: {reason(failure)}") from failure
-    finally:
-        if query.isActive:
-            query.stop()
+    waiting.join()
+    if failures and isinstance(failures[0], PySparkException):
+        raise SparkError(f"the query failed: {reason(failures[0])}") from failures[0]
+    if failures:
+        raise failures[0]
 
 
 REASON_CHARACTERS_MAX = 2000

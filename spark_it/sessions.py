@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +31,9 @@ SHARED_CONFIG: Final = {
     "spark.sql.session.timeZone": "UTC",  # dates in tables do not depend on the machine
     "spark.ui.showConsoleProgress": "false",  # pipelines print their own progress
 }
+
+LOGGING: Final = Path(__file__).resolve().with_name("log4j2.properties")
+"""Spark's log4j settings in a session on this machine."""
 
 UNKNOWN_FORMAT: Final = ("DATA_SOURCE_NOT_FOUND", "Failed to find data source", "_NOT_LOADED")
 """Parts of the error that Spark gives for a data source whose jar it has not."""
@@ -75,9 +79,7 @@ def session(
     builder = SparkSession.builder.appName(app_name)
     for key, value in _classic_config(master, delta, avro, jars, config).items():
         builder = builder.config(key, value)
-    created = builder.getOrCreate()
-    created.sparkContext.setLogLevel(config.get("spark.log.level", "ERROR"))
-    return created
+    return builder.getOrCreate()
 
 
 def _classic_config(
@@ -115,6 +117,7 @@ def _local_config() -> dict[str, str]:
     """For a session on this machine alone, whose defaults are those of a cluster."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
+        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(max(2, cores or 2)),  # 200 tasks a batch by default
