@@ -135,6 +135,7 @@ pages: $(FOR_TEST) ## make the pages of docs/ that are made from tables anew
 	@.ci/page $(BIN)/python apis.md kavka.server.connections.api_page
 	@.ci/page $(BIN)/python conformance.md differential.page
 	@.ci/page $(BIN)/python architecture.md lint.rooms
+	@.ci/page $(BIN)/python pipelines.md kavka.spark_it.page
 
 clients-page: $(FOR_TEST) java
 	@.ci/page $(BIN)/python clients.md admin

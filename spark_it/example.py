@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from kavka.spark_it.options import Row, rows
 
@@ -52,10 +52,10 @@ def toml_value(row: Row) -> str:
     return f"'{value or ''}'" if row.kind is str else str(value)
 
 
-def table(options: type) -> str:
-    """The options as a table of Markdown."""
+def table(options: type, *, without: Container[str] = ()) -> str:
+    """The options as a table of Markdown, but for those named in `without`."""
     lines = ["| option | default | what it does |", "|---|---|---|"]
-    for row in rows(options):
+    for row in (row for row in rows(options) if row.name not in without):
         default = "required" if row.required else _shown_default(row)
         choices = f" ({', '.join(f'`{choice}`' for choice in row.choices)})" if row.choices else ""
         doc = row.doc.replace("|", "\\|")

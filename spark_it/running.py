@@ -106,7 +106,8 @@ REASON_CHARACTERS_MAX = 2000
 def reason(failure: Exception) -> str:
     """Spark's message without the plans and stacks that it puts behind it."""
     text = str(failure).partition("\n\nJVM stacktrace")[0].partition("\n=== Streaming")[0]
-    return text[:REASON_CHARACTERS_MAX]
+    hint = " (is there a topic of this name?)" if "UnknownTopicOrPartition" in text else ""
+    return text[:REASON_CHARACTERS_MAX] + hint
 
 
 @contextmanager

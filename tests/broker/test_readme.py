@@ -48,7 +48,7 @@ def run(command: list[str], environment: dict[str, str], directory: Path | None 
 
 
 def test_the_example_writes_and_reads(broker: BrokerProcess) -> None:
-    example, _ = examples("README.md")
+    example = examples("README.md")[0]
     said = run([sys.executable, "-c", example], {"BOOTSTRAP_SERVERS": broker.bootstrap})
     lines = [PRINTED.fullmatch(line) for line in said.splitlines()]
     assert all(lines), said
@@ -61,7 +61,7 @@ def run_pytest(directory: Path) -> str:
 
 
 def test_the_readmes_test_passes(tmp_path: Path) -> None:
-    _, example = examples("README.md")
+    example = examples("README.md")[1]
     (tmp_path / "test_readme.py").write_text(example)
     assert "1 passed" in run_pytest(tmp_path)
 

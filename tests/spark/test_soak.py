@@ -263,7 +263,7 @@ def last_totals(spark: SparkSession, bootstrap: str) -> dict[tuple[int, str], tu
 
 
 def test_each_record_once_whatever_is_killed(spark: SparkSession, tmp_path: Path) -> None:
-    broker = Broker(tmp_path / "broker").start()
+    broker = Broker(tmp_path / "broker", {"log.retention.ms": "-1"}).start()
     try:
         create_topic(broker.bootstrap, "events", PARTITIONS)
         create_topic(broker.bootstrap, "totals")
