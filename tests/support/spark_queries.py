@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,12 +61,17 @@ class Query:
     @property
     def records(self) -> list[Stored]:
         """Of all batches, sorted by their places."""
-        return sorted((record for batch in self.batches.values() for record in batch), key=place)
+        return sorted(chain.from_iterable(self.batches.copy().values()), key=place)
+
+    @property
+    def count(self) -> int:
+        """How many records all batches gave."""
+        return sum(self.batch_sizes)
 
     @property
     def batch_sizes(self) -> list[int]:
         """How many records each batch gave, in order."""
-        return [len(self.batches[number]) for number in sorted(self.batches)]
+        return [len(batch) for _, batch in sorted(self.batches.copy().items())]
 
     def take(self, frame: DataFrame, number: int) -> None:
         """For `foreachBatch`."""
@@ -91,7 +97,7 @@ class Query:
 
     def wait_for_records(self, expected: list[Stored]) -> None:
         """Wait until as many records have come as expected, and see that they are those."""
-        self.wait_for(lambda: len(self.records) >= len(expected), f"{len(expected)} records")
+        self.wait_for(lambda: self.count >= len(expected), f"{len(expected)} records")
         assert self.records == sorted(expected, key=place)
 
     def wait_for_end(self) -> None:
@@ -158,3 +164,14 @@ def wait_for_start(query: Query, checkpoint: Path) -> None:
     """Wait until a new query has decided from which offsets it reads."""
     first = checkpoint / "sources" / "0" / "0"
     query.wait_for(first.exists, "the query knows its first offsets")
+
+
+def noted(checkpoint: Path, topic: str) -> dict[str, int]:
+    """Up to where a query has committed a topic, by partition, as its checkpoint has it; empty
+    before its first batch."""
+    batches = sorted((checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    if not batches:
+        return {}
+    last = (checkpoint / "offsets" / batches[-1].name).read_text().splitlines()[-1]
+    found: dict[str, dict[str, int]] = json.loads(last)
+    return found[topic]
