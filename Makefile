@@ -32,7 +32,7 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: help run test pythons lint unit format crash groups transactions commits moves misbehaviour faults fuzz compact bench dist pages clean java clients clients-page
+.PHONY: help run test pythons lint unit format crash groups transactions commits moves misbehaviour faults fuzz spark compact bench dist pages clean java clients clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -119,6 +119,9 @@ faults: $(FOR_TEST) java ## break disk and files in every way: 4000 histories (F
 	@$(STEP) "damaged files" env DAMAGE=whole $(BIN)/pytest \
 		tests/unit/log/test_damage.py tests/unit/log/test_index_damage.py
 
+spark: $(FOR_TEST) java ## Spark's Kafka source and sink, and the pipelines, on Kavka and on Apache Kafka
+	@$(STEP) "Spark" env SPARK=whole $(BIN)/pytest tests/spark
+
 compact: $(FOR_TEST) java ## compact 20 million records (COMPACT_RECORDS=), beside Apache Kafka
 	@env PYTHONPATH=src $(BIN)/python -m bench.compaction --records $(COMPACT_RECORDS)
 
@@ -159,5 +162,5 @@ $(FOR_RUN): $(PINS) | $(BIN)/python
 	@touch $@
 
 $(FOR_TEST): $(PINS) | $(BIN)/python
-	@$(STEP) "install the broker and its tests" .ci/install $(VENV) ".[test,lint]"
+	@$(STEP) "install the broker and its tests" .ci/install $(VENV) ".[spark,test,lint]"
 	@touch $@ $(FOR_RUN)

@@ -44,6 +44,8 @@ SPARK_CONFIG: Final = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short runs
 }
 
+DEPRECATED_FETCHING: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+
 KINDS: Final[dict[str, type[BrokerProcess]]] = {"kavka": Kavka, "apache": ApacheKafka}
 
 
@@ -109,6 +111,14 @@ def broker(
     """The broker under test, shared by all tests of this process. One that kills it starts it
     again on its data; topics are a test's own."""
     return brokers(request.param)
+
+
+@pytest.fixture
+def deprecated_fetching(spark: SparkSession) -> Iterator[None]:
+    """Spark asks for offsets as it did before version 3.1: with a consumer in a group."""
+    spark.conf.set(DEPRECATED_FETCHING, "true")
+    yield
+    spark.conf.unset(DEPRECATED_FETCHING)
 
 
 @pytest.fixture

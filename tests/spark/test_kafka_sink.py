@@ -135,7 +135,6 @@ def moved(records: Iterable[Stored], topic: str) -> list[tuple[Any, ...]]:
     return contents(each._replace(topic=topic) for each in ordered)
 
 
-@pytest.mark.oracle
 def test_a_stream_from_topic_to_topic(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
@@ -153,7 +152,6 @@ def test_a_stream_from_topic_to_topic(
         assert contents(found) == moved(stored, sink)
 
 
-@pytest.mark.oracle
 def test_continuous_processing(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:

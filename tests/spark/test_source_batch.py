@@ -9,7 +9,7 @@ import pytest
 
 from support.process import BrokerProcess
 from support.spark import Record, Stored, by_partition, create_topic, numbered, place, produce, rows
-from support.spark_queries import offsets, read
+from support.spark_queries import Options, offsets, read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +30,15 @@ class Case(NamedTuple):
     options: Mapping[str, str]
     starts: Sequence[int]
     ends: Sequence[int]
+
+
+@pytest.fixture(params=["admin client", pytest.param("consumer", marks=pytest.mark.whole)])
+def asks_with(request: pytest.FixtureRequest) -> str:
+    """Which client Spark asks with for offsets."""
+    asks: str = request.param
+    if asks == "consumer":
+        request.getfixturevalue("deprecated_fetching")
+    return asks
 
 
 @pytest.fixture
@@ -67,6 +76,7 @@ def check(
 
 
 @pytest.mark.oracle
+@pytest.mark.usefixtures("asks_with")
 def test_offsets_bound_a_read(
     spark: SparkSession, broker: BrokerProcess, topic: str, stored: list[Stored]
 ) -> None:
@@ -95,7 +105,7 @@ def test_offsets_bound_a_read(
     check(spark, broker, stored, cases)
 
 
-@pytest.mark.oracle
+@pytest.mark.usefixtures("asks_with")
 def test_times_bound_a_read(
     spark: SparkSession, broker: BrokerProcess, topic: str, stored: list[Stored]
 ) -> None:
@@ -196,24 +206,20 @@ def test_topics_are_chosen_by_name_pattern_and_partition(
 def test_a_read_is_divided_among_tasks(
     spark: SparkSession, broker: BrokerProcess, topic: str, stored: list[Stored]
 ) -> None:
-    from pyspark.sql.functions import spark_partition_id
-
     whole = {
         "subscribe": topic,
         "startingOffsets": offsets(topic, dict.fromkeys(range(4), 0)),
         "endingOffsets": offsets(topic, {0: 30, 1: 30, 2: 30, 3: 0}),
     }
 
-    def none_above(limit: int) -> Callable[[Sequence[int]], bool]:
-        return lambda sizes: max(sizes) <= limit
-
-    for options, fits in (
+    cases: list[tuple[Options, Callable[[Sequence[int]], bool]]] = [
         ({}, lambda sizes: len(sizes) == 3),
         ({"minPartitions": "9"}, lambda sizes: len(sizes) >= 9),
-        ({"maxRecordsPerPartition": "12"}, none_above(12)),
-    ):
+        ({"maxRecordsPerPartition": "12"}, lambda sizes: max(sizes) <= 12),
+    ]
+    for options, fits in cases:
         frame = read(spark, broker.bootstrap, {**whole, **options})
-        tasks = frame.groupBy(spark_partition_id()).count().collect()
+        tasks = frame.selectExpr("spark_partition_id() as task").groupBy("task").count().collect()
         sizes = [task["count"] for task in tasks]
         assert sum(sizes) == COUNT and fits(sizes), (options, sizes)
         assert rows(frame) == sorted(stored, key=place), options

@@ -67,7 +67,6 @@ class Interrupted:
         assert gone_on.records == sorted(wanted, key=place)
 
 
-@pytest.mark.oracle
 def test_records_deleted_while_the_query_is_down(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:

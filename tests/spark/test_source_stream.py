@@ -3,6 +3,7 @@ batch, and what they make of topics and partitions that come while they run."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,7 @@ from kafka import KafkaAdminClient
 
 from support.process import BrokerProcess
 from support.spark import Stored, by_partition, create_topic, numbered, place, produce
-from support.spark_queries import Query, finished, offsets, running, stream, wait_for_start
+from support.spark_queries import Options, Query, finished, offsets, running, stream, wait_for_start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +50,6 @@ def test_a_pattern_takes_in_topics_and_partitions_that_come(
     }
 
 
-@pytest.mark.oracle
 def test_available_now_reads_so_many_a_batch_and_goes_on_where_it_was(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
@@ -149,19 +149,18 @@ def test_where_a_stream_starts(
 def test_a_batch_is_divided_among_tasks(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
-    from pyspark.sql.functions import spark_partition_id
-
     create_topic(broker.bootstrap, topic, 3)
     stored = produce(broker.bootstrap, topic, numbered(60, partitions=2))
     assigned = {"assign": f'{{"{topic}":[0,1]}}', "startingOffsets": "earliest"}
-    for number, (options, fits) in enumerate(
-        (
-            ({}, lambda sizes: len(sizes) == 2),
-            ({"minPartitions": "6"}, lambda sizes: len(sizes) >= 6),
-            ({"maxRecordsPerPartition": "4"}, lambda sizes: max(sizes) <= 4),
-        )
-    ):
+    cases: list[tuple[Options, Callable[[Sequence[int]], bool]]] = [
+        ({}, lambda sizes: len(sizes) == 2),
+        ({"minPartitions": "6"}, lambda sizes: len(sizes) >= 6),
+        ({"maxRecordsPerPartition": "8"}, lambda sizes: max(sizes) <= 8),
+    ]
+    for number, (options, fits) in enumerate(cases):
         frame = stream(spark, broker.bootstrap, {**assigned, **options})
-        query = finished(frame.withColumn("task", spark_partition_id()), tmp_path / str(number))
+        query = finished(
+            frame.selectExpr("*", "spark_partition_id() as task"), tmp_path / str(number)
+        )
         assert query.records == sorted(stored, key=place), options
         assert sum(query.task_sizes) == 60 and fits(query.task_sizes), (options, query.task_sizes)

@@ -12,13 +12,14 @@ import pytest
 from kafka import KafkaProducer
 
 from support.process import BrokerProcess
-from support.spark import Stored, create_topic, end_offsets, numbered, produce, rows, send
+from support.spark import Record, Stored, create_topic, end_offsets, numbered, produce, rows, send
 from support.spark_queries import finished, offsets, read, stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
+UNCOMMITTED: Final = {"kafka.isolation.level": "read_uncommitted"}
 
 LAYOUT: Final = (
     ("abort", 5),  # 0 to 4, its marker 5: a gap at the start
@@ -79,7 +80,7 @@ class Written:
         """End the producer."""
         self._producer.close()
 
-    def _next(self, count: int) -> list:  # type: ignore[type-arg]
+    def _next(self, count: int) -> list[Record]:
         return numbered(count, start=len(self.all))
 
 
@@ -96,37 +97,34 @@ def written(broker: BrokerProcess, topic: str) -> Iterator[Written]:
         made.close()
 
 
-@pytest.mark.oracle
 def test_reads_with_gaps_at_any_place(
     spark: SparkSession, broker: BrokerProcess, topic: str
 ) -> None:
     with written(broker, topic) as made:
         assert len(made.committed) == 10 and len(made.all) == 30
         for first, last, more in (
-            (0, END, {}),
-            (0, END, {"minPartitions": "12"}),  # three offsets each, four of which have nothing
-            (0, 5, {}),  # nothing but aborted records
-            (2, 7, {}),  # begins in the gap at the start
-            (9, 11, {}),  # ends with a marker
-            (10, 11, {}),  # a marker alone
-            (13, 20, {}),  # ends in the gap in the middle
-            (20, 25, {}),  # begins there
-            (15, 19, {}),  # is within
-            (27, END, {}),  # ends with the gap at the end
+            (0, END, COMMITTED),
+            (0, END, UNCOMMITTED),
+            (0, END, {**COMMITTED, "minPartitions": "12"}),  # some of these have nothing
+            (0, 5, COMMITTED),  # nothing but aborted records
+            (2, 7, COMMITTED),  # begins in the gap at the start
+            (9, 11, COMMITTED),  # ends with a marker
+            (10, 11, COMMITTED),  # a marker alone
+            (10, 11, UNCOMMITTED),
+            (13, 20, COMMITTED),  # ends in the gap in the middle
+            (20, 25, COMMITTED),  # begins there
+            (15, 19, COMMITTED),  # is within
+            (27, END, COMMITTED),  # ends with the gap at the end
         ):
-            bounds = {
+            options = {
                 "subscribe": topic,
                 "startingOffsets": offsets(topic, {0: first}),
                 "endingOffsets": offsets(topic, {0: last}),
                 **more,
             }
-            for isolation, records in (
-                (COMMITTED, made.committed),
-                ({"kafka.isolation.level": "read_uncommitted"}, made.all),
-            ):
-                found = rows(read(spark, broker.bootstrap, {**bounds, **isolation}))
-                wanted = [record for record in records if first <= record.offset < last]
-                assert found == wanted, (bounds, isolation)
+            records = made.all if more is UNCOMMITTED else made.committed
+            wanted = [record for record in records if first <= record.offset < last]
+            assert rows(read(spark, broker.bootstrap, options)) == wanted, options
 
 
 @pytest.mark.oracle

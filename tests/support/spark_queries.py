@@ -15,21 +15,24 @@ from support.wait import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-BATCHES_WITHIN_S: Final = 120.0
+BATCHES_WITHIN_S: Final = 120
 
 Options = Mapping[str, str]
 
 
 def read(spark: SparkSession, bootstrap: str, options: Options) -> DataFrame:
     """A batch of Spark's Kafka source, with headers."""
-    return _with(spark.read.format("kafka"), bootstrap, options).load()
+    frame: DataFrame = _with(spark.read.format("kafka"), bootstrap, options).load()
+    return frame
 
 
 def stream(spark: SparkSession, bootstrap: str, options: Options) -> DataFrame:
     """A stream of Spark's Kafka source, with headers."""
-    return _with(spark.readStream.format("kafka"), bootstrap, options).load()
+    frame: DataFrame = _with(spark.readStream.format("kafka"), bootstrap, options).load()
+    return frame
 
 
 def _with(reader: Any, bootstrap: str, options: Options) -> Any:
