@@ -21,7 +21,7 @@ from support.spark import (
     set_config,
     start_offsets,
 )
-from support.spark_queries import Options, failed, finished, offsets, read, stream
+from support.spark_queries import Options, Query, failed, finished, offsets, read, stream
 from support.wait import eventually
 
 if TYPE_CHECKING:
@@ -94,6 +94,37 @@ def test_records_deleted_while_the_query_is_down(
         rows(read(spark, broker.bootstrap, {**bound, "failOnDataLoss": "true"}))
 
 
+def test_records_deleted_behind_the_back_of_a_batch(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    """They go when a batch has its offsets, and has not been read yet."""
+    create_topic(broker.bootstrap, topic, 2)
+    stored = produce(broker.bootstrap, topic, numbered(40, partitions=2))
+    before = {0: 7, 1: 20}
+    left = [each for each in stored if each.offset >= before[each.partition]]
+    found: list[list[Stored]] = []
+
+    def delete_and_read(frame: DataFrame, _: int) -> None:
+        delete_records(broker.bootstrap, topic, before)
+        found.append(rows(frame))
+
+    every = {"subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": "false"}
+    writer = stream(spark, broker.bootstrap, every).writeStream.trigger(availableNow=True)
+    query = Query()
+    query.start(writer.foreachBatch(delete_and_read), tmp_path / "lenient")
+    query.wait_for_end()
+    assert found == [sorted(left, key=place)]
+
+    stored = produce(broker.bootstrap, topic, numbered(40, partitions=2, start=40))
+    before = {0: 30, 1: 30}
+    strict = {**every, "failOnDataLoss": "true"}
+    writer = stream(spark, broker.bootstrap, strict).writeStream.trigger(availableNow=True)
+    query = Query()
+    query.start(writer.foreachBatch(delete_and_read), tmp_path / "strict")
+    assert LOSS in query.wait_for_failure()
+    assert len(found) == 1
+
+
 def test_records_gone_by_retention(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
@@ -125,6 +156,7 @@ def test_a_topic_deleted_and_created_again(
     create_topic(bootstrap, topic, 2)
     query = Interrupted(spark, broker, topic, tmp_path)
     delete_topic(bootstrap, topic)
+    assert "UnknownTopicOrPartition" in failed(query.stream({}), tmp_path)
     create_topic(bootstrap, topic, 2)
     longer = [each for each in numbered(16) if each.partition == 0]
     anew = produce(bootstrap, topic, longer)
