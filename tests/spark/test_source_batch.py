@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 from support.process import BrokerProcess
-from support.spark import Record, Stored, by_partition, create_topic, numbered, place, produce, rows
+from support.spark import (
+    Record,
+    Stored,
+    by_partition,
+    create_topic,
+    numbered,
+    place,
+    produce,
+    read_topic,
+    rows,
+)
 from support.spark_queries import Options, offsets, read
 
 if TYPE_CHECKING:
@@ -225,10 +235,12 @@ def test_a_read_is_divided_among_tasks(
         assert rows(frame) == sorted(stored, key=place), options
 
 
-def test_large_and_null_values(spark: SparkSession, broker: BrokerProcess, topic: str) -> None:
+def test_the_columns_of_a_record(spark: SparkSession, broker: BrokerProcess, topic: str) -> None:
+    """Headers only if asked for; the time of a topic that keeps the time of appending; values that
+    are null, empty and large."""
     create_topic(broker.bootstrap, topic, 1)
     records = [
-        Record(bytes(900_000), b"large"),
+        Record(bytes(900_000), b"large", headers=(("a", b"1"),)),
         Record(None, b"null value"),
         Record(b"null key"),
         Record(b"", b""),
@@ -237,3 +249,15 @@ def test_large_and_null_values(spark: SparkSession, broker: BrokerProcess, topic
     stored = produce(broker.bootstrap, topic, records)
     options = {"subscribe": topic, "kafka.max.partition.fetch.bytes": "10000"}
     assert rows(read(spark, broker.bootstrap, options)) == stored
+    without = read(spark, broker.bootstrap, {**options, "includeHeaders": "false"})
+    assert "headers" not in without.columns
+    assert rows(without) == [record.bare() for record in stored]
+
+    appended = f"{topic}-appended"
+    create_topic(broker.bootstrap, appended, 1, {"message.timestamp.type": "LogAppendTime"})
+    produce(broker.bootstrap, appended, numbered(3, first_ms=FIRST_MS))
+    frame = read(spark, broker.bootstrap, {"subscribe": appended})
+    found = frame.selectExpr("offset", "timestampType", "unix_millis(timestamp)").collect()
+    assert sorted(map(tuple, found)) == [
+        (each.offset, 1, each.timestamp_ms) for each in read_topic(broker.bootstrap, appended)
+    ]
