@@ -35,17 +35,19 @@ def libs() -> Path:
 
 @cache
 def classes(source: Path, class_path: Path) -> Path:
-    """Directory of a compiled program that uses the jars in `class_path`."""
+    """Directory of a compiled program that uses the jars in `class_path`: of one file, or of all
+    in a directory."""
+    sources = sorted(source.glob("*.java")) if source.is_dir() else [source]
 
     def compile_into(made: Path) -> None:
         [compiler] = libs().glob("ecj-*.jar")
         command = [java.program("java"), "-jar", str(compiler), "-source", "17", "-target", "17"]
         jars = ":".join(map(str, class_path.glob("*.jar")))
-        command += ["-cp", jars, "-d", str(made), str(source)]
+        command += ["-cp", jars, "-d", str(made), *map(str, sources)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S)
         assert done.returncode == 0, done.stdout + done.stderr
 
-    return installed.once(f"java/{source.parent.name}-classes", (source,), compile_into)
+    return installed.once(f"java/{source.parent.name}-classes", sources, compile_into)
 
 
 def command_line(source: Path, project: str = "kafka4", built_with: str = "kafka4") -> list[str]:

@@ -1,7 +1,7 @@
 """The tests of Spark's own Kafka connector, compiled by its project, on a broker that is there.
 
-They start a broker in their own JVM, through one class; `tests/java/spark/KafkaTestUtils.java`
-stands before it and hands them the broker under test.
+They start a broker in their own JVM, through one class; a class of that name in
+`tests/java/spark/connector` stands before it and hands them the broker under test.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import subprocess
 from pathlib import Path
 from typing import Final, NamedTuple
 from xml.etree import ElementTree
+from zipfile import ZipFile
 
 from support import java, java_compiler
 from support.paths import JAVA
 
 PACKAGE: Final = "org.apache.spark.sql.kafka010"
-UTILITIES: Final = JAVA / "spark" / "KafkaTestUtils.java"
-SUITE_WITHIN_S: Final = 1200.0
+UTILITIES: Final = JAVA / "spark" / "connector"
+SUITE_WITHIN_S: Final = 2400.0
 
 OPENED: Final = (
     *("java.io", "java.lang", "java.lang.invoke", "java.lang.reflect", "java.net", "java.nio"),
@@ -51,16 +52,19 @@ class Outcome(NamedTuple):
 
 def run(suite: str, bootstrap: str, home: Path) -> Outcome:
     """Run a suite of the connector in `home` on the broker there, whose topics it deletes."""
-    reports = home / "reports"
+    reports, tests = home / "reports", home / "tests"
     reports.mkdir(parents=True)
+    [jar] = java.libs("spark").glob("spark-sql-kafka-*-tests.jar")
+    with ZipFile(jar) as packed:  # tests take files out of it, which they open by their paths
+        packed.extractall(tests)
     command = [
         java.program("java"),
         *OPTIONS,
         f"-Djava.io.tmpdir={home}",
         f"-Dspark.test.home={home}",
         f"-Doutside.broker={bootstrap}",
-        *("-cp", _class_path(), "org.scalatest.tools.Runner"),
-        *("-R", str(_tests_jar()), "-s", f"{PACKAGE}.{suite}", "-oW", "-u", str(reports)),
+        *("-cp", _class_path(tests), "org.scalatest.tools.Runner"),
+        *("-R", str(tests), "-s", f"{PACKAGE}.{suite}", "-oW", "-u", str(reports)),
     ]
     output = home / "output"
     with output.open("wb") as file:
@@ -95,16 +99,11 @@ def _cases(report: Path) -> list[tuple[str, str | None]]:
     return cases
 
 
-def _tests_jar() -> Path:
-    [jar] = java.libs("spark").glob("spark-sql-kafka-*-tests.jar")
-    return jar
-
-
-def _class_path() -> str:
-    """The stand-in first, then the connector's jars and PySpark's, then the tests'."""
+def _class_path(tests: Path) -> str:
+    """The stand-in first, then the connector's tests and jars, then PySpark's, and the others'."""
     from kavka.spark_it import jars
 
     utilities = java_compiler.classes(UTILITIES, java.libs("spark"))
     connector = ":".join(map(str, jars.fetch(jars.CONNECTOR)))
     own = jars.pyspark_directory() / "jars"
-    return f"{utilities}:{connector}:{own}/*:{java.libs('spark')}/*"
+    return f"{utilities}:{tests}:{connector}:{own}/*:{java.libs('spark')}/*"
