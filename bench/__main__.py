@@ -10,10 +10,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import machine, profiling, report, stages
+from bench import machine, profiling, report, spark, stages
 from bench.helper import Helper
 from bench.run import Options, Results, Run, quantile
 from bench.session import PEERS, measure
+from bench.spark_process import SparkProcess
 from support.ports import free_port
 
 OPEN_FILES = 8192
@@ -28,15 +29,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         rounds=arguments.rounds,
         warm_pages=not arguments.cold_pages,
         quiet_wait_s=arguments.quiet_wait,
+        spark_records=arguments.spark_records,
     )
     with tempfile.TemporaryDirectory(prefix="kavka-bench-", dir=arguments.dir) as scratch:
-        with Helper() as helper:
+        with Helper() as helper, SparkProcess(Path(scratch) / "spark") as spark_process:
             if arguments.profile:
-                print(_profile(Path(scratch) / "kavka", helper, options, arguments.profile))
+                home = Path(scratch) / "kavka"
+                print(_profile(home, helper, spark_process, options, arguments.profile))
                 return 0
             facts = _look_at_machine(helper, Path(scratch))
             names = list(PEERS) if arguments.peer == "both" else [arguments.peer]
-            found = measure(names, Path(scratch), helper, options, arguments.only)
+            found = measure(names, Path(scratch), helper, spark_process, options, arguments.only)
     print()
     print(report.table(found.get("kavka"), found.get("apache")))
     print(f"{report.DISTURBED}\n")
@@ -76,6 +79,13 @@ def _parser() -> argparse.ArgumentParser:
         help="wait so long in all, for each broker, while others use the machine (default 60)",
     )
     parser.add_argument(
+        "--spark-records",
+        type=int,
+        default=spark.RECORDS,
+        metavar="COUNT",
+        help=f"records that Spark reads (default {spark.RECORDS:,})",
+    )
+    parser.add_argument(
         "--profile",
         choices=[stage.name for stage in stages.STAGES],
         help="instead: run Kavka alone through one stage and print where its time goes",
@@ -109,13 +119,15 @@ def _look_at_machine(helper: Helper, scratch: Path) -> dict[str, object]:
     return facts
 
 
-def _profile(home: Path, helper: Helper, options: Options, name: str) -> str:
+def _profile(
+    home: Path, helper: Helper, spark_process: SparkProcess, options: Options, name: str
+) -> str:
     (stage,) = (stage for stage in stages.STAGES if stage.name == name)
     with profiling.profiled(home) as peer:
         peer.prepare()
         results = Results(peer.name)
         stages.start(peer, results)
-        run = Run(peer, helper, options, results)
+        run = Run(peer, helper, spark_process, options, results)
         stages.warm_up(run)
         return profiling.profile(run, stage.act)
 

@@ -52,7 +52,8 @@ def stage(run: Run) -> None:
         peer.start()
         raw.create_topic(peer.port, "warm")
         _await_coordinators(peer)
-        own = Run(peer, run.helper, run.options, run.results)  # with this broker under its meters
+        # with this broker under its meters
+        own = Run(peer, run.helper, run.spark, run.options, run.results)
         with ExitStack() as stack:
             _many(own, stack)
             _big(own, stack)

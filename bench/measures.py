@@ -246,6 +246,15 @@ SECTIONS: Final = (
         ),
     ),
     Section(
+        "Spark on two cores, 5 million records of 100 B in 3 partitions",
+        (
+            Measure("spark-read.rate", "batch read, records/s", "more"),
+            Measure("spark-read.cpu", "broker CPU-s per GB, batch read"),
+            Measure("spark-sink.rate", "pipeline sink into a Delta table, records/s", "more"),
+            Measure("spark-sink.cpu", "broker CPU-s per GB, pipeline sink"),
+        ),
+    ),
+    Section(
         "The machine under this broker",
         (
             Measure("machine.speed", "a fixed piece of work, CPU ms"),

@@ -38,6 +38,7 @@ def summary(results: Results) -> list[str]:
     named = ", ".join(f"{load.stage} {load.others:.2f}" for load in busiest)
     lines = [f"{results.peer}: cores that everything else used, at most: {named or NOTHING}"]
     lines += [f"{results.peer}: {stage} FAILED: {why}" for stage, why in results.failures.items()]
+    lines += [f"{results.peer}: {stage} left out: {why}" for stage, why in results.left_out.items()]
     return lines
 
 

@@ -14,6 +14,7 @@ from bench import machine, raw
 from bench.helper import Helper
 from bench.peers import Peer
 from bench.procs import Meter
+from bench.spark_process import SparkProcess
 
 QUIET_CORES: Final = 0.2
 QUIET_SAMPLE_S: Final = 1.0
@@ -27,6 +28,11 @@ class Options:
     warm_pages: bool
     quiet_wait_s: float
     """How long a run may wait, in all, for the rest of the machine to be quiet."""
+    spark_records: int
+
+
+class LeftOut(Exception):
+    """A stage cannot be run on this machine; the message says what is missing. No failure."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ class Results:
     values: dict[str, list[float]] = field(default_factory=dict)
     loads: list[Load] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def add(self, key: str, value: float) -> None:
         """Note one reading."""
@@ -65,15 +72,24 @@ class Results:
                 {key: _rounded(value) for key, value in asdict(load).items()} for load in self.loads
             ],
             "failures": self.failures,
+            "left_out": self.left_out,
         }
 
 
 class Run:
     """A peer that is up, with what a stage needs to measure it."""
 
-    def __init__(self, peer: Peer, helper: Helper, options: Options, results: Results) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        helper: Helper,
+        spark: SparkProcess,
+        options: Options,
+        results: Results,
+    ) -> None:
         self.peer = peer
         self.helper = helper
+        self.spark = spark
         self.options = options
         self.results = results
         self.pooled: dict[str, list[int]] = {}

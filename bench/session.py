@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ import pytest
 from bench import stages
 from bench.helper import Helper
 from bench.peers import ApacheKafka, Kavka, Peer
-from bench.run import Options, Results, Run
+from bench.run import LeftOut, Options, Results, Run
+from bench.spark_process import SparkProcess
 from bench.stages import Stage
 
 PEERS: Mapping[str, type[Peer]] = {"kavka": Kavka, "apache": ApacheKafka}
@@ -32,11 +34,12 @@ def measure(
     names: Sequence[str],
     scratch: Path,
     helper: Helper,
+    spark: SparkProcess,
     options: Options,
     only: Sequence[str] | None,
 ) -> dict[str, Results]:
     """Readings by the names in PEERS. A broker that fails leaves the others to be measured."""
-    opening, repeated, closing = _plan(only)
+    opening, *later = _blocks(only)
     lives = options.rounds if only is None or "start" in only else 1
     results = {name: Results(PEERS[name].name) for name in names}
     with ExitStack() as stack:
@@ -44,24 +47,21 @@ def measure(
         for name in names:
             with _failures(results[name], runs):
                 peer = _bring_up(PEERS[name], scratch / name, lives, results[name], stack)
-                runs.append(Run(peer, helper, options, results[name]))
+                runs.append(Run(peer, helper, spark, options, results[name]))
                 _in_turn(runs[-1], opening)
-        for _ in range(options.rounds):
-            _for_each(runs, repeated, Run.wait_quiet)
-        _for_each(runs, closing, Run.wait_quiet)
+        for block in filter(None, later):
+            for _ in range(options.rounds if block[0].repeat else 1):
+                _for_each(runs, block, Run.wait_quiet)
     return results
 
 
-def _plan(only: Sequence[str] | None) -> tuple[list[Stage], list[Stage], list[Stage]]:
-    """The chosen stages: before the rounds, of each round, and after them."""
-    chosen = [stage for stage in stages.STAGES if only is None or _is_chosen(stage, only)]
-    first = next((at for at, stage in enumerate(stages.STAGES) if stage.repeat), 0)
-    early = [stage.name for stage in stages.STAGES[:first]]
-    return (
-        [stage for stage in chosen if stage.name in early],
-        [stage for stage in chosen if stage.repeat],
-        [stage for stage in chosen if not stage.repeat and stage.name not in early],
-    )
+def _blocks(only: Sequence[str] | None) -> list[list[Stage]]:
+    """The chosen stages in order: those before the first rounds, those of each round, those after
+    these rounds, and so on. Some of the lists may be empty."""
+    return [
+        [stage for stage in block if only is None or _is_chosen(stage, only)]
+        for _, block in groupby(stages.STAGES, key=lambda stage: stage.repeat)
+    ]
 
 
 def _is_chosen(stage: Stage, only: Sequence[str]) -> bool:
@@ -100,6 +100,9 @@ def _in_turn(run: Run, wanted: Sequence[Stage]) -> None:
         say(run.results.peer, stage.name)
         try:
             stage.act(run)
+        except LeftOut as missing:
+            run.results.left_out[stage.name] = str(missing)
+            say(run.results.peer, f"{stage.name} left out: {missing}")
         except (RuntimeError, OSError, TimeoutError) as error:
             run.results.failures[stage.name] = f"{type(error).__name__}: {error}"
         if not run.peer.alive():

@@ -20,6 +20,7 @@ from bench import (
     machine,
     partitions,
     raw,
+    spark,
     transactions,
     wide,
 )
@@ -261,8 +262,8 @@ def end(run: Run) -> None:
 
 
 class Stage(NamedTuple):
-    """A named step. Steps that `repeat` run in turn, round after round, so that a disturbance
-    of some seconds falls on all of them and not on every run of one."""
+    """A named step. Steps that `repeat` and stand together run in turn, round after round, so that
+    a disturbance of some seconds falls on all of them and not on every run of one."""
 
     name: str
     act: Callable[[Run], None]
@@ -290,6 +291,10 @@ STAGES: Final = (
     Stage("java-1k", partial(java_producer, name="java-1k", value_bytes=1024)),
     Stage("java-100", partial(java_producer, name="java-100", value_bytes=100)),
     Stage("end", end),
+    Stage("spark-fill", spark.fill),
+    Stage("spark-read", spark.read, repeat=True),
+    Stage("spark-sink", spark.sink, repeat=True),
+    Stage("spark-end", spark.end),
     Stage("crowd", crowd),  # its memory is its own row
     Stage("many", partitions.many),
     Stage("compaction", compaction.stage),
