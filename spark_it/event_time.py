@@ -30,7 +30,10 @@ WHY: Final = "_why"
 WINDOW: Final = "_window"
 """Columns of ours beside those of the value."""
 
-REJECTED: Final = "rejected"
+OURS: Final = (START, END, TIME, RAW_VALUE, WHY, WINDOW)
+
+REJECTS: Final = "rejects"
+"""In the summary: how many records are in no window because they do not parse or have no time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +57,16 @@ class Windows:
 
 def judged(records: DataFrame, parser: Parser, event_time: str) -> DataFrame:
     """Each record with the columns of its value, `kafka`, `key`, and ours. How many have a reason
-    to be rejected is observed as `rejected`."""
+    to be rejected is observed as `rejects`."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
     from pyspark.sql.types import TimestampType
 
     parsed = parser.judge(records)
     fields = parsed.schema[PARSED].dataType.fieldNames()  # type: ignore[attr-defined]
+    taken = [name for name in fields if name.casefold() in OURS]
+    if taken:
+        raise SparkError(f"the schema has a field {taken[0]}, a name that this pipeline needs")
     flat = parsed.select(
         PLACE, f"{PARSED}.*", f.col(VALUE).alias(RAW_VALUE), f.col(REASON).alias(WHY)
     )
@@ -79,7 +85,7 @@ def judged(records: DataFrame, parser: Parser, event_time: str) -> DataFrame:
         )
     late = f.when(f.col(TIME).isNull(), f.lit(f"has no time: {event_time} is null"))
     return timed.withColumn(WHY, f.coalesce(WHY, late)).observe(
-        "records", f.count(WHY).alias(REJECTED)
+        "records", f.count(WHY).alias(REJECTS)
     )
 
 

@@ -160,9 +160,9 @@ def run(
     spark: SparkSession | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Summary:
-    """Run the pipeline to its end. `details` of the summary has rejected (records that do not
-    parse or have no time) and dropped_by_watermark (as Spark counts what comes too late: once a
-    task, window and group, not once a record)."""
+    """Run the pipeline to its end. `details` of the summary has rejects (records that do not parse
+    or have no time) and dropped_by_watermark (as Spark counts what comes too late: once a task,
+    window and group, not once a record)."""
     from kavka.spark_it.beside import beside
     from kavka.spark_it.reading import stream
     from kavka.spark_it.running import run_query
@@ -190,7 +190,7 @@ def run(
         rejecting = beside(spark, f"{NAME}-rejects", options, adding, own, main=NAME)
     with rejecting:
         summary = run_query(spark, NAME, options, writer, checkpoint, report=report)
-    summary.details.setdefault(event_time.REJECTED, 0)
+    summary.details.setdefault(event_time.REJECTS, 0)
     return summary
 
 

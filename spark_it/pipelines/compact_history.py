@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from kavka.spark_it import changelog
@@ -38,7 +38,7 @@ FORM: Final = "kavka.history"
 """The property of a Delta table that says which form it has: what made it may go on with it."""
 
 READ: Final = "read"
-REJECTED: Final = "rejected"
+REJECTS: Final = "rejects"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +113,7 @@ def run(
     spark: SparkSession | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Summary:
-    """Run the pipeline to its end. `details` of the summary has rejected, the records without key
+    """Run the pipeline to its end. `details` of the summary has rejects, the records without key
     and those that do not parse."""
     check(options)
     parser = Parser(options)
@@ -164,7 +164,7 @@ def _rebuild(spark: SparkSession, options: Options, parser: Parser) -> Summary:
     judged = _judged(reading.batch(spark, options, ending=ending), parser, options)
     observation = Observation()
     counted = judged.observe(
-        observation, f.count(f.lit(1)).alias(READ), f.count(REASON).alias(REJECTED)
+        observation, f.count(f.lit(1)).alias(READ), f.count(REASON).alias(REJECTS)
     )
     rows = _rows(_events(counted, options), options, until_ms)
     if options.table_format == "delta":
@@ -179,7 +179,7 @@ def _rebuild(spark: SparkSession, options: Options, parser: Parser) -> Summary:
         rows=counts[READ],
         seconds=time.monotonic() - began,
         offsets=json.loads(ending) if ends else {},
-        details={REJECTED: counts[REJECTED]},
+        details={REJECTS: counts[REJECTS]},
     )
 
 
@@ -202,14 +202,16 @@ def _follow(
     checkpoint = options.checkpoint or f"{options.table}/_checkpoint"
     judged = _judged(stream(spark, options), parser, options)
     _open(spark, options, _rows(_events(judged, options), options).schema, options.form)
-    observed = judged.observe("records", f.count(REASON).alias(REJECTED))
+    observed = judged.observe("records", f.count(REASON).alias(REJECTS))
+
+    plain = replace(options, kafka={}, spark={})  # what Spark Connect can pickle, without secrets
 
     def change(batch: DataFrame, number: int) -> None:
-        _merge(batch, number, options, checkpoint)
+        _merge(batch, number, plain, checkpoint)
 
     writer = observed.writeStream.foreachBatch(change)
     summary = run_query(spark, NAME, options, writer, checkpoint, report=report)
-    summary.details.setdefault(REJECTED, 0)
+    summary.details.setdefault(REJECTS, 0)
     return summary
 
 

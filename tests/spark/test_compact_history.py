@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import random
 from dataclasses import replace
@@ -16,7 +18,7 @@ from kavka.spark_it.pipelines.compact_history import Options, run
 from support import changelogs
 from support.changelogs import PARTITIONS, Row, random_changelog
 from support.process import BrokerProcess
-from support.spark import Stored, create_topic, end_offsets, produce
+from support.spark import Stored, create_topic, end_offsets, produce, whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,25 +63,46 @@ def bad_ones(records: list[Stored]) -> list[tuple[int, int, bytes | None]]:
     return sorted((r.partition, r.offset, r.value) for r in records if changelogs.is_bad(r))
 
 
-def rejects(frame: DataFrame) -> list[tuple[int, int, bytes | None]]:
-    found = frame.select("kafka.partition", "kafka.offset", "value", "reason").collect()
-    assert all(row.reason for row in found)
-    return sorted((r[0], r[1], None if r[2] is None else bytes(r[2])) for r in found)
+class Case:
+    """A form of the table: its pipeline's options, and what the table has to hold."""
+
+    def __init__(self, spark: SparkSession, options: Options) -> None:
+        self.spark = spark
+        self.options = options
+
+    def with_options(self, **changed: Any) -> Case:
+        return Case(self.spark, replace(self.options, **changed))
+
+    def table(self) -> list[Any]:
+        """The rows of the table, as the model has them."""
+        frame = self.spark.read.format(self.options.table_format).load(self.options.table)
+        return latest_rows(frame) if self.options.form == "latest" else version_rows(frame)
+
+    def model(self, records: list[Stored], until_ms: int | None = None) -> list[Any]:
+        """What the table of these records holds, by the model."""
+        if self.options.form == "scd2":
+            return changelogs.rows(records, until_ms=until_ms)
+        return [row.known() for row in changelogs.latest(records, until_ms=until_ms)]
+
+    def rejects(self) -> list[tuple[int, int, bytes | None]]:
+        """The table of rejects: places and values."""
+        assert self.options.rejects is not None
+        frame = self.spark.read.format(self.options.table_format).load(self.options.rejects)
+        found = frame.select("kafka.partition", "kafka.offset", "value", "reason").collect()
+        assert all(row.reason for row in found)
+        return sorted((r[0], r[1], None if r[2] is None else bytes(r[2])) for r in found)
 
 
-@pytest.mark.parametrize("form", ["latest", "scd2"])
-def test_the_table_of_many_runs_is_that_of_one(
+@pytest.fixture
+def case(
     spark: SparkSession,
     broker: BrokerProcess,
     topic: str,
     form: str,
     schema_file: str,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Runs that go on from the checkpoint, one of which dies after the write of a batch and before
-    its commit. Then the same as of a time, as of offsets, and whole into Parquet."""
-    chance = random.Random(SEED)
+) -> Case:
+    """A new topic, and a table of the form `form` that does not exist yet."""
     create_topic(broker.bootstrap, topic, PARTITIONS)
     options = Options(
         bootstrap_server=broker.bootstrap,
@@ -90,61 +113,98 @@ def test_the_table_of_many_runs_is_that_of_one(
         form=form,
         rejects=str(tmp_path / "rejects"),
     )
+    return Case(spark, options)
 
-    def table(of: Options) -> list[Any]:
-        frame = spark.read.format(of.table_format).load(of.table)
-        return latest_rows(frame) if form == "latest" else version_rows(frame)
 
-    def model(records: list[Stored], until_ms: int | None = None) -> list[Any]:
-        if form == "scd2":
-            return changelogs.rows(records, until_ms=until_ms)
-        return [row.known() for row in changelogs.latest(records, until_ms=until_ms)]
-
-    stored = produce(broker.bootstrap, topic, random_changelog(chance, 60))
-    summary = run(options, spark=spark)
-    assert table(options) == model(stored)
-    assert (summary.rows, summary.lag) == (60, 0)
-    assert summary.details["rejected"] == len(bad_ones(stored)) > 0
-
-    first_ends = end_offsets(broker.bootstrap, topic, PARTITIONS)
-    first = list(stored)
-    stored += produce(broker.bootstrap, topic, random_changelog(chance, 60))
+@pytest.mark.parametrize("form", ["latest", "scd2"])
+def test_the_table_of_many_batches_is_that_of_one(
+    spark: SparkSession, case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run dies after the write of a batch and before its commit; the next repeats the batch and
+    goes on."""
+    chance = random.Random(SEED)
+    bootstrap, (topic,) = case.options.bootstrap_server, case.options.topics
+    stored = produce(bootstrap, topic, random_changelog(chance, 60))
     with monkeypatch.context() as patched:
         patched.setattr(delta_tables, "merge", dying_after(delta_tables.merge))
         with pytest.raises(SparkError, match="died after the write"):
+            run(case.options, spark=spark)
+    assert case.table() == case.model(stored)  # written, and not yet in the checkpoint
+    stored += produce(bootstrap, topic, random_changelog(chance, 60))
+    summary = run(case.options, spark=spark)
+    assert (summary.rows, summary.batches, summary.lag) == (120, 2, 0)
+    assert summary.details["rejects"] == len(bad_ones(stored)) > 0
+    assert case.table() == case.model(stored)
+    assert case.rejects() == bad_ones(stored)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("form", ["latest", "scd2"])
+def test_at_random(spark: SparkSession, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of small batches, which die at any of them, before or after its write."""
+    chance = random.Random(SEED)
+    bootstrap, (topic,) = case.options.bootstrap_server, case.options.topics
+    options = replace(case.options, max_offsets_per_batch=40)
+    stored: list[Stored] = []
+    for _ in range(8):
+        stored += produce(bootstrap, topic, random_changelog(chance, 100))
+        with monkeypatch.context() as patched, contextlib.suppress(SparkError):
+            dying = dying_after if chance.random() < 0.5 else dying_before
+            merge = dying(delta_tables.merge, at_call=chance.randrange(1, 4))
+            patched.setattr(delta_tables, "merge", merge)
             run(options, spark=spark)
-    assert table(options) == model(stored)  # written, and not yet in the checkpoint
-    summary = run(options, spark=spark)
-    assert summary.rows == 60, "the batch was not repeated"
-    assert table(options) == model(stored)
-    written = spark.read.format("delta").load(str(tmp_path / "rejects"))
-    assert rejects(written) == bad_ones(stored)
+    run(options, spark=spark)
+    assert case.table() == case.model(stored)
+    assert case.rejects() == bad_ones(stored)
 
-    moment_ms = changelogs.BASE_MS + 18_000
+
+@pytest.mark.parametrize("form", [pytest.param("latest", marks=pytest.mark.whole), "scd2"])
+def test_a_table_as_of_then(case: Case, tmp_path: Path) -> None:
+    """As of a time and of offsets; and as it is now, in Parquet."""
+    chance = random.Random(SEED)
+    bootstrap, (topic,) = case.options.bootstrap_server, case.options.topics
+    first = produce(bootstrap, topic, random_changelog(chance, 60))
+    first_ends = end_offsets(bootstrap, topic, PARTITIONS)
+    stored = first + produce(bootstrap, topic, random_changelog(chance, 60))
+
+    moment_ms = changelogs.BASE_MS + 8_000
     moment = datetime.fromtimestamp(moment_ms / 1000, UTC).isoformat()
-    past = replace(options, table=str(tmp_path / "past"), as_of=moment, rejects=None)
-    run(past, spark=spark)
-    assert table(past) == model(stored, moment_ms) != model(stored)
+    past = case.with_options(as_of=moment, rejects=None)
+    run(past.options, spark=case.spark)
+    assert past.table() == case.model(stored, moment_ms)
+    assert [] != past.table() != case.model(stored)
     ends = json.dumps({topic: {str(p): offset for p, offset in first_ends.items()}})
-    summary = run(replace(past, as_of=ends), spark=spark)  # over what was there
-    assert table(past) == model(first)
-    assert (summary.rows, summary.details["rejected"]) == (60, len(bad_ones(first)))
+    summary = run(replace(past.options, as_of=ends), spark=case.spark)  # over what was there
+    assert past.table() == case.model(first)
+    assert (summary.rows, summary.details["rejects"]) == (60, len(bad_ones(first)))
 
-    parquet = replace(options, table=str(tmp_path / "parquet"), table_format="parquet")
-    parquet = replace(parquet, rejects=str(tmp_path / "parquet-rejects"))
-    for _ in range(2):
-        assert run(parquet, spark=spark).details["rejected"] == len(bad_ones(stored))
-        assert table(parquet) == model(stored)
-    written = spark.read.parquet(str(tmp_path / "parquet-rejects"))
-    assert rejects(written) == bad_ones(stored)
+    parquet = case.with_options(table=str(tmp_path / "parquet"), table_format="parquet")
+    for _ in range(2 if whole() else 1):  # the second time over the first
+        assert run(parquet.options, spark=case.spark).details["rejects"] == len(bad_ones(stored))
+        assert parquet.table() == case.model(stored)
+        assert parquet.rejects() == bad_ones(stored)
 
 
-def dying_after(write: Any) -> Any:
-    """A write that is done, and then fails."""
+def dying_after(write: Any, at_call: int = 1) -> Any:
+    """A write that is done; in its n-th call it fails after that."""
+    calls = itertools.count(1)
 
     def died(*arguments: Any, **named: Any) -> None:
         write(*arguments, **named)
-        raise RuntimeError("died after the write")
+        if next(calls) == at_call:
+            raise RuntimeError("died after the write")
+
+    return died
+
+
+def dying_before(write: Any, at_call: int = 1) -> Any:
+    """A write that is done, but for its n-th call, which fails instead."""
+    calls = itertools.count(1)
+
+    def died(*arguments: Any, **named: Any) -> None:
+        if next(calls) == at_call:
+            raise RuntimeError("died before the write")
+        write(*arguments, **named)
 
     return died
 
