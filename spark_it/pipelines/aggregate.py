@@ -107,8 +107,12 @@ class Options(StreamingOptions, ValueOptions):
         example="totals_rejects",
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check(self)
 
-def check(options: Options) -> None:
+
+def _check(options: Options) -> None:
     """SparkError for what contradicts itself, and for what Spark cannot do."""
     if (options.window is None) == (options.session_gap is None):
         raise SparkError("give either window or session_gap (--window, --session-gap)")
@@ -167,7 +171,6 @@ def run(
     from kavka.spark_it.reading import stream
     from kavka.spark_it.running import run_query
 
-    check(options)
     parser = Parser(options)
     if spark is None:
         delta = options.table_format == "delta" and (options.table or options.rejects) is not None

@@ -77,6 +77,17 @@ class Options(StreamingOptions, ValueOptions):
         example="users_rejects",
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.whole and self.trigger == "continuous":
+            why = "as_of" if self.as_of is not None else "a table of Parquet"
+            raise SparkError(
+                f"{why} is made anew from the whole topic, which trigger=continuous cannot: leave "
+                "the trigger out, or use a table of Delta without as_of"
+            )
+        if self.as_of is not None:
+            _moment(self.as_of)
+
     @property
     def whole(self) -> bool:
         """Whether the table is made anew from the whole topic."""
@@ -85,18 +96,6 @@ class Options(StreamingOptions, ValueOptions):
     @property
     def key_is_text(self) -> bool:
         return self.key_format == "text"
-
-
-def check(options: Options) -> None:
-    """SparkError for what contradicts itself."""
-    if options.whole and options.trigger == "continuous":
-        why = "as_of" if options.as_of is not None else "a table of Parquet"
-        raise SparkError(
-            f"{why} is made anew from the whole topic, which trigger=continuous cannot: leave the "
-            "trigger out, or use a table of Delta without as_of"
-        )
-    if options.as_of is not None:
-        _moment(options.as_of)
 
 
 def _moment(as_of: str) -> int | None:
@@ -115,7 +114,6 @@ def run(
 ) -> Summary:
     """Run the pipeline to its end. `details` of the summary has rejects, the records without key
     and those that do not parse."""
-    check(options)
     parser = Parser(options)
     if spark is None:
         delta = options.table_format == "delta"

@@ -67,7 +67,9 @@ class Session:
 
 
 def options(trigger: str) -> StreamingOptions:
-    return StreamingOptions(bootstrap_server="x:1", trigger=trigger, interval="1 second")
+    return StreamingOptions(
+        bootstrap_server="x:1", topics=("t",), trigger=trigger, interval="1 second"
+    )
 
 
 def run_beside(session: Any, trigger: str) -> Any:

@@ -12,7 +12,9 @@ from kavka.spark_it.pipelines.aggregate import Options
 def test_commas_between_arguments_are_put_back() -> None:
     text = "count(*) as n, percentile_approx(size, array(0.5, 0.9), 100) as sizes, max(at) as last"
     common = {"bootstrap_server": "x:1", "topics": "t", "window": "1 day"}
-    given = build(Options, {**common, "aggregates": text}).aggregates
+    given = build(
+        Options, {**common, "mode": "update", "table": "t", "aggregates": text}
+    ).aggregates
     assert whole(given, "aggregates") == [
         "count(*) as n",
         "percentile_approx(size, array(0.5, 0.9), 100) as sizes",
