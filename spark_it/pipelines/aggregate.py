@@ -168,6 +168,7 @@ def run(
     or have no time) and dropped_by_watermark (as Spark counts what comes too late: once a task,
     window and group, not once a record)."""
     from kavka.spark_it.beside import beside
+    from kavka.spark_it.progress import print_line
     from kavka.spark_it.reading import stream
     from kavka.spark_it.running import run_query
 
@@ -191,6 +192,11 @@ def run(
         rejects, own = event_time.rejects(again), f"{checkpoint}-rejects"
         adding = _append(rejects, options.table_format, options.rejects, own)
         rejecting = beside(spark, f"{NAME}-rejects", options, adding, own, main=NAME)
+    if options.mode == "update" and options.watermark is None:
+        say = report if report is not None else print_line
+        say(
+            f"{NAME}: without a watermark Spark keeps the state of all windows that there have been"
+        )
     with rejecting:
         summary = run_query(spark, NAME, options, writer, checkpoint, report=report)
     summary.details.setdefault(event_time.REJECTS, 0)

@@ -110,7 +110,11 @@ def test_update_into_delta(
     )
     query.start()
     try:
-        eventually(lambda: lines, within_s=QUERY_WITHIN_S, what="a batch is done")
+        eventually(
+            lambda: any("batch 0" in line for line in lines),
+            within_s=QUERY_WITHIN_S,
+            what="a batch is done",
+        )
     finally:
         for active in spark.streams.active:
             if active.name == NAME:

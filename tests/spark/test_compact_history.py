@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kavka.spark_it import SparkError, changelog, delta_tables
+from kavka.spark_it.parsing import Parser, ValueOptions
 from kavka.spark_it.pipelines.compact_history import Options, run
 from support import changelogs
 from support.changelogs import PARTITIONS, Row, random_changelog
@@ -278,3 +279,45 @@ def comparable(row: Any) -> tuple[object, ...]:
     times = [row.valid_from, row.valid_to]
     in_ms = [None if t is None else round(t.timestamp() * 1000) for t in times]
     return (*row.kafka, row.key, row.name, row["size"], *in_ms)
+
+
+SOURCE = (
+    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
+    "headers array<struct<key: string, value: binary>>"
+)
+"""The columns of Spark's Kafka source that the pipeline reads."""
+
+
+@pytest.mark.parametrize("key_is_text", [True, False])
+def test_what_is_an_event(spark: SparkSession, tmp_path: Path, key_is_text: bool) -> None:
+    """Of Avro, whose schema has no null: a tombstone removes a row, other values are rejected."""
+    schema = tmp_path / "schema.avsc"
+    schema.write_text('{"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]}')
+    values = {b"a": b"\x0e", b"gone": None, b"bad": b"", b"\xff": b"\x02", None: b"\x04"}
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [
+        (key, value, "t", 0, offset, moment, None)
+        for offset, (key, value) in enumerate(values.items())
+    ]
+    parser = Parser(ValueOptions(value_format="avro", schema_file=str(schema)))
+    judged = changelog.judged(spark.createDataFrame(rows, SOURCE), parser, key_is_text=key_is_text)
+    events = changelog.events(judged, "id", key_is_text=key_is_text)
+    found = {
+        row["kafka"]["offset"]: (row["id"], row["n"], row["_deleted"]) for row in events.collect()
+    }
+    expected: dict[int, tuple[Any, ...]] = {
+        0: (b"a", 7, False),  # zigzag, as Avro writes whole numbers
+        1: (b"gone", None, True),
+        3: (b"\xff", 1, False),
+    }
+    if key_is_text:
+        del expected[3]
+        expected = {offset: (row[0].decode(), *row[1:]) for offset, row in expected.items()}
+    assert found == expected
+    reasons = {
+        row["kafka"]["offset"]: row["reason"] for row in changelog.rejected(judged).collect()
+    }
+    assert set(reasons) == {0, 1, 2, 3, 4} - set(expected)
+    assert reasons[2] == "does not match the Avro schema"
+    assert reasons[4] == "has no key"
+    assert not key_is_text or "UTF-8" in reasons[3]
