@@ -148,24 +148,19 @@ def changed_versions(table: DataFrame, frame: DataFrame, key_column: str) -> Dat
     last version of a key says all of its history that matters: whether it has a row, and since
     when.
     """
+    from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    by = [f.col(f"{PLACE}.topic").alias("_topic"), f.col(key_column).alias("_key")]
-    keys = frame.select(*by).distinct()
-    there = table.join(
-        keys,
-        (table[f"{PLACE}.topic"] == keys["_topic"]) & (table[key_column] == keys["_key"]),
-        "left_semi",
-    )
-    last = newest(there, key_column)
-    known = last.select(*by, order().alias("_known"))
-    new = (
-        frame.withColumns({"_topic": by[0], "_key": by[1]})
-        .join(known, ["_topic", "_key"], "left")
-        .where(f.col("_known").isNull() | (order() > f.col("_known")))
-        .select(*frame.columns)
-    )
-    return versions(effective(_seeds(last, frame).unionByName(new), key_column), key_column)
+    topic, key = f.col(f"{PLACE}.topic"), f.col(key_column)
+    keys = frame.select(topic.alias("_topic"), key.alias("_key")).distinct()
+    same_key = (table[f"{PLACE}.topic"] == keys["_topic"]) & (table[key_column] == keys["_key"])
+    there = table.join(keys, same_key, "left_semi")
+    known = f.max(f.when(f.col("_known"), order())).over(Window.partitionBy(topic, key))
+    both = _seeds(newest(there, key_column), frame).withColumn("_known", f.lit(True))
+    both = both.unionByName(frame.withColumn("_known", f.lit(False))).withColumn("_last", known)
+    new = f.col("_last").isNull() | (order() > f.col("_last"))
+    history = both.where(f.col("_known") | new).drop("_known", "_last")
+    return versions(effective(history, key_column), key_column)
 
 
 def _seeds(last: DataFrame, frame: DataFrame) -> DataFrame:
@@ -173,11 +168,14 @@ def _seeds(last: DataFrame, frame: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     own = _own(frame)
-    row = last.select(*own, f.lit(False).alias(DELETED), f.col(VALID_FROM).alias(AT))
-    ended = last.where(f.col(VALID_TO).isNotNull())
-    return row.unionByName(
-        ended.select(*own, f.lit(True).alias(DELETED), f.col(VALID_TO).alias(AT))
+    events = f.array(
+        *(
+            f.struct(f.lit(deleted).alias(DELETED), f.col(time).alias(AT))
+            for deleted, time in ((False, VALID_FROM), (True, VALID_TO))
+        )
     )
+    there = f.filter(events, lambda event: event[AT].isNotNull())
+    return last.select(*own, f.explode(there).alias("_event")).select(*own, "_event.*")
 
 
 def _own(frame: DataFrame) -> list[str]:

@@ -146,11 +146,11 @@ def test_update_into_delta(
 def test_at_random(spark: SparkSession, options: Options) -> None:
     """Runs of small batches, after most of which the last batch's commit is lost."""
     chance = random.Random(SEED)
-    options = replace(options, watermark="30 seconds", max_offsets_per_batch=60)
+    options = replace(options, watermark="30 seconds", max_offsets_per_batch=80)
     appended = replace(options, mode="append", table=f"{options.table}-appended")
     parquet = replace(appended, table=f"{options.table}-parquet", table_format="parquet")
     events: list[Event] = []
-    for turn in range(8):
+    for turn in range(5):
         if turn and chance.random() < 0.8:
             for each in (options, appended, parquet):
                 uncommit(f"{each.table}/_checkpoint")

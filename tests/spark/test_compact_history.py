@@ -145,13 +145,13 @@ def test_at_random(spark: SparkSession, case: Case, monkeypatch: pytest.MonkeyPa
     """Runs of small batches, which die at any of them, before or after its write."""
     chance = random.Random(SEED)
     bootstrap, (topic,) = case.options.bootstrap_server, case.options.topics
-    options = replace(case.options, max_offsets_per_batch=40)
+    options = replace(case.options, max_offsets_per_batch=100)
     stored: list[Stored] = []
-    for _ in range(8):
-        stored += produce(bootstrap, topic, random_changelog(chance, 100))
+    for _ in range(5):
+        stored += produce(bootstrap, topic, random_changelog(chance, 150))
         with monkeypatch.context() as patched, contextlib.suppress(SparkError):
             dying = dying_after if chance.random() < 0.5 else dying_before
-            merge = dying(delta_tables.merge, at_call=chance.randrange(1, 4))
+            merge = dying(delta_tables.merge, at_call=chance.randrange(1, 3))
             patched.setattr(delta_tables, "merge", merge)
             run(options, spark=spark)
     run(options, spark=spark)
