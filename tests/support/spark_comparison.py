@@ -1,0 +1,221 @@
+"""What a comparison of two sides of records must find, by a plain model; and random sides.
+
+The model knows neither digests nor Spark: it goes by the definition in
+`kavka.spark_it.comparing`, over lists in memory.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from kavka.spark_it.comparing import PARTS, Finding, Place
+from support.spark import Stored
+
+Identity = Callable[[Stored], Hashable]
+
+Names = tuple[tuple[str, bytes | None], ...]
+
+
+def place(record: Stored) -> Place:
+    return Place(record.topic, record.partition, record.offset, record.timestamp_ms, record.key)
+
+
+def part(record: Stored, name: str) -> Hashable:
+    value: Hashable = getattr(record, "timestamp_ms" if name == "timestamp" else name)
+    return value
+
+
+def by_key(record: Stored) -> Hashable:
+    return record.key
+
+
+def by_offset(record: Stored) -> Hashable:
+    return record.partition, record.offset
+
+
+@dataclass
+class Model:
+    """Compares topic by topic, of the same names; `findings` has all of them."""
+
+    parts: tuple[str, ...] = PARTS
+    same_partition: bool = True
+    by_key: bool = False
+    """Whether only records of the same key have an order."""
+    id: Identity | None = None
+    findings: set[Finding] = field(default_factory=set)
+    matched: int = 0
+
+    def compare(self, first: Sequence[Stored], second: Sequence[Stored]) -> set[Finding]:
+        one, other = self._named(first), self._named(second)
+        both = [(one[name], other[name]) for name in one if name in other]
+        self.matched = len(both)
+        known = {name[:-1] for name in one}
+        lost = [one[name] for name in one if name not in other]
+        extra = [other[name] for name in other if name[:-1] not in known]
+        for name in other:
+            if name not in one and name[:-1] in known:
+                self._add("duplicated", None, other[name])
+        self._differing(lost, extra)
+        self._reordered(both)
+        return self.findings
+
+    def _named(self, side: Sequence[Stored]) -> dict[tuple[Hashable, ...], Stored]:
+        """Records by what makes them the same, and their number among those."""
+        seen: Counter[tuple[Hashable, ...]] = Counter()
+        named = {}
+        for record in sorted(side, key=lambda r: (r.topic, r.partition, r.offset)):
+            scope = record.partition if self.same_partition else None
+            same = (record.topic, scope, *(part(record, name) for name in self.parts))
+            seen[same] += 1
+            named[(*same, seen[same])] = record
+        return named
+
+    def _differing(self, lost: list[Stored], extra: list[Stored]) -> None:
+        candidates: dict[Hashable, list[Stored]] = defaultdict(list)
+        for record in sorted(extra, key=lambda r: (r.topic, r.partition, r.offset)):
+            candidates[record.topic, self._id(record)].append(record)
+        for record in sorted(lost, key=lambda r: (r.topic, r.partition, r.offset)):
+            found = candidates[record.topic, self._id(record)]
+            if self._id(record) is None or not found:
+                self._add("lost", record, None)
+                continue
+            other = found.pop(0)
+            differs = [name for name in self.parts if part(record, name) != part(other, name)]
+            if self.same_partition and record.partition != other.partition:
+                differs.append("partition")
+            self._add("differing", record, other, differs=tuple(differs))
+        for records in candidates.values():
+            for record in records:
+                self._add("extra", None, record)
+
+    def _id(self, record: Stored) -> Hashable:
+        return None if self.id is None else self.id(record)
+
+    def _reordered(self, both: Iterable[tuple[Stored, Stored]]) -> None:
+        groups: dict[Hashable, list[tuple[Stored, Stored]]] = defaultdict(list)
+        for one, other in both:
+            key = (one.key, other.key) if self.by_key else None
+            if not self.by_key or one.key is not None:
+                groups[one.topic, one.partition, other.partition, key].append((one, other))
+        for pairs in groups.values():
+            for one, other in pairs:
+                overtaking = [
+                    (ahead.offset, behind.offset)
+                    for ahead, behind in pairs
+                    if ahead.offset > one.offset and behind.offset < other.offset
+                ]
+                if overtaking:
+                    self._add("reordered", one, other, overtaken_by=max(overtaking))
+
+    def _add(
+        self,
+        kind: str,
+        one: Stored | None,
+        other: Stored | None,
+        *,
+        differs: tuple[str, ...] = (),
+        overtaken_by: tuple[int, int] | None = None,
+    ) -> None:
+        sides = (place(one) if one else None, place(other) if other else None)
+        self.findings.add(Finding(kind, *sides, differs, overtaken_by))
+
+
+KEYS: tuple[bytes | None, ...] = (None, b"", b"a", b"ab", b"1:a", b"-")
+VALUES: tuple[bytes | None, ...] = (None, b"", b"b", b"ab", b"1:b", b"-", b"\xff\x00")
+HEADERS: tuple[Names, ...] = (
+    (),
+    (("a", None),),
+    (("a", b""),),
+    (("a", b"b"), ("", b"-")),
+    (("", b"-"), ("a", b"b")),
+    (("ab", b""), ("", b"")),
+)
+
+
+def random_side(
+    chance: random.Random, topic: str, *, records: int, unique_keys: bool = False
+) -> list[Stored]:
+    """Records of three partitions, with gaps between their offsets: many are the same, and many
+    would be if lengths did not tell their parts apart."""
+    made, ends = [], Counter[int]()
+    for number in range(records):
+        partition = chance.randrange(3)
+        offset = ends[partition] + chance.choice((0, 0, 0, 1, 5))
+        ends[partition] = offset + 1
+        key = f"key {number}".encode() if unique_keys else chance.choice(KEYS)
+        made.append(
+            Stored(
+                topic,
+                partition,
+                offset,
+                chance.choice((0, 1, 12, 1_700_000_000_000)),
+                key,
+                chance.choice(VALUES),
+                chance.choice(HEADERS),
+            )
+        )
+    return made
+
+
+def with_faults(
+    chance: random.Random, side: Sequence[Stored], faults: int, *, keep_places: bool = False
+) -> list[Stored]:
+    """A copy of a side with so many faults: losses, duplicates, swaps, changed parts, records moved
+    to another partition, new ones. With `keep_places` only losses and changes, and the others keep
+    their offsets; else offsets are dense."""
+    copy = list(side)
+    for _ in range(faults):
+        if copy:
+            index = chance.randrange(len(copy))
+            kinds = (_lose, _change) if keep_places else FAULTS
+            chance.choice(kinds)(chance, copy, index)
+    return copy if keep_places else dense(copy)
+
+
+def dense(records: Iterable[Stored]) -> list[Stored]:
+    """With offsets in the order of the list, from 0, in each partition."""
+    ends = Counter[int]()
+    placed = []
+    for record in records:
+        placed.append(record._replace(offset=ends[record.partition]))
+        ends[record.partition] += 1
+    return placed
+
+
+def _lose(chance: random.Random, copy: list[Stored], index: int) -> None:
+    del copy[index]
+
+
+def _duplicate(chance: random.Random, copy: list[Stored], index: int) -> None:
+    copy.insert(chance.randrange(index, len(copy)) + 1, copy[index])
+
+
+def _swap(chance: random.Random, copy: list[Stored], index: int) -> None:
+    other = chance.randrange(len(copy))
+    copy[index], copy[other] = copy[other], copy[index]
+
+
+def _change(chance: random.Random, copy: list[Stored], index: int) -> None:
+    record = copy[index]
+    copy[index] = chance.choice(
+        (
+            record._replace(value=chance.choice(VALUES)),
+            record._replace(headers=chance.choice(HEADERS)),
+            record._replace(timestamp_ms=chance.randrange(100)),
+        )
+    )
+
+
+def _move(chance: random.Random, copy: list[Stored], index: int) -> None:
+    copy[index] = copy[index]._replace(partition=chance.randrange(3))
+
+
+def _insert(chance: random.Random, copy: list[Stored], index: int) -> None:
+    new = copy[index]._replace(key=f"new {chance.randrange(10)}".encode())
+    copy.insert(index, new)
+
+
+FAULTS = (_lose, _duplicate, _swap, _change, _move, _insert)
