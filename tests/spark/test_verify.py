@@ -18,24 +18,16 @@ from support.spark_comparison import (
     Model,
     by_key,
     by_offset,
+    frame,
     random_side,
     with_faults,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 ALL = 1_000_000
 """More findings of a kind than there are in a test."""
-
-FORM = (
-    "topic string, partition int, offset bigint, timestamp bigint, key binary, value binary, "
-    "headers array<struct<key:string,value:binary>>"
-)
-
-
-def frame(spark: SparkSession, records: Sequence[Stored]) -> DataFrame:
-    return spark.createDataFrame([tuple(record) for record in records], FORM)
 
 
 class Case(NamedTuple):

@@ -10,13 +10,38 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kavka.spark_it.comparing import PARTS, Finding, Place
 from support.spark import Stored
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORM = (
+    "topic string, partition int, offset bigint, timestamp bigint, key binary, value binary, "
+    "headers array<struct<key:string,value:binary>>"
+)
+"""The form of `kavka.spark_it.records`."""
+
 Identity = Callable[[Stored], Hashable]
 
 Names = tuple[tuple[str, bytes | None], ...]
+
+
+def frame(spark: SparkSession, records: Sequence[Stored]) -> DataFrame:
+    return spark.createDataFrame([tuple(record) for record in records], FORM)
+
+
+def write_table(spark: SparkSession, records: Sequence[Stored], path: str, format: str) -> str:
+    """Write records as the pipeline sink writes them raw; the path."""
+    kafka = (
+        "struct(topic, partition, offset, timestamp_millis(timestamp) as timestamp, key, "
+        "nullif(headers, cast(array() as array<struct<key:string,value:binary>>)) as headers)"
+    )
+    rows = frame(spark, records).selectExpr(f"{kafka} as kafka", "value")
+    rows.write.format(format).mode("overwrite").save(path)
+    return path
 
 
 def place(record: Stored) -> Place:

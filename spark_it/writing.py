@@ -1,0 +1,211 @@
+"""The task of the pipeline `replay` that writes: it runs on Spark's executors, which need kavka.
+
+Each task has its own transactional id. It begins by shutting out an earlier attempt of itself, then
+reads from the consumer group how far that one came.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from kavka.spark_it.clients import administered
+
+if TYPE_CHECKING:
+    from kafka import KafkaProducer, TopicPartition
+    from kafka.structs import OffsetAndMetadata
+    from pyspark.sql import Row
+
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+"""The broker ends a transaction that is open for so long; and those of a task that died."""
+
+NO_KEY: Final = object()
+"""Stands for a null key: kafka-python refuses a record whose key and value are both None before it
+serializes them."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How far a partition is: an offset of the group and its metadata."""
+
+    n: int = 0
+    """Records written."""
+    place: str = ""
+    """Where the last one lies, topic-partition-offset of the table; "" when there is none."""
+    writers: int = 0
+    """Tasks that may be writing, all partitions together."""
+
+    def metadata(self) -> str:
+        return json.dumps({"place": self.place, "writers": self.writers})
+
+
+def place_of(row: Row) -> str:
+    return f"{row['topic']}-{row['partition']}-{row['offset']}"
+
+
+def done_of(
+    settings: Mapping[str, Any], group: str, topic: str, partitions: Iterable[int]
+) -> dict[int, Done]:
+    """What the group's offsets say, by partition."""
+    from kafka import TopicPartition
+
+    asked = [TopicPartition(topic, partition) for partition in partitions]
+    found = administered(settings, lambda admin: admin.list_group_offsets({group: asked}))[group]
+    return {asked_tp.partition: _done(found.get(asked_tp)) for asked_tp in asked}
+
+
+def _done(offset: OffsetAndMetadata | None) -> Done:
+    if offset is None or offset.offset < 0 or not offset.metadata:
+        return Done()
+    metadata = json.loads(offset.metadata)
+    return Done(offset.offset, metadata["place"], metadata["writers"])
+
+
+def group_offsets(topic: str, done: Mapping[int, Done]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """As the group's offsets."""
+    from kafka import TopicPartition
+    from kafka.structs import OffsetAndMetadata
+
+    return {
+        TopicPartition(topic, partition): OffsetAndMetadata(one.n, one.metadata(), -1)
+        for partition, one in done.items()
+    }
+
+
+def murmur2_partition(key: bytes | None, partitions: int) -> int | None:
+    """The partition of a key as Kafka's producers choose it; None without a key."""
+    from kafka.partitioner.default import murmur2
+
+    if key is None:
+        return None
+    return int((murmur2(bytes(key)) & 0x7FFFFFFF) % partitions)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Called with the rows of a Spark partition, in the order of writing."""
+
+    settings: Mapping[str, Any]
+    topic: str
+    group: str
+    original_timestamps: bool
+    transaction_records: int
+    transaction_seconds: float
+    writers: int
+    began: float
+    """Time in seconds since 1970 that the column `due` counts from, by the driver's clock."""
+
+    def __call__(self, rows: Iterable[Row]) -> None:
+        from kafka import KafkaProducer
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        number = context.partitionId() if context is not None else 0
+        settings = {
+            "linger_ms": 5,  # else kafka-python sends records nearly one by one
+            "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
+            **self.settings,
+            "transactional_id": f"{self.group}-{number}",
+            "key_serializer": _key_serializer(),
+        }
+        with closing(KafkaProducer(**settings)) as producer:
+            producer.init_transactions()
+            Transactions(self, producer, self._written).write(rows)
+
+    def _written(self, target: int) -> int:
+        return done_of(self.settings, self.group, self.topic, [target])[target].n
+
+
+class Transactions:
+    """Writes rows in transactions, each of so many records or so long at most.
+
+    `written_before` gives the number of records of a partition that are written already. `clock`
+    is in seconds since 1970, as Task.began; `sleep` waits so many seconds.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        producer: KafkaProducer,
+        written_before: Callable[[int], int],
+        *,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._task = task
+        self._producer = producer
+        self._written_before = written_before
+        self._clock = clock
+        self._sleep = sleep
+        self._open: dict[int, Done] = {}
+        """What the open transaction comes to."""
+        self._records = 0
+        self._opened = 0.0
+
+    def write(self, rows: Iterable[Row]) -> None:
+        task = self._task
+        before: dict[int, int] = {}
+        for row in rows:
+            target = row["target"]
+            if target not in before:
+                before[target] = self._written_before(target)
+            if row["n"] <= before[target]:
+                continue  # by an earlier attempt of this task
+            self._wait(task.began + row["due"])
+            self._send(row)
+            if self._records >= task.transaction_records or self._rest() <= 0:
+                self._commit()
+        self._commit()
+
+    def _rest(self) -> float:
+        """Seconds until the open transaction must be committed."""
+        return self._opened + self._task.transaction_seconds - self._clock()
+
+    def _wait(self, due: float) -> None:
+        """Wait until a record is due; what is open is committed in time."""
+        while (left := due - self._clock()) > 0:
+            if self._open and self._rest() <= 0:
+                self._commit()
+            else:
+                self._sleep(min(left, self._rest()) if self._open else left)
+
+    def _send(self, row: Row) -> None:
+        if not self._open:
+            self._producer.begin_transaction()
+            self._opened, self._records = self._clock(), 0
+        headers = [
+            (header["key"], bytes(header["value"] or b"")) for header in row["headers"] or ()
+        ]
+        self._producer.send(
+            self._task.topic,
+            key=NO_KEY if row["key"] is None else bytes(row["key"]),
+            value=None if row["value"] is None else bytes(row["value"]),
+            headers=headers,
+            partition=row["target"],
+            timestamp_ms=row["timestamp"] if self._task.original_timestamps else None,
+        )
+        self._open[row["target"]] = Done(row["n"], place_of(row), self._task.writers)
+        self._records += 1
+
+    def _commit(self) -> None:
+        """Commit the records, and with them how far each partition is. What is not written by then
+        (KafkaError) the next attempt writes."""
+        if self._open:
+            offsets = group_offsets(self._task.topic, self._open)
+            self._producer.send_offsets_to_transaction(offsets, self._task.group)
+            self._producer.commit_transaction()
+            self._open = {}
+
+
+def _key_serializer() -> object:
+    from kafka.serializer import Serializer
+
+    class NullKeys(Serializer):  # type: ignore[misc]
+        def serialize(self, topic: str, headers: object, data: object) -> object:
+            return None if data is NO_KEY else data
+
+    return NullKeys()

@@ -1,0 +1,143 @@
+"""The task that writes a replay: when it sends and commits, and what it leaves out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kavka.spark_it.writing import NO_KEY, Done, Task, Transactions, murmur2_partition
+
+START = 1_000.0
+
+
+class Played:
+    """A producer and a clock; `calls` has what was called, each with the time since the start."""
+
+    def __init__(self) -> None:
+        self.now = START
+        self.calls: list[tuple[float, Any]] = []
+
+    def add(self, call: Any) -> None:
+        self.calls.append((round(self.now - START, 6), call))
+
+    def begin_transaction(self) -> None:
+        self.add("begin")
+
+    def send(self, topic: str, **record: Any) -> None:
+        self.now += 0.001  # no call takes no time
+        self.add((record["partition"], record["value"]))
+        self.record = record
+
+    def send_offsets_to_transaction(self, offsets: Any, group: str) -> None:
+        assert group == "the-group"
+        self.add({tp.partition: offset.offset for tp, offset in offsets.items()})
+        self.metadata = {tp.partition: offset.metadata for tp, offset in offsets.items()}
+
+    def commit_transaction(self) -> None:
+        self.add("commit")
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds > 0
+        self.now += seconds
+
+
+def write(
+    rows: list[Any],
+    *,
+    before: dict[int, int] | None = None,
+    records: int = 100,
+    seconds: float = 1.0,
+) -> Played:
+    played = Played()
+    task = Task(
+        settings={},
+        topic="a",
+        group="the-group",
+        original_timestamps=True,
+        transaction_records=records,
+        transaction_seconds=seconds,
+        writers=3,
+        began=START,
+    )
+    done = before or {}
+    Transactions(
+        task,
+        played,
+        lambda target: done.get(target, 0),
+        clock=lambda: played.now,
+        sleep=played.sleep,
+    ).write(rows)
+    return played
+
+
+def row(n: int, *, target: int = 0, due: float = 0.0, **more: Any) -> dict[str, Any]:
+    plain = {"timestamp": n, "key": b"k", "value": b"%d" % n, "headers": None}
+    place = {"topic": "source", "partition": 7, "offset": 100 + n}
+    return {"n": n, "target": target, "due": due, **plain, **place, **more}
+
+
+def test_a_transaction_ends_after_its_records_with_the_place_of_each_partition() -> None:
+    played = write([row(1), row(1, target=4), row(2), row(3)], records=3)
+    assert [call for _, call in played.calls] == [
+        "begin",
+        (0, b"1"),
+        (4, b"1"),
+        (0, b"2"),
+        {0: 2, 4: 1},
+        "commit",
+        "begin",
+        (0, b"3"),
+        {0: 3},
+        "commit",
+    ]
+    assert played.metadata == {0: Done(3, "source-7-103", 3).metadata()}
+
+
+def test_records_are_sent_when_due_and_committed_in_time() -> None:
+    played = write([row(1, due=0.5), row(2, due=0.75), row(3, due=5.0), row(4, due=5.0)])
+    assert played.calls == [
+        (0.5, "begin"),
+        (0.501, (0, b"1")),
+        (0.751, (0, b"2")),
+        (1.5, {0: 2}),
+        (1.5, "commit"),
+        (5.0, "begin"),
+        (5.001, (0, b"3")),
+        (5.002, (0, b"4")),
+        (5.002, {0: 4}),
+        (5.002, "commit"),
+    ]
+
+
+def test_a_transaction_ends_in_time_when_records_never_pause() -> None:
+    played = write([row(n) for n in range(1, 25)], seconds=0.0095)
+    commits = [at for at, call in played.calls if call == "commit"]
+    assert commits == [0.01, 0.02, 0.024]
+
+
+def test_what_an_earlier_attempt_has_written_is_left_out() -> None:
+    rows = [row(1), row(1, target=1, due=9.0), row(2), row(3)]
+    played = write(rows, before={0: 2, 1: 1})
+    assert played.calls == [
+        (0.0, "begin"),
+        (0.001, (0, b"3")),
+        (0.001, {0: 3}),
+        (0.001, "commit"),
+    ]
+    assert write(rows[:1], before={0: 1}).calls == []
+
+
+def test_a_record_is_sent_as_it_is() -> None:
+    played = write(
+        [row(8, key=None, value=None, timestamp=-5, headers=[{"key": "h", "value": None}])]
+    )
+    assert played.record == {
+        "key": NO_KEY,
+        "value": None,
+        "headers": [("h", b"")],
+        "partition": 0,
+        "timestamp_ms": -5,
+    }
+
+
+def test_a_record_without_key_has_no_partition_of_its_key() -> None:
+    assert murmur2_partition(None, 4) is None
