@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +20,11 @@ from support.spark_comparison import (
     by_key,
     by_offset,
     frame,
+    in_any_order,
     random_side,
+    shown,
     with_faults,
+    write_table,
 )
 
 if TYPE_CHECKING:
@@ -107,3 +111,79 @@ def test_equal_sides_and_a_limit_on_examples(spark: SparkSession) -> None:
     assert [finding.first and finding.first.offset for finding in nothing.findings] == [
         record.offset for record in first_two
     ]
+
+
+def silent(_: str) -> None:
+    pass
+
+
+def again(records: Sequence[Stored]) -> list[Record]:
+    """To be produced: kafka-python writes no header that is null."""
+    return [
+        Record(record.value, record.key, record.partition, record.timestamp_ms, record.headers)
+        for record in records
+    ]
+
+
+def test_topics_and_tables_are_sides(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    chance = random.Random(23)
+    create_topic(broker.bootstrap, topic, 3)
+    create_topic(broker.bootstrap, f"mirror.{topic}", 3)
+    create_topic(broker.bootstrap, f"{topic}-2", 3)
+    create_topic(broker.bootstrap, f"mirror.{topic}-2", 3)
+    first = produce(broker.bootstrap, topic, numbered(120, partitions=3, first_ms=1000))
+    faulty = [
+        r._replace(headers=()) if r.headers == (("a", None),) else r
+        for r in with_faults(chance, first, 30)
+        if r.key is not None or r.value is not None
+    ]
+    mirrored = produce(broker.bootstrap, f"mirror.{topic}", again(faulty))
+    for name in (f"{topic}-2", f"mirror.{topic}-2"):
+        produce(broker.bootstrap, name, numbered(10, first_ms=5))
+    kafka: dict[str, Any] = {"bootstrap_server": broker.bootstrap, "examples_max": ALL}
+
+    lines: list[str] = []
+    wanted = verify.Options(**kafka, topics=(topic,), second_topics=(f"mirror.{topic}",), id="key")
+    found = verify.run(wanted, spark=spark, report=lines.append)
+    expected = Model(id=by_key, by_topic=False).compare(first, mirrored)
+    details = json.loads(found.to_json())
+    assert in_any_order(details["examples"]) == shown(expected)
+    assert details["equal"] is False
+    assert "verify: the sides are NOT equal" in lines
+    assert {f"verify:   {finding}" for finding in expected} <= set(lines)
+
+    several = verify.Options(
+        **kafka,
+        topics=(topic, f"{topic}-2"),
+        second_topic_pattern=f"mirror\\.{topic}.*",
+        second_topic_prefix="mirror.",
+        id="key",
+    )
+    found = verify.run(several, spark=spark, report=silent)
+    renamed = [record._replace(topic=topic) for record in mirrored]
+    examples = in_any_order(found.details["examples"])
+    assert examples == shown(Model(id=by_key).compare(first, renamed))
+    assert found.details["first"] == 130
+
+    form = "delta" if whole() else "parquet"  # Delta takes seconds to begin
+    path = write_table(spark, first[1:], str(tmp_path / "table"), form)
+    table = verify.Options(**kafka, topics=(topic,), second_table=path, table_format=form)
+    found = verify.run(table, spark=spark, report=silent)
+    assert (found.details["matched"], found.details["lost"]) == (119, 1)
+    assert found.details["examples"][0]["first"]["offset"] == first[0].offset
+    assert found.rows == 239
+
+
+def test_sides_must_be_named(spark: SparkSession) -> None:
+    def refused(said: str, **options: Any) -> None:
+        with pytest.raises(SparkError, match=said):
+            verify.run(verify.Options(bootstrap_server="127.0.0.1:9", **options), spark=spark)
+
+    refused("the first side is either topics, topic_pattern or table")
+    refused("the second side is either second_topics", topics=("a",), compare=("key",))
+    both = {"topics": ("a",), "second_topics": ("b",)}
+    refused("no part valu, did you mean value", **both, compare=("valu",))
+    refused("give second_starting too", **both, starting='{"a": {"0": 3}}')
+    refused("examples_max is -1", **both, examples_max=-1)

@@ -6,11 +6,12 @@ The model knows neither digests nor Spark: it goes by the definition in
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kavka.spark_it.comparing import PARTS, Finding, Place
 from support.spark import Stored
@@ -44,6 +45,16 @@ def write_table(spark: SparkSession, records: Sequence[Stored], path: str, forma
     return path
 
 
+def shown(findings: Iterable[Finding]) -> list[Any]:
+    """Findings as the summary of verify has them, to be compared with `in_any_order` of it."""
+    return in_any_order([finding.to_dict() for finding in findings])
+
+
+def in_any_order(examples: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """As JSON has them, sorted."""
+    return sorted(json.loads(json.dumps(list(examples))), key=json.dumps)
+
+
 def place(record: Stored) -> Place:
     return Place(record.topic, record.partition, record.offset, record.timestamp_ms, record.key)
 
@@ -63,13 +74,14 @@ def by_offset(record: Stored) -> Hashable:
 
 @dataclass
 class Model:
-    """Compares topic by topic, of the same names; `findings` has all of them."""
+    """Compares topic by topic, of the same names, or two topics; `findings` has all of them."""
 
     parts: tuple[str, ...] = PARTS
     same_partition: bool = True
     by_key: bool = False
     """Whether only records of the same key have an order."""
     id: Identity | None = None
+    by_topic: bool = True
     findings: set[Finding] = field(default_factory=set)
     matched: int = 0
 
@@ -93,7 +105,7 @@ class Model:
         named = {}
         for record in sorted(side, key=lambda r: (r.topic, r.partition, r.offset)):
             scope = record.partition if self.same_partition else None
-            same = (record.topic, scope, *(part(record, name) for name in self.parts))
+            same = (self._topic(record), scope, *(part(record, name) for name in self.parts))
             seen[same] += 1
             named[(*same, seen[same])] = record
         return named
@@ -101,9 +113,9 @@ class Model:
     def _differing(self, lost: list[Stored], extra: list[Stored]) -> None:
         candidates: dict[Hashable, list[Stored]] = defaultdict(list)
         for record in sorted(extra, key=lambda r: (r.topic, r.partition, r.offset)):
-            candidates[record.topic, self._id(record)].append(record)
+            candidates[self._topic(record), self._id(record)].append(record)
         for record in sorted(lost, key=lambda r: (r.topic, r.partition, r.offset)):
-            found = candidates[record.topic, self._id(record)]
+            found = candidates[self._topic(record), self._id(record)]
             if self._id(record) is None or not found:
                 self._add("lost", record, None)
                 continue
@@ -115,6 +127,9 @@ class Model:
         for records in candidates.values():
             for record in records:
                 self._add("extra", None, record)
+
+    def _topic(self, record: Stored) -> str | None:
+        return record.topic if self.by_topic else None
 
     def _id(self, record: Stored) -> Hashable:
         return None if self.id is None else self.id(record)
