@@ -22,8 +22,8 @@ from kavka.spark_it.writing import Done, Task, done_of, group_offsets, murmur2_p
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
-    from kavka.spark_it.pipelines.replay import Options
     from kavka.spark_it.progress import Metrics
+    from kavka.spark_it.replay_options import Options
 
 REPORT_EVERY_S: Final = 2.0
 """Between two lines of progress."""

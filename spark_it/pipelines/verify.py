@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from kavka.spark_it import reading, records
+from kavka.spark_it import records
 from kavka.spark_it.common_options import ReadingOptions
 from kavka.spark_it.comparing import AUTO, KINDS, PARTS, Report, Rules, compare
 from kavka.spark_it.errors import SparkError
@@ -219,6 +219,8 @@ def _check(options: Options) -> None:
 
 
 def _first(spark: SparkSession, options: Options) -> DataFrame:
+    from kavka.spark_it import reading
+
     if options.table is not None:
         table = records.read_table(spark, options.table, options.table_format)
         return records.of_table(table, options.columns, where=options.where, source=options.table)
@@ -226,6 +228,8 @@ def _first(spark: SparkSession, options: Options) -> DataFrame:
 
 
 def _second(spark: SparkSession, options: Options) -> DataFrame:
+    from kavka.spark_it import reading
+
     if options.second_table is not None:
         table = records.read_table(spark, options.second_table, options.table_format)
         return records.of_table(
