@@ -165,17 +165,18 @@ def compare(
 
 
 def _prepared(side: DataFrame, rules: Rules) -> DataFrame:
-    """`digest`, the scope that records are matched in, and what a finding says of a record."""
+    """`digest`, and what a finding says of a record. Where only records of the same topic or
+    partition match, its name and number are in the digest."""
     from pyspark.sql import functions as f
 
-    topic = "topic" if rules.by_topic else "cast(null as string)"
-    partition = "partition" if rules.partitions == "same" else "cast(null as int)"
+    scope = ["topic"] if rules.by_topic else []
+    scope += ["partition"] if rules.partitions == "same" else []
     known = (AUTO, KEY, OFFSET, NO_ID)
     identity = "cast(null as string)" if rules.id in known else f"cast(({rules.id}) as string)"
-    encoded = f"concat({', '.join(ENCODED[part] for part in rules.parts)})"
+    encoded = f"concat({', '.join(ENCODED[part] for part in (*scope, *rules.parts))})"
     return side.select(
-        f.expr(f"struct({topic} as topic, {partition} as partition)").alias("scope"),
         f.expr(f"unhex(sha2({encoded}, 256))").alias("digest"),
+        *("topic", "partition", "offset"),  # to sort by, once
         f.struct(
             *("topic", "partition", "offset", "timestamp", "key"),
             f.expr(identity).alias("id"),
@@ -195,6 +196,8 @@ def _net(binary: str) -> str:
 _HEADER: Final = f"concat(all, {_net('cast(h.key as binary)')}, {_net('h.value')})"
 
 ENCODED: Final = {
+    "topic": _net("cast(topic as binary)"),
+    "partition": _net("cast(cast(partition as string) as binary)"),
     "key": _net("key"),
     "value": _net("value"),
     "headers": _net(f"aggregate(coalesce(headers, array()), X'', (all, h) -> {_HEADER})"),
@@ -209,27 +212,26 @@ def _pairs(first: DataFrame, second: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     both = first.withColumn("side", f.lit(1)).union(second.withColumn("side", f.lit(2)))
-    same = ("scope", "digest")
-    there = Window.partitionBy(*same, "side").orderBy(
-        "record.topic", "record.partition", "record.offset"
-    )
+    place = ("topic", "partition", "offset")
+    there = Window.partitionBy("digest", "side").orderBy(*place)
+    same = Window.partitionBy("digest").orderBy("side", *place)
     numbered = (
-        both.repartition(*same)  # serves both windows and the groups: one shuffle
+        both.repartition("digest")  # serves both windows and the groups: one shuffle
         .withColumn("n", f.row_number().over(there))
-        .withColumn("known", f.min("side").over(Window.partitionBy(*same)) == 1)
+        .withColumn("known", f.min("side").over(same) == 1)  # the first side comes first
     )
     sides = [
         f.first(f.when(f.col("side") == number, f.col("record")), ignorenulls=True).alias(name)
         for number, name in ((1, "first"), (2, "second"))
     ]
-    pairs = numbered.groupBy(*same, "n").agg(*sides, f.first("known").alias("known"))
+    pairs = numbered.groupBy("digest", "n").agg(*sides, f.first("known").alias("known"))
     kind = (
         f.when(f.col("second").isNull(), "lost")
         .when(f.col("first").isNotNull(), MATCHED)
         .when(f.col("known"), "duplicated")
         .otherwise("extra")
     )
-    return pairs.select("scope", "n", "first", "second", kind.alias("kind"))
+    return pairs.select("first", "second", kind.alias("kind"))
 
 
 def _report(pairs: DataFrame, rules: Rules, path: str | None) -> Report:
@@ -345,7 +347,7 @@ def _id(pairs: DataFrame, rules: Rules, offsets_kept: bool) -> str:
 
     if rules.id != AUTO:
         return rules.id
-    owner = [f.col("scope.topic"), f.col("first.key")]
+    owner = ["first.topic", "first.key"] if rules.by_topic else ["first.key"]
     first = pairs.where(f.col("first").isNotNull())
     shared = first.groupBy(*owner).count()
     if shared.where(f.col("key").isNull() | (f.col("count") > 1)).isEmpty():
@@ -359,14 +361,16 @@ def _differing(pairs: DataFrame, rules: Rules, identity: str) -> DataFrame:
     from pyspark.sql import functions as f
 
     def side(name: str, kind: str) -> DataFrame:
+        topic = f"{name}.topic" if rules.by_topic else "cast(null as string)"
+        partition = f"{name}.partition" if rules.partitions == "same" else "0"
         ids = {
             KEY: f"hex({name}.key)",
-            OFFSET: f"concat_ws('-', scope.partition, {name}.offset)",
+            OFFSET: f"concat_ws('-', {partition}, {name}.offset)",
             NO_ID: "cast(null as string)",
         }
         place = [f.col(f"{name}.{part}") for part in ("topic", "partition", "offset")]
         alone = pairs.where(f.col("kind") == kind).select(
-            f.col("scope.topic").alias("topic_id"),
+            f.expr(topic).alias("topic_id"),
             f.expr(ids.get(identity, f"{name}.id")).alias("id"),
             f.col(name),
         )

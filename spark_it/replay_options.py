@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from kavka.spark_it import records
 from kavka.spark_it.common_options import PipelineOptions
+from kavka.spark_it.errors import SparkError
 from kavka.spark_it.options import NO_TEXTS, option
+
+TRANSACTION_SECONDS_MAX: Final = 30.0
+"""Half of the time after which the broker aborts a transaction (TRANSACTION_TIMEOUT_MS of the
+writing task)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +79,21 @@ class Options(PipelineOptions):
         "sees them",
         default=1.0,
     )
+
+    def __post_init__(self) -> None:
+        if self.speed and self.rate:
+            raise SparkError("speed and rate exclude each other: give one of them")
+        for name in ("speed", "rate", "writers"):
+            if getattr(self, name) < 0:
+                raise SparkError(f"{name} is {getattr(self, name)}: give 0 or more")
+        for name in ("transaction_records", "transaction_seconds"):
+            if getattr(self, name) <= 0:
+                raise SparkError(f"{name} is {getattr(self, name)}: give more than 0")
+        if self.transaction_seconds > TRANSACTION_SECONDS_MAX:
+            raise SparkError(
+                f"transaction_seconds is {self.transaction_seconds}: give at most "
+                f"{TRANSACTION_SECONDS_MAX}, which brokers wait for"
+            )
 
     @property
     def group(self) -> str:

@@ -60,7 +60,6 @@ def run(
     from kavka.spark_it.replaying import Replay
 
     say = report if report is not None else print_line
-    _check(options)
     settings = client_settings(options.bootstrap_server, options.kafka)
     if spark is None:
         spark = options.session(delta=options.table_format == "delta")
@@ -100,17 +99,6 @@ def _say_plan(plan: Plan, options: Options, say: Callable[[str], None]) -> None:
         f"{NAME}: {plan.records:,} records{done}; {plan.left:,} to {options.topic} by "
         f"{plan.writers} tasks{took}"
     )
-
-
-def _check(options: Options) -> None:
-    if options.speed and options.rate:
-        raise SparkError("speed and rate exclude each other: give one of them")
-    for name in ("speed", "rate", "writers"):
-        if getattr(options, name) < 0:
-            raise SparkError(f"{name} is {getattr(options, name)}: give 0 or more")
-    for name in ("transaction_records", "transaction_seconds"):
-        if getattr(options, name) <= 0:
-            raise SparkError(f"{name} is {getattr(options, name)}: give more than 0")
 
 
 def _check_session(spark: SparkSession) -> None:

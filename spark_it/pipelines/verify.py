@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kavka.spark_it import records
@@ -124,6 +124,54 @@ class Options(ReadingOptions):
         example="/data/findings",
     )
 
+    def __post_init__(self) -> None:
+        _check_side("first", "", self.topics, self.topic_pattern, self.table)
+        _check_side(
+            *("second", "second_"),
+            *(self.second_topics, self.second_topic_pattern, self.second_table),
+        )
+        parts = dict.fromkeys(PARTS)
+        for part in self.compare:
+            if part not in parts:
+                raise SparkError(
+                    f"compare: no part {part}{nearest(part, parts)}: {', '.join(PARTS)}"
+                )
+        if not self.compare:
+            raise SparkError(f"compare is empty: give one at least of {', '.join(PARTS)}")
+        if self.examples_max < 0:
+            raise SparkError(f"examples_max is {self.examples_max}: give 0 or more")
+        for name in ("starting", "ending"):
+            offsets = getattr(self, name).lstrip().startswith("{")
+            if offsets and self.second_table is None and getattr(self, f"second_{name}") is None:
+                raise SparkError(
+                    f"{name} has offsets of the first side's partitions: give second_{name} too "
+                    f"(--second-{name})"
+                )
+
+    def second_side(self) -> ReadingOptions:
+        """The topics of the second side, as options of reading."""
+        same_cluster = self.second_bootstrap_server is None
+        return ReadingOptions(
+            bootstrap_server=self.second_bootstrap_server or self.bootstrap_server,
+            kafka=self.second_kafka or (self.kafka if same_cluster else NO_TEXTS),
+            topics=self.second_topics,
+            topic_pattern=self.second_topic_pattern,
+            starting=self.second_starting or self.starting,
+            isolation_level=self.isolation_level,
+            fail_on_data_loss=self.fail_on_data_loss,
+            min_partitions=self.min_partitions,
+        )
+
+
+def _check_side(
+    side: str, prefix: str, topics: tuple[str, ...], pattern: str | None, table: str | None
+) -> None:
+    if sum(bool(value) for value in (topics, pattern, table)) != 1:
+        raise SparkError(
+            f"the {side} side is either {prefix}topics, {prefix}topic_pattern or {prefix}table "
+            f"(--{prefix.replace('_', '-')}topics ...): give one of them"
+        )
+
 
 def run(
     options: Options,
@@ -137,12 +185,11 @@ def run(
     of "lost", "duplicated", "extra", "differing" and "reordered" ones; "id", by which lost and
     extra records were paired; and "examples", the findings with their places.
 
-    Raises SparkError for a side that is not named or named twice, and when it cannot be read.
+    Raises SparkError when a side cannot be read, and for an expression that Spark refuses.
     """
     from kavka.spark_it.progress import print_line
 
     say = report if report is not None else print_line
-    _check(options)
     if spark is None:
         tables = options.table is not None or options.second_table is not None
         spark = options.session(delta=tables and options.table_format == "delta")
@@ -196,28 +243,6 @@ def _summary(found: Report, seconds: float) -> Summary:
     return Summary(NAME, batches=1, rows=rows, seconds=seconds, details=details)
 
 
-def _check(options: Options) -> None:
-    sides = {
-        "first": (options.topics, options.topic_pattern, options.table),
-        "second": (options.second_topics, options.second_topic_pattern, options.second_table),
-    }
-    for side, given in sides.items():
-        if sum(bool(value) for value in given) != 1:
-            prefix = "second_" if side == "second" else ""
-            raise SparkError(
-                f"the {side} side is either {prefix}topics, {prefix}topic_pattern or {prefix}table "
-                f"(--{prefix.replace('_', '-')}topics ...): give one of them"
-            )
-    parts = dict.fromkeys(PARTS)
-    for part in options.compare:
-        if part not in parts:
-            raise SparkError(f"compare: no part {part}{nearest(part, parts)}: {', '.join(PARTS)}")
-    if not options.compare:
-        raise SparkError(f"compare is empty: give one at least of {', '.join(PARTS)}")
-    if options.examples_max < 0:
-        raise SparkError(f"examples_max is {options.examples_max}: give 0 or more")
-
-
 def _first(spark: SparkSession, options: Options) -> DataFrame:
     from kavka.spark_it import reading
 
@@ -235,26 +260,8 @@ def _second(spark: SparkSession, options: Options) -> DataFrame:
         return records.of_table(
             table, options.second_columns, where=options.second_where, source=options.second_table
         )
-    same_cluster = options.second_bootstrap_server is None
-    chosen = replace(
-        options,
-        topics=options.second_topics,
-        topic_pattern=options.second_topic_pattern,
-        bootstrap_server=options.second_bootstrap_server or options.bootstrap_server,
-        kafka=options.second_kafka or (options.kafka if same_cluster else NO_TEXTS),
-        starting=_of_second("starting", options.second_starting, options.starting),
-    )
-    ending = _of_second("ending", options.second_ending, options.ending)
-    return records.of_topics(reading.batch(spark, chosen, ending=ending))
-
-
-def _of_second(name: str, own: str | None, first: str) -> str:
-    if own is None and first.lstrip().startswith("{"):
-        raise SparkError(
-            f"{name} has offsets of the first side's partitions: give second_{name} too "
-            f"(--second-{name})"
-        )
-    return own or first
+    ending = options.second_ending or options.ending
+    return records.of_topics(reading.batch(spark, options.second_side(), ending=ending))
 
 
 def _several_topics(options: Options, first: DataFrame, second: DataFrame) -> bool:

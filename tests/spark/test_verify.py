@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from kavka.spark_it import SparkError
 from kavka.spark_it.comparing import Report, Rules
 from kavka.spark_it.pipelines import verify
 from support.process import BrokerProcess
@@ -174,16 +173,3 @@ def test_topics_and_tables_are_sides(
     assert (found.details["matched"], found.details["lost"]) == (119, 1)
     assert found.details["examples"][0]["first"]["offset"] == first[0].offset
     assert found.rows == 239
-
-
-def test_sides_must_be_named(spark: SparkSession) -> None:
-    def refused(said: str, **options: Any) -> None:
-        with pytest.raises(SparkError, match=said):
-            verify.run(verify.Options(bootstrap_server="127.0.0.1:9", **options), spark=spark)
-
-    refused("the first side is either topics, topic_pattern or table")
-    refused("the second side is either second_topics", topics=("a",), compare=("key",))
-    both = {"topics": ("a",), "second_topics": ("b",)}
-    refused("no part valu, did you mean value", **both, compare=("valu",))
-    refused("give second_starting too", **both, starting='{"a": {"0": 3}}')
-    refused("examples_max is -1", **both, examples_max=-1)
