@@ -126,10 +126,8 @@ class Options(ReadingOptions):
 
     def __post_init__(self) -> None:
         _check_side("first", "", self.topics, self.topic_pattern, self.table)
-        _check_side(
-            *("second", "second_"),
-            *(self.second_topics, self.second_topic_pattern, self.second_table),
-        )
+        pattern, table = self.second_topic_pattern, self.second_table
+        _check_side("second", "second_", self.second_topics, pattern, table)
         parts = dict.fromkeys(PARTS)
         for part in self.compare:
             if part not in parts:
