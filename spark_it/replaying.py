@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -124,20 +125,24 @@ class Replay:
         rows = self.spread(plan)
         self._announce(plan)
         context, tag = self._spark.sparkContext, f"kavka-replay-{uuid.uuid4()}"
-        context.addJobTag(tag)
-        try:
-            with self._reporting(plan), stopped_by_signals():
-                rows.foreachPartition(task)
-        except Stopped:
-            context.cancelJobsWithTag(tag)
-            raise SparkError("stopped; the same command goes on where it was") from None
-        except (PySparkException, Py4JError) as failure:
-            raise SparkError(
-                f"writing to {options.topic} failed; the same command goes on where it was: "
-                f"{_task_reason(str(failure))}"
-            ) from failure
-        finally:
-            context.removeJobTag(tag)
+
+        def job() -> None:
+            context.addJobTag(tag)  # of this thread
+            rows.foreachPartition(task)
+
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(job)  # Py4J would swallow what a signal raises in its own thread
+            try:
+                with self._reporting(plan), stopped_by_signals():
+                    running.result()
+            except Stopped:
+                context.cancelJobsWithTag(tag)
+                raise SparkError("stopped; the same command goes on where it was") from None
+            except (PySparkException, Py4JError) as failure:
+                raise SparkError(
+                    f"writing to {options.topic} failed; the same command goes on where it was: "
+                    f"{_task_reason(str(failure))}"
+                ) from failure
 
     def _numbered(self, records: DataFrame) -> DataFrame:
         """`target`, `at` (the time that decides the order and the pace), and `n`."""
