@@ -18,6 +18,8 @@ MOVE_KILLS ?= 40
 FAULT_EXAMPLES ?= 4000
 FUZZ_FRAMES ?= 10000000
 FUZZ_SEED ?= 5
+SPARK_RECORDS ?= 5000000
+SPARK_MINUTES ?= 8
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -32,12 +34,12 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: help run test pythons lint unit format crash groups transactions commits moves misbehaviour faults fuzz spark compact bench dist pages clean java clients clients-page
+.PHONY: help run test pythons lint unit format crash groups transactions commits moves misbehaviour faults fuzz spark spark-soak compact bench dist pages clean java clients clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1 /p' Makefile | while read -r name what; do \
-		printf '  make %-8s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name what; do \
+		printf '  make %-12s %s\n' "$$name" "$$what"; done
 
 run: $(FOR_RUN) ## start a broker on 127.0.0.1:9092 (PORT=) with its data in ./data (DATA=)
 	@exec $(BIN)/kavka start --override "listeners=PLAINTEXT://127.0.0.1:$(PORT)" \
@@ -122,6 +124,10 @@ faults: $(FOR_TEST) java ## break disk and files in every way: 4000 histories (F
 spark: $(FOR_TEST) java ## Spark's Kafka source and sink, and the pipelines, on Kavka and on Apache Kafka
 	@$(STEP) "Spark" env SPARK=whole $(BIN)/pytest tests/spark
 
+spark-soak: $(FOR_TEST) java ## 5 million records through pipelines (SPARK_RECORDS=) over 8 minutes (SPARK_MINUTES=), all killed
+	@$(STEP) "Spark soak" env SPARK=whole SPARK_SOAK=$(SPARK_RECORDS) SPARK_SOAK_MINUTES=$(SPARK_MINUTES) \
+		$(BIN)/pytest -s tests/spark/test_soak.py
+
 compact: $(FOR_TEST) java ## compact 20 million records (COMPACT_RECORDS=), beside Apache Kafka
 	@env PYTHONPATH=src $(BIN)/python -m bench.compaction --records $(COMPACT_RECORDS)
 
@@ -162,5 +168,5 @@ $(FOR_RUN): $(PINS) | $(BIN)/python
 	@touch $@
 
 $(FOR_TEST): $(PINS) | $(BIN)/python
-	@$(STEP) "install the broker and its tests" .ci/install $(VENV) ".[spark,test,lint]"
+	@$(STEP) "install the broker and its tests" .ci/install $(VENV) ".[spark,spark-test,test,lint]"
 	@touch $@ $(FOR_RUN)

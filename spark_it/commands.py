@@ -17,7 +17,7 @@ from kavka.spark_it.errors import SparkError
 from kavka.spark_it.example import example
 from kavka.spark_it.options import Row, build, converted, nearest, read_file, rows
 
-PIPELINES: Final = ("sink", "aggregate", "compact-history")
+PIPELINES: Final = ("sink", "aggregate", "compact-history", "replay", "verify")
 """The pipelines by name; each is a module of `kavka.spark_it.pipelines`."""
 
 
