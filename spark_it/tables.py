@@ -54,7 +54,8 @@ class Table(Protocol):
 
     def exists(self) -> bool: ...
 
-    def read(self) -> DataFrame: ...
+    def read(self) -> DataFrame | None:
+        """Its rows, of whole batches only; None when there is none yet."""
 
     def write(self, rows: DataFrame, batch: BatchId) -> None:
         """Write a batch; again under the same id writes nothing twice."""
@@ -94,14 +95,13 @@ def _ends(tables: Sequence[Table]) -> Positions:
 
     found: Positions = {}
     for table in tables:
-        if not table.exists():
+        rows = table.read()
+        if rows is None:
             continue
         place = f.col(PLACE)
-        ends = (
-            table.read()
-            .groupBy(place["topic"].alias("topic"), place["partition"].alias("partition"))
-            .agg((f.max(place["offset"]) + 1).alias("next"))
-        )
+        ends = rows.groupBy(
+            place["topic"].alias("topic"), place["partition"].alias("partition")
+        ).agg((f.max(place["offset"]) + 1).alias("next"))
         for row in ends.collect():
             partitions = found.setdefault(row["topic"], {})
             partitions[row["partition"]] = max(row["next"], partitions.get(row["partition"], 0))
@@ -119,8 +119,8 @@ class DeltaTable:
     def exists(self) -> bool:
         return delta_tables.properties(self._spark, self.path) is not None
 
-    def read(self) -> DataFrame:
-        return self._spark.read.format("delta").load(self.path)
+    def read(self) -> DataFrame | None:
+        return self._spark.read.format("delta").load(self.path) if self.exists() else None
 
     def write(self, rows: DataFrame, batch: BatchId) -> None:
         details = json.dumps({"kavka": {"query": batch.query, "batch": batch.number}})
@@ -178,16 +178,23 @@ class ParquetTable:
     def exists(self) -> bool:
         return bool(self.batches())
 
-    def read(self) -> DataFrame:
+    def read(self) -> DataFrame | None:
         """The complete batches. What a batch without `_SUCCESS` holds will be written again."""
+        from pyspark.errors import AnalysisException
+
         whole = [self._directory(name) for name in self.batches()]
-        if not whole:
-            raise SparkError(f"{self.path} has no complete batch")
-        return self._spark.read.option("basePath", self.path).parquet(*whole)
+        try:
+            reader = self._spark.read.option("basePath", self.path)
+            return reader.parquet(*whole) if whole else None
+        except AnalysisException as failure:
+            if failure.getCondition() == "UNABLE_TO_INFER_SCHEMA":
+                return None  # batches without rows have no files, if there are columns to part by
+            raise
 
     def write(self, rows: DataFrame, batch: BatchId) -> None:
         directory = self._directory(batch.directory)
-        rows.write.mode("overwrite").partitionBy(*self._partition_by).parquet(directory)
+        writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "static")
+        writer.partitionBy(*self._partition_by).parquet(directory)
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove batches, by the value of `kafka_batch`."""
@@ -218,12 +225,14 @@ class ParquetTable:
         newest = self.newest_batches()
         names = [name for name in self.batches() if name not in newest]
         batches = [name for name in names if not name.startswith(COMPACTED)]
-        if len(names) < 2:
+        everything = self.read()
+        if len(names) < 2 or everything is None:
             return f"{self.path}: nothing to compact"
-        rows = self.read().where(f"{BATCH} in ({', '.join(map(_quoted, names))})").drop(BATCH)
+        rows = everything.where(f"{BATCH} in ({', '.join(map(_quoted, names))})").drop(BATCH)
         spread = rows.repartition(*self._partition_by) if self._partition_by else rows.coalesce(1)
         order = [*self._partition_by, f"{PLACE}.topic", f"{PLACE}.partition", f"{PLACE}.offset"]
         compacted = spread.sortWithinPartitions(*order).write.mode("overwrite")
+        compacted = compacted.option("partitionOverwriteMode", "static")
         compacted.partitionBy(*self._partition_by).parquet(f"{self.path}/{COMPACTING}")
         plan = {"remove": names, "name": COMPACTED + batches[-1]}
         self._files.write_text(f"{self.path}/{COMPACTION}", json.dumps(plan))

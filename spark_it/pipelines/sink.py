@@ -142,8 +142,8 @@ class Sink:
             records = records.where(f"not ({beyond(ends, '')})")
         columns = ["topic", "partition", "offset"]
         for table in (self._rows, self._rejects):
-            if table is not None and table.exists():
-                there = table.read().select(*(f.col(f"{PLACE}.{c}").alias(c) for c in columns))
+            if table is not None and (rows := table.read()) is not None:
+                there = rows.select(*(f.col(f"{PLACE}.{c}").alias(c) for c in columns))
                 records = records.join(there, columns, "left_anti")
         records = records.persist()
         try:
@@ -176,11 +176,12 @@ class Sink:
         from kavka.spark_it.tables import resume
 
         ends = resume(self._rows, self._rejects)
+        first = LATEST if self._options.starting == "latest" else EARLIEST
         partitions = reading.latest_offsets(self._spark, self._options)
         for topic, numbers in partitions.items():
             known = ends.setdefault(topic, {})
             for number in numbers:
-                known.setdefault(int(number), EARLIEST)
+                known.setdefault(int(number), first)
         gone = sorted(set(ends) - set(partitions))
         for topic in gone:
             del ends[topic]
@@ -254,4 +255,5 @@ def write_on_server(options: Options, records: DataFrame, number: int) -> None:
 
 
 EARLIEST: Final = -2
-"""The first offset of a partition, to Spark's Kafka source."""
+LATEST: Final = -1
+"""The first offset of a partition and the one behind the last, to Spark's Kafka source."""
