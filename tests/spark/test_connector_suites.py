@@ -34,6 +34,10 @@ SUITES: Final[dict[str, dict[str, str]]] = {
 }
 """A suite, and its tests that cannot run on a broker outside, with what they say."""
 
+NO_TOPIC_BY_ITSELF: Final = ("Sink", "TopicDeletion")
+"""In the names of suites that want a broker without `auto.create.topics.enable`. Others rely on
+it."""
+
 LONG: Final = ("KafkaContinuousSourceSuite", "KafkaMicroBatchV2SourceWithAdminSuite")
 """Some of their tests wait for minutes for something that must not come."""
 
@@ -45,14 +49,13 @@ StartForSuite = Callable[[str, str], BrokerProcess]
 def start_for_suite(
     brokers: Callable[[str], BrokerProcess], tmp_path: Path
 ) -> Iterator[StartForSuite]:
-    """A broker of a kind for one suite alone: suites delete all topics. Those of the sink want
-    none to create itself, others rely on it."""
+    """A broker of a kind for one suite alone: suites delete all topics."""
     started: list[BrokerProcess] = []
 
     def start(kind: str, suite: str) -> BrokerProcess:
         shared = brokers(kind)
-        creates = "false" if "Sink" in suite else "true"
-        settings = {**shared.settings, "auto.create.topics.enable": creates}
+        creates = not any(word in suite for word in NO_TOPIC_BY_ITSELF)
+        settings = {**shared.settings, "auto.create.topics.enable": str(creates).lower()}
         started.append(type(shared)(tmp_path / "broker", settings))
         return started[-1].start()
 

@@ -164,6 +164,11 @@ def test_continuous_processing(
     def copied() -> bool:
         return sum(end_offsets(broker.bootstrap, sink, 2).values()) >= len(stored)
 
+    def all_noted() -> bool:
+        return noted(tmp_path, source) == {
+            number: len(those) for number, those in by_partition(stored).items()
+        }
+
     for start in (0, 40):
         stored += produce(broker.bootstrap, source, numbered(20, partitions=2, start=start))
         query = copying(spark, broker, source, sink, tmp_path, continuous="200 milliseconds")
@@ -173,8 +178,7 @@ def test_continuous_processing(
                 broker.bootstrap, source, numbered(20, partitions=2, start=start + 20)
             )
             query.wait_for(copied, "the second are copied")
-            ends = {str(number): len(those) for number, those in by_partition(stored).items()}
-            query.wait_for(lambda: noted(tmp_path, source) == ends, "their offsets are noted")  # noqa: B023
+            query.wait_for(all_noted, "their offsets are noted")
         finally:
             query.spark_query.stop()
     assert contents(read_topic(broker.bootstrap, sink)) == moved(stored, sink)

@@ -95,7 +95,7 @@ def test_a_batch_waits_for_enough_records_or_the_delay(
             assert query.batch_sizes == [10, 10]
         hasty = stream(spark, broker.bootstrap, {**options, "maxTriggerDelay": "1s"})
         with running(hasty, tmp_path / "hasty") as query:
-            query.wait_for(lambda: len(query.records) >= 12, "a batch")
+            query.wait_for_count(12)
             assert query.batch_sizes[0] == 12
             query.wait_for_records(first + second + third)  # the delay lets the last 8 through
             assert query.batch_sizes == [12, 8]

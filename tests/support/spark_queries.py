@@ -98,9 +98,13 @@ class Query:
 
         eventually(held, within_s=BATCHES_WITHIN_S, what=what, detail=self.detail)
 
+    def wait_for_count(self, count: int) -> None:
+        """Wait until so many records have come."""
+        self.wait_for(lambda: self.count >= count, f"{count} records")
+
     def wait_for_records(self, expected: list[Stored]) -> None:
         """Wait until as many records have come as expected, and see that they are those."""
-        self.wait_for(lambda: self.count >= len(expected), f"{len(expected)} records")
+        self.wait_for_count(len(expected))
         assert self.records == sorted(expected, key=place)
 
     def wait_for_end(self) -> None:
@@ -169,7 +173,7 @@ def wait_for_start(query: Query, checkpoint: Path) -> None:
     query.wait_for(first.exists, "the query knows its first offsets")
 
 
-def noted(checkpoint: Path, topic: str) -> dict[str, int]:
+def noted(checkpoint: Path, topic: str) -> dict[int, int]:
     """Up to where a query has committed a topic, by partition, as its checkpoint has it; empty
     before its first batch."""
     batches = sorted((checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
@@ -177,4 +181,4 @@ def noted(checkpoint: Path, topic: str) -> dict[str, int]:
         return {}
     last = (checkpoint / "offsets" / batches[-1].name).read_text().splitlines()[-1]
     found: dict[str, dict[str, int]] = json.loads(last)
-    return found[topic]
+    return {int(number): offset for number, offset in found[topic].items()}
