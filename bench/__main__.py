@@ -129,6 +129,8 @@ def _profile(
         stages.start(peer, results)
         run = Run(peer, helper, spark_process, options, results)
         stages.warm_up(run)
+        if stage.act in (spark.read, spark.sink):
+            spark.fill(run)  # else it would be in the profile
         return profiling.profile(run, stage.act)
 
 
