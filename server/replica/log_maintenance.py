@@ -80,7 +80,6 @@ class LogMaintenance:
             settings.producer_id_expiration_check_interval_ms,
             self.forget_producers,
             "producers' expiry",
-            first_ms=0,
         )
         self._every(DELETE_CHECK_INTERVAL_MS, self.delete_due_files, "removal of files")
 

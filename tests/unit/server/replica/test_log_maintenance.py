@@ -356,6 +356,19 @@ async def test_producer_ids_expire(broker: MemoryBroker) -> None:
 
 
 @scenario(*EXPIRY, topics={"t": 1})
+async def test_a_retry_after_a_kill_finds_its_producer_id_however_old_the_record_is(
+    broker: MemoryBroker,
+) -> None:
+    """The response to a batch is lost with the broker, and the producer sends it again. Expiry goes
+    by the records' timestamps: it must not run before, as it does not in Apache Kafka, which also
+    checks for the first time after the interval."""
+    await broker.produce(build([Written(time_ms=-HOURS_2_MS)], producer=(1, 0, 0)))
+    await broker.kill()
+    await settle()
+    assert producers(broker) == [1]
+
+
+@scenario(*EXPIRY, topics={"t": 1})
 async def test_a_producer_id_with_an_ongoing_transaction_does_not_expire(
     broker: MemoryBroker,
 ) -> None:
