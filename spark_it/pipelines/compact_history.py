@@ -100,10 +100,16 @@ class Options(StreamingOptions, ValueOptions):
 
 def _moment(as_of: str) -> int | None:
     """Milliseconds of an `as_of` that is a time; None of one that is offsets."""
-    if not as_of.lstrip().startswith("{"):
+    if as_of.lstrip().startswith("{"):
+        position("as_of", as_of)  # whether it is JSON
+        return None
+    try:
         return timestamp_ms(as_of, "as_of")
-    position("as_of", as_of)  # whether it is JSON
-    return None
+    except SparkError:
+        raise SparkError(
+            f"as_of: {as_of!r} is neither a time (2026-01-31T12:00:00Z) nor offsets "
+            '({"topic": {"0": 23}})'
+        ) from None
 
 
 def run(

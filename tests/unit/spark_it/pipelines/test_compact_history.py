@@ -30,7 +30,7 @@ def test_what_is_possible(given: dict[str, Any]) -> None:
     [
         ({"table_format": "parquet", "trigger": "continuous"}, "Parquet is made anew"),
         ({"as_of": "2026-01-31", "trigger": "continuous"}, "as_of is made anew"),
-        ({"as_of": "yesterday"}, "as_of: 'yesterday' is not"),
+        ({"as_of": "yesterday"}, "as_of: 'yesterday' is neither"),
         ({"as_of": '{"users": '}, "as_of: .* is not JSON"),
     ],
 )
