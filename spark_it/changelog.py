@@ -28,12 +28,16 @@ DELETED: Final = "_deleted"
 AT: Final = "_at"
 """Columns of ours: whether the event is a tombstone, and when it takes effect."""
 
+TOPIC: Final = "_topic"
+ORDER: Final = "_order"
+"""Columns for what histories are sorted by, made once: then Spark shuffles and sorts once."""
+
 VALID_FROM: Final = "valid_from"
 VALID_TO: Final = "valid_to"
 IS_CURRENT: Final = "is_current"
 """Columns of versions; `valid_to` is null for the one that is current."""
 
-OURS: Final = (PLACE, VALID_FROM, VALID_TO, IS_CURRENT, DELETED, AT)
+OURS: Final = (PLACE, VALID_FROM, VALID_TO, IS_CURRENT, DELETED, AT, TOPIC, ORDER)
 
 
 def judged(records: DataFrame, parser: Parser, *, key_is_text: bool) -> DataFrame:
@@ -90,17 +94,22 @@ def newest(frame: DataFrame, key_column: str) -> DataFrame:
     from pyspark.sql import functions as f
 
     last = f.max_by(f.struct("*"), order()).alias("_last")
-    topic = f.col(f"{PLACE}.topic").alias("_topic")
+    topic = f.col(f"{PLACE}.topic").alias("_of_topic")
     return frame.groupBy(topic, key_column).agg(last).select("_last.*")
 
 
-def _history(key_column: str) -> WindowSpec:
-    from pyspark.sql import Window
+def _placed(frame: DataFrame) -> DataFrame:
+    """With the columns that histories are sorted by."""
     from pyspark.sql import functions as f
 
-    by = (f.col(f"{PLACE}.topic"), f.col(key_column))
-    # a tombstone that `seeds` makes has the place of the row that it ends
-    return Window.partitionBy(*by).orderBy(order(), DELETED)
+    return frame.withColumns({TOPIC: f.col(f"{PLACE}.topic"), ORDER: order()})
+
+
+def _history(key_column: str) -> WindowSpec:
+    from pyspark.sql.window import Window
+
+    # a tombstone that `_seeds` makes has the place of the row that it ends
+    return Window.partitionBy(TOPIC, key_column).orderBy(ORDER, DELETED)
 
 
 def effective(frame: DataFrame, key_column: str) -> DataFrame:
@@ -111,6 +120,7 @@ def effective(frame: DataFrame, key_column: str) -> DataFrame:
     history = _history(key_column)
     no_row = f.lag(DELETED, 1, True).over(history)
     so_far = history.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    frame = frame if ORDER in frame.columns else _placed(frame)
     return (
         frame.withColumn("_no_row", no_row)
         .where(~(f.col(DELETED) & f.col("_no_row")))
@@ -138,7 +148,7 @@ def state(frame: DataFrame) -> DataFrame:
     """The newest events as rows: those of keys that are not removed."""
     from pyspark.sql import functions as f
 
-    return frame.where(~f.col(DELETED)).drop(DELETED, AT)
+    return frame.where(~f.col(DELETED)).drop(DELETED, AT, TOPIC, ORDER)
 
 
 def changed_versions(table: DataFrame, frame: DataFrame, key_column: str) -> DataFrame:
@@ -155,10 +165,11 @@ def changed_versions(table: DataFrame, frame: DataFrame, key_column: str) -> Dat
     keys = frame.select(topic.alias("_topic"), key.alias("_key")).distinct()
     same_key = (table[f"{PLACE}.topic"] == keys["_topic"]) & (table[key_column] == keys["_key"])
     there = table.join(keys, same_key, "left_semi")
-    known = f.max(f.when(f.col("_known"), order())).over(Window.partitionBy(topic, key))
     both = _seeds(newest(there, key_column), frame).withColumn("_known", f.lit(True))
-    both = both.unionByName(frame.withColumn("_known", f.lit(False))).withColumn("_last", known)
-    new = f.col("_last").isNull() | (order() > f.col("_last"))
+    both = _placed(both.unionByName(frame.withColumn("_known", f.lit(False))))
+    last = f.max(f.when(f.col("_known"), f.col(ORDER))).over(Window.partitionBy(TOPIC, key_column))
+    both = both.withColumn("_last", last)
+    new = f.col("_last").isNull() | (f.col(ORDER) > f.col("_last"))
     history = both.where(f.col("_known") | new).drop("_known", "_last")
     return versions(effective(history, key_column), key_column)
 
@@ -182,4 +193,5 @@ def _own(frame: DataFrame) -> list[str]:
     """The columns of the table, without ours."""
     from kavka.spark_it.delta_tables import quoted
 
-    return [quoted(name) for name in frame.columns if name not in (DELETED, AT, VALID_TO)]
+    left_out = (DELETED, AT, VALID_TO, TOPIC, ORDER)
+    return [quoted(name) for name in frame.columns if name not in left_out]
