@@ -6,6 +6,7 @@ A pipeline's options come from its options class, so its parser is built here, w
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -19,6 +20,9 @@ from kavka.spark_it.options import Row, build, converted, nearest, read_file, ro
 
 PIPELINES: Final = ("sink", "aggregate", "compact-history", "replay", "verify")
 """The pipelines by name; each is a module of `kavka.spark_it.pipelines`."""
+
+
+PYSPARK_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 def module_of(name: str) -> ModuleType:
@@ -85,6 +89,8 @@ def _run(name: str, arguments: Sequence[str]) -> int:
     given = vars(parsed)
     file = given.pop("config")
     options = build(module.Options, merged(module.Options, file, given))
+    for name in PYSPARK_LOGGERS:  # they print each error as JSON, beside the message of ours
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     summary = module.run(options)
     text = summary.to_json()
     if options.summary is None:
