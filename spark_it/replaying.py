@@ -115,6 +115,7 @@ class Replay:
         task = Task(
             settings=self._settings,
             topic=options.topic,
+            partitions=self._partitions,
             group=options.group,
             original_timestamps=options.timestamps == "original",
             transaction_records=options.transaction_records,

@@ -91,6 +91,8 @@ class Task:
 
     settings: Mapping[str, Any]
     topic: str
+    partitions: int
+    """Of the topic."""
     group: str
     original_timestamps: bool
     transaction_records: int
@@ -114,10 +116,8 @@ class Task:
         }
         with closing(KafkaProducer(**settings)) as producer:
             producer.init_transactions()
-            Transactions(self, producer, self._written).write(rows)
-
-    def _written(self, target: int) -> int:
-        return done_of(self.settings, self.group, self.topic, [target])[target].n
+            done = done_of(self.settings, self.group, self.topic, range(self.partitions))
+            Transactions(self, producer, lambda target: done[target].n).write(rows)
 
 
 class Transactions:
@@ -148,12 +148,8 @@ class Transactions:
 
     def write(self, rows: Iterable[Row]) -> None:
         task = self._task
-        before: dict[int, int] = {}
         for row in rows:
-            target = row["target"]
-            if target not in before:
-                before[target] = self._written_before(target)
-            if row["n"] <= before[target]:
+            if row["n"] <= self._written_before(row["target"]):
                 continue  # by an earlier attempt of this task
             self._wait(task.began + row["due"])
             self._send(row)

@@ -51,6 +51,7 @@ def write(
     task = Task(
         settings={},
         topic="a",
+        partitions=5,
         group="the-group",
         original_timestamps=True,
         transaction_records=records,
