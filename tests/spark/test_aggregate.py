@@ -169,10 +169,11 @@ def test_at_random(spark: SparkSession, options: Options) -> None:
 @pytest.mark.parametrize(
     ("kind", "given", "model"),
     [
-        (
+        pytest.param(
             "delta",
             {"slide": "5 seconds"},
             lambda events: windows.sliding(events, 10_000, 5_000),
+            marks=pytest.mark.whole,
         ),
         (
             "parquet",

@@ -117,7 +117,7 @@ def case(
     return Case(spark, options)
 
 
-@pytest.mark.parametrize("form", ["latest", "scd2"])
+@pytest.mark.parametrize("form", [pytest.param("latest", marks=pytest.mark.whole), "scd2"])
 def test_the_table_of_many_batches_is_that_of_one(
     spark: SparkSession, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,7 +164,8 @@ def test_at_random(spark: SparkSession, case: Case, monkeypatch: pytest.MonkeyPa
     assert case.rejects() == bad_ones(stored)
 
 
-@pytest.mark.parametrize("form", [pytest.param("latest", marks=pytest.mark.whole), "scd2"])
+@pytest.mark.whole
+@pytest.mark.parametrize("form", ["latest", "scd2"])
 def test_a_table_as_of_then(case: Case, tmp_path: Path) -> None:
     """As it is now and as of a time, in Parquet; as of offsets, in Delta."""
     chance = random.Random(SEED)

@@ -32,6 +32,7 @@ def test_the_example_prints_the_totals(tmp_path: Path) -> None:
             **kavka_environment(),
             "BOOTSTRAP_SERVERS": broker.bootstrap,
             "KAVKA_SPARK_JARS": str(CACHE / "spark"),
+            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a short run
         }
         done = subprocess.run(
             [sys.executable, "-c", example()],

@@ -24,7 +24,6 @@ from support.spark import Record, Stored, create_topic, numbered, place, produce
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORMATS: Final = ("delta", "parquet")
 DELTA_AT_LEAST: Final = ("delta", pytest.param("parquet", marks=pytest.mark.whole))
 PARQUET_AT_LEAST: Final = ("parquet", pytest.param("delta", marks=pytest.mark.whole))
 FIRST_MS: Final = 1_700_000_000_000
@@ -85,7 +84,7 @@ def forget_last_commit(table: str) -> None:
     (commits / f".{last}.crc").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("table_format", FORMATS)
+@pytest.mark.parametrize("table_format", DELTA_AT_LEAST)
 def test_every_record_is_a_row_once(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path, table_format: str
 ) -> None:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import pytest
 from kafka import KafkaProducer
 
 from support.process import BrokerProcess
@@ -127,7 +126,6 @@ def test_reads_with_gaps_at_any_place(
             assert rows(read(spark, broker.bootstrap, options)) == wanted, options
 
 
-@pytest.mark.oracle
 def test_a_stream_over_gaps(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
