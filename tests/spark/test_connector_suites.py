@@ -34,7 +34,7 @@ SUITES: Final[dict[str, dict[str, str]]] = {
 }
 """A suite, and its tests that cannot run on a broker outside, with what they say."""
 
-NO_TOPIC_BY_ITSELF: Final = ("Sink", "TopicDeletion")
+NO_TOPIC_BY_ITSELF: Final = ("Sink", "Stress", "TopicDeletion")
 """In the names of suites that want a broker without `auto.create.topics.enable`. Others rely on
 it."""
 
