@@ -176,7 +176,7 @@ class Parser:
         """Null, or why a text is no such object.
 
         Spark gives null for a field of another type than the schema's, and for one that is not
-        there. The text itself, parsed without a schema, tells these two apart.
+        there. The text itself, parsed without a schema, shows which it is.
         """
         from pyspark.sql import functions as f
 
