@@ -4,8 +4,8 @@
 are: their encoding, which no two different records share, is digested with SHA-256. Records that
 are the same are distinguished by their number: the n-th of the first side is matched with the n-th
 of the second, in the order of topic, partition and offset. Matched are records of the partition
-with the same number (`partitions="same"`), or wherever they are ("any"); of topics with the same name
-when a side has more than one.
+with the same number (`partitions="same"`), or wherever they are ("any"); of topics with the same
+name when a side has more than one.
 
 **Findings.**
 
