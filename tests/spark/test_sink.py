@@ -228,6 +228,7 @@ def kill_between_rejects_and_rows(spark: SparkSession, wanted: sink.Options) -> 
 SINK_DATA_MS: Final = 10_000
 
 
+@pytest.mark.whole
 def test_a_backfill_adds_what_the_table_lacks(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:

@@ -214,6 +214,7 @@ def test_topics_are_chosen_by_name_pattern_and_partition(
         assert rows(read(spark, broker.bootstrap, options)) == want, options
 
 
+@pytest.mark.whole
 def test_a_read_is_divided_among_tasks(
     spark: SparkSession, broker: BrokerProcess, topic: str, stored: list[Stored]
 ) -> None:

@@ -4,7 +4,7 @@ transactions end, when the group changes its kind, and when the broker dies at a
 
 Somebody asks all the while, in each version, for places and for all. Committed offsets only grow
 here, so no answer may tell less than what was known when it was asked for; what is aborted is
-POISON, and must never be a response. CRASH_EVERY (12; `make commits` sets 1) leaves steps out.
+POISON, and must never be a response. CRASH_EVERY (24; `make commits` sets 1) leaves steps out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from support.mortal_broker import MortalBroker
 from support.offset_requests import GROUPS_SINCE, Place
 from support.transactional import RETRIED, Answer, Refused, Request, Script, TransactionalProducer
 
-EVERY: Final = int(os.environ.get("CRASH_EVERY", "12"))
+EVERY: Final = int(os.environ.get("CRASH_EVERY", "24"))
 PARTS: Final = 3
 """Of the test, which others may do at the same time."""
 

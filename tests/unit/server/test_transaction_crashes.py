@@ -4,7 +4,7 @@ what is there afterwards is the one thing that may be there.
 Whatever the death struck, each transaction is all there or not at all, and what was answered
 counts. Where the client does nothing, the state on the disk says what it must come to. Three
 clients are tried: one that goes on where it was, one that begins anew, one that is never seen
-again. CRASH_EVERY (12; `make commits` sets 1) leaves steps out.
+again. CRASH_EVERY (24; `make commits` sets 1) leaves steps out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from support.memory_transactions import committed
 from support.mortal_broker import MortalBroker, run_mortal
 from support.transactional import TransactionalProducer
 
-EVERY = int(os.environ.get("CRASH_EVERY", "12"))
+EVERY = int(os.environ.get("CRASH_EVERY", "24"))
 STATES_AT = 16
 """Where TransactionLogValue has the state: behind version, producer id, epoch and timeout."""
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMMITTED, ABORTED = range(6)
