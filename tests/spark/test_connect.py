@@ -1,6 +1,7 @@
 """Pipelines on Spark Connect: the same, but for what needs a JVM of the process's own.
 
-A process has either kind of session, so these are programs of their own.
+A process has either kind of session, so these are programs of their own. SPARK_TESTING lets Spark's
+server of such a program take a free port.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from kavka.spark_it import jars
 from kavka.spark_it.sessions import DELTA_CONFIG
 from support.broker import Kavka, finish, kavka_environment
 from support.paths import CACHE
-from support.ports import Ports
 from support.spark import Record, create_topic, produce
+
+WITHIN_S = 300.0
 
 PROGRAM = """
 import sys
@@ -24,9 +26,8 @@ from kavka import spark_it
 from kavka.spark_it.pipelines import sink
 from pyspark.sql import SparkSession
 
-bootstrap, home, jars, port, *config = sys.argv[1:]
+bootstrap, home, jars, *config = sys.argv[1:]
 builder = SparkSession.builder.remote("local[2]").config("spark.jars", jars)
-builder = builder.config("spark.connect.grpc.binding.port", port)
 for pair in config:
     builder = builder.config(*pair.split("=", 1))
 connected = builder.getOrCreate()
@@ -47,7 +48,6 @@ except spark_it.SparkError as failure:
 @pytest.mark.timeout(600)
 def test_the_sink_writes_through_a_server(tmp_path: Path) -> None:
     broker = Kavka(tmp_path / "broker").start()
-    ports = Ports()
     config = [f"{key}={value}" for key, value in DELTA_CONFIG.items()]
     environment = {**kavka_environment(), "KAVKA_SPARK_JARS": str(CACHE / "spark")}
     with pytest.MonkeyPatch.context() as patched:
@@ -58,13 +58,13 @@ def test_the_sink_writes_through_a_server(tmp_path: Path) -> None:
         produce(broker.bootstrap, "t", [Record(b"%d" % number) for number in range(5)])
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, broker.bootstrap, str(tmp_path), known]
-            + [str(ports.take()), "spark.ui.enabled=false", *config],
-            env={**environment, "PYSPARK_PYTHON": sys.executable},
+            + ["spark.ui.enabled=false", "spark.sql.shuffle.partitions=2", *config],
+            env={**environment, "PYSPARK_PYTHON": sys.executable, "SPARK_TESTING": "1"},
             capture_output=True,
             text=True,
+            timeout=WITHIN_S,
         )
     finally:
-        ports.release()
         finish(broker)
     assert done.returncode == 0, done.stderr
     rows, refusal = done.stdout.splitlines()
