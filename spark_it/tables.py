@@ -26,8 +26,6 @@ from kavka.spark_it.sessions import is_connect
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FORMATS: Final = ("delta", "parquet")
-
 BATCH: Final = "kafka_batch"
 """The column of Parquet tables that says which batch wrote a row; the directories' name."""
 
@@ -78,11 +76,14 @@ def resume(rows: Table, rejects: Table | None) -> Positions:
     A batch writes its rejects first. If it did not come to its rows, its rejects are removed here:
     they are read again.
     """
-    there = [table for table in (rows, rejects) if table is not None and table.exists()]
     if isinstance(rows, ParquetTable):
+        rows.remove_incomplete()
         if isinstance(rejects, ParquetTable):
-            rejects.remove(rejects.newest_batches() - set(rows.batches()))
-        return _ends(there)
+            rejects.remove_incomplete()
+            written = rows.newest_batches()
+            newest = rejects.newest_batches()
+            rejects.remove(name for query, name in newest.items() if name > written.get(query, ""))
+        return _ends([table for table in (rows, rejects) if table is not None])
     found = _ends([rows])
     if isinstance(rejects, DeltaTable) and rejects.exists():
         rejects.delete(beyond(found))
@@ -203,17 +204,21 @@ class ParquetTable:
 
     def batches(self) -> list[str]:
         """The complete batches, by the value of `kafka_batch`."""
-        names = (n.removeprefix(PREFIX) for n in self._files.list(self.path) if PREFIX in n)
-        return sorted(n for n in names if self._files.exists(f"{self._directory(n)}/_SUCCESS"))
+        return sorted(name for name in self._names() if self._is_complete(name))
 
-    def newest_batches(self) -> set[str]:
-        """The last complete batch of each checkpoint: those that may be written again."""
-        last = {
+    def remove_incomplete(self) -> None:
+        """Remove what batches left that were not written whole and will not be written again: to
+        other readers their files are data."""
+        self.remove([name for name in self._names() if not self._is_complete(name)])
+
+    def newest_batches(self) -> dict[str, str]:
+        """The last complete batch of each checkpoint, by the id of its query: it may be written
+        again, and is never compacted."""
+        return {
             name.rpartition("-")[0]: name
             for name in self.batches()  # in order
             if not name.startswith(COMPACTED)
         }
-        return set(last.values())
 
     def compact(self) -> str:
         """All batches that cannot be written again become one.
@@ -222,7 +227,7 @@ class ParquetTable:
         ones are removed and it takes its place: readers see records missing in between, never
         twice. A file says what is to be removed, so that the next run ends what a kill cut short.
         """
-        newest = self.newest_batches()
+        newest = set(self.newest_batches().values())
         names = [name for name in self.batches() if name not in newest]
         batches = [name for name in names if not name.startswith(COMPACTED)]
         everything = self.read()
@@ -251,6 +256,13 @@ class ParquetTable:
             self.remove(plan["remove"])
             self._files.rename(target, self._directory(plan["name"]))
         self._files.delete(written)
+
+    def _names(self) -> list[str]:
+        there = self._files.list(self.path)
+        return [name.removeprefix(PREFIX) for name in there if name.startswith(PREFIX)]
+
+    def _is_complete(self, name: str) -> bool:
+        return self._files.exists(f"{self._directory(name)}/_SUCCESS")
 
     def _directory(self, name: str) -> str:
         return f"{self.path}/{PREFIX}{name}"

@@ -208,6 +208,40 @@ def test_what_does_not_parse_is_kept_with_the_reason(
     assert rejected(spark, wanted) == expected_rejects(stored)
 
 
+@pytest.mark.whole
+def test_rejects_outlive_the_compaction_of_their_batch_s_rows(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    """Only the first batch has rejects, its rows are compacted, and the checkpoint is lost: with a
+    batch that was not written whole, which any reader would see."""
+    schema = tmp_path / "schema.json"
+    schema.write_text(json.dumps(SCHEMA))
+    create_topic(broker.bootstrap, topic)
+    wanted = options(
+        broker,
+        topic,
+        tmp_path,
+        table_format="parquet",
+        value_format="json",
+        schema_file=str(schema),
+        max_offsets_per_batch=2,
+        compact_every=4,
+    )
+    values = [b"{}", *(b'{"id": %d}' % number for number in range(1, 10))]
+    stored = produce(broker.bootstrap, topic, [Record(value) for value in values])
+    run(spark, wanted)
+    assert list(Path(wanted.table).glob("kafka_batch=compacted-*"))
+    newest = max(Path(wanted.table).glob("kafka_batch=[!c]*"))
+    partial = newest.with_name(newest.name[:-1] + "9")
+    shutil.copytree(newest, partial)
+    (partial / "_SUCCESS").unlink()
+    shutil.rmtree(Path(wanted.table, "_checkpoint"))
+    run(spark, wanted)
+    assert rejected(spark, wanted) == expected_rejects(stored)
+    ids = [row.id for row in spark.read.parquet(wanted.table).collect()]
+    assert sorted(ids) == list(range(1, 10))
+
+
 def kill_between_rejects_and_rows(spark: SparkSession, wanted: sink.Options) -> None:
     """Leave the next batch as a kill does that comes after its rejects and before its rows."""
     if wanted.table_format == "parquet":
