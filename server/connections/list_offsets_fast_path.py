@@ -13,8 +13,9 @@ from typing import Any, Final
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.connections.fast_path import FastPath, FastRequest
+from kavka.server.replica import offset_lookup
 from kavka.server.replica.fetch_reading import READ_COMMITTED
-from kavka.server.replica.replica import ANY_EPOCH, Replica
+from kavka.server.replica.replica import Replica
 from kavka.server.request.context import RequestContext
 from kavka.wire.apis.list_offsets import (
     API,
@@ -24,6 +25,7 @@ from kavka.wire.apis.list_offsets import (
     PartitionResponse,
     TopicResponse,
 )
+from kavka.wire.errors import ApiError
 
 _DESCRIBE: Final = Operation.DESCRIBE
 _TOPIC: Final = ResourceType.TOPIC
@@ -81,26 +83,20 @@ class FastListOffsets(FastRequest):
 
     def carry_out(self, frame: memoryview) -> bytearray | None:
         replica = self.replica
-        partition = replica.partition
-        if len(frame) != self.end or not partition.is_leader or replica.offline:
+        if len(frame) != self.end or not self.is_current():
             return None
         if not self.broker.authorizer.allows(self.context, _DESCRIBE, _TOPIC, self._name):
             return None
-        if self._asked_epoch not in (ANY_EPOCH, partition.leader_epoch):
-            return None
-        if self._timestamp == EARLIEST:
-            offset = replica.log.start_offset
-            epoch = replica.log.epoch_of(offset)
-        elif partition.is_catching_up:
-            return None
-        else:
-            offset = replica.last_stable_offset if self._committed else partition.high_watermark
-            epoch = partition.leader_epoch
+        try:
+            replica.check_epoch(self._asked_epoch)
+            found = offset_lookup.find_end(replica, self._timestamp, self._committed)
+        except ApiError:
+            return None  # the general path responds with the same error
         answer = self.response[:]
         if self._with_epoch:
-            self._fill(answer, self._fill_at, offset, epoch)
+            self._fill(answer, self._fill_at, found.offset, found.leader_epoch)
         else:
-            self._fill(answer, self._fill_at, offset)
+            self._fill(answer, self._fill_at, found.offset)
         return answer
 
     def is_current(self) -> bool:

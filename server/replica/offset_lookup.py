@@ -44,19 +44,28 @@ def find(
 
     ApiError OFFSET_NOT_AVAILABLE while a new leader may not know it yet (KIP-207).
     """
-    log = replica.log
+    if timestamp in (LATEST, EARLIEST, EARLIEST_LOCAL):
+        return find_end(replica, timestamp, committed_only)
     fetchable = replica.last_stable_offset if committed_only else replica.high_watermark
-    if timestamp == LATEST:
-        if replica.partition.is_catching_up:
-            raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
-        return FoundOffset(-1, fetchable, replica.partition.leader_epoch)
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return FoundOffset(-1, log.start_offset, log.epoch_of(log.start_offset))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOT_FOUND  # nothing is tiered, and nothing waits to be
     if replica.partition.is_catching_up:
         return _unless_behind(replica, timestamp, fetchable, opener)
     return _find_in_records(replica, timestamp, fetchable, opener)
+
+
+def find_end(replica: Replica, timestamp: int, committed_only: bool) -> FoundOffset:
+    """The offset where the partition ends (LATEST) or begins (EARLIEST, EARLIEST_LOCAL).
+
+    ApiError OFFSET_NOT_AVAILABLE while a new leader may not know its end yet (KIP-207).
+    """
+    if timestamp == LATEST:
+        if replica.partition.is_catching_up:
+            raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
+        fetchable = replica.last_stable_offset if committed_only else replica.high_watermark
+        return FoundOffset(-1, fetchable, replica.partition.leader_epoch)
+    log = replica.log
+    return FoundOffset(-1, log.start_offset, log.epoch_of(log.start_offset))
 
 
 async def _unless_behind(
