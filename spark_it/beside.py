@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from kavka.spark_it.errors import SparkError
-from kavka.spark_it.running import reason
+from kavka.spark_it.running import reason, start_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,12 +35,7 @@ def beside(
     With the trigger available-now it is waited for at the end, with continuous it is stopped. When
     it fails, `main` is stopped and a SparkError says why.
     """
-    writer = writer.queryName(name).option("checkpointLocation", checkpoint)
-    if options.trigger == "available-now":
-        writer = writer.trigger(availableNow=True)
-    elif options.interval:
-        writer = writer.trigger(processingTime=options.interval)
-    query = writer.start()
+    query = start_query(writer, name, options, checkpoint)
     ended = threading.Event()
     failures: list[Exception] = []
     watcher = threading.Thread(target=_watch, args=(spark, query, main, ended, failures))

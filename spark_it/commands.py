@@ -146,8 +146,7 @@ def spark(arguments: Sequence[str]) -> int:
 def _fetch_jars() -> int:
     from kavka.spark_it.jars import fetch
 
-    paths = fetch(report=lambda line: print(f"kavka spark: {line}", file=sys.stderr, flush=True))
-    print(",".join(map(str, paths)))
+    print(",".join(map(str, fetch())))
     return 0
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -135,13 +136,16 @@ def check_pyspark() -> None:
         )
 
 
-def fetch(wanted: Sequence[Jar] = ALL, *, report: Callable[[str], None] = print) -> list[Path]:
+def fetch(
+    wanted: Sequence[Jar] = ALL, *, report: Callable[[str], None] | None = None
+) -> list[Path]:
     """The paths of `wanted`, in this order; those that are missing are fetched first.
 
-    `report` is called with a line for the start and for each jar that has come. Jars there
-    already are only checked. Raises SparkError without Java or PySpark, if a jar cannot be fetched,
-    and for one whose checksum is wrong.
+    `report` is called with a line for the start and for each jar that has come; without it they
+    are printed on standard error. Jars there already are only checked. Raises SparkError without
+    Java or PySpark, if a jar cannot be fetched, and for one whose checksum is wrong.
     """
+    report = report if report is not None else _print_line
     target = directory()
     missing = [jar for jar in wanted if not (target / jar.file).exists()]
     if missing:
@@ -157,6 +161,10 @@ def fetch(wanted: Sequence[Jar] = ALL, *, report: Callable[[str], None] = print)
     for jar in wanted:
         _check(jar, target / jar.file)
     return [target / jar.file for jar in wanted]
+
+
+def _print_line(line: str) -> None:
+    print(f"kavka spark: {line}", file=sys.stderr, flush=True)
 
 
 def _check(jar: Jar, path: Path) -> None:

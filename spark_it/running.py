@@ -44,12 +44,7 @@ def run_query(
     progress = Progress(name, report=report, metrics=metrics)
     spark.streams.addListener(progress)
     try:
-        writer = writer.queryName(name).option("checkpointLocation", checkpoint)
-        if options.trigger == "available-now":
-            writer = writer.trigger(availableNow=True)
-        elif options.interval:
-            writer = writer.trigger(processingTime=options.interval)
-        _wait(_started(writer, name))
+        _wait(start_query(writer, name, options, checkpoint))
         progress.wait_for_end()
     finally:
         spark.streams.removeListener(progress)
@@ -58,9 +53,17 @@ def run_query(
     return progress.summary
 
 
-def _started(writer: DataStreamWriter, name: str) -> StreamingQuery:
+def start_query(
+    writer: DataStreamWriter, name: str, options: StreamingOptions, checkpoint: str
+) -> StreamingQuery:
+    """Start a query with the trigger that the options ask for. SparkError when Spark refuses it."""
     from pyspark.errors import PySparkException
 
+    writer = writer.queryName(name).option("checkpointLocation", checkpoint)
+    if options.trigger == "available-now":
+        writer = writer.trigger(availableNow=True)
+    elif options.interval:
+        writer = writer.trigger(processingTime=options.interval)
     try:
         return writer.start()
     except PySparkException as failure:

@@ -97,7 +97,7 @@ def _classic_config(
             *(known_jars.AVRO if avro else ()),
             *(known_jars.DELTA if delta else ()),
         )
-        jars = [str(path) for path in known_jars.fetch(rows, report=_report)]
+        jars = [str(path) for path in known_jars.fetch(rows)]
     chosen = master or config.get("spark.master", "local[*]")
     merged = dict(SHARED_CONFIG)
     if chosen.startswith("local"):
@@ -122,10 +122,6 @@ def _local_config() -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(max(2, cores or 2)),  # 200 tasks a batch by default
     }
-
-
-def _report(line: str) -> None:
-    print(f"kavka spark: {line}", file=sys.stderr, flush=True)
 
 
 def _check_connector(there: SparkSession, *, delta: bool, avro: bool) -> None:

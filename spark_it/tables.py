@@ -348,6 +348,13 @@ def query_id(spark: SparkSession, checkpoint: str) -> str | None:
     return str(json.loads(rows[0]["value"])["id"])
 
 
+def batch_id(spark: SparkSession, checkpoint: str, number: int) -> BatchId:
+    """The id of a batch that Spark has given to be written."""
+    query = query_id(spark, checkpoint)
+    assert query is not None  # Spark writes it before the first batch
+    return BatchId(query, number)
+
+
 def committed_offsets(spark: SparkSession, checkpoint: str) -> Offsets:
     """Where the last batch that the checkpoint says is done ended; {} when there is none."""
     from pyspark.errors import PySparkException

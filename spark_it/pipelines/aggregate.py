@@ -231,13 +231,12 @@ def _append(frame: DataFrame, kind: str, path: str, checkpoint: str) -> DataStre
     if kind == "delta":  # whose sink keeps the query's id and the batch's number with the data
         return frame.writeStream.format("delta").option("path", path)
 
-    from kavka.spark_it.tables import BatchId, open_table, query_id
+    from kavka.spark_it.tables import batch_id, open_table
 
     open_table(frame.sparkSession, kind, path, ())  # an error now where there can be none
 
     def add(rows: DataFrame, number: int) -> None:
-        query = query_id(rows.sparkSession, checkpoint)
-        assert query is not None  # Spark writes it before the first batch
-        open_table(rows.sparkSession, kind, path, ()).write(rows, BatchId(query, number))
+        spark = rows.sparkSession
+        open_table(spark, kind, path, ()).write(rows, batch_id(spark, checkpoint, number))
 
     return frame.writeStream.foreachBatch(add)

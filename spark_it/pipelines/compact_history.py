@@ -243,16 +243,14 @@ def _open(spark: SparkSession, options: Options, schema: StructType, form: str) 
 
 def _merge(batch: DataFrame, number: int, options: Options, checkpoint: str) -> None:
     """Write one batch of judged records: the rejects, then the rows."""
-    from kavka.spark_it.tables import BatchId, open_table, query_id
+    from kavka.spark_it.tables import batch_id, open_table
 
     spark = batch.sparkSession
     batch.persist()
     try:
         if options.rejects is not None:
-            query = query_id(spark, checkpoint)
-            assert query is not None  # Spark writes it before the first batch
             rejects = open_table(spark, options.table_format, options.rejects, ())
-            rejects.write(changelog.rejected(batch), BatchId(query, number))
+            rejects.write(changelog.rejected(batch), batch_id(spark, checkpoint, number))
         events = _events(batch, options)
         if options.form == "scd2":
             _merge_versions(events, options)

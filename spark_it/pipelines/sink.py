@@ -108,9 +108,10 @@ class Sink:
         """Follow the topics from where the last run ended."""
         from kavka.spark_it import reading
         from kavka.spark_it.running import run_query
+        from kavka.spark_it.tables import query_id
 
         starting = None
-        if self._query_id() is None and self._rows.exists():
+        if query_id(self._spark, self._checkpoint) is None and self._rows.exists():
             starting = self._resume()
         records = reading.stream(self._spark, self._options, starting=starting)
         self._parsed(records)  # wrong columns are an error now, not in the first batch
@@ -164,11 +165,6 @@ class Sink:
             summary.details["rejects_table"] = self._rejects.path
         return summary
 
-    def _query_id(self) -> str | None:
-        from kavka.spark_it.tables import query_id
-
-        return query_id(self._spark, self._checkpoint)
-
     def _resume(self) -> str:
         """The starting offsets behind what the table has, as its checkpoint is gone."""
         from kavka.spark_it import reading
@@ -200,14 +196,12 @@ class Sink:
 
     def write(self, records: DataFrame, number: int) -> None:
         """Write one batch of the stream."""
-        from kavka.spark_it.tables import BatchId
+        from kavka.spark_it.tables import batch_id
 
-        query = self._query_id()
-        assert query is not None  # Spark writes it before the first batch
         every = self._options.compact_every
         if every and number and number % every == 0:
             self._compact()
-        self._write_parsed(records, BatchId(query, number))
+        self._write_parsed(records, batch_id(self._spark, self._checkpoint, number))
 
     def _compact(self) -> None:
         for table in (self._rejects, self._rows):

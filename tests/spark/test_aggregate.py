@@ -17,6 +17,7 @@ from kavka.spark_it.pipelines.aggregate import NAME, Options, run
 from support import windows
 from support.process import BrokerProcess
 from support.spark import Record, Stored, create_topic, produce, read_topic
+from support.spark_queries import uncommit
 from support.wait import eventually
 from support.windows import BASE_MS, Event, Model, Span, Total, random_events
 
@@ -79,15 +80,6 @@ def rejected(spark: SparkSession, options: Options) -> list[tuple[int, int, byte
     found = frame.select("kafka.partition", "kafka.offset", "value", "reason").collect()
     assert all(row.reason for row in found)
     return sorted((r[0], r[1], None if r[2] is None else bytes(r[2])) for r in found)
-
-
-def uncommit(checkpoint: str) -> None:
-    """Make a checkpoint as it is when a query dies after a batch has been written, before its
-    commit."""
-    commits = Path(checkpoint, "commits")
-    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
-    (commits / str(last)).unlink()
-    (commits / f".{last}.crc").unlink()
 
 
 def tumbling(events: list[Event]) -> dict[Span, Total]:

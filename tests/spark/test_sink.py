@@ -20,6 +20,7 @@ from kavka.spark_it.pipelines import sink
 from kavka.spark_it.progress import Summary
 from support.process import BrokerProcess
 from support.spark import Record, Stored, create_topic, numbered, place, produce, rows
+from support.spark_queries import uncommit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,14 +77,6 @@ def raw(spark: SparkSession, wanted: sink.Options) -> list[Stored]:
     return rows(columns)
 
 
-def forget_last_commit(table: str) -> None:
-    """Make the checkpoint as a kill leaves it between a batch's write and its commit."""
-    commits = Path(table, "_checkpoint", "commits")
-    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
-    (commits / str(last)).unlink()
-    (commits / f".{last}.crc").unlink(missing_ok=True)
-
-
 @pytest.mark.parametrize("table_format", DELTA_AT_LEAST)
 def test_every_record_is_a_row_once(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path, table_format: str
@@ -108,7 +101,7 @@ def test_every_record_is_a_row_once(
         summary = run(spark, wanted)
         assert (summary.rows >= count, summary.lag) == (True, 0)
         assert raw(spark, wanted) == sorted(stored, key=place)
-        forget_last_commit(wanted.table)
+        uncommit(f"{wanted.table}/_checkpoint")
     days = {path.name for path in Path(wanted.table).rglob("date=*")}
     assert "date=2023-11-14" in days and len(days) > 4
 
@@ -246,7 +239,7 @@ def kill_between_rejects_and_rows(spark: SparkSession, wanted: sink.Options) -> 
     """Leave the next batch as a kill does that comes after its rejects and before its rows."""
     if wanted.table_format == "parquet":
         run(spark, wanted)
-        forget_last_commit(wanted.table)
+        uncommit(f"{wanted.table}/_checkpoint")
         shutil.rmtree(max(Path(wanted.table).glob("kafka_batch=*")))
         return
     name = f"delta.`{wanted.table}`"

@@ -182,3 +182,12 @@ def noted(checkpoint: Path, topic: str) -> dict[int, int]:
     last = (checkpoint / "offsets" / batches[-1].name).read_text().splitlines()[-1]
     found: dict[str, dict[str, int]] = json.loads(last)
     return {int(number): offset for number, offset in found[topic].items()}
+
+
+def uncommit(checkpoint: str) -> None:
+    """Make a checkpoint as it is when a query dies after a batch has been written, before its
+    commit."""
+    commits = Path(checkpoint, "commits")
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink()
