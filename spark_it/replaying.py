@@ -10,14 +10,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka.spark_it.clients import administered
 from kavka.spark_it.errors import SparkError
-from kavka.spark_it.running import REASON_CHARACTERS_MAX, Stopped, stopped_by_signals
+from kavka.spark_it.running import REASON_CHARACTERS_MAX, Stopped, run_until_signal
 from kavka.spark_it.writing import Done, Task, done_of, group_offsets, murmur2_partition, place_of
 
 if TYPE_CHECKING:
@@ -131,19 +130,16 @@ class Replay:
             context.addJobTag(tag)  # of this thread
             rows.foreachPartition(task)
 
-        with ThreadPoolExecutor(1) as pool:
-            running = pool.submit(job)  # Py4J would swallow what a signal raises in its own thread
-            try:
-                with self._reporting(plan), stopped_by_signals():
-                    running.result()
-            except Stopped:
-                context.cancelJobsWithTag(tag)
-                raise SparkError("stopped; the same command goes on where it was") from None
-            except (PySparkException, Py4JError) as failure:
-                raise SparkError(
-                    f"writing to {options.topic} failed; the same command goes on where it was: "
-                    f"{_task_reason(str(failure))}"
-                ) from failure
+        try:
+            with self._reporting(plan):
+                run_until_signal([job], lambda: context.cancelJobsWithTag(tag))
+        except Stopped:
+            raise SparkError("stopped; the same command goes on where it was") from None
+        except (PySparkException, Py4JError) as failure:
+            raise SparkError(
+                f"writing to {options.topic} failed; the same command goes on where it was: "
+                f"{_task_reason(str(failure))}"
+            ) from failure
 
     def _numbered(self, records: DataFrame) -> DataFrame:
         """`target`, `at` (the time that decides the order and the pace), and `n`."""

@@ -1,11 +1,15 @@
-"""Runs a streaming query to its end, with progress, metrics and a summary."""
+"""Runs streaming queries to their end, with progress, metrics and a summary."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -21,30 +25,55 @@ if TYPE_CHECKING:
 
 
 class Stopped(Exception):
-    """SIGTERM or SIGINT: end the query and say how far it came."""
+    """SIGTERM or SIGINT ended it. Its cause is what failed meanwhile, if anything did."""
 
 
-def run_query(
+@dataclass(frozen=True)
+class Query:
+    """A streaming query that is not started yet."""
+
+    name: str
+    writer: DataStreamWriter
+    checkpoint: str
+    """Its directory. A query with the same one goes on where the last batch ended."""
+
+    def start(self, options: StreamingOptions) -> StreamingQuery:
+        """Start it with the trigger that the options ask for. SparkError if Spark refuses it."""
+        from pyspark.errors import PySparkException
+
+        writer = self.writer.queryName(self.name).option("checkpointLocation", self.checkpoint)
+        if options.trigger == "available-now":
+            writer = writer.trigger(availableNow=True)
+        elif options.interval:
+            writer = writer.trigger(processingTime=options.interval)
+        try:
+            return writer.start()
+        except PySparkException as failure:
+            raise SparkError(
+                f"the query {self.name} does not start: {reason(failure)}"
+            ) from failure
+
+
+def run_queries(
     spark: SparkSession,
-    name: str,
+    queries: Sequence[Query],
     options: StreamingOptions,
-    writer: DataStreamWriter,
-    checkpoint: str,
     *,
     report: Callable[[str], None] | None = None,
 ) -> Summary:
-    """Start the query of `writer` under `name` and wait for its end: with the trigger available-now
-    when all has been read, with continuous when a signal or `query.stop()` ends it.
+    """Run queries side by side and wait for their end: with the trigger available-now when all has
+    been read, with continuous when a signal or `query.stop()` ends one of them.
 
-    Raises SparkError with Spark's own reason when the query fails. The next run with this
-    checkpoint goes on where the last batch ended.
+    Progress, metrics and the summary are those of the first. When a query fails the others are
+    stopped, and SparkError gives Spark's own reason.
     """
+    name = queries[0].name
     metrics = Metrics(name) if options.metrics_port else None
     end_metrics = metrics.serve(options.metrics_port) if metrics is not None else None
     progress = Progress(name, report=report, metrics=metrics)
     spark.streams.addListener(progress)
     try:
-        _wait(start_query(writer, name, options, checkpoint))
+        wait_for_queries(_start_all(queries, options), options)
         progress.wait_for_end()
     finally:
         spark.streams.removeListener(progress)
@@ -53,52 +82,67 @@ def run_query(
     return progress.summary
 
 
-def start_query(
-    writer: DataStreamWriter, name: str, options: StreamingOptions, checkpoint: str
-) -> StreamingQuery:
-    """Start a query with the trigger that the options ask for. SparkError when Spark refuses it."""
-    from pyspark.errors import PySparkException
-
-    writer = writer.queryName(name).option("checkpointLocation", checkpoint)
-    if options.trigger == "available-now":
-        writer = writer.trigger(availableNow=True)
-    elif options.interval:
-        writer = writer.trigger(processingTime=options.interval)
+def _start_all(queries: Sequence[Query], options: StreamingOptions) -> list[StreamingQuery]:
+    started: list[StreamingQuery] = []
     try:
-        return writer.start()
-    except PySparkException as failure:
-        raise SparkError(f"the query {name} does not start: {reason(failure)}") from failure
+        for query in queries:
+            started.append(query.start(options))
+    except SparkError:
+        _stop_all(started)
+        raise
+    return started
 
 
-def _wait(query: StreamingQuery) -> None:
-    """Wait for the query's end, or end it at a signal.
+def _stop_all(queries: Sequence[StreamingQuery]) -> None:
+    for query in queries:
+        query.stop()
 
-    The call that waits for the JVM is made in a thread: a signal that broke it off in its middle
-    would leave the connection to the JVM without an answer.
-    """
+
+def wait_for_queries(queries: Sequence[StreamingQuery], options: StreamingOptions) -> None:
+    """Wait until all have ended; stop them all at a signal, and when one of them ends that was to
+    go on. SparkError when one failed."""
     from pyspark.errors import PySparkException
 
-    ended = threading.Event()
-    failures: list[Exception] = []
-
-    def wait() -> None:
+    def wait_for(query: StreamingQuery) -> None:
+        others = [other for other in queries if other is not query]
+        all_read = False
         try:
             query.awaitTermination()
-        except Exception as failure:
-            failures.append(failure)
+            all_read = options.trigger == "available-now"
+        except PySparkException as failure:
+            raise SparkError(f"the query {query.name} failed: {reason(failure)}") from failure
         finally:
-            ended.set()
+            if not all_read:
+                _stop_all(others)
 
-    waiting = threading.Thread(target=wait, name=f"end of {query.name}", daemon=True)
-    waiting.start()
     try:
-        with stopped_by_signals():
-            ended.wait()
-    except Stopped:
-        query.stop()
-    waiting.join()
-    if failures and isinstance(failures[0], PySparkException):
-        raise SparkError(f"the query failed: {reason(failures[0])}") from failures[0]
+        run_until_signal(
+            [partial(wait_for, query) for query in queries], lambda: _stop_all(queries)
+        )
+    except Stopped as stopped:
+        if stopped.__cause__ is not None:
+            raise stopped.__cause__ from None
+
+
+def run_until_signal(calls: Sequence[Callable[[], None]], stop: Callable[[], None]) -> None:
+    """Make calls that wait for Spark, side by side; return when all have returned, and raise what
+    one of them raised. At SIGTERM and SIGINT call `stop`, which must end them, and raise Stopped.
+
+    Each has a thread of its own: a signal that interrupted a call to the JVM in the middle would
+    leave the connection without an answer, and Py4J swallows what a signal's handler raises.
+    """
+    ends: SimpleQueue[bool] = SimpleQueue()  # of calls, and True for a signal
+    with ThreadPoolExecutor(len(calls)) as pool:
+        with on_stop_signals(lambda: ends.put(True)):
+            running = [pool.submit(call) for call in calls]
+            for one in running:
+                one.add_done_callback(lambda _: ends.put(False))
+            stopped = any(ends.get() for _ in running)
+        if stopped:
+            stop()
+    failures = [failure for one in running if (failure := one.exception()) is not None]
+    if stopped:
+        raise Stopped from next(iter(failures), None)
     if failures:
         raise failures[0]
 
@@ -114,16 +158,17 @@ def reason(failure: Exception) -> str:
 
 
 @contextmanager
-def stopped_by_signals() -> Iterator[None]:
-    """Within it SIGTERM and SIGINT raise Stopped; in the main thread only, as Python has it."""
+def on_stop_signals(act: Callable[[], None]) -> Iterator[None]:
+    """Within it SIGTERM and SIGINT call `act`, which runs between any two steps of the main thread
+    and must not wait for a lock. In another thread, which gets no signals, nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Stopped
+    def handle(number: int, frame: FrameType | None) -> None:
+        act()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:

@@ -169,10 +169,16 @@ def _quoted(text: str) -> str:
 class ParquetTable:
     """Files of Parquet, a directory a batch; below it the directories of `partition_by`."""
 
-    def __init__(self, spark: SparkSession, path: str, partition_by: Sequence[str]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: str,
+        partition_by: Sequence[str],
+        files: Files | None = None,
+    ) -> None:
         self.path = path
         self._spark = spark
-        self._files = Files(spark)
+        self._files = files if files is not None else Files(spark)
         self._partition_by = list(partition_by)
         self._finish_compaction()
 

@@ -18,7 +18,6 @@ have the group as key, in JSON, so that those of one group are in order, and all
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -167,10 +166,9 @@ def run(
     """Run the pipeline to its end. `details` of the summary has rejects (records that do not parse
     or have no time) and dropped_by_watermark (as Spark counts what comes too late: once a task,
     window and group, not once a record)."""
-    from kavka.spark_it.beside import beside
     from kavka.spark_it.progress import print_line
     from kavka.spark_it.reading import stream
-    from kavka.spark_it.running import run_query
+    from kavka.spark_it.running import Query, run_queries
 
     parser = Parser(options)
     if spark is None:
@@ -185,20 +183,18 @@ def run(
     )
     judged = event_time.judged(stream(spark, options), parser, options.event_time)
     frame, groups = event_time.aggregated(judged, windows, options.group_by, options.aggregates)
-    writer = _writer(frame, groups, options, checkpoint)
-    rejecting: AbstractContextManager[None] = nullcontext()
+    queries = [Query(NAME, _writer(frame, groups, options, checkpoint), checkpoint)]
     if options.rejects is not None:
         again = event_time.judged(stream(spark, options), parser, options.event_time)
         rejects, own = event_time.rejects(again), f"{checkpoint}-rejects"
         adding = _append(rejects, options.table_format, options.rejects, own)
-        rejecting = beside(spark, f"{NAME}-rejects", options, adding, own, main=NAME)
+        queries.append(Query(f"{NAME}-rejects", adding, own))
     if options.mode == "update" and options.watermark is None:
         say = report if report is not None else print_line
         say(
             f"{NAME}: without a watermark Spark keeps the state of all windows that there have been"
         )
-    with rejecting:
-        summary = run_query(spark, NAME, options, writer, checkpoint, report=report)
+    summary = run_queries(spark, queries, options, report=report)
     summary.details.setdefault(event_time.REJECTS, 0)
     return summary
 

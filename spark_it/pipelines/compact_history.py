@@ -201,7 +201,7 @@ def _follow(
     from pyspark.sql import functions as f
 
     from kavka.spark_it.reading import stream
-    from kavka.spark_it.running import run_query
+    from kavka.spark_it.running import Query, run_queries
 
     checkpoint = options.checkpoint or f"{options.table}/_checkpoint"
     judged = _judged(stream(spark, options), parser, options)
@@ -214,7 +214,7 @@ def _follow(
         _merge(batch, number, plain, checkpoint)
 
     writer = observed.writeStream.foreachBatch(change)
-    summary = run_query(spark, NAME, options, writer, checkpoint, report=report)
+    summary = run_queries(spark, [Query(NAME, writer, checkpoint)], options, report=report)
     summary.details.setdefault(REJECTS, 0)
     return summary
 

@@ -107,7 +107,7 @@ class Sink:
     def follow(self) -> Summary:
         """Follow the topics from where the last run ended."""
         from kavka.spark_it import reading
-        from kavka.spark_it.running import run_query
+        from kavka.spark_it.running import Query, run_queries
         from kavka.spark_it.tables import query_id
 
         starting = None
@@ -115,14 +115,9 @@ class Sink:
             starting = self._resume()
         records = reading.stream(self._spark, self._options, starting=starting)
         self._parsed(records)  # wrong columns are an error now, not in the first batch
-        summary = run_query(
-            self._spark,
-            "sink",
-            self._options,
-            records.writeStream.foreachBatch(self._batch_writer()),
-            self._checkpoint,
-            report=self._report,
-        )
+        writer = records.writeStream.foreachBatch(self._batch_writer())
+        query = Query("sink", writer, self._checkpoint)
+        summary = run_queries(self._spark, [query], self._options, report=self._report)
         return self._with_details(summary)
 
     def backfill(self, starting: str, ending: str) -> Summary:
