@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kavka.spark_it.clients import administered
 from kavka.spark_it.errors import SparkError
 from kavka.spark_it.running import REASON_CHARACTERS_MAX, Stopped, run_until_signal
+from kavka.spark_it.shipping import ship_code
 from kavka.spark_it.writing import Done, Task, done_of, group_offsets, murmur2_partition, place_of
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Replay:
         self._say = say
         self._metrics = metrics
         self._partitions = self._check_topic()
+        ship_code(spark)
 
     def plan(self, records: DataFrame) -> Plan:
         """Number the records, see what is written, and when the others are due."""

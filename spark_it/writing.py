@@ -1,4 +1,4 @@
-"""The task of the pipeline `replay` that writes: it runs on Spark's executors, which need kavka.
+"""The task of the pipeline `replay` that writes: it runs on Spark's executors.
 
 Each task has its own transactional id. It begins by shutting out an earlier attempt of itself, then
 reads from the consumer group how far that one came.

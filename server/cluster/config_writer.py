@@ -19,6 +19,7 @@ from kavka.zktree.api import (
     Coordination,
     Create,
     Created,
+    Delete,
     MultiFailed,
     NodeExists,
     NoNode,
@@ -91,8 +92,7 @@ class ConfigWriter:
         kind, name = entity
         if kind not in paths.CONFIG_TYPES and version is None:
             await self._create_parent(kind)
-        path, data = paths.config(kind, name), paths.encode_config(configs)
-        node: Op = Create(path, data) if version is None else SetData(path, data, version)
+        node = _node_change(kind, name, configs, version)
         notification = Create(
             paths.CONFIG_CHANGE_PREFIX, paths.encode_config_change(kind, name), sequential=True
         )
@@ -115,3 +115,17 @@ class ConfigWriter:
             await self._coordination.create(f"/config/{kind}", None)
         except NodeExists:
             pass
+
+
+def _node_change(kind: str, name: str, configs: Mapping[str, str], version: int | None) -> Op:
+    """What makes the entity's node hold these configs.
+
+    Nodes of the kinds that Apache Kafka has with ZooKeeper stay there without configs, as its own
+    do. Groups and subscriptions may have any name, and many come and go: theirs are deleted.
+    """
+    path, data = paths.config(kind, name), paths.encode_config(configs)
+    if version is None:
+        return Create(path, data)
+    if not configs and kind not in paths.CONFIG_TYPES:
+        return Delete(path, version)
+    return SetData(path, data, version)

@@ -176,3 +176,29 @@ async def test_the_end_of_the_session_is_reported(on: Writing, /) -> None:
     await on.session.close()
     with pytest.raises(SessionExpired):
         await pending
+
+
+@pytest.mark.parametrize("kind", [paths.GROUP_CONFIGS, paths.SUBSCRIPTION_CONFIGS])
+@with_writing
+async def test_the_node_of_a_group_or_subscription_goes_with_its_last_config(
+    on: Writing, /, kind: str
+) -> None:
+    """Otherwise names that are used once stay in the tree for ever."""
+    entity = (kind, "once")
+    notified: list[tuple[str, str]] = []
+    on.configs.on_change(lambda kind, name: notified.append((kind, name)))
+    for number in range(2):
+        await on.change(entity, a=str(number))
+        assert await on.stored(entity) == {"a": str(number)}
+        await on.writer.change(entity, lambda current: {}, validate_only=False)
+        assert await on.session.children(f"/config/{kind}") == []
+        assert notified == [entity] * 2 * (number + 1)
+        assert not on.configs.group("once") and not on.configs.subscription("once")
+
+
+@with_writing
+async def test_the_node_of_a_topic_stays_without_configs(on: Writing, /) -> None:
+    """As with Apache Kafka and ZooKeeper."""
+    await on.change(TOPIC, a="1")
+    await on.writer.change(TOPIC, lambda current: {}, validate_only=False)
+    assert await on.stored(TOPIC) == {}
