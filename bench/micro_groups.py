@@ -23,7 +23,7 @@ from kavka.groupcoord.offset_records import (
     topic_key,
 )
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Decision, JournalRecord, Reply, Ticket
+from kavka.log.journal import Decision, JournalRecord, Reply, ReplyFuture
 
 Named = tuple[str, Callable[[], object]]
 
@@ -62,8 +62,8 @@ def _heartbeat() -> bytes:
     return frames.frame(12, 0, body)
 
 
-def _answer(shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
-    return Decision(replies=[Reply(ticket, 0)])
+def _answer(shard: GroupShard, future: ReplyFuture, now_ms: int) -> Decision:
+    return Decision(replies=[Reply(future, 0)])
 
 
 def _look(shard: GroupShard, now_ms: int) -> int:
@@ -71,9 +71,9 @@ def _look(shard: GroupShard, now_ms: int) -> int:
 
 
 def _write(
-    records: list[JournalRecord], shard: GroupShard, ticket: Ticket, now_ms: int
+    records: list[JournalRecord], shard: GroupShard, future: ReplyFuture, now_ms: int
 ) -> Decision:
-    return Decision(records, [Reply(ticket, 0)])
+    return Decision(records, [Reply(future, 0)])
 
 
 def _record(partition: int) -> JournalRecord:

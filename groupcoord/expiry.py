@@ -14,7 +14,7 @@ from uuid import UUID
 
 from kavka.groupcoord import offset_records
 from kavka.groupcoord.group import Group
-from kavka.groupcoord.offset_records import NO_TIME, TOMBSTONE_BYTES_A_STEP, tombstone
+from kavka.groupcoord.offset_records import NO_TIME, TOMBSTONE_BYTES_PER_STEP, tombstone
 from kavka.groupcoord.offsets import Offsets
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, JournalRecord
@@ -22,7 +22,7 @@ from kavka.wire.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
-SCANNED_A_STEP: Final = 500
+SCANNED_PER_STEP: Final = 500
 """Offsets and groups scanned in one step, at up to 5 us each if they expire."""
 
 SWEEP: Final = ("offsets", "unused")
@@ -43,7 +43,7 @@ class _TombstoneBatch:
 
     @property
     def is_full(self) -> bool:
-        return self.scanned >= SCANNED_A_STEP or self._size_bytes >= TOMBSTONE_BYTES_A_STEP
+        return self.scanned >= SCANNED_PER_STEP or self._size_bytes >= TOMBSTONE_BYTES_PER_STEP
 
     def add(self, record: JournalRecord) -> None:
         """Add a tombstone."""

@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
-from kavka.groupcoord.offset_records import TOMBSTONE_BYTES_A_STEP, tombstone
+from kavka.groupcoord.offset_records import TOMBSTONE_BYTES_PER_STEP, tombstone
 from kavka.groupcoord.offsets import Offsets
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, JournalRecord, Reply, Ticket
+from kavka.log.journal import Decision, JournalRecord, Reply, ReplyFuture
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 OFFSETS_MAX: Final = 10_000
 """Offsets of a group deleted by one decision, if they fit into its batch."""
 
-OFFSETS_A_STEP: Final = 1_000
+OFFSETS_PER_STEP: Final = 1_000
 """Tombstones created between two pauses, at 1 us each."""
 
 
@@ -97,7 +97,7 @@ def described(state: GroupsState, group_id: str) -> DescribedGroup:
 
 
 def delete_group(
-    state: GroupsState, offsets: Offsets, group_id: str, ticket: Ticket
+    state: GroupsState, offsets: Offsets, group_id: str, future: ReplyFuture
 ) -> Steps[Decision]:
     """DeleteGroups of one group, with all its offsets if their tombstones fit into a batch.
     Replies whether the group is deleted; if not, some of its offsets are, and the caller repeats
@@ -110,13 +110,13 @@ def delete_group(
     size_bytes = 0
     partitions = list(islice(offsets.partitions_with_pending(group_id), OFFSETS_MAX + 1))
     for topic, partition in partitions[:OFFSETS_MAX]:
-        if size_bytes >= TOMBSTONE_BYTES_A_STEP:
+        if size_bytes >= TOMBSTONE_BYTES_PER_STEP:
             break
         records.append(tombstone(group_id, topic, partition))
         size_bytes += len(records[-1].key)
-        if len(records) % OFFSETS_A_STEP == 0:
+        if len(records) % OFFSETS_PER_STEP == 0:
             yield None  # no other request runs; a marker may, but it adds no partitions
     if len(records) < len(partitions):
-        return Decision(records, [Reply(ticket, False)])
+        return Decision(records, [Reply(future, False)])
     logger.info("Deleted group %s with %d offsets.", group_id, len(records))
-    return Decision([*records, *group.tombstones()], [Reply(ticket, True)])
+    return Decision([*records, *group.tombstones()], [Reply(future, True)])

@@ -36,7 +36,7 @@ _NO_TAGS: Final = b"\x00"
 _TOPIC_ID_TAG: Final = b"\x01\x00\x10"
 """One tagged field follows: tag 0, 16 bytes."""
 
-TOMBSTONE_BYTES_A_STEP: Final = 500_000
+TOMBSTONE_BYTES_PER_STEP: Final = 500_000
 """Bytes of keys in one batch of tombstones: half of what a batch may hold."""
 
 TAGS_KEPT_MAX: Final = 1000

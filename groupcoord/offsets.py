@@ -31,13 +31,13 @@ from kavka.groupcoord.offset_records import (
 from kavka.groupcoord.offset_store import OffsetStore, TopicOffsets
 from kavka.groupcoord.pending_txn_offsets import PendingOffsets
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, JournalRecord, Producer, Reply, Ticket
+from kavka.log.journal import Decision, JournalRecord, Producer, Reply, ReplyFuture
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import PauseCounter, Steps, each
 
 logger = logging.getLogger(__name__)
 
-OFFSETS_A_STEP: Final = 500
+OFFSETS_PER_STEP: Final = 500
 """Offsets processed between two pauses, at 3 us each."""
 
 _DELETION: Final = 5
@@ -104,25 +104,25 @@ class Offsets:
 
     # Committing.
 
-    def commit(self, commit: Commit, ticket: Ticket, now_ms: int) -> Steps[Decision]:
+    def commit(self, commit: Commit, future: ReplyFuture, now_ms: int) -> Steps[Decision]:
         """OffsetCommit; replies with a list of error codes, in the order of `commit.offsets`. The
         offsets without an error are written atomically, as one batch."""
         group, check = self._checked(commit, is_transactional=False)
         expires_at_ms = NO_TIME
         if commit.retention_ms != NO_TIME:
             expires_at_ms = min(now_ms + commit.retention_ms, _LAST_MS)
-        decision = yield from self._decide(commit, check, ticket, now_ms, expires_at_ms)
+        decision = yield from self._decide(commit, check, future, now_ms, expires_at_ms)
         if group is not None:
             group.committed_by(commit.member_id, now_ms)
         return decision
 
     def commit_transactional(
-        self, commit: Commit, producer: Producer, ticket: Ticket, now_ms: int
+        self, commit: Commit, producer: Producer, future: ReplyFuture, now_ms: int
     ) -> Steps[Decision]:
         """TxnOffsetCommit, likewise; the offsets become visible when the transaction commits."""
         try:
             _, check = self._checked(commit, is_transactional=True)
-            decision = yield from self._decide(commit, check, ticket, now_ms, NO_TIME)
+            decision = yield from self._decide(commit, check, future, now_ms, NO_TIME)
         except ApiError as refusal:
             if refusal.code == ErrorCode.STALE_MEMBER_EPOCH:  # fatal to a producer
                 raise ApiError(ErrorCode.ILLEGAL_GENERATION) from refusal
@@ -156,7 +156,7 @@ class Offsets:
         self,
         commit: Commit,
         check: PartitionCheck | None,
-        ticket: Ticket,
+        future: ReplyFuture,
         now_ms: int,
         expires_at_ms: int,
     ) -> Steps[Decision]:
@@ -166,7 +166,7 @@ class Offsets:
         codes: list[int] = []
         last, key, tags = None, b"", b""
         for number, one in enumerate(commit.offsets):
-            if number and not number % OFFSETS_A_STEP:
+            if number and not number % OFFSETS_PER_STEP:
                 yield None
             topic, partition, offset, epoch, metadata, topic_id, timestamp_ms = one
             if metadata and is_too_long(metadata, longest):
@@ -186,7 +186,7 @@ class Offsets:
             records.append(JournalRecord(partition_key(key, partition), value))
             codes.append(0)
         self._state.counts.offsets_committed += len(records)
-        return Decision(records, [Reply(ticket, codes)])
+        return Decision(records, [Reply(future, codes)])
 
     # Fetching.
 
@@ -240,7 +240,10 @@ class Offsets:
     # Deleting.
 
     def delete(
-        self, group_id: str, topics: Sequence[tuple[str, Sequence[int]]], ticket: Ticket
+        self,
+        group_id: str,
+        topics: Sequence[tuple[str, Sequence[int]]],
+        future: ReplyFuture,
     ) -> Steps[Decision]:
         """OffsetDelete; replies with a list of error codes, one for each topic. The tombstones are
         written atomically, as one batch."""
@@ -262,11 +265,11 @@ class Offsets:
                 codes.append(int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC))
             else:
                 codes.append(0)
-                yield from each(partitions, partial(delete, topic), OFFSETS_A_STEP)
+                yield from each(partitions, partial(delete, topic), OFFSETS_PER_STEP)
             if pauses.is_due(_DELETION + 2 * len(partitions)):
                 yield None
         self._state.counts.offsets_deleted += len(records)
-        return Decision(records, [Reply(ticket, codes)])
+        return Decision(records, [Reply(future, codes)])
 
     # The records.
 

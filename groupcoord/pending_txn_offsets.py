@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
-OFFSETS_A_STEP: Final = 500
+OFFSETS_PER_STEP: Final = 500
 """Offsets of a transaction completed between two pauses, at 2 us each."""
 
 _TopicPartition: TypeAlias = tuple[str, int]
@@ -101,10 +101,10 @@ class PendingOffsets:
 
     def complete(self, producer_id: int, committed: bool) -> list[DecidedOffset]:
         """A transaction has ended; returns the offsets that become visible. Completes at most
-        `OFFSETS_A_STEP` offsets: call it again, without delay, while `is_open`."""
+        `OFFSETS_PER_STEP` offsets: call it again, without delay, while `is_open`."""
         ended = []
         partitions = self._producers.get(producer_id, {})
-        for group_id, topic_partition in list(islice(partitions, OFFSETS_A_STEP)):
+        for group_id, topic_partition in list(islice(partitions, OFFSETS_PER_STEP)):
             del partitions[group_id, topic_partition]
             values = self._groups[group_id][topic_partition]
             value = values[producer_id]

@@ -17,7 +17,7 @@ from kavka.groupcoord.consumer.protocol import ConsumerProtocol
 from kavka.groupcoord.expiry import OffsetExpiry
 from kavka.groupcoord.offsets import Offsets
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, DecisionOrSteps, JournalRecord, Producer, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, JournalRecord, Producer, ReplyFuture
 from kavka.log.timers import Timers
 from kavka.wire.steps import Steps
 
@@ -51,7 +51,7 @@ class GroupProtocol(Protocol):
         """Topics were created, deleted or changed. Carry out the decisions one by one."""
         ...
 
-    def tickets(self) -> Iterable[Ticket]:
+    def futures(self) -> Iterable[ReplyFuture]:
         """The requests that wait for a response."""
         ...
 
@@ -141,6 +141,6 @@ class GroupShard:
         """Topics (name, id) were deleted: set a timer, due at once, that deletes their offsets."""
         self.expiry.topics_deleted(topics, now_ms)
 
-    def resign(self) -> Sequence[Ticket]:
+    def resign(self) -> Sequence[ReplyFuture]:
         """The requests that wait for a response."""
-        return [*self.classic.tickets(), *self.consumer.tickets()]
+        return [*self.classic.futures(), *self.consumer.futures()]

@@ -19,13 +19,13 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from kavka.log.timers import Timers
 from kavka.log.txn_guards import Guard
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, Steps, run_at_once
+from kavka.wire.steps import ITEMS_PER_STEP, Steps, run_at_once
 
 WAITING_MAX: Final = 100_000
 """Decisions whose replies wait for the high watermark; further ones are rejected with
 COORDINATOR_NOT_AVAILABLE before anything is appended."""
 
-BYTES_A_STEP: Final = 16 * 1024
+BYTES_PER_STEP: Final = 16 * 1024
 """Bytes of record values that are applied in one step."""
 
 FAILED_DEADLINE_RETRY_MS: Final = 10_000
@@ -64,38 +64,38 @@ class Producer(NamedTuple):
     """Verifies the first batch of a transaction (KIP-890); None in replay."""
 
 
-class Ticket:
-    """The pending reply to one request, completed by `settle`.
+class ReplyFuture:
+    """The pending reply to one request, completed by `complete`.
 
     A machine keeps it while the reply is not known, and never reads it.
     """
 
-    __slots__ = ("answer", "failure", "settled", "wake")
+    __slots__ = ("answer", "failure", "is_complete", "on_complete")
 
     def __init__(self) -> None:
-        self.settled = False
+        self.is_complete = False
         self.answer: Any = None
         self.failure: ApiError | None = None
-        self.wake: Callable[[Ticket], object] | None = None
-        """Called when it is settled; set by the code that waits."""
+        self.on_complete: Callable[[ReplyFuture], object] | None = None
+        """Called when it is complete; set by the code that waits."""
 
-    def settle(self, answer: Any) -> None:
-        """Set the reply; an ApiError is a failure. Does nothing if it is settled already."""
-        if self.settled:
+    def complete(self, answer: Any) -> None:
+        """Set the reply; an ApiError is a failure. Does nothing if it is complete already."""
+        if self.is_complete:
             return
-        self.settled = True
+        self.is_complete = True
         if isinstance(answer, ApiError):
             self.failure = answer
         else:
             self.answer = answer
-        if self.wake is not None:
-            self.wake(self)
+        if self.on_complete is not None:
+            self.on_complete(self)
 
 
 class Reply(NamedTuple):
     """A reply, to be sent when everything applied before is committed."""
 
-    ticket: Ticket
+    future: ReplyFuture
     answer: Any
 
 
@@ -161,7 +161,7 @@ class Machine(Protocol):
         """Decide what to do when the deadline `key` has expired."""
         ...
 
-    def resign(self) -> Sequence[Ticket]:
+    def resign(self) -> Sequence[ReplyFuture]:
         """The requests without a reply; the machine is not used any more."""
         ...
 
@@ -217,7 +217,7 @@ class Journal:
         """Whether there are replies that wait for the high watermark."""
         return bool(self._waiting)
 
-    def carry_out_in_steps(self, work: DecisionOrSteps, now_ms: int) -> Steps[None]:
+    def execute_in_steps(self, work: DecisionOrSteps, now_ms: int) -> Steps[None]:
         """Append, apply, and reply when committed; without a pause if there is little to do. Until
         it is done no other decision may be carried out, and no request may reach the machine."""
         decision = work if isinstance(work, Decision) else (yield from work)
@@ -297,17 +297,17 @@ class Journal:
 
     def release_replies(self) -> bool:
         """The high watermark has advanced: send the replies that waited for it, in order, at most
-        `ITEMS_A_STEP`; whether there are more."""
+        `ITEMS_PER_STEP`; whether there are more."""
         high_watermark = self._port.high_watermark
         waiting = self._waiting
-        room = ITEMS_A_STEP
+        room = ITEMS_PER_STEP
         while waiting and waiting[0].end <= high_watermark:
             if room <= 0:
                 return True
             decision = waiting[0].decision
             if len(decision.replies) > room:
-                for ticket, answer in decision.replies[:room]:
-                    ticket.settle(answer)
+                for future, answer in decision.replies[:room]:
+                    future.complete(answer)
                 del decision.replies[:room]
                 return True
             room -= max(1, len(decision.replies))
@@ -320,9 +320,9 @@ class Journal:
         return bool(self._waiting) and self._waiting[0].end <= self._port.high_watermark
 
     def _complete_replies(self, decision: Decision) -> Steps[None]:
-        for number, (ticket, answer) in enumerate(decision.replies, 1):
-            ticket.settle(answer)
-            if number % ITEMS_A_STEP == 0:
+        for number, (future, answer) in enumerate(decision.replies, 1):
+            future.complete(answer)
+            if number % ITEMS_PER_STEP == 0:
                 yield None
         if decision.commands:
             self.commands.extend(decision.commands)
@@ -336,7 +336,7 @@ class Journal:
         return deadline_ms if timer is None else min(timer, deadline_ms)
 
     def tick_in_steps(self, now_ms: int) -> Steps[bool]:
-        """Handle one expired deadline, as `carry_out_in_steps` does; whether there was one."""
+        """Handle one expired deadline, as `execute_in_steps` does; whether there was one."""
         if self._resigned is not None:
             return False
         unshifted_ms = now_ms - self.machine.timers.clock_shift_ms
@@ -352,7 +352,7 @@ class Journal:
         if key is None:
             return False
         try:
-            yield from self.carry_out_in_steps(self.machine.expire(key, now_ms), now_ms)
+            yield from self.execute_in_steps(self.machine.expire(key, now_ms), now_ms)
         except Exception:  # it must be retried, but not in every iteration of the loop
             timers = self.machine.timers
             timers.set(key, max(timers.at(key) or 0, now_ms + FAILED_DEADLINE_RETRY_MS))
@@ -370,7 +370,7 @@ class Journal:
             _fail(decision, error)
             raise
         if instead.records:
-            yield from self.carry_out_in_steps(instead, now_ms)
+            yield from self.execute_in_steps(instead, now_ms)
         else:  # it does not depend on uncommitted state
             yield from self._complete_replies(instead)
 
@@ -386,15 +386,15 @@ class Journal:
     def _dismiss(self, code: ErrorCode) -> None:
         """Fail the requests that wait in the machine. There may be one even after resigning, if
         its decision was being computed."""
-        for ticket in self.machine.resign():
-            ticket.settle(ApiError(code))
+        for future in self.machine.resign():
+            future.complete(ApiError(code))
 
 
 def _is_little(records: Sequence[JournalRecord]) -> bool:
     """Whether these records can be applied in one step."""
-    if len(records) > ITEMS_A_STEP:
+    if len(records) > ITEMS_PER_STEP:
         return False
-    room = BYTES_A_STEP
+    room = BYTES_PER_STEP
     for record in records:
         room -= len(record.value or b"")
     return room >= 0
@@ -405,7 +405,7 @@ def _parts(records: Sequence[JournalRecord]) -> Sequence[Sequence[JournalRecord]
     parts, start, size = [], 0, 0
     for end, record in enumerate(records):
         more = len(record.value or b"")
-        if end > start and (size + more > BYTES_A_STEP or end - start == ITEMS_A_STEP):
+        if end > start and (size + more > BYTES_PER_STEP or end - start == ITEMS_PER_STEP):
             parts.append(records[start:end])
             start, size = end, 0
         size += more
@@ -413,5 +413,5 @@ def _parts(records: Sequence[JournalRecord]) -> Sequence[Sequence[JournalRecord]
 
 
 def _fail(decision: Decision, code: ErrorCode) -> None:
-    for ticket, _ in decision.replies:
-        ticket.settle(ApiError(code))
+    for future, _ in decision.replies:
+        future.complete(ApiError(code))

@@ -143,7 +143,7 @@ class _UnknownTransactions(Transactions):
 
     def __init__(self) -> None:
         super().__init__()
-        self.settled = False
+        self.all_decided = False
 
     def first_unstable(self, high_watermark: int) -> int | None:
         return 0

@@ -18,10 +18,10 @@ more are merged, as if they had ended with the last of them."""
 class Transactions:
     """The undecided transactions of one partition."""
 
-    __slots__ = ("_ended", "_ongoing", "settled")
+    __slots__ = ("_ended", "_ongoing", "all_decided")
 
     def __init__(self) -> None:
-        self.settled = True
+        self.all_decided = True
         """Whether there is none: the last stable offset is the high watermark."""
         self._ongoing: OrderedDict[int, int] = OrderedDict()  # first offset -> producer, increasing
         # (marker, first offset), both increasing: one that contains others replaces them
@@ -33,7 +33,7 @@ class Transactions:
     def begin(self, producer_id: int, first_offset: int) -> None:
         """Add a producer's transaction, which starts at `first_offset`, after all others."""
         self._ongoing[first_offset] = producer_id
-        self.settled = False
+        self.all_decided = False
 
     def stable_after(self, first_offset: int, marker_offset: int) -> int:
         """The offset below which all transactions have ended when the one that started at
@@ -52,7 +52,7 @@ class Transactions:
         if len(ended) >= ENDED_MAX:
             first = ended.pop()[1]
         ended.append((marker_offset, first))
-        self.settled = False
+        self.all_decided = False
 
     def first_unstable(self, high_watermark: int) -> int | None:
         """The first offset of the oldest undecided transaction; None if there is none."""
@@ -61,7 +61,7 @@ class Transactions:
             ended.popleft()
         first = next(iter(self._ongoing), None)
         if not ended:
-            self.settled = first is None
+            self.all_decided = first is None
             return first
         return ended[0][1] if first is None else min(first, ended[0][1])
 
@@ -74,4 +74,4 @@ class Transactions:
         """Remove all transactions."""
         self._ongoing.clear()
         self._ended.clear()
-        self.settled = True
+        self.all_decided = True

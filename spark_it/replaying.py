@@ -259,7 +259,7 @@ class Replay:
         )
 
     def _reporting(self, plan: Plan) -> _Reporting:
-        def tell() -> None:
+        def report() -> None:
             done = self._committed()
             left = {target: count - done[target].n for target, count in plan.counts.items()}
             if self._metrics is not None:
@@ -267,7 +267,7 @@ class Replay:
             written = plan.left - sum(left.values())
             self._say(f"replay: {written:,} of {plan.left:,} records written")
 
-        return _Reporting(tell, self._say)
+        return _Reporting(report, self._say)
 
     def _check_topic(self) -> int:
         """The number of the topic's partitions."""
@@ -355,11 +355,11 @@ def _task_reason(text: str) -> str:
 
 
 class _Reporting:
-    """Calls `tell` from time to time while its block runs. What goes wrong in it is said there and
+    """Calls `report` from time to time while its block runs. What goes wrong in it is said and
     stops nothing: the records do not depend on it."""
 
-    def __init__(self, tell: Callable[[], None], say: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[], None], say: Callable[[str], None]) -> None:
+        self._report = report
         self._say = say
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="replay-progress", daemon=True)
@@ -376,6 +376,6 @@ class _Reporting:
 
         while not self._ended.wait(REPORT_EVERY_S):
             try:
-                self._tell()
+                self._report()
             except KafkaError as failure:
                 self._say(f"replay: no progress to report: {failure!r}")

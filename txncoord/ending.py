@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator
 from functools import partial
 from typing import Final
 
-from kavka.log.journal import Decision, DecisionOrSteps, Reply, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, Reply, ReplyFuture
 from kavka.txncoord.state import TransactionsState, pausing
 from kavka.txncoord.transaction import (
     COMPLETED,
@@ -36,7 +36,7 @@ from kavka.txncoord.transaction_requests import (
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
-LOADED_A_STEP: Final = 1_000
+LOADED_PER_STEP: Final = 1_000
 """Ids processed between two pauses after the log has been replayed, at up to 2 us each."""
 
 COMPLETION_RETRY_MS: Final = 500
@@ -60,7 +60,7 @@ class Ending:
 
     # -- EndTxn ------------------------------------------------------------------------------
 
-    def end(self, request: EndTxn, ticket: Ticket, now_ms: int) -> Steps[Decision]:
+    def end(self, request: EndTxn, future: ReplyFuture, now_ms: int) -> Steps[Decision]:
         """EndTxn; replies with a ProducerIdAndEpoch. ApiError; NeedsProducerId."""
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -68,11 +68,11 @@ class Ending:
         if one is None:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if request.version >= EPOCH_BUMPED_SINCE:
-            return (yield from self._end_v2(one, request, ticket, now_ms))
-        return (yield from self._end_v0(one, request, ticket, now_ms))
+            return (yield from self._end_v2(one, request, future, now_ms))
+        return (yield from self._end_v0(one, request, future, now_ms))
 
     def _end_v0(
-        self, one: Transaction, request: EndTxn, ticket: Ticket, now_ms: int
+        self, one: Transaction, request: EndTxn, future: ReplyFuture, now_ms: int
     ) -> Steps[Decision]:
         """For clients of transaction version 0, whose response has no producer id and epoch."""
         if request.producer_id != one.producer_id:
@@ -88,13 +88,13 @@ class Ending:
                 next_producer_id=NO_PRODUCER_ID,
                 now_ms=now_ms,
             )
-            replies = [Reply(ticket, _NO_PRODUCER)]
+            replies = [Reply(future, _NO_PRODUCER)]
             return (yield from self._prepare(request.transactional_id, new, replies))
         _check_result(one, request)
-        return Decision(replies=[Reply(ticket, _NO_PRODUCER)])
+        return Decision(replies=[Reply(future, _NO_PRODUCER)])
 
     def _end_v2(
-        self, one: Transaction, request: EndTxn, ticket: Ticket, now_ms: int
+        self, one: Transaction, request: EndTxn, future: ReplyFuture, now_ms: int
     ) -> Steps[Decision]:
         """For clients of transaction version 2: the epoch distinguishes a retry from the next
         transaction, and an abort is legal even if no transaction was begun (KIP-890)."""
@@ -105,13 +105,13 @@ class Ending:
         is_before = one.producer_epoch == request.producer_epoch + 1
         if (is_before or was_last) and one.state in COMPLETED:
             _check_result(one, request)
-            return Decision(replies=[Reply(ticket, _producer(one))])
+            return Decision(replies=[Reply(future, _producer(one))])
         if request.producer_epoch != one.producer_epoch:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         if one.state is not State.ONGOING and request.committed:
             raise ApiError(ErrorCode.INVALID_TXN_STATE)
         new = self._prepared_v2(one, request.committed, now_ms)
-        replies = [Reply(ticket, producer_after(new))]
+        replies = [Reply(future, producer_after(new))]
         return (yield from self._prepare(request.transactional_id, new, replies))
 
     def _prepared_v2(self, one: Transaction, committed: bool, now_ms: int) -> Transaction:
@@ -192,7 +192,7 @@ class Ending:
             del self._pending_markers[transactional_id]
             if one is not None:
                 self.set_timeout(transactional_id, one, now_ms)
-        return Decision(replies=[Reply(ticket, ApiError(code)) for ticket, _ in replies])
+        return Decision(replies=[Reply(future, ApiError(code)) for future, _ in replies])
 
     def _write_markers(self, transactional_id: str) -> Decision:
         """Request the markers once the PREPARE record is committed."""
@@ -210,15 +210,15 @@ class Ending:
                 yield self._write_markers(transactional_id)
             elif one.state is State.ONGOING:
                 self.set_timeout(transactional_id, one, now_ms)
-            if count % LOADED_A_STEP == 0:
+            if count % LOADED_PER_STEP == 0:
                 yield Decision()
 
     def markers_written(
-        self, markers: WriteMarkers, ticket: Ticket, now_ms: int
+        self, markers: WriteMarkers, future: ReplyFuture, now_ms: int
     ) -> DecisionOrSteps:
         """Complete a transaction whose markers are all written, or their partitions deleted.
         Replies with None. Duplicates, and markers of another transaction, are ignored."""
-        replies = [Reply(ticket, None)]
+        replies = [Reply(future, None)]
         if self._pending_markers.get(markers.transactional_id) is not markers:
             return Decision(replies=replies)
         del self._pending_markers[markers.transactional_id]

@@ -14,10 +14,10 @@ from kavka.txncoord import transaction_records
 from kavka.txncoord.state import TransactionsState
 from kavka.txncoord.transaction import SETTLED
 
-IDS_A_STEP: Final = 500
+IDS_PER_STEP: Final = 500
 """Ids scanned in one step."""
 
-TOMBSTONE_BYTES_A_STEP: Final = 500_000
+TOMBSTONE_BYTES_PER_STEP: Final = 500_000
 """Bytes of keys in one batch of tombstones: half of what a batch may hold."""
 
 SWEEP: Final = ("ids", "unused")
@@ -58,7 +58,7 @@ class TransactionalIdExpiry:
             if self._is_unused(transactional_id, unused_since_ms):
                 step.append(transaction_records.tombstone(transactional_id))
                 size_bytes += len(step[-1].key)
-            if scanned >= IDS_A_STEP or size_bytes >= TOMBSTONE_BYTES_A_STEP:
+            if scanned >= IDS_PER_STEP or size_bytes >= TOMBSTONE_BYTES_PER_STEP:
                 yield step
                 step, scanned, size_bytes = [], 0, 0
         if step:

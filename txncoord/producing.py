@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.log.journal import Decision, Reply, Ticket
+from kavka.log.journal import Decision, Reply, ReplyFuture
 from kavka.txncoord import transaction_records
 from kavka.txncoord.ending import Ending, check_settled
 from kavka.txncoord.state import TransactionsState
@@ -39,7 +39,7 @@ class Producing:
     # -- InitProducerId ---------------------------------------------------------------------
 
     def init_producer_id(
-        self, request: InitProducerId, ticket: Ticket, now_ms: int
+        self, request: InitProducerId, future: ReplyFuture, now_ms: int
     ) -> Steps[Decision]:
         """InitProducerId; replies with a ProducerIdAndEpoch. Aborts an ongoing transaction and
         replies CONCURRENT_TRANSACTIONS. Raises ApiError, NeedsProducerId."""
@@ -53,7 +53,7 @@ class Producing:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         if one.state is State.ONGOING:
             later = ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-            replies = [Reply(ticket, later)]
+            replies = [Reply(future, later)]
             return (yield from self._ending.abort(transactional_id, replies, now_ms))
         producer, last_epoch = self._next_producer(one, request)
         new = initialised(
@@ -65,7 +65,7 @@ class Producing:
             now_ms=now_ms,
         )
         record = yield from self._state.record(transactional_id, new)
-        return Decision([record], [Reply(ticket, producer)])
+        return Decision([record], [Reply(future, producer)])
 
     def _check(self, request: InitProducerId) -> None:
         """Validate the request. ApiError."""
@@ -96,17 +96,17 @@ class Producing:
     # -- partitions -------------------------------------------------------------------------
 
     def add_partitions(
-        self, request: AddPartitions, ticket: Ticket, now_ms: int
+        self, request: AddPartitions, future: ReplyFuture, now_ms: int
     ) -> Steps[Decision]:
         """AddPartitionsToTxn; replies with None. ApiError."""
         one = self._known(request)
         check_settled(one)
         _check_producer(one, request)
         if one.state is State.ONGOING and one.partitions.issuperset(request.partitions):
-            return Decision(replies=[Reply(ticket, None)])
+            return Decision(replies=[Reply(future, None)])
         new = with_partitions(one, request.partitions, request.version, now_ms)
         record = yield from self._state.record(request.transactional_id, new)
-        return Decision([record], [Reply(ticket, None)])
+        return Decision([record], [Reply(future, None)])
 
     def verify(self, request: AddPartitions) -> list[ErrorCode]:
         """For each partition whether it is in the transaction."""

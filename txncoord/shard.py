@@ -9,7 +9,7 @@ import logging
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
-from kavka.log.journal import Decision, DecisionOrSteps, JournalRecord, Producer, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, JournalRecord, Producer, ReplyFuture
 from kavka.log.timers import Timers
 from kavka.txncoord import transaction_records
 from kavka.txncoord.ending import Ending
@@ -20,7 +20,7 @@ from kavka.wire.steps import Steps
 
 logger = logging.getLogger(__name__)
 
-BYTES_A_STEP: Final = 16 * 1024
+BYTES_PER_STEP: Final = 16 * 1024
 """Bytes of replayed values decoded before a pause, at up to 0.1 us each."""
 
 
@@ -105,7 +105,7 @@ class TransactionShard:
             else:
                 self.state.transactions[transactional_id] = one
             size_bytes += len(value)
-            if size_bytes >= BYTES_A_STEP:
+            if size_bytes >= BYTES_PER_STEP:
                 size_bytes = 0
                 yield Decision()
         self._undecoded.clear()
@@ -114,7 +114,7 @@ class TransactionShard:
         """Pass an expired timer to what has set it."""
         return self._expiry.expire(now_ms) if key == SWEEP else self._ending.expire(key, now_ms)
 
-    def resign(self) -> Sequence[Ticket]:
+    def resign(self) -> Sequence[ReplyFuture]:
         """No requests wait here: they are answered, or wait for their records to be committed."""
         return ()
 

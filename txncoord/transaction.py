@@ -20,7 +20,7 @@ from kavka.txncoord.transaction_requests import (
     ProducerIdAndEpoch,
     WriteMarkers,
 )
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, Steps
+from kavka.wire.steps import QUICK_ITEMS_PER_STEP, PauseCounter, Steps
 
 EPOCH_MAX: Final = 2**15 - 1
 EPOCH_GIVEN_MAX: Final = EPOCH_MAX - 1
@@ -120,8 +120,8 @@ class Transaction(NamedTuple):
             return [(topic, [index])]
         found: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         for number, (topic, index) in enumerate(self.partitions, 1):
-            found[topic, index // QUICK_ITEMS_A_STEP].append(index)
-            if number % QUICK_ITEMS_A_STEP == 0:
+            found[topic, index // QUICK_ITEMS_PER_STEP].append(index)
+            if number % QUICK_ITEMS_PER_STEP == 0:
                 yield None
         topics: list[tuple[str, list[int]]] = []
         pauses = PauseCounter()
@@ -248,10 +248,10 @@ def producer_after(one: Transaction) -> ProducerIdAndEpoch:
 def _in_order(parts: list[tuple[str, int]]) -> Steps[Iterable[tuple[str, int]]]:
     """Parts of topics, sorted in runs that are merged lazily."""
     runs = []
-    for start in range(0, len(parts), QUICK_ITEMS_A_STEP):
+    for start in range(0, len(parts), QUICK_ITEMS_PER_STEP):
         if start:
             yield None
-        runs.append(sorted(parts[start : start + QUICK_ITEMS_A_STEP]))
+        runs.append(sorted(parts[start : start + QUICK_ITEMS_PER_STEP]))
     return runs[0] if len(runs) == 1 else merge(*runs)
 
 
@@ -260,8 +260,8 @@ def markers_of(transactional_id: str, one: Transaction) -> Steps[WriteMarkers]:
     partitions: list[tuple[str, int]] = []
     pauses = PauseCounter()
     for topic, indexes in (yield from one.by_topic()):
-        for begin in range(0, len(indexes), QUICK_ITEMS_A_STEP):
-            some = indexes[begin : begin + QUICK_ITEMS_A_STEP]
+        for begin in range(0, len(indexes), QUICK_ITEMS_PER_STEP):
+            some = indexes[begin : begin + QUICK_ITEMS_PER_STEP]
             partitions += [(topic, index) for index in some]
             if pauses.is_due(len(some)):
                 yield None

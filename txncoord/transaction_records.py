@@ -17,7 +17,7 @@ from kavka.log.journal import JournalRecord
 from kavka.txncoord.transaction import State, Transaction
 from kavka.txncoord.transaction_requests import NO_EPOCH, NO_PRODUCER_ID
 from kavka.wire.fields import Reader, uvarint
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, Steps
+from kavka.wire.steps import QUICK_ITEMS_PER_STEP, PauseCounter, Steps
 
 ID_BYTES_MAX: Final = 2**15 - 1
 """The longest transactional id that fits into a key."""
@@ -181,8 +181,8 @@ class _Reader(Reader):
             topic = self.take(self._length(_SHORT)).decode()
             count = self._length(_INT)
             indexes = Struct(f">{count}i").unpack(self.take(_INT.size * count))
-            for begin in range(0, count, QUICK_ITEMS_A_STEP):
-                some = indexes[begin : begin + QUICK_ITEMS_A_STEP]
+            for begin in range(0, count, QUICK_ITEMS_PER_STEP):
+                some = indexes[begin : begin + QUICK_ITEMS_PER_STEP]
                 found.update(zip(repeat(topic), some, strict=False))
                 if pauses.is_due(len(some)):
                     yield None

@@ -23,7 +23,7 @@ from kavka.wire.record_batches import (
 )
 from kavka.wire.steps import Steps
 
-PAIRS_A_STEP: Final = 1000
+PAIRS_PER_STEP: Final = 1000
 """Records encoded between two pauses, at about a microsecond each."""
 
 _NO_EPOCH = -1
@@ -82,11 +82,11 @@ def batch_of_pairs(
     """One batch of key-value pairs with the same timestamp, compressed as `attributes` says."""
     payload = bytearray()
     count = len(pairs)
-    for start in range(0, count, PAIRS_A_STEP):
+    for start in range(0, count, PAIRS_PER_STEP):
         if start:
             yield None
         parts: list[bytes] = []
-        _add_pairs(parts, pairs[start : start + PAIRS_A_STEP], start)
+        _add_pairs(parts, pairs[start : start + PAIRS_PER_STEP], start)
         payload += b"".join(parts)
     batch = bytearray(HEADER_BYTES)
     batch += compress(attributes & COMPRESSION_MASK, payload)

@@ -28,7 +28,7 @@ from kavka.wire.record_batches import (
     read_header,
     read_varint,
 )
-from kavka.wire.steps import ITEMS_A_STEP, Steps
+from kavka.wire.steps import ITEMS_PER_STEP, Steps
 
 _CRC_AT: Final = 17
 _MAX_TIMESTAMP_AT: Final = 35
@@ -169,7 +169,7 @@ def renumbered(payload: Bytes, count: int) -> Steps[Bytes]:
     parts: list[Bytes] = []
     position = 0
     for number in range(count):
-        if number % ITEMS_A_STEP == 0 and number:
+        if number % ITEMS_PER_STEP == 0 and number:
             yield None
         size, start = read_varint(payload, position)
         position = start + size

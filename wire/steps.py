@@ -25,10 +25,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
-QUICK_ITEMS_A_STEP: Final = 1_000
+QUICK_ITEMS_PER_STEP: Final = 1_000
 """Items between two pauses where one takes some tenths of a microsecond."""
 
-ITEMS_A_STEP: Final = 250
+ITEMS_PER_STEP: Final = 250
 """Items between two pauses where one takes some microseconds."""
 
 
@@ -41,7 +41,7 @@ Wait: TypeAlias = Job | Awaitable[Any] | None
 Steps: TypeAlias = Generator[Wait, Any, T]
 
 
-def each(items: Iterable[T], do: Callable[[T], object], size: int = ITEMS_A_STEP) -> Steps[None]:
+def each(items: Iterable[T], do: Callable[[T], object], size: int = ITEMS_PER_STEP) -> Steps[None]:
     """Call `do` with each item, `size` items between two pauses."""
     for number, item in enumerate(items, 1):
         do(item)
@@ -60,7 +60,7 @@ class PauseCounter:
     def is_due(self, done: int) -> bool:
         """Whether a pause is due after `done` more items."""
         self._done += done
-        if self._done < QUICK_ITEMS_A_STEP:
+        if self._done < QUICK_ITEMS_PER_STEP:
             return False
         self._done = 0
         return True

@@ -26,7 +26,7 @@ from kavka.groupcoord.classic.members import (
     restored_member,
 )
 from kavka.groupcoord.classic.subscription import CONSUMER, topics_of_all
-from kavka.log.journal import JournalRecord, Ticket
+from kavka.log.journal import JournalRecord, ReplyFuture
 from kavka.log.timers import Timers
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps, each, run_at_once
@@ -205,7 +205,7 @@ class ClassicGroup:
         if member_id not in self.members:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    def add(self, member: ClassicGroupMember, protocol_type: str, join: Ticket | None) -> None:
+    def add(self, member: ClassicGroupMember, protocol_type: str, join: ReplyFuture | None) -> None:
         """Add a new member; its instance id must be unused."""
         if not self.members:
             self.protocol_type = protocol_type
@@ -216,14 +216,14 @@ class ClassicGroup:
         self.members[member.member_id] = member
         self._count_support(member.protocols, 1)
         self.pending.pop(member.member_id, None)
-        self.set_join_ticket(member, join)
+        self.set_join_future(member, join)
 
     def remove(self, member_id: str) -> None:
         """Remove a member or pending member, and its timer; if it was the leader, elect another."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_support(member.protocols, -1)
-            self.set_join_ticket(member, None)
+            self.set_join_future(member, None)
             if member.instance_id is not None:
                 self.static.pop(member.instance_id, None)
         if self.leader == member_id:
@@ -236,7 +236,7 @@ class ClassicGroup:
         """Replace a static member by the same one with a new member id. Both must have the same
         protocols."""
         del self.members[old.member_id]
-        self.set_join_ticket(old, None)
+        self.set_join_future(old, None)
         self._timers.cancel(old.timer)
         self.members[new.member_id] = new
         if self.leader == old.member_id:
@@ -261,11 +261,13 @@ class ClassicGroup:
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
-    def set_join_ticket(self, member: ClassicGroupMember, ticket: Ticket | None) -> Ticket | None:
-        """Set or clear a member's waiting JoinGroup; returns the previous ticket."""
+    def set_join_future(
+        self, member: ClassicGroupMember, future: ReplyFuture | None
+    ) -> ReplyFuture | None:
+        """Set or clear a member's waiting JoinGroup; returns the previous future."""
         waited = member.join
-        self.joining += (ticket is not None) - (waited is not None)
-        member.join = ticket
+        self.joining += (future is not None) - (waited is not None)
+        member.join = future
         return waited
 
     def touch(self, member: ClassicGroupMember, now_ms: int, timeout_ms: int | None = None) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from kavka.groupcoord.classic.members import OfferedProtocol
-from kavka.log.journal import DecisionOrSteps, Ticket
+from kavka.log.journal import DecisionOrSteps, ReplyFuture
 from kavka.wire.errors import ErrorCode
 
-LEAVERS_A_STEP: Final = 100
+LEAVERS_PER_STEP: Final = 100
 """Members that leave between two pauses; each of them is logged."""
 
 
@@ -76,12 +76,12 @@ class LeaveRequest(NamedTuple):
 class ClassicRequests(Protocol):
     """The handler of these requests."""
 
-    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+    def join(self, request: JoinRequest, future: ReplyFuture, now_ms: int) -> DecisionOrSteps:
         """Replies with a JoinGroupResponse, for a classic group when the rebalance completes; the
-        response object must not be shared by tickets."""
+        response object must not be shared by futures."""
         ...
 
-    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+    def sync(self, request: SyncRequest, future: ReplyFuture, now_ms: int) -> DecisionOrSteps:
         """Replies with a SyncGroupResponse, in a classic group after the leader's SyncGroup."""
         ...
 
@@ -90,6 +90,6 @@ class ClassicRequests(Protocol):
         May raise ApiError instead."""
         ...
 
-    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+    def leave(self, request: LeaveRequest, future: ReplyFuture, now_ms: int) -> DecisionOrSteps:
         """Replies with a LeaveGroupResponse with an error code for each leaver."""
         ...

@@ -19,7 +19,7 @@ from kavka.groupcoord.classic.rebalancing import (
     with_error_reply,
 )
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Reply, Ticket
+from kavka.log.journal import Decision, Reply, ReplyFuture
 from kavka.wire.apis.join_group import JoinGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
@@ -46,24 +46,24 @@ class Joining:
         self._proposals: Final = proposals
 
     def join(
-        self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int
+        self, group: ClassicGroup, request: JoinRequest, future: ReplyFuture, now_ms: int
     ) -> Steps[Decision]:
         """Join a member; the response comes now or when the rebalance completes. The group may be
         a new one that is not registered yet."""
         out = Decision()
         if not self._has_room(group, request.member_id):
             group.remove(request.member_id)
-            _refuse(out, ticket, ErrorCode.GROUP_MAX_SIZE_REACHED)
+            _refuse(out, future, ErrorCode.GROUP_MAX_SIZE_REACHED)
             yield from self._rebalancing.complete_if_joined(group, now_ms, out)
         elif not group.supports(request.protocol_type, request.protocols):
-            _refuse(out, ticket, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+            _refuse(out, future, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
         elif not request.member_id:
-            yield from self._join_new(group, request, ticket, now_ms, out)
+            yield from self._join_new(group, request, future, now_ms, out)
         elif request.member_id in group.pending:
-            yield from self._join_pending(group, request, ticket, now_ms, out)
+            yield from self._join_pending(group, request, future, now_ms, out)
         else:
-            yield from self._join_known(group, request, ticket, now_ms, out)
-        return with_error_reply(out, ticket)
+            yield from self._join_known(group, request, future, now_ms, out)
+        return with_error_reply(out, future)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """During a rebalance only members that have rejoined count, so that the last members of an
@@ -80,10 +80,15 @@ class Joining:
         return f"{prefix}-{UUID(int=self._state.random.getrandbits(128), version=4)}"
 
     def _join_new(
-        self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
+        self,
+        group: ClassicGroup,
+        request: JoinRequest,
+        future: ReplyFuture,
+        now_ms: int,
+        out: Decision,
     ) -> Steps[None]:
         if request.instance_id is not None:
-            yield from self._join_static(group, request, ticket, now_ms, out)
+            yield from self._join_static(group, request, future, now_ms, out)
             return
         member_id = self._new_id(request.client_id)
         if request.version < _MEMBER_ID_REQUIRED_SINCE:
@@ -94,7 +99,7 @@ class Joining:
                 group.current,
                 member_id,
             )
-            yield from self._add(group, member_id, request, ticket, now_ms, out)
+            yield from self._add(group, member_id, request, future, now_ms, out)
             return
         logger.info(
             "Dynamic member with unknown member id joins group %s in %s state. Created a new "
@@ -108,10 +113,15 @@ class Joining:
         group.pending[member_id] = None
         timer = member_timer(group.group_id, member_id)
         self._state.timers.set(timer, now_ms + request.session_timeout_ms)
-        _refuse(out, ticket, ErrorCode.MEMBER_ID_REQUIRED, member_id)
+        _refuse(out, future, ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
     def _join_static(
-        self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
+        self,
+        group: ClassicGroup,
+        request: JoinRequest,
+        future: ReplyFuture,
+        now_ms: int,
+        out: Decision,
     ) -> Steps[None]:
         instance_id = request.instance_id or ""
         known = group.static.get(instance_id)
@@ -125,7 +135,7 @@ class Joining:
                 group.current,
                 member_id,
             )
-            yield from self._add(group, member_id, request, ticket, now_ms, out)
+            yield from self._add(group, member_id, request, future, now_ms, out)
             return
         logger.info(
             "Static member with groupInstanceId=%s and unknown member id joins group %s in %s "
@@ -146,7 +156,7 @@ class Joining:
         if group.current is GroupState.STABLE:
             if (yield from group.choose_protocol()) == group.protocol:
                 yield from self._keep_generation(
-                    group, old, new, was_leader, request, ticket, now_ms, out
+                    group, old, new, was_leader, request, future, now_ms, out
                 )
                 return
             reason = (
@@ -160,7 +170,7 @@ class Joining:
                 f"Updating metadata for static member {member_id} with instance id "
                 f"{instance_id}; client reason: {_reason(request)}"
             )
-        group.set_join_ticket(new, ticket)
+        group.set_join_future(new, future)
         yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
 
     def _keep_generation(
@@ -170,7 +180,7 @@ class Joining:
         new: ClassicGroupMember,
         was_leader: str | None,
         request: JoinRequest,
-        ticket: Ticket,
+        future: ReplyFuture,
         now_ms: int,
         out: Decision,
     ) -> Steps[None]:
@@ -187,7 +197,7 @@ class Joining:
             # If it believed to be the leader it would compute an assignment that is not used.
             answer = join_response(group, new)
             answer.leader = was_leader or ""
-        out.replies.append(Reply(ticket, answer))
+        out.replies.append(Reply(future, answer))
 
         def refused(code: ErrorCode, now_ms: int) -> Decision:
             logger.warning(
@@ -204,16 +214,21 @@ class Joining:
             group.touch(old, now_ms)
             failed = join_response(group, new)
             failed.member_id, failed.error_code = "", code
-            return Decision(replies=[Reply(ticket, failed)])
+            return Decision(replies=[Reply(future, failed)])
 
         self._proposals.propose(out, (yield from group.record()), refused=refused)
 
     def _join_pending(
-        self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
+        self,
+        group: ClassicGroup,
+        request: JoinRequest,
+        future: ReplyFuture,
+        now_ms: int,
+        out: Decision,
     ) -> Steps[None]:
         if request.instance_id is not None:
             # Static members are never asked to rejoin with an id, so this can't be one.
-            _refuse(out, ticket, ErrorCode.UNKNOWN_SERVER_ERROR)
+            _refuse(out, future, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         logger.info(
             "Pending dynamic member with id %s joins group %s in %s state. Adding to the group "
@@ -222,14 +237,14 @@ class Joining:
             group.group_id,
             group.current,
         )
-        yield from self._add(group, request.member_id, request, ticket, now_ms, out)
+        yield from self._add(group, request.member_id, request, future, now_ms, out)
 
     def _add(
         self,
         group: ClassicGroup,
         member_id: str,
         request: JoinRequest,
-        ticket: Ticket,
+        future: ReplyFuture,
         now_ms: int,
         out: Decision,
     ) -> Steps[None]:
@@ -246,7 +261,7 @@ class Joining:
         member.is_new = True
         if group.current is GroupState.PREPARING_REBALANCE and group.previous is GroupState.EMPTY:
             group.new_member_added = True
-        group.add(member, request.protocol_type, ticket)
+        group.add(member, request.protocol_type, future)
         group.touch(member, now_ms, NEW_MEMBER_JOIN_TIMEOUT_MS)
         reason = (
             f"Adding new member {member_id} with group instance id {request.instance_id}; "
@@ -255,22 +270,27 @@ class Joining:
         yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
 
     def _join_known(
-        self, group: ClassicGroup, request: JoinRequest, ticket: Ticket, now_ms: int, out: Decision
+        self,
+        group: ClassicGroup,
+        request: JoinRequest,
+        future: ReplyFuture,
+        now_ms: int,
+        out: Decision,
     ) -> Steps[None]:
         member_id = request.member_id
         try:
             group.check_member(member_id, request.instance_id, "join-group")
         except ApiError as failure:
-            _refuse(out, ticket, failure.code, member_id)
+            _refuse(out, future, failure.code, member_id)
             return
         member = group.members[member_id]
         why = self._rejoins_because(group, member, request)
         if why is None:
             # It may be a retry after a lost response, or a follower that checks for changes.
-            out.replies.append(Reply(ticket, (yield from _current_generation(group, member))))
+            out.replies.append(Reply(future, (yield from _current_generation(group, member))))
             return
         self._update(group, member, request)
-        waited = group.set_join_ticket(member, ticket)
+        waited = group.set_join_future(member, future)
         if waited is not None:
             answer = join_error(ErrorCode.REBALANCE_IN_PROGRESS, member_id)
             out.replies.append(Reply(waited, answer))
@@ -326,5 +346,5 @@ def _reason(request: JoinRequest) -> str:
     return request.reason or "not provided"
 
 
-def _refuse(out: Decision, ticket: Ticket, code: ErrorCode, member_id: str = "") -> None:
-    out.replies.append(Reply(ticket, join_error(code, member_id)))
+def _refuse(out: Decision, future: ReplyFuture, code: ErrorCode, member_id: str = "") -> None:
+    out.replies.append(Reply(future, join_error(code, member_id)))

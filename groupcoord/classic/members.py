@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from kavka.groupcoord.classic.group_records import StoredMember
-from kavka.log.journal import Ticket
+from kavka.log.journal import ReplyFuture
 from kavka.log.timers import Deadline
 
 TimerKey: TypeAlias = tuple[str, str, str, str]
@@ -60,9 +60,9 @@ class ClassicGroupMember:
         self.protocols = protocols
         """In order of preference."""
         self.assignment = assignment
-        self.join: Ticket | None = None
+        self.join: ReplyFuture | None = None
         """The waiting JoinGroup. Set by the group, which counts them."""
-        self.sync: Ticket | None = None
+        self.sync: ReplyFuture | None = None
         """The SyncGroup that waits for the leader's."""
         self.is_new = False
         """Whether it does not know its member id yet (JoinGroup before version 4)."""

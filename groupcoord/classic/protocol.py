@@ -13,7 +13,7 @@ from typing import Final
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_group_record
 from kavka.groupcoord.classic.group_records import NO_TIME, decode, decode_key, protocol_type_of
 from kavka.groupcoord.classic.group_requests import (
-    LEAVERS_A_STEP,
+    LEAVERS_PER_STEP,
     HeartbeatRequest,
     JoinRequest,
     Leaver,
@@ -29,7 +29,7 @@ from kavka.groupcoord.classic.rebalancing import (
 )
 from kavka.groupcoord.classic.syncing import Syncing
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, DecisionOrSteps, JournalRecord, Reply, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, JournalRecord, Reply, ReplyFuture
 from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
@@ -67,26 +67,28 @@ class ClassicProtocol:
 
     # Requests.
 
-    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+    def join(self, request: JoinRequest, future: ReplyFuture, now_ms: int) -> DecisionOrSteps:
         """Replies with a JoinGroupResponse when the rebalance completes.
 
         A consumer group of that name must be empty; it is replaced by a classic one.
         """
         group = self._group(request.group_id)
         if group is not None:
-            return self._joining.join(group, request, ticket, now_ms)
+            return self._joining.join(group, request, future, now_ms)
         if request.member_id:
             code = ErrorCode.UNKNOWN_MEMBER_ID
-            return Decision(replies=[Reply(ticket, join_error(code, request.member_id))])
-        return self._join_new_group(request, ticket, now_ms)
+            return Decision(replies=[Reply(future, join_error(code, request.member_id))])
+        return self._join_new_group(request, future, now_ms)
 
-    def _join_new_group(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Steps[Decision]:
+    def _join_new_group(
+        self, request: JoinRequest, future: ReplyFuture, now_ms: int
+    ) -> Steps[Decision]:
         """A new group is first stored without members; only then are requests answered."""
         groups = self._state.groups
         other = groups.get(request.group_id)
         group = ClassicGroup(request.group_id, self._state.timers, now_ms)
         record = empty_group_record(group)
-        out = yield from self._joining.join(group, request, ticket, now_ms)
+        out = yield from self._joining.join(group, request, future, now_ms)
 
         def done() -> None:
             groups[group.group_id] = group
@@ -96,19 +98,19 @@ class ClassicProtocol:
                 "Failed to write empty metadata for group %s: %s", group.group_id, code.name
             )
             group.cancel_timers()
-            return Decision(replies=[Reply(ticket, ApiError(code))])
+            return Decision(replies=[Reply(future, ApiError(code))])
 
         out.records = other.tombstones() if other is not None else ()
         self._proposals.propose(out, record, done=done, refused=refused)
         return out
 
-    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+    def sync(self, request: SyncRequest, future: ReplyFuture, now_ms: int) -> DecisionOrSteps:
         """Replies with a SyncGroupResponse after the leader's SyncGroup."""
         group = self._group(request.group_id)
         if group is None:
             answer = SyncGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID)
-            return Decision(replies=[Reply(ticket, answer)])
-        return self._syncing.sync(group, request, ticket, now_ms)
+            return Decision(replies=[Reply(future, answer)])
+        return self._syncing.sync(group, request, future, now_ms)
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
         """The error code of the response."""
@@ -130,7 +132,7 @@ class ClassicProtocol:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Steps[Decision]:
+    def leave(self, request: LeaveRequest, future: ReplyFuture, now_ms: int) -> Steps[Decision]:
         """Replies with a LeaveGroupResponse with an error code for each leaver."""
         group = self._group(request.group_id)
         out = Decision()
@@ -142,14 +144,14 @@ class ClassicProtocol:
                 code = self._leave(group, leaver, out)
             responses.append(LeftMember(leaver.member_id, leaver.instance_id, code))
 
-        yield from each(request.leavers, leave, LEAVERS_A_STEP)
-        out.replies.append(Reply(ticket, LeaveGroupResponse(0, responses)))
+        yield from each(request.leavers, leave, LEAVERS_PER_STEP)
+        out.replies.append(Reply(future, LeaveGroupResponse(0, responses)))
         left = [one.member_id for one in responses if not one.error_code]
         if group is None or not left or group.current is GroupState.EMPTY:
             return out
         reason = f"explicit `LeaveGroup` request for ({', '.join(left)}) members."
         yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
-        return with_error_reply(out, ticket)
+        return with_error_reply(out, future)
 
     def _leave(self, group: ClassicGroup, leaver: Leaver, out: Decision) -> ErrorCode:
         member_id, instance_id, reason = leaver
@@ -312,15 +314,15 @@ class ClassicProtocol:
                 self._rebalancing.respond_waiting(group, member, code, member.member_id, out)
         return out.replies
 
-    def tickets(self) -> list[Ticket]:
+    def futures(self) -> list[ReplyFuture]:
         """All waiting requests of classic groups."""
         return [
-            ticket
+            future
             for group in self._state.groups.values()
             if isinstance(group, ClassicGroup)
             for member in group.members.values()
-            for ticket in (member.join, member.sync)
-            if ticket is not None
+            for future in (member.join, member.sync)
+            if future is not None
         ]
 
 

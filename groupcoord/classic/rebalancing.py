@@ -15,7 +15,7 @@ from kavka.groupcoord.classic.group import ClassicGroup, Delay, GroupState
 from kavka.groupcoord.classic.members import ClassicGroupMember
 from kavka.groupcoord.classic.pending_generations import Proposals
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, Reply, Ticket
+from kavka.log.journal import Decision, Reply, ReplyFuture
 from kavka.wire.apis.join_group import JoinedMember, JoinGroupResponse
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
@@ -145,9 +145,9 @@ class Rebalancing:
         members = yield from joined_members(group)
 
         def announce(member: ClassicGroupMember) -> None:
-            ticket = group.set_join_ticket(member, None)
-            if ticket is not None:
-                out.replies.append(Reply(ticket, join_response(group, member, members)))
+            future = group.set_join_future(member, None)
+            if future is not None:
+                out.replies.append(Reply(future, join_response(group, member, members)))
             group.touch(member, now_ms)
             member.is_new = False
             group.pending_sync[member.member_id] = None
@@ -215,7 +215,7 @@ class Rebalancing:
         out: Decision,
     ) -> None:
         """Respond to the member's waiting requests with `code`."""
-        join, sync = group.set_join_ticket(member, None), member.sync
+        join, sync = group.set_join_future(member, None), member.sync
         member.sync = None
         if join is not None:
             out.replies.append(Reply(join, join_error(code, member_id)))
@@ -229,9 +229,9 @@ class Rebalancing:
 
         def fail(member: ClassicGroupMember) -> None:
             member.assignment = b""
-            ticket, member.sync = member.sync, None
-            if ticket is not None:
-                out.replies.append(Reply(ticket, SyncGroupResponse(code)))
+            future, member.sync = member.sync, None
+            if future is not None:
+                out.replies.append(Reply(future, SyncGroupResponse(code)))
                 group.touch(member, now_ms)
 
         yield from each(group.members.values(), fail)
@@ -274,15 +274,15 @@ def join_error(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
     return JoinGroupResponse(member_id, code)
 
 
-def with_error_reply(out: Decision, ticket: Ticket) -> Decision:
-    """Make `out` fail only the request of `ticket` if its records can't be appended; the other
+def with_error_reply(out: Decision, future: ReplyFuture) -> Decision:
+    """Make `out` fail only the request of `future` if its records can't be appended; the other
     requests still get their replies."""
 
     def refused(code: ErrorCode, now_ms: int) -> Decision:
         failure = ApiError(code)
         return Decision(
             replies=[
-                Reply(one, failure if one is ticket else answer) for one, answer in out.replies
+                Reply(one, failure if one is future else answer) for one, answer in out.replies
             ]
         )
 

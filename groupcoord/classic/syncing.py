@@ -11,7 +11,7 @@ from kavka.groupcoord.classic.members import ClassicGroupMember
 from kavka.groupcoord.classic.pending_generations import Proposals
 from kavka.groupcoord.classic.rebalancing import Rebalancing
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, DecisionOrSteps, Reply, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, Reply, ReplyFuture
 from kavka.wire.apis.sync_group import SyncGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps, each, run_at_once
@@ -29,25 +29,25 @@ class Syncing:
         self._proposals: Final = proposals
 
     def sync(
-        self, group: ClassicGroup, request: SyncRequest, ticket: Ticket, now_ms: int
+        self, group: ClassicGroup, request: SyncRequest, future: ReplyFuture, now_ms: int
     ) -> DecisionOrSteps:
         """Reply with a member's assignment, as soon as the leader's is stored."""
         out = Decision()
         refusal = _refusal(group, request)
         if refusal is not None:
-            out.replies.append(Reply(ticket, SyncGroupResponse(refusal)))
+            out.replies.append(Reply(future, SyncGroupResponse(refusal)))
             return out
         member = group.members[request.member_id]
         group.pending_sync.pop(member.member_id, None)
         if not group.pending_sync:
             self._timers.cancel(group.sync_timer)
         if group.current is GroupState.STABLE:
-            out.replies.append(Reply(ticket, _assigned(group, member.assignment)))
+            out.replies.append(Reply(future, _assigned(group, member.assignment)))
             return out
         if member.sync is not None:
             answer = SyncGroupResponse(ErrorCode.REBALANCE_IN_PROGRESS)
             out.replies.append(Reply(member.sync, answer))
-        member.sync = ticket
+        member.sync = future
         if group.leader == member.member_id:
             return self._store(group, member, request, out, now_ms)
         return out
@@ -79,14 +79,14 @@ class Syncing:
                 group.generation,
             )
 
-        waited: list[tuple[ClassicGroupMember, Ticket]] = []
+        waited: list[tuple[ClassicGroupMember, ReplyFuture]] = []
 
         def assign(member: ClassicGroupMember) -> None:
             member.assignment = assignments.get(member.member_id, b"")
-            ticket, member.sync = member.sync, None
-            if ticket is not None:
-                out.replies.append(Reply(ticket, _assigned(group, member.assignment)))
-                waited.append((member, ticket))
+            future, member.sync = member.sync, None
+            if future is not None:
+                out.replies.append(Reply(future, _assigned(group, member.assignment)))
+                waited.append((member, future))
                 # Its session may have expired meanwhile; that is ignored for waiting members.
                 group.touch(member, now_ms)
 
@@ -97,8 +97,8 @@ class Syncing:
             self._counts.classic_rebalances += 1
 
         def refused(code: ErrorCode, now_ms: int) -> Decision:
-            for member, ticket in waited:
-                member.sync = ticket
+            for member, future in waited:
+                member.sync = future
             return self._assignment_not_stored(group, leader, code, now_ms)
 
         record = yield from group.record()

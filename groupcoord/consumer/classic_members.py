@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from kavka.groupcoord.classic.group_requests import (
-    LEAVERS_A_STEP,
+    LEAVERS_PER_STEP,
     HeartbeatRequest,
     JoinRequest,
     Leaver,
@@ -39,7 +39,7 @@ from kavka.groupcoord.consumer.member import (
 from kavka.groupcoord.consumer.member_update import MemberUpdate, RegexChange
 from kavka.groupcoord.consumer.migration import DISABLED, Migration
 from kavka.groupcoord.consumer.reconcile import Reported
-from kavka.log.journal import Decision, JournalRecord, Reply, Ticket
+from kavka.log.journal import Decision, JournalRecord, Reply, ReplyFuture
 from kavka.wire.apis.join_group import JoinGroupResponse
 from kavka.wire.apis.leave_group import LeaveGroupResponse, LeftMember
 from kavka.wire.apis.sync_group import SyncGroupResponse
@@ -65,7 +65,7 @@ class ClassicMembers:
 
     # -- JoinGroup -------------------------------------------------------------------------------
 
-    def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> Steps[Decision]:
+    def join(self, request: JoinRequest, future: ReplyFuture, now_ms: int) -> Steps[Decision]:
         """Replies with a JoinGroupResponse immediately."""
         index = self._index
         group = index.group(request.group_id)
@@ -82,7 +82,7 @@ class ClassicMembers:
                 member_id,
             )
             answer = JoinGroupResponse(member_id, ErrorCode.MEMBER_ID_REQUIRED)
-            return Decision(replies=[Reply(ticket, answer)])
+            return Decision(replies=[Reply(future, answer)])
         subscription = _subscription(request)
         out = Decision()
         collected: list[JournalRecord] = []
@@ -105,7 +105,7 @@ class ClassicMembers:
             sync_by_ms = now_ms + request.rebalance_timeout_ms
             index.set_timer(SYNC, group.group_id, new.member_id, sync_by_ms)
         index.cancel_timer(JOIN, group.group_id, new.member_id)
-        out.replies.append(Reply(ticket, _joined(new)))
+        out.replies.append(Reply(future, _joined(new)))
         return out
 
     def _downgraded(
@@ -161,7 +161,7 @@ class ClassicMembers:
 
     # -- SyncGroup -------------------------------------------------------------------------------
 
-    def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> Decision:
+    def sync(self, request: SyncRequest, future: ReplyFuture, now_ms: int) -> Decision:
         """Replies with a SyncGroupResponse immediately."""
         group = self._index.group(request.group_id)
         member = _known(group, request.member_id, request.instance_id)
@@ -184,7 +184,7 @@ class ClassicMembers:
             names, embedded_protocol.version_of(protocols.protocols[0][1])
         )
         answer = SyncGroupResponse(0, request.protocol_type, request.protocol, assignment)
-        return Decision(replies=[Reply(ticket, answer)])
+        return Decision(replies=[Reply(future, answer)])
 
     def _must_join(self, group: ConsumerGroup, member: ConsumerGroupMember, now_ms: int) -> None:
         """Start the timer for a member that must rejoin: its rebalance timeout."""
@@ -213,7 +213,7 @@ class ClassicMembers:
 
     # -- LeaveGroup ------------------------------------------------------------------------------
 
-    def leave(self, request: LeaveRequest, ticket: Ticket, now_ms: int) -> Steps[Decision]:
+    def leave(self, request: LeaveRequest, future: ReplyFuture, now_ms: int) -> Steps[Decision]:
         """Replies with a LeaveGroupResponse with an error code for each leaver."""
         group = self._index.group(request.group_id)
         gone: dict[str, ConsumerGroupMember] = {}
@@ -228,8 +228,8 @@ class ClassicMembers:
                 code = refusal.code
             responses.append(LeftMember(leaver.member_id, leaver.instance_id, code))
 
-        yield from each(request.leavers, leave, LEAVERS_A_STEP)
-        reply = Reply(ticket, LeaveGroupResponse(0, responses))
+        yield from each(request.leavers, leave, LEAVERS_PER_STEP)
+        reply = Reply(future, LeaveGroupResponse(0, responses))
         return (yield from self._fencing.fence(group, list(gone.values()), [reply], now_ms))
 
 

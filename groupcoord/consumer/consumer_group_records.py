@@ -41,7 +41,7 @@ KINDS: Final = frozenset({GROUP, TOPICS, MEMBER, TARGET, TARGET_MEMBER, CURRENT_
 
 _TWO_STRINGS: Final = frozenset({MEMBER, TARGET_MEMBER, CURRENT_MEMBER, REGEX})
 _VERSION: Final = fields.int16(0)
-TOPICS_A_STEP: Final = 500
+TOPICS_PER_STEP: Final = 500
 """Topics of a member encoded between two pauses, at 2 us each."""
 
 _ONE_TAG: Final = b"\1\0"
@@ -109,7 +109,7 @@ def _decoded_record(key: bytes, value: bytes, decoded: object) -> DecodedRecord:
 
 def _array(values: Collection[T], write: Callable[[T], bytes]) -> Steps[bytes]:
     written: list[bytes] = []
-    yield from each(values, lambda one: written.append(write(one)), TOPICS_A_STEP)
+    yield from each(values, lambda one: written.append(write(one)), TOPICS_PER_STEP)
     return fields.uvarint(len(values) + 1) + b"".join(written)
 
 

@@ -18,7 +18,7 @@ from kavka.wire.steps import Steps, each
 
 logger: Final = logging.getLogger(__name__)
 
-MEMBERS_A_STEP: Final = 100
+MEMBERS_PER_STEP: Final = 100
 """Members whose tombstones are created between two pauses, at 10 us each."""
 
 
@@ -64,7 +64,7 @@ class Fencing:
                 consumer_group_records.without_member(group.group_id, member.member_id)
             )
 
-        yield from each(members, without, MEMBERS_A_STEP)
+        yield from each(members, without, MEMBERS_PER_STEP)
         regexes: dict[str, int] = {}
         for member in members:
             if member.regex is not None:

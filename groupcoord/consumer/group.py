@@ -27,7 +27,7 @@ FIRST_EPOCH: Final = 1
 """The epoch of a new group and of its assignment."""
 
 NO_ASSIGNMENT: Final[Target] = {}
-NAMES_A_STEP: Final = 1_000
+NAMES_PER_STEP: Final = 1_000
 """Topic names counted between two pauses, at a microsecond each."""
 
 COMMIT_VERSION_MIN: Final = 9
@@ -337,9 +337,9 @@ class ConsumerGroup:
         """The subscriptions if `new` replaced `old`."""
         found = dict(self.subscriptions)
         names = old.topic_names if old is not None else ()
-        yield from each(names, lambda topic: add_subscription(found, topic, -1, 0), NAMES_A_STEP)
+        yield from each(names, lambda topic: add_subscription(found, topic, -1, 0), NAMES_PER_STEP)
         names = new.topic_names if new is not None else ()
-        yield from each(names, lambda topic: add_subscription(found, topic, 1, 0), NAMES_A_STEP)
+        yield from each(names, lambda topic: add_subscription(found, topic, 1, 0), NAMES_PER_STEP)
         regex = old.regex if old is not None else None
         if (
             regex is not None

@@ -22,7 +22,7 @@ JOIN: Final = "join"
 SYNC: Final = "sync"
 REGEX: Final = "regex"
 
-TOPICS_A_SLICE: Final = 500
+TOPICS_PER_STEP: Final = 500
 """Changed topics processed between two pauses."""
 
 _OF_A_MEMBER: Final = (SESSION, REBALANCE, JOIN, SYNC)
@@ -105,7 +105,7 @@ class GroupIndex:
         heartbeat. Done in slices."""
         rest = iter(topics)
         there: list[str] = []
-        while some := list(islice(rest, TOPICS_A_SLICE)):
+        while some := list(islice(rest, TOPICS_PER_STEP)):
             for topic in some:
                 self.hashes.invalidate(topic)
                 for group_id in self._subscribers.get(topic, ()):

@@ -26,7 +26,7 @@ from kavka.groupcoord.consumer.member import (
 from kavka.groupcoord.consumer.member_update import MemberUpdate, RegexChange
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.consumer.reconcile import Reported
-from kavka.log.journal import Decision, DecisionOrSteps, JournalRecord, Reply, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, JournalRecord, Reply, ReplyFuture
 from kavka.seams import Random
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps, run_at_once
@@ -73,13 +73,13 @@ class Heartbeats:
         self._fencing = fencing
         self._migration = migration
 
-    def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+    def heartbeat(self, request: Heartbeat, future: ReplyFuture, now_ms: int) -> DecisionOrSteps:
         answer = self._fast_path(request, now_ms)
         if answer is not None:
-            return Decision(replies=[Reply(ticket, answer)])
+            return Decision(replies=[Reply(future, answer)])
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
-            return self._leave(request, ticket, now_ms)
-        return self._update(request, ticket, now_ms)
+            return self._leave(request, future, now_ms)
+        return self._update(request, future, now_ms)
 
     def _fast_path(self, request: Heartbeat, now_ms: int) -> HeartbeatResult | None:
         """Fast path: the result if nothing has changed, the most frequent case; else None. The
@@ -114,7 +114,7 @@ class Heartbeats:
 
     # -- join and heartbeat ----------------------------------------------------------------------
 
-    def _update(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Steps[Decision]:
+    def _update(self, request: Heartbeat, future: ReplyFuture, now_ms: int) -> Steps[Decision]:
         index, joins = self._index, request.member_epoch == JOIN_EPOCH
         collected: list[JournalRecord] = []
         group = yield from self._migration.consumer_group(
@@ -152,7 +152,7 @@ class Heartbeats:
             collected,
             [
                 *self._migration.fail_waiting_requests(request.group_id, now_ms),
-                Reply(ticket, answer),
+                Reply(future, answer),
             ],
         )
 
@@ -179,7 +179,7 @@ class Heartbeats:
 
     # -- leave -----------------------------------------------------------------------------------
 
-    def _leave(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+    def _leave(self, request: Heartbeat, future: ReplyFuture, now_ms: int) -> DecisionOrSteps:
         group = self._index.group(request.group_id)
         answer = HeartbeatResult(request.member_id, request.member_epoch)
         if request.instance_id is None:
@@ -189,7 +189,7 @@ class Heartbeats:
                 group.group_id,
                 member.member_id,
             )
-            return self._fencing.fence(group, [member], [Reply(ticket, answer)], now_ms)
+            return self._fencing.fence(group, [member], [Reply(future, answer)], now_ms)
         member = known_static_member(group, request.member_id, request.instance_id)
         permanently = request.member_epoch == LEAVE_EPOCH
         logger.info(
@@ -200,7 +200,7 @@ class Heartbeats:
             "" if permanently else "temporarily ",
         )
         if permanently:
-            return self._fencing.fence(group, [member], [Reply(ticket, answer)], now_ms)
+            return self._fencing.fence(group, [member], [Reply(future, answer)], now_ms)
         away = replace(
             member,
             member_epoch=LEAVE_STATIC_EPOCH,
@@ -208,7 +208,7 @@ class Heartbeats:
             revoking=NOTHING,
         )
         record = run_at_once(consumer_group_records.current_member_in_steps(group.group_id, away))
-        return Decision([record], [Reply(ticket, answer)])
+        return Decision([record], [Reply(future, answer)])
 
 
 def _updated(old: ConsumerGroupMember, request: Heartbeat) -> ConsumerGroupMember:

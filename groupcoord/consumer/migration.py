@@ -32,7 +32,7 @@ from kavka.wire.steps import PauseCounter, Steps, each, run_at_once
 
 logger: Final = logging.getLogger(__name__)
 
-MEMBERS_A_STEP: Final = 50
+MEMBERS_PER_STEP: Final = 50
 """Members converted between two pauses, at some 20 us each."""
 
 _UPGRADE: Final = ("bidirectional", "upgrade")
@@ -110,7 +110,7 @@ class Migration:
             group.put_member(_consumer_member(classic, one, target))
 
         try:
-            yield from each(classic.members.values(), convert, MEMBERS_A_STEP)
+            yield from each(classic.members.values(), convert, MEMBERS_PER_STEP)
         except Malformed as failure:
             raise _not_upgraded(
                 group_id, "the embedded consumer protocol is malformed."
@@ -141,14 +141,14 @@ class Migration:
             yield from each(
                 members,
                 lambda one: collected.append(run_at_once(record(group_id, one))),
-                MEMBERS_A_STEP,
+                MEMBERS_PER_STEP,
             )
 
         yield from add(consumer_group_records.member_in_steps)
         collected.append(
             consumer_group_records.group(group_id, group.group_epoch, group.metadata_hash)
         )
-        yield from each(group.targets.items(), add_target, MEMBERS_A_STEP)
+        yield from each(group.targets.items(), add_target, MEMBERS_PER_STEP)
         collected.append(consumer_group_records.target(group_id, group.assignment_epoch, 0))
         yield from add(consumer_group_records.current_member_in_steps)
 
@@ -217,7 +217,7 @@ class Migration:
 
         def refused(code: ErrorCode, now_ms: int) -> Decision:
             index.restore_timers(taken)
-            return Decision(replies=[Reply(ticket, ApiError(code)) for ticket, _ in out.replies])
+            return Decision(replies=[Reply(future, ApiError(code)) for future, _ in out.replies])
 
         out.on_failure = refused
 
@@ -252,7 +252,7 @@ class Migration:
         def add(member: ConsumerGroupMember) -> None:
             classic.add(_classic_member(group.group_id, member), CONSUMER, None)
 
-        yield from each(members.values(), add, MEMBERS_A_STEP)
+        yield from each(members.values(), add, MEMBERS_PER_STEP)
         classic.protocol = yield from classic.choose_protocol()
         yield from classic.find_topics()
         pauses = PauseCounter()

@@ -21,7 +21,7 @@ from kavka.groupcoord.consumer.member import ConsumerGroupMember, MemberState, T
 from kavka.groupcoord.consumer.member_update import resolution_records
 from kavka.groupcoord.consumer.migration import Migration
 from kavka.groupcoord.state import GroupsState
-from kavka.log.journal import Decision, DecisionOrSteps, JournalRecord, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, JournalRecord, ReplyFuture
 from kavka.wire.steps import Steps
 
 logger: Final = logging.getLogger(__name__)
@@ -66,9 +66,9 @@ class ConsumerProtocol:
 
     # -- requests --------------------------------------------------------------------------------
 
-    def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+    def heartbeat(self, request: Heartbeat, future: ReplyFuture, now_ms: int) -> DecisionOrSteps:
         """ConsumerGroupHeartbeat; replies with a `heartbeats.HeartbeatResult`."""
-        return self._heartbeats.heartbeat(request, ticket, now_ms)
+        return self._heartbeats.heartbeat(request, future, now_ms)
 
     def describe(self, group_id: str, now_ms: int) -> DescribedConsumerGroup:
         """ConsumerGroupDescribe. ApiError GROUP_ID_NOT_FOUND."""
@@ -164,6 +164,6 @@ class ConsumerProtocol:
         found = yield from resolution.result()
         return Decision((yield from resolution_records(index, group, found)))
 
-    def tickets(self) -> list[Ticket]:
+    def futures(self) -> list[ReplyFuture]:
         """No requests wait in consumer groups."""
         return []

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Final, Protocol
 
 from kavka.server.request.context import RequestContext
-from kavka.wire.steps import QUICK_ITEMS_A_STEP
+from kavka.wire.steps import QUICK_ITEMS_PER_STEP
 
 
 class Operation(IntEnum):
@@ -33,11 +33,11 @@ class ResourceType(IntEnum):
     TRANSACTIONAL_ID = 5
 
 
-CHECKS_A_STEP: Final = 100
+CHECKS_PER_STEP: Final = 100
 """Authorizations in one slice of a request that names many resources: with many ACLs one may take
 20 us."""
 
-CHECK_ITEMS: Final = QUICK_ITEMS_A_STEP // CHECKS_A_STEP
+CHECK_ITEMS: Final = QUICK_ITEMS_PER_STEP // CHECKS_PER_STEP
 """How many items of a `PauseCounter` one authorization counts as."""
 
 CLUSTER_NAME = "kafka-cluster"

@@ -33,11 +33,11 @@ Apache Kafka handles one request of a connection at a time, so clients pipeline 
 
 FETCHES_UNANSWERED_MAX: Final = 2
 
-BYTES_PER_TURN_MAX: Final = 1024 * 1024
+BYTES_PER_ITERATION_MAX: Final = 1024 * 1024
 """Bytes received before other connections are served; at 0.5 us a KiB, half a millisecond.
 Counted across turns, as pausing and resuming the socket costs two system calls."""
 
-FRAMES_PER_TURN_MAX: Final = 64
+FRAMES_PER_ITERATION_MAX: Final = 64
 """Frames handled before other connections are served; at 20 us each, 1.3 ms."""
 
 TURN_S_MAX: Final = 0.002
@@ -185,7 +185,7 @@ class Connection(RegisteredConnection):
             framer.buffer_updated(nbytes)
             self._serve(now_s, framer.next_frame())
         self._bytes_this_turn += nbytes
-        if self._bytes_this_turn >= BYTES_PER_TURN_MAX:
+        if self._bytes_this_turn >= BYTES_PER_ITERATION_MAX:
             self._end_turn()
 
     def eof_received(self) -> bool:
@@ -213,7 +213,7 @@ class Connection(RegisteredConnection):
                 first = None  # no view of an arena may exist while it is read into
                 if self._lent:
                     self._flush()
-            for _ in range(FRAMES_PER_TURN_MAX):
+            for _ in range(FRAMES_PER_ITERATION_MAX):
                 if self._write_paused or self._muted or self._weight >= UNANSWERED_MAX:
                     framer.release_if_empty()
                     self._pause()

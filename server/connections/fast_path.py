@@ -50,7 +50,7 @@ class FastRequest:
         self.used = True
         """Whether it was used since the last search for one to evict."""
 
-    def carry_out(self, frame: memoryview) -> bytearray | None:
+    def handle(self, frame: memoryview) -> bytearray | None:
         """Repeat the checks whose outcome may have changed, carry the request out, and fill in a
         copy of the response but for the correlation id; None: nothing was done. `frame` has the
         remembered bytes, if it is not too short."""
@@ -85,7 +85,7 @@ class FastPath:
         started_s = 0.0 if tally.left else broker.requests.now_s()
         if not broker.quotas.unlimited:
             return None  # the response may need a throttle time
-        answer = one.carry_out(frame)
+        answer = one.handle(frame)
         if answer is None:
             if not one.is_current():
                 self.requests.remove(one)

@@ -42,7 +42,7 @@ class FastHeartbeat(FastRequest):
         self._image = broker.metadata.image
         self._runner = runner
 
-    def carry_out(self, frame: memoryview) -> bytearray | None:
+    def handle(self, frame: memoryview) -> bytearray | None:
         broker, runner = self.broker, self._runner
         if len(frame) != self.end or broker.metadata.image is not self._image:
             return None

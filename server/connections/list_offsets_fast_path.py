@@ -81,7 +81,7 @@ class FastListOffsets(FastRequest):
         )
         self.replica = replica
 
-    def carry_out(self, frame: memoryview) -> bytearray | None:
+    def handle(self, frame: memoryview) -> bytearray | None:
         replica = self.replica
         if len(frame) != self.end or not self.is_current():
             return None

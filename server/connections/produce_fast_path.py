@@ -91,7 +91,7 @@ class FastProduce(FastRequest):
 
             self._verify = guard_without_waiting
 
-    def carry_out(self, frame: memoryview) -> bytearray | None:
+    def handle(self, frame: memoryview) -> bytearray | None:
         broker, replica, context = self.broker, self.replica, self.context
         partition, records = replica.partition, self.records(frame)
         if records is None or not partition.is_leader or replica.offline:

@@ -94,7 +94,7 @@ class ActiveController:
         self._runner: asyncio.Task[None] | None = None
         self._pending_commands = 0
         """Commands that are still being executed in tasks."""
-        self._settled: list[asyncio.Future[None]] = []
+        self._idle_waits: list[asyncio.Future[None]] = []
         self._closed = False
         self._channels = Channels(self.put, tasks)
         self._channels.open(broker_id, port)
@@ -116,11 +116,11 @@ class ActiveController:
         if self._runner is None:
             self._runner = self._tasks.spawn(self._run(), name="controller")
 
-    async def settled(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until the queue is empty and every broker has answered every request."""
-        if not self._is_settled():
+        if not self._is_idle():
             future: asyncio.Future[None] = self._tasks.future()
-            self._settled.append(future)
+            self._idle_waits.append(future)
             await future
 
     def close(self, error: ApiError) -> None:
@@ -132,16 +132,16 @@ class ActiveController:
         self.deleted.fail(error)
         self._report_settled()
 
-    def _is_settled(self) -> bool:
+    def _is_idle(self) -> bool:
         busy = self._queue or self._runner is not None or self._pending_commands
         return self._closed or not (busy or not self._channels.idle)
 
     def _report_settled(self) -> None:
-        if self._settled and self._is_settled():
-            for future in self._settled:
+        if self._idle_waits and self._is_idle():
+            for future in self._idle_waits:
                 if not future.done():
                     future.set_result(None)
-            self._settled.clear()
+            self._idle_waits.clear()
 
     # The queue
 

@@ -105,17 +105,17 @@ class Controller:
         """
         await self._elect()
         if self._active_controller is not None:
-            await self._active_controller.settled()
+            await self._active_controller.wait_until_idle()
 
     def close(self) -> None:
         """Resign. The broker's registration ends with its session."""
         self._closed = True
         self._resign()
 
-    async def settled(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until the active controller is idle."""
         if self._active_controller is not None:
-            await self._active_controller.settled()
+            await self._active_controller.wait_until_idle()
 
     # Election
 

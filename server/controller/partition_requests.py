@@ -11,7 +11,7 @@ from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.active_controller import ActiveController
 from kavka.server.controller.partition_machine import chunks
 from kavka.server.controller.partition_validation import NewPartitions, plan_partitions
-from kavka.server.controller.request_outcomes import TOPICS_A_SLICE, RequestOutcomes
+from kavka.server.controller.request_outcomes import TOPICS_PER_STEP, RequestOutcomes
 from kavka.server.controller.topic_validation import PARTITIONS_PER_REQUEST_MAX, too_many_partitions
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import BadVersion, NoNode
@@ -37,7 +37,7 @@ class PartitionRequests:
         planned: list[tuple[NewPartitions, TopicAssignment, int]] = []
         with RequestOutcomes(self._controller.ready, self._tasks) as made:
             for number, topic in enumerate(topics):
-                if number % TOPICS_A_SLICE == TOPICS_A_SLICE - 1:
+                if number % TOPICS_PER_STEP == TOPICS_PER_STEP - 1:
                     await self._tasks.sleep(0)
                 try:
                     before, version = await self._current(topic.name)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from types import TracebackType
 
-TOPICS_A_SLICE: Final = 20
+TOPICS_PER_STEP: Final = 20
 """Topics of a request that are handled between two yields to the event loop. Each may start a
 write, which costs up to 100 us."""
 

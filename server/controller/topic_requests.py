@@ -9,7 +9,7 @@ from uuid import UUID
 
 from kavka.seams import Random, Tasks
 from kavka.server.controller.active_controller import ActiveController
-from kavka.server.controller.request_outcomes import TOPICS_A_SLICE, RequestOutcomes, never
+from kavka.server.controller.request_outcomes import TOPICS_PER_STEP, RequestOutcomes, never
 from kavka.server.controller.topic_validation import (
     Defaults,
     NewTopic,
@@ -118,7 +118,7 @@ class TopicRequests:
         results: dict[str, ErrorCode] = {}
         with RequestOutcomes(self._controller.deleted, self._tasks) as marked:
             for number, name in enumerate(dict.fromkeys(names)):
-                if number % TOPICS_A_SLICE == TOPICS_A_SLICE - 1:
+                if number % TOPICS_PER_STEP == TOPICS_PER_STEP - 1:
                     await self._tasks.sleep(0)
                 results[name] = ErrorCode.NONE
                 marked.add(name, never, self._mark(name))

@@ -26,7 +26,7 @@ from kavka.server.runtime.lazy_imports import import_one_by_one
 from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from kavka.log.journal import DecisionOrSteps, Machine, Ticket
+    from kavka.log.journal import DecisionOrSteps, Machine, ReplyFuture
     from kavka.server.coordinators.journal_runner import JournalRunner, RunnerResources
 
     M = TypeVar("M", bound=Machine)
@@ -48,7 +48,7 @@ CREATE_TIMEOUT_MS: Final = 15_000
 CREATE_FAILURE_LOG_PERIOD_S: Final = 300.0
 """How often a failed creation of the topic is logged; clients retry ten times a second."""
 
-LOADS_A_SLICE: Final = 10
+LOADS_PER_STEP: Final = 10
 """Partitions whose load is started between two yields to the event loop."""
 
 _CLOSED: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -121,7 +121,7 @@ class Coordinator(ABC, Generic[M]):
         """The partition that a name belongs to."""
         return java_hash(name) % self.partition_count
 
-    def call(self, name: str, operation: Callable[[M, Ticket, int], DecisionOrSteps]) -> Any:
+    def call(self, name: str, operation: Callable[[M, ReplyFuture, int], DecisionOrSteps]) -> Any:
         """Run an operation on the state machine of a name, with the time in ms. Returns the answer,
         or an awaitable of it. Raises ApiError, or the awaitable does: NOT_COORDINATOR,
         COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, and errors of the operation."""
@@ -222,7 +222,7 @@ class Coordinator(ABC, Generic[M]):
     async def _load_deferred(self) -> None:
         """Load the partitions that this broker became the leader of in the meantime."""
         while self._deferred:
-            for index in list(self._deferred)[:LOADS_A_SLICE]:
+            for index in list(self._deferred)[:LOADS_PER_STEP]:
                 self._role_changed(self._deferred.pop(index))
             await self._replicas.tasks.sleep(0)
 

@@ -159,5 +159,5 @@ class GroupCoordinator(Coordinator["GroupShard"]):
             now_ms = runner.now_ms()
             if deleted:
                 runner.machine.topics_deleted(deleted, now_ms)
-            await runner.carry_out(runner.machine.metadata_changed(topics, now_ms))
+            await runner.execute(runner.machine.metadata_changed(topics, now_ms))
             await self._replicas.tasks.sleep(0)

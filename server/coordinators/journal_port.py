@@ -18,7 +18,7 @@ COMPRESSED_BYTES_MAX: Final = 64 * 1024
 """Batches up to this size are compressed, if so configured, as it is done on the event loop. Bigger
 ones only if they would exceed max.message.bytes otherwise."""
 
-RECORDS_A_STEP: Final = 5_000
+RECORDS_PER_STEP: Final = 5_000
 """Records whose sizes are added up between two yields, at 0.2 us each."""
 
 _NO_PRODUCER: Final = Producer(-1, -1)
@@ -94,10 +94,10 @@ class ReplicaPort:
 def _check_size(records: Sequence[JournalRecord], bytes_max: int) -> Steps[None]:
     """ApiError for records that exceed the batch size; checked before building up to 100 MB."""
     size_bytes = 0
-    for begin in range(0, len(records), RECORDS_A_STEP):
+    for begin in range(0, len(records), RECORDS_PER_STEP):
         if begin:
             yield None
-        some = records[begin : begin + RECORDS_A_STEP]
+        some = records[begin : begin + RECORDS_PER_STEP]
         size_bytes += sum(len(key) + len(value or b"") for key, value in some)
         if size_bytes > bytes_max:
             raise _too_large(size_bytes, bytes_max)

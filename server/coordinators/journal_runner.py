@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kavka.log.errors import StorageError
-from kavka.log.journal import Decision, DecisionOrSteps, Journal, Machine, Reply, Ticket
+from kavka.log.journal import Decision, DecisionOrSteps, Journal, Machine, Reply, ReplyFuture
 from kavka.seams import Clock, Jobs, Tasks, Timer
 from kavka.server.coordinators.journal_loader import (
     LOADS_AT_ONCE_MAX,
@@ -41,7 +41,7 @@ CLOCK_SET_MS: Final = 1000
 Deadlines then move with it, so that no session expires early or late. Timestamps in records and
 the expiry of offsets use the wall clock."""
 
-COMMANDS_A_SLICE: Final = 100
+COMMANDS_PER_STEP: Final = 100
 """Commands executed before a yield to the event loop, at some 10 us each. There are more only if
 a load finds very many unfinished transactions."""
 
@@ -164,7 +164,7 @@ class JournalRunner(Generic[M]):
         try:
             journal = self._journal_from(log.end_offset)
             for decision in self.machine.loaded(now_ms):
-                run_at_once(journal.carry_out_in_steps(decision, now_ms))
+                run_at_once(journal.execute_in_steps(decision, now_ms))
         except Exception as failure:
             self._fail(failure)
         else:
@@ -186,7 +186,7 @@ class JournalRunner(Generic[M]):
             )
             journal = self._journal_from(loaded.end)
             decisions = iter(self.machine.loaded(resources.clock.now_ms()))
-            await self._carry_out_all(journal, decisions)
+            await self._execute_all(journal, decisions)
             resources.on_slice()
         except Superseded:
             return
@@ -227,14 +227,14 @@ class JournalRunner(Generic[M]):
         self._after_operation(journal)
         self._on_loaded(self)
 
-    async def _carry_out_all(self, journal: Journal, decisions: Iterator[Decision]) -> None:
+    async def _execute_all(self, journal: Journal, decisions: Iterator[Decision]) -> None:
         """Carry out decisions in slices, with other requests in between."""
         clock = self._resources.clock
         began_s = clock.monotonic_s()
         while True:
-            ticket = Ticket()
-            self._queue.run(self._run_next(journal, decisions, ticket), ticket)
-            has_more = self._result(ticket)
+            reply_future = ReplyFuture()
+            self._queue.run(self._run_next(journal, decisions, reply_future), reply_future)
+            has_more = self._result(reply_future)
             if asyncio.isfuture(has_more):
                 has_more = await has_more
             if not has_more or self._closed:
@@ -246,21 +246,21 @@ class JournalRunner(Generic[M]):
                 began_s = clock.monotonic_s()
 
     def _run_next(
-        self, journal: Journal, decisions: Iterator[Decision], ticket: Ticket
+        self, journal: Journal, decisions: Iterator[Decision], reply_future: ReplyFuture
     ) -> Steps[None]:
-        """Carry out the next decision. The ticket's answer is whether there was one."""
+        """Carry out the next decision. The reply_future's answer is whether there was one."""
         decision = next(decisions, None)
         if decision is not None:
-            yield from journal.carry_out_in_steps(decision, self.now_ms())
-        ticket.settle(decision is not None)
+            yield from journal.execute_in_steps(decision, self.now_ms())
+        reply_future.complete(decision is not None)
 
-    async def carry_out(self, decisions: Iterator[Decision]) -> None:
+    async def execute(self, decisions: Iterator[Decision]) -> None:
         """Carry out decisions that follow from a change elsewhere, in slices."""
         journal = self._journal
         if journal is None:
             return
         try:
-            await self._carry_out_all(journal, decisions)
+            await self._execute_all(journal, decisions)
         except Exception:  # perhaps of one group; the others are handled by the next change
             logger.exception("%s-%d: a request failed with an unexpected error", *self.replica.key)
         self._after_operation(journal)
@@ -282,22 +282,24 @@ class JournalRunner(Generic[M]):
 
     # -- requests -------------------------------------------------------------------------
 
-    def call(self, operation: Callable[[M, Ticket, int], DecisionOrSteps]) -> Any:
+    def call(self, operation: Callable[[M, ReplyFuture, int], DecisionOrSteps]) -> Any:
         """Run an operation on the state machine. Returns the answer, or an awaitable of it if
         records have to be committed first. ApiError from either."""
         self._admit()
-        ticket = Ticket()
-        self._queue.run(self._run_operation(operation, ticket), ticket)
-        return self._result(ticket)
+        reply_future = ReplyFuture()
+        self._queue.run(self._run_operation(operation, reply_future), reply_future)
+        return self._result(reply_future)
 
     def _run_operation(
-        self, operation: Callable[[M, Ticket, int], DecisionOrSteps], ticket: Ticket
+        self,
+        operation: Callable[[M, ReplyFuture, int], DecisionOrSteps],
+        reply_future: ReplyFuture,
     ) -> Steps[None]:
         journal = self._active()
         now_ms = self.now_ms()
         try:
-            made = operation(self.machine, ticket, now_ms)
-            yield from journal.carry_out_in_steps(made, now_ms)
+            made = operation(self.machine, reply_future, now_ms)
+            yield from journal.execute_in_steps(made, now_ms)
         except Exception:
             self._after_operation(journal)  # it may have set a deadline before
             raise
@@ -311,9 +313,11 @@ class JournalRunner(Generic[M]):
                 return query(self.machine, self.now_ms())
             finally:
                 self._after_operation(journal)
-        ticket = Ticket()
-        self._queue.run(self._run_operation(partial(_query_decision, query), ticket), ticket)
-        result: T | Awaitable[T] = self._result(ticket)
+        reply_future = ReplyFuture()
+        self._queue.run(
+            self._run_operation(partial(_query_decision, query), reply_future), reply_future
+        )
+        result: T | Awaitable[T] = self._result(reply_future)
         return result
 
     def try_read(self, query: Callable[[M, int], T]) -> T | None:
@@ -344,21 +348,21 @@ class JournalRunner(Generic[M]):
             raise ApiError(ErrorCode.NOT_COORDINATOR if gone else _LOADING)
         return journal
 
-    def _result(self, ticket: Ticket) -> Any:
-        if not ticket.settled:
+    def _result(self, reply_future: ReplyFuture) -> Any:
+        if not reply_future.is_complete:
             future = self._resources.tasks.future()
-            ticket.wake = partial(_complete_future, future)
+            reply_future.on_complete = partial(_complete_future, future)
             return future
-        if ticket.failure is not None:
-            raise ticket.failure
-        return ticket.answer
+        if reply_future.failure is not None:
+            raise reply_future.failure
+        return reply_future.answer
 
     def marker_appended(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
         """Apply a transaction marker that was appended to the partition, before any queued work."""
         if self._journal is not None:  # else the load replays it
             end = self.replica.log.end_offset
             work = self._journal.marker_appended(producer_id, producer_epoch, committed, end)
-            self._queue.run_next(self._apply_marker(work, producer_id), Ticket())
+            self._queue.run_next(self._apply_marker(work, producer_id), ReplyFuture())
 
     def _apply_marker(self, work: Steps[None], producer_id: int) -> Steps[None]:
         try:
@@ -389,14 +393,14 @@ class JournalRunner(Generic[M]):
             self._releases_more = True
             self._resources.tasks.call_soon(self._release_more)
         if journal.commands and not self._closed:
-            self._carry_out_commands(journal)
+            self._run_commands(journal)
         at_ms = journal.wake_at()
         if at_ms is not None and (self._timer is None or at_ms < self._armed_ms):
             self._arm(at_ms)
 
-    def _carry_out_commands(self, journal: Journal) -> None:
+    def _run_commands(self, journal: Journal) -> None:
         commands = journal.commands
-        for _ in range(COMMANDS_A_SLICE):
+        for _ in range(COMMANDS_PER_STEP):
             if not commands:  # a command may have led to a nested call that executed the rest
                 return
             command = commands.popleft()
@@ -432,7 +436,7 @@ class JournalRunner(Generic[M]):
         journal = self._journal
         if journal is None:
             return
-        self._queue.run(self._expire_timers(journal), Ticket())
+        self._queue.run(self._expire_timers(journal), ReplyFuture())
 
     def _expire_timers(self, journal: Journal) -> Steps[None]:
         """Run the timers that are due."""
@@ -450,17 +454,17 @@ class JournalRunner(Generic[M]):
 
 
 def _query_decision(
-    query: Callable[[M, int], T], machine: M, ticket: Ticket, now_ms: int
+    query: Callable[[M, int], T], machine: M, reply_future: ReplyFuture, now_ms: int
 ) -> Decision:
     """A decision that replies with the result of a query once the state is committed."""
-    return Decision(replies=[Reply(ticket, query(machine, now_ms))])
+    return Decision(replies=[Reply(reply_future, query(machine, now_ms))])
 
 
-def _complete_future(future: asyncio.Future[Any], ticket: Ticket) -> None:
+def _complete_future(future: asyncio.Future[Any], reply_future: ReplyFuture) -> None:
     if future.done():
         return  # the caller was cancelled
-    if ticket.failure is not None:
-        future.set_exception(ticket.failure)
+    if reply_future.failure is not None:
+        future.set_exception(reply_future.failure)
         future.exception()  # else asyncio would log it if the caller was cancelled
     else:
-        future.set_result(ticket.answer)
+        future.set_result(reply_future.answer)

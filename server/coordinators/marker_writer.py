@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PARTITIONS_A_STEP: Final = 50
+PARTITIONS_PER_STEP: Final = 50
 """Partitions retried between two checks of the slice's time."""
 
 RETRY_S: Final = 1.0
@@ -288,7 +288,7 @@ class MarkerWriter:
         try:
             answer = self._transactions.call(
                 markers.transactional_id,
-                lambda shard, ticket, now_ms: shard.markers_written(markers, ticket, now_ms),
+                lambda shard, future, now_ms: shard.markers_written(markers, future, now_ms),
             )
         except Exception as failure:
             self._completion_done(txn, failure)
@@ -353,7 +353,7 @@ class MarkerWriter:
     def _retry(self) -> None:
         self._timer = None
         retries, self._retries = self._retries, {}
-        self._queue.enqueue(each(retries, self._partition_changed, PARTITIONS_A_STEP))
+        self._queue.enqueue(each(retries, self._partition_changed, PARTITIONS_PER_STEP))
 
     # -- deleted topics -------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from typing import Final
 
-from kavka.log.journal import Ticket
+from kavka.log.journal import ReplyFuture
 from kavka.seams import Clock, Tasks
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
@@ -27,7 +27,7 @@ QUEUED_MAX: Final = 100_000
 class SerialQueue:
     """A queue of work that only pauses; TypeError if it waits for anything else.
 
-    Work fails by itself: what is behind it still runs. A ticket gets the error if there is one.
+    Work fails by itself: what is behind it still runs. A future gets the error if there is one.
     """
 
     __slots__ = ("_clock", "_is_scheduled", "_name", "_tasks", "work")
@@ -38,7 +38,7 @@ class SerialQueue:
         self._clock = clock
         self._name = name
         self._is_scheduled = False
-        self.work: Final[deque[tuple[Steps[None], Ticket | None]]] = deque()
+        self.work: Final[deque[tuple[Steps[None], ReplyFuture | None]]] = deque()
         """The running work, first, and what is queued behind it; mostly empty."""
 
     def admit(self) -> None:
@@ -46,10 +46,10 @@ class SerialQueue:
         if len(self.work) >= QUEUED_MAX:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests are queued")
 
-    def run(self, work: Steps[None], ticket: Ticket) -> None:
+    def run(self, work: Steps[None], future: ReplyFuture) -> None:
         """Run work now, up to its first pause; or enqueue it behind what is running. A failure is
-        raised, or set on the ticket if the work was not done at once."""
-        queue, entry = self.work, (work, ticket)
+        raised, or set on the future if the work was not done at once."""
+        queue, entry = self.work, (work, future)
         queue.append(entry)
         if len(queue) > 1:
             return
@@ -65,12 +65,12 @@ class SerialQueue:
             if queue:
                 self._schedule()
 
-    def run_next(self, work: Steps[None], ticket: Ticket) -> None:
+    def run_next(self, work: Steps[None], future: ReplyFuture) -> None:
         """Run work before all other, even before that which is running."""
         if self.work:
-            self.work.appendleft((work, ticket))
+            self.work.appendleft((work, future))
         else:
-            self.run(work, ticket)
+            self.run(work, future)
 
     def enqueue(self, work: Steps[None]) -> None:
         """Run work behind all other, from the next iteration of the event loop on."""
@@ -94,7 +94,7 @@ class SerialQueue:
 
     def _run_step(self) -> None:
         """Run one step of the first work. The step may put another one in front of it."""
-        entry = work, ticket = self.work[0]
+        entry = work, future = self.work[0]
         try:
             if (wanted := next(work)) is not None:
                 raise _not_a_pause(wanted)
@@ -102,11 +102,11 @@ class SerialQueue:
             self.work.remove(entry)
         except Exception as failure:
             self.work.remove(entry)
-            if ticket is None or not isinstance(failure, ApiError):
+            if future is None or not isinstance(failure, ApiError):
                 logger.exception("%s failed", self._name)
                 failure = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-            if ticket is not None:
-                ticket.settle(failure)
+            if future is not None:
+                future.complete(failure)
 
 
 def _not_a_pause(wanted: object) -> TypeError:

@@ -27,7 +27,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import NO_SEQUENCE
 
 if TYPE_CHECKING:
-    from kavka.log.journal import DecisionOrSteps, Ticket
+    from kavka.log.journal import DecisionOrSteps, ReplyFuture
     from kavka.server.coordinators.journal_runner import JournalRunner, RunnerResources
     from kavka.txncoord.shard import TransactionShard
     from kavka.txncoord.transaction_requests import AddPartitions, WriteMarkers
@@ -226,9 +226,9 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 
 def add_partitions_operation(
     asked: AddPartitions,
-) -> Callable[[TransactionShard, Ticket, int], DecisionOrSteps]:
+) -> Callable[[TransactionShard, ReplyFuture, int], DecisionOrSteps]:
     """The operation that adds partitions to a transaction; its answer is None."""
-    return lambda shard, ticket, now_ms: shard.add_partitions(asked, ticket, now_ms)
+    return lambda shard, future, now_ms: shard.add_partitions(asked, future, now_ms)
 
 
 async def _codes_when_done(answer: Awaitable[Any], count: int) -> Codes:

@@ -30,10 +30,10 @@ from kavka.wire.apis.add_partitions_to_txn import (
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
-PARTITIONS_A_STEP: Final = 2_000
+PARTITIONS_PER_STEP: Final = 2_000
 """Partitions checked in one slice."""
 
-TRANSACTIONS_A_STEP: Final = 20
+TRANSACTIONS_PER_STEP: Final = 20
 """Transactions whose coordinator is called in one slice."""
 
 TopicPartition: TypeAlias = tuple[str, int]
@@ -56,14 +56,14 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     def steps() -> Steps[None]:
         for number, addition in enumerate(additions, 1):
             yield from addition.submit(calls)
-            if number % TRANSACTIONS_A_STEP == 0:
+            if number % TRANSACTIONS_PER_STEP == 0:
                 yield None
 
     def answer() -> Steps[AddPartitionsToTxnResponse]:
         results = []
         for number, one in enumerate(additions, 1):
             results.append(TransactionResult(one.transactional_id, (yield from one.results)))
-            if number % TRANSACTIONS_A_STEP == 0:
+            if number % TRANSACTIONS_PER_STEP == 0:
                 yield None
         if is_batched:
             return AddPartitionsToTxnResponse(results_by_transaction=results)
@@ -121,7 +121,7 @@ class _Addition:
         codes: dict[TopicPartition, ErrorCode] = {}
         for number, (partition, code) in enumerate(self._check_partitions(), 1):
             codes[partition] = code
-            if number % PARTITIONS_A_STEP == 0:
+            if number % PARTITIONS_PER_STEP == 0:
                 yield None
         self._partitions = list(codes)
         if any(codes.values()):
@@ -195,7 +195,7 @@ def _each_once(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Steps[list[
             partitions = by_name[name] = []
             topics.append(TopicResult(name, partitions))
         partitions.append(PartitionResult(index, code))
-        if number % PARTITIONS_A_STEP == 0:
+        if number % PARTITIONS_PER_STEP == 0:
             yield None
     return topics
 
@@ -209,6 +209,6 @@ def _as_asked(asked: Sequence[Any], code: ErrorCode) -> Steps[list[TopicResult]]
         for index in topic.partitions:
             partitions.append(PartitionResult(index, code))
             number += 1
-            if number % PARTITIONS_A_STEP == 0:
+            if number % PARTITIONS_PER_STEP == 0:
                 yield None
     return topics

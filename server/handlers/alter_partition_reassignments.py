@@ -23,7 +23,7 @@ from kavka.wire.apis.alter_partition_reassignments import (
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
-PARTITIONS_A_SLICE: Final = 200
+PARTITIONS_PER_STEP: Final = 200
 """Partitions handled in one slice; a refusal takes 15 us."""
 
 
@@ -43,10 +43,10 @@ def _reassign(broker: Broker, request: Any) -> Steps[AlterPartitionReassignments
         for topic in request.topics
         for one in topic.partitions
     ]
-    errors = list(broker.controller.reassign(targets[:PARTITIONS_A_SLICE]))
-    for start in range(PARTITIONS_A_SLICE, len(targets), PARTITIONS_A_SLICE):
+    errors = list(broker.controller.reassign(targets[:PARTITIONS_PER_STEP]))
+    for start in range(PARTITIONS_PER_STEP, len(targets), PARTITIONS_PER_STEP):
         yield None
-        errors += broker.controller.reassign(targets[start : start + PARTITIONS_A_SLICE])
+        errors += broker.controller.reassign(targets[start : start + PARTITIONS_PER_STEP])
     remaining = iter(errors)
     answer = AlterPartitionReassignmentsResponse(
         [

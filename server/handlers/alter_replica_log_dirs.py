@@ -26,7 +26,7 @@ from kavka.wire.steps import Steps
 
 logger = logging.getLogger(__name__)
 
-PARTITIONS_A_SLICE: Final = 4
+PARTITIONS_PER_STEP: Final = 4
 """Partitions handled in one slice: creating the directory of each takes 0.3 ms."""
 
 
@@ -47,7 +47,7 @@ def _alter(broker: Broker, request: Any) -> Steps[AlterReplicaLogDirsResponse]:
     answers: dict[str, list[PartitionResponse]] = {}
     for done, ((name, index), path) in enumerate(wanted.items(), 1):
         answers.setdefault(name, []).append(_partition(broker, name, index, path))
-        if done % PARTITIONS_A_SLICE == 0:
+        if done % PARTITIONS_PER_STEP == 0:
             yield None
     return AlterReplicaLogDirsResponse(
         [TopicResponse(name, partitions) for name, partitions in answers.items()]

@@ -29,9 +29,9 @@ from kavka.wire.apis.consumer_group_describe import (
     TopicPartitions,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, PauseCounter, Steps, each
+from kavka.wire.steps import QUICK_ITEMS_PER_STEP, PauseCounter, Steps, each
 
-GROUPS_A_STEP: Final = 200
+GROUPS_PER_STEP: Final = 200
 """Groups read in one slice, at some 10 us each."""
 
 _TOPICS_HIDDEN: Final = (
@@ -59,7 +59,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         description.submit(calls)
 
     def steps() -> Steps[None]:
-        yield from each(request.group_ids, ask, GROUPS_A_STEP)
+        yield from each(request.group_ids, ask, GROUPS_PER_STEP)
 
     return calls.run(context, steps(), answer)
 
@@ -175,7 +175,7 @@ def _assignment(partitions: Mapping[UUID, Sequence[int]], name_of: Any) -> Steps
         if name is not None:
             described.append(TopicPartitions(topic_id, name, own))
 
-    yield from each(partitions.items(), add, QUICK_ITEMS_A_STEP)
+    yield from each(partitions.items(), add, QUICK_ITEMS_PER_STEP)
     return Assignment(described)
 
 

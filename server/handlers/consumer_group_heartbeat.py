@@ -13,7 +13,7 @@ from uuid import UUID
 from kavka.groupcoord.consumer.heartbeats import Heartbeat, HeartbeatResult
 from kavka.groupcoord.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, UNSET
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import DecisionOrSteps, Ticket
+from kavka.log.journal import DecisionOrSteps, ReplyFuture
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
@@ -142,9 +142,9 @@ def _reported(topics: Any) -> dict[UUID, Sequence[int]]:
 
 
 def _call_shard(
-    asked: Heartbeat, shard: GroupShard, ticket: Ticket, now_ms: int
+    asked: Heartbeat, shard: GroupShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.consumer.heartbeat(asked, ticket, now_ms)
+    return shard.consumer.heartbeat(asked, future, now_ms)
 
 
 async def _await_answer(

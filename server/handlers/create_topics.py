@@ -28,10 +28,10 @@ logger = logging.getLogger(__name__)
 
 _SETTINGS_SINCE: Final = 5
 
-READ_A_SLICE: Final = 500
+READ_PER_STEP: Final = 500
 """Topics checked in one slice, at a microsecond each."""
 
-ANSWERS_A_SLICE: Final = 10
+ANSWERS_PER_STEP: Final = 10
 """Topics put into the response in one slice, at 250 us each with their configs."""
 
 
@@ -85,7 +85,7 @@ async def _create(
 ) -> CreateTopicsResponse:
     new: list[NewTopic] = []
     for topic in wanted:
-        if len(new) % READ_A_SLICE == READ_A_SLICE - 1:
+        if len(new) % READ_PER_STEP == READ_PER_STEP - 1:
             await broker.tasks.sleep(0)
         new.append(_new_topic(topic))
     results = await broker.controller.create_topics(
@@ -95,7 +95,7 @@ async def _create(
     )
     answers: list[TopicResponse] = []
     for topic in wanted:
-        if len(answers) % ANSWERS_A_SLICE == ANSWERS_A_SLICE - 1:
+        if len(answers) % ANSWERS_PER_STEP == ANSWERS_PER_STEP - 1:
             await broker.tasks.sleep(0)
         answers.append(_answer(broker, context, topic, results[topic.name]))
     return CreateTopicsResponse([*answers, *refused.values()])

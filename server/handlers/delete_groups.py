@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kavka.groupcoord import listing
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Decision, Ticket
+from kavka.log.journal import Decision, ReplyFuture
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import GroupCalls
@@ -20,7 +20,7 @@ from kavka.wire.apis.delete_groups import API, DeleteGroupsResponse, GroupResult
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import Steps
 
-GROUPS_A_STEP: Final = 50
+GROUPS_PER_STEP: Final = 50
 """Groups handled in one slice."""
 
 
@@ -37,7 +37,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             deletion = _Deletion(broker, context, group_id)
             deletions.append(deletion)
             yield from deletion.steps(calls)
-            if number % GROUPS_A_STEP == 0:
+            if number % GROUPS_PER_STEP == 0:
                 yield None
 
     return calls.run(context, steps(), answer)
@@ -64,9 +64,9 @@ class _Deletion:
             elif not self._done:
                 yield None
 
-    def _delete(self, shard: GroupShard, ticket: Ticket, now_ms: int) -> Steps[Decision]:
+    def _delete(self, shard: GroupShard, future: ReplyFuture, now_ms: int) -> Steps[Decision]:
         group_id = self.result.group_id
-        decision = yield from listing.delete_group(shard.state, shard.offsets, group_id, ticket)
+        decision = yield from listing.delete_group(shard.state, shard.offsets, group_id, future)
         self._done = decision.replies[0].answer
         self._waits = False
         return decision

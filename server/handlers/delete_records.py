@@ -25,7 +25,7 @@ from kavka.wire.apis.delete_records import (
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
-PARTITIONS_A_SLICE: Final = 100
+PARTITIONS_PER_STEP: Final = 100
 """Partitions handled in one slice, at 10 us each."""
 
 
@@ -37,7 +37,7 @@ def _delete(broker: Broker, context: RequestContext, request: Any) -> Steps[Dele
     answers: dict[str, list[PartitionResponse]] = {}
     for done, (name, index, offset) in enumerate(_asked(request), 1):
         answers.setdefault(name, []).append(_partition(broker, context, name, index, offset))
-        if done % PARTITIONS_A_SLICE == 0:
+        if done % PARTITIONS_PER_STEP == 0:
             yield None
     return DeleteRecordsResponse(
         [TopicResponse(name, partitions) for name, partitions in answers.items()]

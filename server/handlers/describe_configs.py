@@ -35,7 +35,7 @@ _KINDS: Final = frozenset(ConfigResourceType)
 
 _TOO_MANY: Final = "Excessively large number of configs per request."
 
-CONFIGS_A_SLICE: Final = 60
+CONFIGS_PER_STEP: Final = 60
 """Configs and resources described in one slice, at about 40 us each."""
 
 CONFIGS_PER_REQUEST_MAX: Final = 400_000
@@ -69,14 +69,14 @@ def _describe(
             for config in _FIND[kind](broker, name, asked.configuration_keys):
                 configs.append(_as_asked(config, context, request))
                 since_pause += 1
-                if since_pause >= CONFIGS_A_SLICE:
+                if since_pause >= CONFIGS_PER_STEP:
                     yield None
                     since_pause = 0
             result.configs = configs
             total += len(configs)
         except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message or ""
-        if since_pause >= CONFIGS_A_SLICE:
+        if since_pause >= CONFIGS_PER_STEP:
             yield None
             since_pause = 0
     return DescribeConfigsResponse(results)

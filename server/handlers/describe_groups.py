@@ -27,7 +27,7 @@ from kavka.wire.apis.describe_groups import (
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
-MEMBERS_A_STEP: Final = 500
+MEMBERS_PER_STEP: Final = 500
 """Members, or groups, described in one slice, at 2 us each."""
 
 ID_CHARACTERS: Final = 50
@@ -50,7 +50,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             descriptions.append(description)
             description.submit(calls)
             members += 1 + len(description.response.members) + len(group_id) // ID_CHARACTERS
-            if members >= MEMBERS_A_STEP:
+            if members >= MEMBERS_PER_STEP:
                 members = 0
                 yield None
 

@@ -31,7 +31,7 @@ from kavka.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-SEGMENTS_A_SLICE: Final = 250
+SEGMENTS_PER_STEP: Final = 250
 """Segments whose sizes are summed in one slice; a log counts as one segment at least."""
 
 
@@ -93,7 +93,7 @@ async def _directory(
 def _slices(logs: Sequence[PartitionLog]) -> Iterator[Sequence[PartitionLog]]:
     start = segments = 0
     for index, log in enumerate(logs):
-        if segments >= SEGMENTS_A_SLICE:
+        if segments >= SEGMENTS_PER_STEP:
             yield logs[start:index]
             start, segments = index, 0
         segments += log.segment_count

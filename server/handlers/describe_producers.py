@@ -23,7 +23,7 @@ from kavka.wire.apis.describe_producers import (
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
-PRODUCERS_A_SLICE: Final = 250
+PRODUCERS_PER_STEP: Final = 250
 """Producers and partitions described in one slice."""
 
 PRODUCERS_PER_REQUEST_MAX: Final = 400_000
@@ -56,7 +56,7 @@ def _describe(
                 described += len(answer.active_producers)
             partitions.append(answer)
             done += 1
-            if done % PRODUCERS_A_SLICE == 0:
+            if done % PRODUCERS_PER_STEP == 0:
                 yield None
     return DescribeProducersResponse(topics)
 
@@ -92,7 +92,7 @@ def _partition(broker: Broker, name: str, index: int) -> Steps[PartitionResponse
     for part in replica.log.producers.parts():
         producers += map(_producer, part)
         done += len(part)
-        if done >= PRODUCERS_A_SLICE:
+        if done >= PRODUCERS_PER_STEP:
             done = 0
             yield None
     return PartitionResponse(index, active_producers=producers)

@@ -34,10 +34,10 @@ from kavka.wire.apis.describe_topic_partitions import (
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
-NAMES_A_SLICE: Final = 1000
+NAMES_PER_STEP: Final = 1000
 """Names sorted in one slice."""
 
-ROWS_A_SLICE: Final = 250
+ROWS_PER_STEP: Final = 250
 """Topics and partitions described in one slice."""
 
 
@@ -60,7 +60,7 @@ def _page(
     answer, topics, hidden = DescribeTopicPartitionsResponse(), [], []
     left = max(1, min(request.response_partition_limit, _limit(broker)))
     for count, name in enumerate(names):
-        if count % ROWS_A_SLICE == ROWS_A_SLICE - 1:
+        if count % ROWS_PER_STEP == ROWS_PER_STEP - 1:
             yield None
         topic = image.topics.get(name)
         if not broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
@@ -91,10 +91,10 @@ def _limit(broker: Broker) -> int:
 def _in_order(names: Sequence[str], first: str) -> Steps[Iterator[str]]:
     """The names from `first` on: sorted in slices, which are merged on iteration."""
     runs = []
-    for start in range(0, len(names), NAMES_A_SLICE):
+    for start in range(0, len(names), NAMES_PER_STEP):
         if start:
             yield None
-        part = names[start : start + NAMES_A_SLICE]
+        part = names[start : start + NAMES_PER_STEP]
         runs.append(sorted(name for name in part if name >= first))
     return merge(*runs)
 
@@ -104,7 +104,7 @@ def _partitions(
 ) -> Steps[list[PartitionResponse]]:
     found: list[PartitionResponse] = []
     for index in indexes:
-        if len(found) % ROWS_A_SLICE == ROWS_A_SLICE - 1:
+        if len(found) % ROWS_PER_STEP == ROWS_PER_STEP - 1:
             yield None
         partition = topic.partition(index)
         if partition is not None:

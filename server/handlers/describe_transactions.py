@@ -26,7 +26,7 @@ from kavka.wire.apis.describe_transactions import (
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
-IDS_A_STEP: Final = 200
+IDS_PER_STEP: Final = 200
 """Ids read, or put into the response, in one slice; an id with many partitions has its own."""
 
 
@@ -39,14 +39,14 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             one = _Description(broker, context, transactional_id)
             descriptions.append(one)
             one.submit(calls)
-            if number % IDS_A_STEP == 0:
+            if number % IDS_PER_STEP == 0:
                 yield None
 
     def answer() -> Steps[DescribeTransactionsResponse]:
         states = []
         for number, one in enumerate(descriptions, 1):
             states.append((yield from one.response()))
-            if number % IDS_A_STEP == 0:
+            if number % IDS_PER_STEP == 0:
                 yield None
         return DescribeTransactionsResponse(states)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from kavka.log.journal import DecisionOrSteps, Ticket
+from kavka.log.journal import DecisionOrSteps, ReplyFuture
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.transaction_calls import call_coordinator, check_id
@@ -41,9 +41,9 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 def _call_shard(
-    asked: EndTxn, shard: TransactionShard, ticket: Ticket, now_ms: int
+    asked: EndTxn, shard: TransactionShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.end(asked, ticket, now_ms)
+    return shard.end(asked, future, now_ms)
 
 
 def _answer(producer: ProducerIdAndEpoch) -> EndTxnResponse:

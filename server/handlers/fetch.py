@@ -62,13 +62,13 @@ _MISSING: Final = (
 """Errors found before anything is read."""
 
 
-PARTITIONS_A_STEP: Final = 200
+PARTITIONS_PER_STEP: Final = 200
 """Partitions planned in one slice; planning takes 5 us and more."""
 
-ANSWERED_A_STEP: Final = 1000
+ANSWERED_PER_STEP: Final = 1000
 """Partitions put into the response in one slice, at 1 us."""
 
-IDLE_A_STEP: Final = 2000
+IDLE_PER_STEP: Final = 2000
 """Partitions checked for changes in one slice, at half a microsecond."""
 
 
@@ -141,7 +141,7 @@ class _Fetch:
     @property
     def is_big(self) -> bool:
         """Whether `plan` may pause."""
-        return len(self._fetching.partitions) >= PARTITIONS_A_STEP
+        return len(self._fetching.partitions) >= PARTITIONS_PER_STEP
 
     def plan(self) -> Steps[bool]:
         """Plan the fetch. True if it can be answered at once: with enough bytes, an error, or a
@@ -192,7 +192,7 @@ class _Fetch:
         done = 0
         for wanted in (yield from self._without_idle()):
             done += 1
-            if done % PARTITIONS_A_STEP == 0:
+            if done % PARTITIONS_PER_STEP == 0:
                 yield None
             try:
                 replica = self._replica(wanted)
@@ -234,7 +234,7 @@ class _Fetch:
             return partitions
         others: list[FetchPartition] = []
         for done, wanted in enumerate(partitions, 1):
-            if done % IDLE_A_STEP == 0:
+            if done % IDLE_PER_STEP == 0:
                 yield None
             replica = idle_replica(wanted)
             if replica is not None and self._may_read(replica.log.topic):
@@ -383,7 +383,7 @@ class _Fetch:
         for replica in self._idle:
             replica.traffic.fetches += 1
         for done, part in enumerate(self._parts, 1):
-            if done % ANSWERED_A_STEP == 0:
+            if done % ANSWERED_PER_STEP == 0:
                 yield None
             if part.replica is not None:
                 part.replica.traffic.fetches += 1

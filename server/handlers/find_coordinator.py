@@ -32,7 +32,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
 KEY_COST: Final = 64
-COST_A_STEP: Final = 32_000
+COST_PER_STEP: Final = 32_000
 """Cost of the keys looked up in one slice: `KEY_COST` each, and 1 for each character, at up to
 0.1 us."""
 
@@ -100,7 +100,7 @@ def _find_all(
     for key in request.coordinator_keys:
         found.append(_find(broker, context, kind, key))
         cost += KEY_COST + len(key)
-        if cost >= COST_A_STEP:
+        if cost >= COST_PER_STEP:
             cost = 0
             yield None
 

@@ -18,7 +18,7 @@ from kavka.wire.apis.init_producer_id import FENCED_SINCE, InitProducerIdRespons
 from kavka.wire.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from kavka.log.journal import DecisionOrSteps, Ticket
+    from kavka.log.journal import DecisionOrSteps, ReplyFuture
     from kavka.txncoord.shard import TransactionShard
     from kavka.txncoord.transaction_requests import InitProducerId, ProducerIdAndEpoch
 
@@ -75,9 +75,9 @@ def _transactional(broker: Broker, context: RequestContext, request: Any) -> Any
 
 
 def _call_shard(
-    asked: InitProducerId, shard: TransactionShard, ticket: Ticket, now_ms: int
+    asked: InitProducerId, shard: TransactionShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.init_producer_id(asked, ticket, now_ms)
+    return shard.init_producer_id(asked, future, now_ms)
 
 
 def _answer(producer: ProducerIdAndEpoch) -> InitProducerIdResponse:

@@ -14,7 +14,7 @@ from kavka.groupcoord.classic.group_requests import JoinRequest
 from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.java_strings import MEMBER_ID_BYTES, fits
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import DecisionOrSteps, Ticket
+from kavka.log.journal import DecisionOrSteps, ReplyFuture
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
@@ -85,9 +85,9 @@ def _asked(context: RequestContext, request: Any) -> JoinRequest:
 
 
 def _call_shard(
-    asked: JoinRequest, shard: GroupShard, ticket: Ticket, now_ms: int
+    asked: JoinRequest, shard: GroupShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.classic_requests_for(asked.group_id, now_ms).join(asked, ticket, now_ms)
+    return shard.classic_requests_for(asked.group_id, now_ms).join(asked, future, now_ms)
 
 
 async def _await_answer(

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kavka.groupcoord.classic.group_requests import Leaver, LeaveRequest
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import DecisionOrSteps, Ticket
+from kavka.log.journal import DecisionOrSteps, ReplyFuture
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import check_group
@@ -46,9 +46,9 @@ def _leavers(version: int, request: Any) -> Iterator[Leaver]:
 
 
 def _call_shard(
-    asked: LeaveRequest, shard: GroupShard, ticket: Ticket, now_ms: int
+    asked: LeaveRequest, shard: GroupShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.classic_requests_for(asked.group_id, now_ms).leave(asked, ticket, now_ms)
+    return shard.classic_requests_for(asked.group_id, now_ms).leave(asked, future, now_ms)
 
 
 async def _await_answer(

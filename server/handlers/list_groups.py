@@ -12,7 +12,7 @@ from typing import Any, Final
 from kavka.groupcoord import listing
 from kavka.groupcoord.shard import GroupShard
 from kavka.server.auth.authorizer import (
-    CHECKS_A_STEP,
+    CHECKS_PER_STEP,
     CLUSTER_NAME,
     Operation,
     ResourceType,
@@ -24,7 +24,7 @@ from kavka.wire.apis.list_groups import API, ListedGroup, ListGroupsResponse
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import Steps, each
 
-GROUPS_A_STEP: Final = 1_000
+GROUPS_PER_STEP: Final = 1_000
 """Groups read in one slice, at 1 to 2 us each."""
 
 
@@ -48,7 +48,7 @@ class _Listing:
     def steps(self) -> Steps[None]:
         runners = self._broker.groups.runners
         return self.calls.read_all(
-            runners, _ids, GROUPS_A_STEP, self._read, self._found, self._failed
+            runners, _ids, GROUPS_PER_STEP, self._read, self._found, self._failed
         )
 
     def _read(
@@ -75,7 +75,7 @@ class _Listing:
             if allows(context, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
                 visible.append(group)
 
-        yield from each(self._groups, add_visible, CHECKS_A_STEP)
+        yield from each(self._groups, add_visible, CHECKS_PER_STEP)
         return ListGroupsResponse(visible)
 
 

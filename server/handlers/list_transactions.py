@@ -28,7 +28,7 @@ from kavka.wire.apis.list_transactions import (
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
-IDS_A_STEP: Final = 1_000
+IDS_PER_STEP: Final = 1_000
 """Transactional ids read in one slice, at 1 to 2 us each."""
 
 
@@ -52,7 +52,7 @@ class _List:
             request.duration_filter if context.version >= DURATION_SINCE else -1,
             pattern,
         )
-        self._a_step: Final = regexes.names_a_slice(pattern) if pattern else IDS_A_STEP
+        self._a_step: Final = regexes.names_a_slice(pattern) if pattern else IDS_PER_STEP
         states = dict.fromkeys(request.state_filters)
         self._unknown: Final = [one for one in states if one not in STATE_NAMES]
         self._code = ErrorCode.NONE

@@ -16,7 +16,7 @@ from uuid import UUID
 from kavka.server.auth.allowed_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, allowed_bits
 from kavka.server.auth.authorizer import (
     CHECK_ITEMS,
-    CHECKS_A_STEP,
+    CHECKS_PER_STEP,
     CLUSTER_NAME,
     Operation,
     ResourceType,
@@ -41,7 +41,7 @@ from kavka.wire.apis.metadata import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, PauseCounter, Steps
+from kavka.wire.steps import ITEMS_PER_STEP, PauseCounter, Steps
 
 _IDS_SINCE: Final = 10
 _IDS_ASKED_SINCE: Final = 12
@@ -198,8 +198,8 @@ class _ResponseBuilder:
 
     def add(self, topic: TopicImage) -> Steps[None]:
         partitions: list[PartitionResponse] = []
-        for begin in range(0, len(topic.partitions), ITEMS_A_STEP):
-            some = topic.partitions[begin : begin + ITEMS_A_STEP]
+        for begin in range(0, len(topic.partitions), ITEMS_PER_STEP):
+            some = topic.partitions[begin : begin + ITEMS_PER_STEP]
             partitions += map(self._partition, some)
             if self.pauses.is_due(self.cost + 4 * len(some)):
                 yield None
@@ -315,7 +315,7 @@ async def _create_now(broker: Broker, wanted: dict[str, None]) -> None:
         if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             reason = f"{code.name} {message or ''}"
             broker.refusals.line("can't create topic %s on first use: %s", name, reason)
-        if number % CHECKS_A_STEP == 0:
+        if number % CHECKS_PER_STEP == 0:
             await broker.tasks.sleep(0)
 
 

@@ -18,7 +18,7 @@ from uuid import UUID
 from kavka.groupcoord.offset_records import NO_TIME
 from kavka.groupcoord.offsets import Commit, OffsetToCommit, is_too_long
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import DecisionOrSteps, Ticket
+from kavka.log.journal import DecisionOrSteps, ReplyFuture
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.offset_commits import (
@@ -97,8 +97,10 @@ def _group_call(
     return partial(_call_shard, asked)
 
 
-def _call_shard(asked: Commit, shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
-    return shard.offsets.commit(asked, ticket, now_ms)
+def _call_shard(
+    asked: Commit, shard: GroupShard, future: ReplyFuture, now_ms: int
+) -> DecisionOrSteps:
+    return shard.offsets.commit(asked, future, now_ms)
 
 
 async def _in_tree(

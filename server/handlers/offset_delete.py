@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import DecisionOrSteps, Ticket
+from kavka.log.journal import DecisionOrSteps, ReplyFuture
 from kavka.server.auth.authorizer import CHECK_ITEMS, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import GroupCalls, Topics, check_group
@@ -26,7 +26,7 @@ from kavka.wire.apis.offset_delete import (
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import PauseCounter, Steps, each
 
-OFFSETS_A_STEP: Final = 1_000
+OFFSETS_PER_STEP: Final = 1_000
 """Partitions checked, or put into the response, in one slice."""
 
 
@@ -69,7 +69,7 @@ class _Deletion:
 
         if known is None:
             self._answer(name, [], why_not)
-        yield from each(topic.partitions, check_partition, OFFSETS_A_STEP)
+        yield from each(topic.partitions, check_partition, OFFSETS_PER_STEP)
         if there:
             self._accepted.append((name, there))
 
@@ -100,8 +100,8 @@ class _Deletion:
             return OffsetDeleteResponse(self._code)
         pauses = PauseCounter()
         for (name, partitions), code in zip(self._accepted, self._codes, strict=True):
-            for begin in range(0, len(partitions), OFFSETS_A_STEP):
-                some = partitions[begin : begin + OFFSETS_A_STEP]
+            for begin in range(0, len(partitions), OFFSETS_PER_STEP):
+                some = partitions[begin : begin + OFFSETS_PER_STEP]
                 self._answer(name, some, code)
                 if pauses.is_due(CHECK_ITEMS + 2 * len(some)):
                     yield None
@@ -110,6 +110,6 @@ class _Deletion:
 
 
 def _call_shard(
-    group_id: str, topics: Topics, shard: GroupShard, ticket: Ticket, now_ms: int
+    group_id: str, topics: Topics, shard: GroupShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.offsets.delete(group_id, topics, ticket)
+    return shard.offsets.delete(group_id, topics, future)

@@ -33,7 +33,7 @@ from kavka.wire.apis.offset_fetch import (
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
-OFFSETS_A_STEP: Final = 1_000
+OFFSETS_PER_STEP: Final = 1_000
 """Offsets, topics and groups looked up in one slice, at 2 us each."""
 
 
@@ -53,7 +53,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
                 yield from calls.wait_for_answers()
             for size in asked.fetch(calls, require_stable=request.require_stable):
                 looked_at += size
-                if looked_at >= OFFSETS_A_STEP:
+                if looked_at >= OFFSETS_PER_STEP:
                     looked_at = 0
                     yield None
 
@@ -219,7 +219,7 @@ class _Group:
                 yield None
 
     def _steps(self) -> Iterator[tuple[list[_Lookup], int]]:
-        """The lookups in steps of at most about `OFFSETS_A_STEP`, with their sizes."""
+        """The lookups in steps of at most about `OFFSETS_PER_STEP`, with their sizes."""
         if self.code:
             return
         step: list[_Lookup] = []
@@ -227,7 +227,7 @@ class _Group:
         for topic in self._all if self._asked is None else self._asked:
             size += 1
             for lookup in self._lookups(topic):
-                if size >= OFFSETS_A_STEP:
+                if size >= OFFSETS_PER_STEP:
                     yield step, size
                     step, size = [], 0
                 step.append(lookup)
@@ -243,8 +243,8 @@ class _Group:
             topic_id = self._image.topics[name].topic_id
         answers: list[PartitionResponse] = []
         self.topics.append(GroupTopicResponse(name, topic_id, answers))
-        for begin in range(0, len(partitions), OFFSETS_A_STEP):
-            yield _Lookup(topic, partitions[begin : begin + OFFSETS_A_STEP], answers)
+        for begin in range(0, len(partitions), OFFSETS_PER_STEP):
+            yield _Lookup(topic, partitions[begin : begin + OFFSETS_PER_STEP], answers)
 
     def _read(
         self, step: list[_Lookup], require_stable: bool, shard: GroupShard, now_ms: int

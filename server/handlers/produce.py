@@ -62,7 +62,7 @@ logger = logging.getLogger(__name__)
 NO_ANSWER: Final = 0
 LEADER_ONLY: Final = 1
 
-BATCHES_A_STEP: Final = 200
+BATCHES_PER_STEP: Final = 200
 """Batches appended in one slice, at up to 15 us each."""
 
 _TOPIC_IDS_SINCE: Final = 13
@@ -89,7 +89,7 @@ class _Unacknowledged(NamedTuple):
     needs_commit: bool
     needs_flush: bool
 
-    def is_settled(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the batch needs no further waiting: it is acknowledged or has failed."""
         partition = self.replica.partition
         if self.replica.offline or not partition.is_leader:
@@ -98,13 +98,13 @@ class _Unacknowledged(NamedTuple):
             return False
         return not self.needs_flush or partition.is_safe_here(self.last_offset)
 
-    def settle(self) -> None:
+    def complete(self) -> None:
         """Put the batch's result into the response."""
         if self.replica.offline:
             self.answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         elif not self.replica.partition.is_leader:
             self.answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        elif not self.is_settled():
+        elif not self.is_complete():
             self.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
 
 
@@ -170,7 +170,7 @@ def _append_all(
         name, refusal_code = _resolve(broker, context, topic, by_id)
         partitions: list[PartitionResponse] = []
         for data in topic.partition_data:
-            if done == BATCHES_A_STEP:
+            if done == BATCHES_PER_STEP:
                 context.keep_frame()
                 yield None
                 done = 0
@@ -502,18 +502,18 @@ def _wait(
     """Wait for the in-sync replicas (acks=all) and flushes (`flush.messages`), or the timeout.
     Changes are seen from this call on, even before the coroutine first runs."""
 
-    def settled() -> bool:
-        return all(batch.is_settled() for batch in waiting)
+    def all_complete() -> bool:
+        return all(batch.is_complete() for batch in waiting)
 
     keys = [batch.replica.key for batch in waiting]
-    woken = broker.purgatory.wait(keys, settled, timeout_ms / 1000, "Produce")
-    return _when_settled(response, waiting, context.wait(woken))
+    woken = broker.purgatory.wait(keys, all_complete, timeout_ms / 1000, "Produce")
+    return _when_complete(response, waiting, context.wait(woken))
 
 
-async def _when_settled(
+async def _when_complete(
     response: ProduceResponse, waiting: list[_Unacknowledged], woken: asyncio.Future[Any]
 ) -> ProduceResponse:
     await woken
     for batch in waiting:
-        batch.settle()
+        batch.complete()
     return response

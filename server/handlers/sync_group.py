@@ -10,7 +10,7 @@ from typing import Any
 
 from kavka.groupcoord.classic.group_requests import SyncRequest
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import DecisionOrSteps, Ticket
+from kavka.log.journal import DecisionOrSteps, ReplyFuture
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import check_group
@@ -42,6 +42,6 @@ def _asked(version: int, request: Any) -> SyncRequest:
 
 
 def _call_shard(
-    asked: SyncRequest, shard: GroupShard, ticket: Ticket, now_ms: int
+    asked: SyncRequest, shard: GroupShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.classic_requests_for(asked.group_id, now_ms).sync(asked, ticket, now_ms)
+    return shard.classic_requests_for(asked.group_id, now_ms).sync(asked, future, now_ms)

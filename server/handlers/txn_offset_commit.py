@@ -15,7 +15,7 @@ from uuid import UUID
 
 from kavka.groupcoord.offsets import Commit, OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import CLIENT_ERRORS, DecisionOrSteps, Producer, Ticket
+from kavka.log.journal import CLIENT_ERRORS, DecisionOrSteps, Producer, ReplyFuture
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC
@@ -164,6 +164,6 @@ def _group_call(
 
 
 def _call_shard(
-    asked: Commit, producer: Producer, shard: GroupShard, ticket: Ticket, now_ms: int
+    asked: Commit, producer: Producer, shard: GroupShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.offsets.commit_transactional(asked, producer, ticket, now_ms)
+    return shard.offsets.commit_transactional(asked, producer, future, now_ms)

@@ -31,7 +31,7 @@ from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
-MARKERS_A_STEP: Final = 50
+MARKERS_PER_STEP: Final = 50
 """Markers written in one slice, at 40 us each."""
 
 
@@ -64,7 +64,7 @@ class _Work:
         """Write the markers."""
         for number, (marker, topic, index) in enumerate(self._each(), 1):
             self._write(marker, (topic, index))
-            if number % MARKERS_A_STEP == 0:
+            if number % MARKERS_PER_STEP == 0:
                 yield None
 
     def _each(self) -> Iterator[tuple[Any, str, int]]:

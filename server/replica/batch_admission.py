@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from kavka.server.replica.batch_opening import RECORDS_PER_TURN, BatchOpener
+from kavka.server.replica.batch_opening import RECORDS_PER_STEP, BatchOpener
 from kavka.server.replica.record_rules import RecordCheck, RecordRules
 from kavka.server.replica.replica import Replica
 from kavka.wire import compression
@@ -73,7 +73,7 @@ class InlineBudget:
         """Uncompressed size of what may still be compressed."""
         self.inflated_bytes = JOB_BYTES_MIN * INFLATED_RATIO
         self.message_sets = 1
-        self.records = RECORDS_PER_TURN
+        self.records = RECORDS_PER_STEP
 
 
 class PendingBatch:
@@ -211,7 +211,7 @@ def _rewrite_inline(
         if target not in (codec, Codec.NONE) and len(payload) > budget.compressed_bytes:
             return None if codec == Codec.NONE else payload
         check = _checking(replica, rules, header, payload, now_ms)
-        if not check.step(RECORDS_PER_TURN):
+        if not check.step(RECORDS_PER_STEP):
             return None
         newest = check.newest
         if target == codec:
@@ -240,7 +240,7 @@ def _rewrite(
     if payload is None:
         payload = yield from _inflate(codec, batch[HEADER_BYTES:])
     check = _checking(replica, rules, header, payload, now_ms)
-    while not check.step(RECORDS_PER_TURN):
+    while not check.step(RECORDS_PER_STEP):
         yield None
     newest = check.newest
     if target == codec:

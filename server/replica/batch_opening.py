@@ -15,7 +15,7 @@ OPENED_AT_ONCE_MAX: Final = 4
 """Batches that are open at once, all partitions together: what they inflate to is in memory
 meanwhile (`inflating.INFLATED_BYTES_MAX` each)."""
 
-RECORDS_PER_TURN: Final = 2048
+RECORDS_PER_STEP: Final = 2048
 """Records opened before other work gets its turn; at 1 us each, 2 ms."""
 
 

@@ -36,7 +36,7 @@ COPIED_BYTES_MAX: Final = 16 * 1024
 one from the pool, and a client that does not read its answer holds no arena."""
 
 
-READS_A_STEP: Final = 100
+READS_PER_STEP: Final = 100
 """Partitions whose records are read between two pauses, at 10 us and more each."""
 
 
@@ -219,7 +219,7 @@ def read_cached(
         if found is None:
             continue
         done += 1
-        if done % READS_A_STEP == 0:
+        if done % READS_PER_STEP == 0:
             yield None
         view = take(found.length)
         try:

@@ -31,7 +31,7 @@ PARTITIONS_MAX: Final = 100_000
 """Partitions in all sessions together, about 400 bytes each. A client that would exceed it fetches
 without a session, as when there is no slot; Apache Kafka limits the number of sessions only."""
 
-PARTITIONS_A_STEP: Final = 500
+PARTITIONS_PER_STEP: Final = 500
 """Partitions of a request that are put into the session between two pauses, at 2 us each."""
 
 _ID_MAX: Final = 2**31 - 1
@@ -130,14 +130,14 @@ class Session:
                 else:
                     known.update(asked, version)
                 done += 1
-                if done % PARTITIONS_A_STEP == 0:
+                if done % PARTITIONS_PER_STEP == 0:
                     yield None
         for topic in request.forgotten_topics_data:
             key = _topic_key(topic, version)
             for partition in topic.partitions:
                 self.partitions.pop((key, partition), None)
                 done += 1
-                if done % PARTITIONS_A_STEP == 0:
+                if done % PARTITIONS_PER_STEP == 0:
                     yield None
 
 
@@ -242,7 +242,7 @@ class FetchSessions:
             for asked in topic.partitions:
                 partitions[key, asked.partition] = _wanted(key, asked, version)
                 done += 1
-                if done % PARTITIONS_A_STEP == 0:
+                if done % PARTITIONS_PER_STEP == 0:
                     yield None
         wanted = list(partitions.values())
         if request.session_epoch == FINAL_EPOCH or not wanted:

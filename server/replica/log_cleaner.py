@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # not imported by a broker that compacts nothing
 
 logger = logging.getLogger(__name__)
 
-LOGS_PER_TURN: Final = 20
+LOGS_PER_STEP: Final = 20
 """Compacted logs examined before the loop gets a turn, at some 20 us each."""
 
 MAP_BYTES_MAX: Final = 2**31 - 1
@@ -264,7 +264,7 @@ class LogCleaner:
             cleanable = self._examine(replica, now_ms)
             if cleanable is not None:
                 found.append(_Candidate(replica, cleanable))
-            if count % LOGS_PER_TURN == 0:
+            if count % LOGS_PER_STEP == 0:
                 await self._tasks.sleep(0)
         self._stats.dirtiest_ratio = max((one.cleanable.ratio for one in found), default=0.0)
         due = [

@@ -17,7 +17,7 @@ from kavka.server.replica.replica import Replica
 
 logger = logging.getLogger(__name__)
 
-RELEASED_PER_TURN: Final = 100
+RELEASED_PER_STEP: Final = 100
 """Logs of a failed directory whose files are closed before the loop gets a turn."""
 
 
@@ -60,7 +60,7 @@ class LogFailures:
     async def _release(self, logs: Sequence[PartitionLog]) -> None:
         for number, log in enumerate(logs, 1):
             log.release()
-            if number % RELEASED_PER_TURN == 0:
+            if number % RELEASED_PER_STEP == 0:
                 await self._tasks.sleep(0)
 
     def log_damaged(self, replica: Replica, damage: Exception) -> None:

@@ -25,10 +25,10 @@ DELETE_CHECK_INTERVAL_MS: Final = 1000
 DELETE_RETRY_MS: Final = 10_000
 """Delay before files are tried again that could not be removed for lack of file descriptors."""
 
-LOGS_PER_TURN: Final = 20
+CHECKED_PER_STEP: Final = 20
 """Logs checked before the loop gets a turn, at 2 us each; 50 where an index must be opened."""
 
-PRODUCERS_PER_TURN: Final = 5000
+PRODUCERS_PER_STEP: Final = 5000
 """Producers checked before the loop gets a turn, at 0.2 us each."""
 
 NEVER_MS: Final = 2**62
@@ -162,7 +162,7 @@ class LogMaintenance:
         now_ms = self._clock.now_ms()
         for count, replica in enumerate(self._replicas, 1):
             await replica.delete_all_old(now_ms, self._tasks)
-            if count % LOGS_PER_TURN == 0:
+            if count % CHECKED_PER_STEP == 0:
                 await self._tasks.sleep(0)
 
     async def forget_producers(self) -> None:
@@ -175,10 +175,10 @@ class LogMaintenance:
             done = 0
             for looked_at in producers.expire(before_ms):
                 done += looked_at
-                if done >= PRODUCERS_PER_TURN:
+                if done >= PRODUCERS_PER_STEP:
                     done = 0
                     await self._tasks.sleep(0)
-            if count % LOGS_PER_TURN == 0:
+            if count % CHECKED_PER_STEP == 0:
                 await self._tasks.sleep(0)
 
     async def delete_due_files(self) -> None:

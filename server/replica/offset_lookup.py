@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from kavka.log.reader import FileRange
 from kavka.seams import Pool, Tasks
-from kavka.server.replica.batch_opening import RECORDS_PER_TURN, BatchOpener
+from kavka.server.replica.batch_opening import RECORDS_PER_STEP, BatchOpener
 from kavka.server.replica.replica import Replica
 from kavka.server.runtime import cooperative
 from kavka.wire import record_batches
@@ -163,7 +163,7 @@ async def _search(
     """The first record from offset `start` on whose timestamp is not before `timestamp`; NOT_FOUND
     if it is not fetchable yet, None if there is none in the batch."""
     search = record_batches.FirstAtOrAfter(*opened, timestamp, start)
-    while not search.step(RECORDS_PER_TURN):
+    while not search.step(RECORDS_PER_STEP):
         await tasks.sleep(0)
     if search.found is None:
         return None

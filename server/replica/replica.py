@@ -240,7 +240,7 @@ class Replica:
     def last_stable_offset(self) -> int:
         """Every transaction below it is committed or aborted."""
         high_watermark = self.partition.high_watermark
-        if self.log.transactions.settled:
+        if self.log.transactions.all_decided:
             return high_watermark
         return self.log.last_stable_offset(high_watermark)
 

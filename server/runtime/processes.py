@@ -119,7 +119,7 @@ class _Process:
         else:
             if child is not None:
                 kind, value = self._outcome(child)
-        self._call(self._settle, kind, value)
+        self._call(self._complete, kind, value)
 
     def _launch(self) -> subprocess.Popen[bytes] | None:
         with self._lock:
@@ -175,7 +175,7 @@ class _Process:
         except RuntimeError:
             return  # the loop has ended
 
-    def _settle(self, kind: str, value: Any) -> None:
+    def _complete(self, kind: str, value: Any) -> None:
         self.ended.set_result(None)
         if self.result.done():
             return

@@ -19,7 +19,7 @@ from kavka.seams import Tasks, Timer
 from kavka.server.runtime import cooperative
 from kavka.wire.steps import PauseCounter, Steps
 
-KEYS_A_TURN: Final = 25
+KEYS_PER_STEP: Final = 25
 """Keys of the waiters checked in one slice: 10 to 30 us each for a Fetch, and most completed
 waiters then make a response in the same loop iteration, at 50 us."""
 
@@ -148,11 +148,11 @@ class Purgatory:
             waiters |= of_key
             if pauses.is_due(len(of_key)):
                 yield None
-        room = KEYS_A_TURN
+        room = KEYS_PER_STEP
         for waiter in waiters:
             if room <= 0:
                 yield None
-                room = KEYS_A_TURN
+                room = KEYS_PER_STEP
             if waiter.future.done():
                 continue
             room -= len(waiter.keys)

@@ -17,7 +17,7 @@ SYSTEM_SIZED: Final = -1
 """Buffer size that stands for the system's default."""
 
 
-ACCEPTS_PER_TURN_MAX: Final = 64
+ACCEPTS_PER_ITERATION_MAX: Final = 64
 """Connections accepted in one loop iteration; at 50 us each, 3 ms."""
 
 EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -84,7 +84,7 @@ class SocketListening:
             self._loop.remove_reader(self._socket)
 
     def _accept_some(self) -> None:
-        for _ in range(ACCEPTS_PER_TURN_MAX):
+        for _ in range(ACCEPTS_PER_ITERATION_MAX):
             if not self._reading:  # paused by the last one
                 return
             try:

@@ -21,7 +21,7 @@ from kavka.wire.steps import Steps
 PARTS_MAX: Final = 50_000
 """Messages and data points in one push."""
 
-PARTS_A_SLICE: Final = 100
+PARTS_PER_STEP: Final = 100
 """At up to 15 us each."""
 
 METRIC_BYTES_MAX: Final = 64 * 1024
@@ -64,7 +64,7 @@ def points(data: memoryview) -> Steps[list[Point]]:
             parts += len(found) - before
         if parts > PARTS_MAX:
             raise BadPayload(f"it has more than {PARTS_MAX} parts")
-        if parts % PARTS_A_SLICE == 0 or metric is not None:
+        if parts % PARTS_PER_STEP == 0 or metric is not None:
             yield None
     return found
 

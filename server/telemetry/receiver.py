@@ -40,7 +40,7 @@ INFLATED_BYTES_MAX: Final = 4 * 1024 * 1024
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 """Pushes that wait to be parsed, one after the other; further ones are throttled."""
 
-POINTS_A_SLICE: Final = 250
+POINTS_PER_STEP: Final = 250
 """Data points stored between two yields to the event loop, at some 5 us each."""
 
 EXPIRES_EVERY_S: Final = 10.0
@@ -155,10 +155,10 @@ class Telemetry:
     ) -> None:
         self.pushes += 1
         until_ms = self._clock.now_ms() + instance.kept_ms
-        for start in range(0, max(1, len(found)), POINTS_A_SLICE):
+        for start in range(0, max(1, len(found)), POINTS_PER_STEP):
             if start:
                 await self._tasks.sleep(0)
-            part = found[start : start + POINTS_A_SLICE]
+            part = found[start : start + POINTS_PER_STEP]
             self.series.add(instance.client_instance_id, client_id, part, until_ms)
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from support.scenarios import Command, Scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 LINE_MAX = 120
 """Characters of a logged line that are shown."""
@@ -57,7 +57,7 @@ class AsyncMachine:
             self.out.append(f"{name}: {result}" if result else name)
 
         task = asyncio.create_task(respond(), name=name)
-        await settle(TURNS)
+        await run_until_idle(TURNS)
         if not task.done():
             self.out.append(f"{name}: waits")
 
@@ -105,7 +105,7 @@ async def _do(
     machine: AsyncMachine, method: Callable[[Command], Awaitable[None]], command: Command
 ) -> None:
     await method(command)
-    await settle(TURNS)
+    await run_until_idle(TURNS)
     await machine.after()
 
 

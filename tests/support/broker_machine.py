@@ -35,7 +35,7 @@ from support.memory_broker import Client, MemoryBroker
 from support.memory_network import Closed, until
 from support.message_text import Names
 from support.scenarios import Command
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 TURNS: Final = 100
 """Iterations of the loop after each command, so that what it leads to has happened."""
@@ -113,7 +113,7 @@ class Side:
     async def arrived(self) -> Lines:
         """What has come for requests that were sent before."""
         await self.broker.advance(0)
-        await settle(TURNS)
+        await run_until_idle(TURNS)
         lines: Lines = []
         for sent in list(self.pending):
             name, api, answer = sent

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from kavka.groupcoord.classic.group import ClassicGroup
-from kavka.log.journal import Ticket
+from kavka.log.journal import ReplyFuture
 from kavka.wire.errors import ApiError, ErrorCode
 from support.classic_groups import assert_replayed, assert_sound, code_of
 from support.offset_groups import OffsetKit
@@ -57,9 +57,9 @@ class Client:
     values: dict[str, Any] = field(default_factory=dict)
     """Of its JoinGroup requests, as `ClassicKit.join` calls them."""
 
-    def received(self, api: str, ticket: Ticket) -> None:
+    def received(self, api: str, future: ReplyFuture) -> None:
         """A response."""
-        code, answer = code_of(ticket), ticket.answer
+        code, answer = code_of(future), future.answer
         self.last = (api, code)
         if api == "SyncGroup" and not code:
             assert (answer.protocol_type, answer.protocol_name) == ("consumer", self.protocol)
@@ -82,7 +82,7 @@ class Request(NamedTuple):
 
     client: Client
     api: str
-    ticket: Ticket
+    future: ReplyFuture
 
 
 class ClassicClients:
@@ -95,14 +95,14 @@ class ClassicClients:
         self.waiting: list[Request] = []
         """Requests whose responses the clients have not received."""
 
-    def join(self, client: Client, member_id: str) -> Ticket:
+    def join(self, client: Client, member_id: str) -> ReplyFuture:
         """JoinGroup."""
         self.ids.asking = client.name
-        ticket = self.kit.join(
+        future = self.kit.join(
             member_id, client_id=client.name, instance_id=client.instance_id, **client.values
         )
-        self.waiting.append(Request(client, "JoinGroup", ticket))
-        return ticket
+        self.waiting.append(Request(client, "JoinGroup", future))
+        return future
 
     def sync(
         self,
@@ -119,8 +119,8 @@ class ClassicClients:
             "protocol": client.protocol,
             **values,
         }
-        ticket = self.kit.sync(assignments=assignments, instance_id=client.instance_id, **asked)
-        self.waiting.append(Request(client, "SyncGroup", ticket))
+        future = self.kit.sync(assignments=assignments, instance_id=client.instance_id, **asked)
+        self.waiting.append(Request(client, "SyncGroup", future))
 
     def heartbeat(self, client: Client, **values: Any) -> ErrorCode:
         """Heartbeat."""
@@ -132,29 +132,29 @@ class ClassicClients:
 
     def ask(self, client: Client, api: str, ask: Callable[[], Any]) -> ErrorCode:
         """A request that is answered at once, by an error code, a list of one, or an ApiError."""
-        ticket = Ticket()
+        future = ReplyFuture()
         try:
             answer = ask()
-            ticket.settle(answer[0] if isinstance(answer, list) else answer)
+            future.complete(answer[0] if isinstance(answer, list) else answer)
         except ApiError as refusal:
-            ticket.settle(refusal)
-        self.waiting.append(Request(client, api, ticket))
-        return code_of(ticket)
+            future.complete(refusal)
+        self.waiting.append(Request(client, api, future))
+        return code_of(future)
 
     def receive(self) -> list[Request]:
         """The clients receive the responses that have been sent."""
-        answered = [one for one in self.waiting if one.ticket.settled]
-        self.waiting = [one for one in self.waiting if not one.ticket.settled]
+        answered = [one for one in self.waiting if one.future.is_complete]
+        self.waiting = [one for one in self.waiting if not one.future.is_complete]
         for one in answered:
-            one.client.received(one.api, one.ticket)
+            one.client.received(one.api, one.future)
         return answered
 
     def check(self) -> None:
         """Each request is answered or waits in the group, the group is sound, and a stable one is
         as it is read from the log."""
         kit = self.kit
-        unanswered = {id(one.ticket) for one in self.waiting if not one.ticket.settled}
-        waiting = {id(ticket) for ticket in kit.shard.resign()}
+        unanswered = {id(one.future) for one in self.waiting if not one.future.is_complete}
+        waiting = {id(future) for future in kit.shard.resign()}
         assert waiting <= unanswered
         assert waiting == unanswered or not kit.journal.is_fully_committed
         group = kit.shard.state.groups.get("g")

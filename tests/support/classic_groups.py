@@ -23,12 +23,12 @@ from kavka.groupcoord.classic.members import ClassicGroupMember, OfferedProtocol
 from kavka.groupcoord.classic.membership import Membership, membership_of
 from kavka.groupcoord.shard import GroupShard
 from kavka.groupcoord.state import GroupsState, Topics
-from kavka.log.journal import Ticket
+from kavka.log.journal import ReplyFuture
 from kavka.seams import Random
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_at_once
 from support.group_settings import ConsumerGroupSettings
-from support.journal_kit import CountedTicket, JournalKit
+from support.journal_kit import CountedReply, JournalKit
 
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
@@ -102,7 +102,7 @@ class ClassicKit(JournalKit[GroupShard]):
 
     # -- requests
 
-    def _ask(self, request: Any, kind: str) -> CountedTicket:
+    def _ask(self, request: Any, kind: str) -> CountedReply:
         """Any request; `kind` is the name of the method."""
         handler = self.shard.classic_requests_for(request.group_id, self.now_ms)
         return self.ask(partial(getattr(handler, kind), request))
@@ -119,7 +119,7 @@ class ClassicKit(JournalKit[GroupShard]):
         kind: str = "consumer",
         protocols: Sequence[OfferedProtocol] = RANGE,
         version: int = 9,
-    ) -> CountedTicket:
+    ) -> CountedReply:
         """One JoinGroup."""
         request = JoinRequest(
             group_id, member_id, instance_id, client_id, "/127.0.0.1", session_ms, rebalance_ms,
@@ -127,7 +127,7 @@ class ClassicKit(JournalKit[GroupShard]):
         )  # fmt: skip
         return self._ask(request, "join")
 
-    def join_twice(self, **more: Any) -> tuple[str, CountedTicket]:
+    def join_twice(self, **more: Any) -> tuple[str, CountedReply]:
         """JoinGroup of a new dynamic member, and again with the id that it is given; both."""
         first = self.join(**more).answer
         assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
@@ -143,7 +143,7 @@ class ClassicKit(JournalKit[GroupShard]):
         instance_id: str | None = None,
         kind: str | None = "consumer",
         protocol: str | None = "range",
-    ) -> CountedTicket:
+    ) -> CountedReply:
         """One SyncGroup."""
         request = SyncRequest(
             group_id, generation, member_id, instance_id, kind, protocol, assignments or {}
@@ -169,7 +169,7 @@ class ClassicKit(JournalKit[GroupShard]):
                 self.memberships[shard, request] = membership
         return code
 
-    def leave(self, *leavers: Leaver | str, group_id: str = "g") -> CountedTicket:
+    def leave(self, *leavers: Leaver | str, group_id: str = "g") -> CountedReply:
         """One LeaveGroup."""
         named = [one if isinstance(one, Leaver) else Leaver(one) for one in leavers]
         return self._ask(LeaveRequest(group_id, named), "leave")
@@ -178,11 +178,11 @@ class ClassicKit(JournalKit[GroupShard]):
 
     def form(self, *protocols: Sequence[OfferedProtocol], **more: Any) -> list[str]:
         """A stable group of dynamic members; their ids, the leader's first."""
-        tickets = [self.join_twice(protocols=one, **more) for one in protocols or (RANGE,)]
+        futures = [self.join_twice(protocols=one, **more) for one in protocols or (RANGE,)]
         self.advance(self.settings.group_initial_rebalance_delay_ms)
-        while not all(ticket.settled for _, ticket in tickets):
+        while not all(future.is_complete for _, future in futures):
             self.advance(self.settings.group_initial_rebalance_delay_ms)
-        ids = [member_id for member_id, _ in tickets]
+        ids = [member_id for member_id, _ in futures]
         self.sync_all(ids, {one: f"of {index}".encode() for index, one in enumerate(ids)})
         assert self.group.current is GroupState.STABLE
         return ids
@@ -214,12 +214,12 @@ def big_group(kit: ClassicKit, members: int) -> ClassicGroup:
     return group
 
 
-def code_of(ticket: Ticket) -> ErrorCode:
+def code_of(future: ReplyFuture) -> ErrorCode:
     """The error code of the response, or that of the failure."""
-    assert ticket.settled, "no response yet"
-    if ticket.failure is not None:
-        return ticket.failure.code
-    return ErrorCode(getattr(ticket.answer, "error_code", ticket.answer))
+    assert future.is_complete, "no response yet"
+    if future.failure is not None:
+        return future.failure.code
+    return ErrorCode(getattr(future.answer, "error_code", future.answer))
 
 
 def assert_sound(group: ClassicGroup, kit: ClassicKit) -> None:

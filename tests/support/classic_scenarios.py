@@ -93,10 +93,10 @@ class ClassicScenario(ClassicClients):
 
     def do_join(self, command: Command) -> Iterator[str]:
         for client in self._clients(command):
-            ticket = self.join(client, self._values(client, command)["member_id"])
-            if ticket.settled and code_of(ticket) is ErrorCode.MEMBER_ID_REQUIRED:
+            future = self.join(client, self._values(client, command)["member_id"])
+            if future.is_complete and code_of(future) is ErrorCode.MEMBER_ID_REQUIRED:
                 self.waiting.pop()
-                client.member_id = ticket.answer.member_id
+                client.member_id = future.answer.member_id
                 self.join(client, client.member_id)
         return self._outcome()
 
@@ -197,7 +197,7 @@ class ClassicScenario(ClassicClients):
 
     def do_rebalance(self, command: Command) -> Iterator[str]:
         prepare = self.kit.shard.classic.prepare_rebalance
-        self.kit.carry_out(prepare(self.kit.group, "because", self.kit.now_ms))
+        self.kit.execute(prepare(self.kit.group, "because", self.kit.now_ms))
         return self._outcome()
 
     def do_wait(self, command: Command) -> Iterator[str]:
@@ -301,16 +301,16 @@ class ClassicScenario(ClassicClients):
         for request in self.receive():
             for name, text in self._response(request):
                 lines.setdefault(text, []).append(name)
-                if text.startswith("generation") and request.ticket.answer.members:
-                    members[text] = f", members {self._members(request.ticket.answer)}"
+                if text.startswith("generation") and request.future.answer.members:
+                    members[text] = f", members {self._members(request.future.answer)}"
         self.earlier = list(self.waiting)
         for text, names in lines.items():
             yield f"{' '.join(names)}: {text}{members.get(text, '')}"
 
     def _response(self, request: Request) -> Iterator[tuple[str, str]]:
         """Clients and what they get."""
-        client, api, ticket = request
-        code, answer = code_of(ticket), ticket.answer
+        client, api, future = request
+        code, answer = code_of(future), future.answer
         if api == "LeaveGroup" and not code and answer.members:
             for one in answer.members:
                 instance = "" if one.group_instance_id is None else f"@{one.group_instance_id}"

@@ -201,7 +201,7 @@ class ConsumerGroups(GroupScenarios):
                     "g", replace(group.members[names[0]], server_assignor=assignor)
                 )
             )
-        run_at_once(self.journal.carry_out_in_steps(Decision([record]), self.now_ms))
+        run_at_once(self.journal.execute_in_steps(Decision([record]), self.now_ms))
         self.commit()
 
     @shown

@@ -12,7 +12,7 @@ from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.groupcoord.consumer.heartbeats import Heartbeat, HeartbeatResult
 from kavka.wire.steps import run_at_once
 from support.classic_groups import ClassicKit
-from support.journal_kit import CountedTicket
+from support.journal_kit import CountedReply
 
 REBALANCE_MS = 60_000
 SESSION_MS = 45_000
@@ -129,14 +129,14 @@ class ConsumerKit(ClassicKit):
 
     def consumer_heartbeat(self, member_id: str, epoch: int, **more: Any) -> HeartbeatResult:
         """One ConsumerGroupHeartbeat, to which there must be a response at once. ApiError."""
-        ticket = self.send_heartbeat(member_id, epoch, **more)
-        assert ticket.settled
-        if ticket.failure is not None:
-            raise ticket.failure
-        answer: HeartbeatResult = ticket.answer
+        future = self.send_heartbeat(member_id, epoch, **more)
+        assert future.is_complete
+        if future.failure is not None:
+            raise future.failure
+        answer: HeartbeatResult = future.answer
         return answer
 
-    def send_heartbeat(self, member_id: str, epoch: int, **more: Any) -> CountedTicket:
+    def send_heartbeat(self, member_id: str, epoch: int, **more: Any) -> CountedReply:
         """One ConsumerGroupHeartbeat. ApiError if it is refused."""
         values = {"client_id": "c", "client_host": "/127.0.0.1", **more}
         request = Heartbeat("g", member_id, epoch, **values)
@@ -150,7 +150,7 @@ class ConsumerKit(ClassicKit):
     def change_topics(self, *names: str) -> None:
         """The coordinator is notified that topics were created, deleted or changed."""
         for decision in self.shard.metadata_changed(names, self.now_ms):
-            run_at_once(self.journal.carry_out_in_steps(decision, self.now_ms))
+            run_at_once(self.journal.execute_in_steps(decision, self.now_ms))
         self.commit_unless_held()
 
     def change_topic(self, name: str, most: int) -> None:

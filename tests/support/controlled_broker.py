@@ -28,7 +28,7 @@ from kavka.zktree import paths
 from kavka.zktree.api import Delete
 from kavka.zktree.paths import BrokerInfo, Endpoint
 from support.embedded_coordination import new_fs, open_on
-from support.virtual import VirtualClock, VirtualTasks, settle
+from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
 LISTENER = "PLAINTEXT"
 INFO = BrokerInfo((Endpoint(LISTENER, "PLAINTEXT", "127.0.0.1", 23183),), rack="r1")
@@ -124,8 +124,8 @@ class ControlledCluster:
 
     async def idle(self) -> None:
         """Watches have fired, and the controller has handled what they led to."""
-        await settle()
-        await self.controller.settled()
+        await run_until_idle()
+        await self.controller.wait_until_idle()
 
     async def remove_nodes(self, topic: str) -> None:
         """Another process removes a topic's nodes."""

@@ -23,7 +23,7 @@ from support.controlled_broker import ControlledCluster
 from support.controller_text import ids, partition, sent
 from support.embedded_coordination import all_nodes
 from support.scenarios import Command
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 
 class ControllerRequestsMachine(AsyncMachine):
@@ -38,7 +38,7 @@ class ControllerRequestsMachine(AsyncMachine):
 
     async def finish(self) -> None:
         self._cluster.broker.gate.set()
-        await settle(TURNS)
+        await run_until_idle(TURNS)
         assert self._cluster.tasks.pending_timers == 0
 
     async def _start(self) -> None:
@@ -194,7 +194,7 @@ class ControllerRequestsMachine(AsyncMachine):
             other = paths.encode_controller(9, 0)
             ops = [Delete(paths.CONTROLLER), Create(paths.CONTROLLER, other), *ops]
         await session.multi(ops)
-        await settle(TURNS)
+        await run_until_idle(TURNS)
 
     async def do_remove(self, command: Command) -> None:
         """Another process deletes nodes; of a topic all that it has."""

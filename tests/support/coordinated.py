@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from kavka.groupcoord import offset_records
 from kavka.groupcoord.offset_records import NO_TIME, CommittedOffset
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Decision, JournalRecord, Reply, Ticket
+from kavka.log.journal import Decision, JournalRecord, Reply, ReplyFuture
 from kavka.server.coordinators.base import Coordinator
 from kavka.txncoord.shard import TransactionShard
 from kavka.txncoord.transaction import created
@@ -63,8 +63,8 @@ class OfGroups:
             CommittedOffset(number, -1, "", 0, NO_TIME, offset_records.NO_TOPIC_ID)
         )
 
-        def ask(shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
-            return Decision([JournalRecord(key, value)], [Reply(ticket, DONE)])
+        def ask(shard: GroupShard, future: ReplyFuture, now_ms: int) -> Decision:
+            return Decision([JournalRecord(key, value)], [Reply(future, DONE)])
 
         return broker.parts.groups.call(name, ask)
 
@@ -90,9 +90,9 @@ class OfTransactions:
         return broker.parts.transactions
 
     def write(self, broker: MemoryBroker, name: str = "g", number: int = 5) -> object:
-        def ask(shard: TransactionShard, ticket: Ticket, now_ms: int) -> Steps[Decision]:
+        def ask(shard: TransactionShard, future: ReplyFuture, now_ms: int) -> Steps[Decision]:
             record = yield from shard.state.record(name, created(number, 60_000, now_ms))
-            return Decision([record], [Reply(ticket, DONE)])
+            return Decision([record], [Reply(future, DONE)])
 
         return broker.parts.transactions.call(name, ask)
 

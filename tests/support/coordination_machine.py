@@ -32,7 +32,7 @@ from support.async_scenarios import AsyncMachine
 from support.embedded_coordination import DIRECTORY, new_fs, open_on
 from support.memory_broker import HoldableJobs
 from support.scenarios import Command
-from support.virtual import VirtualClock, settle
+from support.virtual import VirtualClock, run_until_idle
 
 
 class CoordinationMachine(AsyncMachine):
@@ -191,7 +191,7 @@ class CoordinationMachine(AsyncMachine):
             self._fs.crash(random.Random(1))
         before = self.session.session_id
         await self._open()
-        await settle()
+        await run_until_idle()
         assert self.session.session_id != before
 
 

@@ -24,7 +24,7 @@ from support.logs import bytes_of
 from support.loop_context import LoopContext
 from support.memory_broker import DATA, MemoryBroker
 from support.scenarios import Command, duration_ms
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 COORDINATORS = "kavka.server.coordinators"
 
@@ -78,7 +78,7 @@ class CoordinatorMachine(LoopContext):
                 self.pending.append((name, asyncio.ensure_future(answer)))
             else:
                 self.events.append(f"{name}: {text_of(answer)}")
-            await settle(iterations)
+            await run_until_idle(iterations)
 
         return self._line(asked())
 
@@ -90,7 +90,7 @@ class CoordinatorMachine(LoopContext):
                 await work
             elif work is not None:
                 work()
-            await settle(100)
+            await run_until_idle(100)
 
         return self._line(done())
 

@@ -20,7 +20,7 @@ from uuid import UUID
 from kavka.groupcoord.classic.group_requests import Leaver
 from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.consumer import embedded_protocol
-from kavka.log.journal import Ticket
+from kavka.log.journal import ReplyFuture
 from kavka.wire.errors import ApiError, ErrorCode
 from support import group_log
 from support.classic_groups import REBALANCE_MS, SESSION_MS, reading
@@ -63,7 +63,7 @@ class GroupScenarios(OffsetKit):
         self.classic: dict[str, ClassicClient] = {}
         self.names: dict[str, str] = {}
         """By member id."""
-        self.waiting: list[tuple[str, Ticket, Callable[[Any], str]]] = []
+        self.waiting: list[tuple[str, ReplyFuture, Callable[[Any], str]]] = []
         self.seen_batches = 0
         self.seen_states: dict[str, str] = {}
 
@@ -77,11 +77,11 @@ class GroupScenarios(OffsetKit):
 
     def changes(self) -> Iterator[str]:
         """Responses, batches, and states of groups since the last time."""
-        settled = [one for one in self.waiting if one[1].settled]
-        self.waiting = [one for one in self.waiting if not one[1].settled]
+        settled = [one for one in self.waiting if one[1].is_complete]
+        self.waiting = [one for one in self.waiting if not one[1].is_complete]
         responses = [
-            f"{name}: {ticket.failure.code.name if ticket.failure else show(ticket.answer)}"
-            for name, ticket, show in settled
+            f"{name}: {future.failure.code.name if future.failure else show(future.answer)}"
+            for name, future, show in settled
         ]
         batches = self.port.batches[self.seen_batches :]
         self.seen_batches += len(batches)
@@ -119,16 +119,16 @@ class GroupScenarios(OffsetKit):
         self.assert_replayed_alike()
 
     def request(
-        self, name: str, ask: Callable[[], Ticket], show: Callable[[Any], str]
+        self, name: str, ask: Callable[[], ReplyFuture], show: Callable[[Any], str]
     ) -> Iterator[str]:
         """Send a request; its response is shown when it comes."""
         try:
-            ticket = ask()
+            future = ask()
         except ApiError as refusal:
             yield f"{name}: {refusal.code.name}"
             return
-        self.waiting.append((name, ticket, show))
-        if ticket.settled:
+        self.waiting.append((name, future, show))
+        if future.is_complete:
             yield from self.changes()
         else:
             yield f"{name}: no response yet"
@@ -151,7 +151,7 @@ class GroupScenarios(OffsetKit):
             "version": command.number("version", 9),
         }
 
-        def ask() -> Ticket:
+        def ask() -> ReplyFuture:
             if known is None and instance_id is None and more["version"] >= 4:
                 first = self.join(**more).answer
                 assert ErrorCode(first.error_code) is ErrorCode.MEMBER_ID_REQUIRED

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from kavka.log.journal import DecisionOrSteps, Journal, JournalRecord, Machine, Ticket
+from kavka.log.journal import DecisionOrSteps, Journal, JournalRecord, Machine, ReplyFuture
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_at_once
 from support.toy_machine import ToyPort
@@ -17,12 +17,12 @@ COMMIT_MS = 5_000
 M = TypeVar("M", bound=Machine)
 
 
-class CountedTicket(Ticket):
+class CountedReply(ReplyFuture):
     """Fails if it is completed twice."""
 
-    def settle(self, answer: Any) -> None:
-        assert not self.settled, f"answered with {self.answer or self.failure}, then {answer}"
-        super().settle(answer)
+    def complete(self, answer: Any) -> None:
+        assert not self.is_complete, f"answered with {self.answer or self.failure}, then {answer}"
+        super().complete(answer)
 
 
 class JournalKit(ABC, Generic[M]):
@@ -48,7 +48,7 @@ class JournalKit(ABC, Generic[M]):
         """Become the coordinator, by loading the log."""
         self._take_over()
         for decision in self.shard.loaded(self.now_ms):
-            run_at_once(self.journal.carry_out_in_steps(decision, self.now_ms))
+            run_at_once(self.journal.execute_in_steps(decision, self.now_ms))
 
     def _take_over(self) -> None:
         """Without the decisions after loading."""
@@ -84,22 +84,22 @@ class JournalKit(ABC, Generic[M]):
 
     # -- requests
 
-    def ask(self, decide: Callable[[Ticket, int], DecisionOrSteps]) -> CountedTicket:
+    def ask(self, decide: Callable[[ReplyFuture, int], DecisionOrSteps]) -> CountedReply:
         """Any request."""
-        ticket = CountedTicket()
-        self.carry_out(decide(ticket, self.now_ms))
-        return ticket
+        future = CountedReply()
+        self.execute(decide(future, self.now_ms))
+        return future
 
-    def answer(self, decide: Callable[[Ticket, int], DecisionOrSteps]) -> Any:
-        """The response to a request; its ticket while it is pending. ApiError."""
-        ticket = self.ask(decide)
-        if ticket.failure is not None:
-            raise ticket.failure
-        return ticket.answer if ticket.settled else ticket
+    def answer(self, decide: Callable[[ReplyFuture, int], DecisionOrSteps]) -> Any:
+        """The response to a request; its future while it is pending. ApiError."""
+        future = self.ask(decide)
+        if future.failure is not None:
+            raise future.failure
+        return future.answer if future.is_complete else future
 
-    def carry_out(self, made: DecisionOrSteps) -> None:
+    def execute(self, made: DecisionOrSteps) -> None:
         """Carry out a decision."""
-        run_at_once(self.journal.carry_out_in_steps(made, self.now_ms))
+        run_at_once(self.journal.execute_in_steps(made, self.now_ms))
         self.commit_unless_held()
 
     # -- time

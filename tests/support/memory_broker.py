@@ -38,7 +38,7 @@ from support.virtual import (
     VirtualTasks,
     VirtualTimer,
     do,
-    settle,
+    run_until_idle,
 )
 from support.wire_client import by_topic, new_topic
 
@@ -100,7 +100,7 @@ class LifeTasks(VirtualTasks):
         self.silence()
         for task in list(self._alive):
             task.cancel()
-        await settle()
+        await run_until_idle()
 
 
 READS = "_MemFile.pread"
@@ -192,7 +192,7 @@ class MemoryBroker:
         for replica in self.replicas():
             replica.partition.check_invariants()
         await self.instance.stop()
-        await settle()
+        await run_until_idle()
         assert not self.tasks.names, "these still run"
         await self.tasks.die()
         for failure in self.tasks.failures:
@@ -246,7 +246,7 @@ class MemoryBroker:
     async def advance(self, by_ms: float) -> None:
         """Let time pass."""
         await self.tasks.advance(by_ms)
-        await settle()
+        await run_until_idle()
 
     # -- asking ---------------------------------------------------------------------------
 

@@ -57,12 +57,12 @@ class OffsetKit(ConsumerKit):
     def delete_offsets(self, partitions: Sequence[tuple[str, int]], group_id: str = "g") -> Any:
         """One OffsetDelete: a code for each partition. ApiError."""
         asked = [(topic, [partition]) for topic, partition in partitions]
-        return self.answer(lambda ticket, _: self.shard.offsets.delete(group_id, asked, ticket))
+        return self.answer(lambda future, _: self.shard.offsets.delete(group_id, asked, future))
 
     def delete_group(self, group_id: str = "g") -> bool:
         """A step of DeleteGroups: whether the group is deleted. ApiError."""
         delete = partial(listing.delete_group, self.shard.state, self.shard.offsets, group_id)
-        is_deleted: bool = self.answer(lambda ticket, _: delete(ticket))
+        is_deleted: bool = self.answer(lambda future, _: delete(future))
         return is_deleted
 
     def fetch(

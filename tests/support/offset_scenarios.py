@@ -39,7 +39,7 @@ class CommittedOffsets(ConsumerGroups):
         except ApiError as refusal:
             yield f"{what}: {refusal.code.name}"
             return
-        if hasattr(answer, "settled"):
+        if hasattr(answer, "is_complete"):
             self.waiting.append((what, answer, lambda codes: "OK"))
             yield f"{what}: no response yet"
         elif isinstance(answer, str):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from kavka.log.journal import Decision, JournalRecord, Producer, Reply, Ticket
+from kavka.log.journal import Decision, JournalRecord, Producer, Reply, ReplyFuture
 from kavka.log.timers import Timers
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps, each
@@ -22,7 +22,7 @@ class Toy:
         self.timers = Timers()
         self.numbers: dict[bytes, bytes] = {}
         self.pending: dict[int, list[JournalRecord]] = {}
-        self.parked: dict[Hashable, Ticket] = {}
+        self.parked: dict[Hashable, ReplyFuture] = {}
         self.first: list[Decision] = []
         """The decisions after loading."""
         self.replays = 0
@@ -32,7 +32,7 @@ class Toy:
 
     def put(
         self,
-        ticket: Ticket,
+        future: ReplyFuture,
         key: bytes,
         value: bytes | None,
         *,
@@ -41,21 +41,21 @@ class Toy:
         on_refusal: object | None = None,
     ) -> Decision:
         """Set a number. With `on_refusal` that is the response if the append fails."""
-        decision = Decision([JournalRecord(key, value)], [Reply(ticket, value)], producer=producer)
+        decision = Decision([JournalRecord(key, value)], [Reply(future, value)], producer=producer)
         if command is not None:
             decision.commands.append(command)
         if on_refusal is not None:
 
             def refused(code: ErrorCode, now_ms: int) -> Decision:
                 self.refusals.append((code, now_ms))
-                return Decision(replies=[Reply(ticket, on_refusal)])
+                return Decision(replies=[Reply(future, on_refusal)])
 
             decision.on_failure = refused
         return decision
 
     def put_slowly(
         self,
-        ticket: Ticket,
+        future: ReplyFuture,
         key: bytes,
         value: bytes,
         pauses: int,
@@ -66,23 +66,24 @@ class Toy:
             yield None
         if failure is not None:
             raise failure
-        return self.put(ticket, key, value)
+        return self.put(future, key, value)
 
-    def put_many(self, ticket: Ticket, count: int, value: bytes) -> Decision:
+    def put_many(self, future: ReplyFuture, count: int, value: bytes) -> Decision:
         """Set so many numbers, of the keys "0", "1" and so on."""
         return Decision(
-            [JournalRecord(b"%d" % one, value) for one in range(count)], [Reply(ticket, count)]
+            [JournalRecord(b"%d" % one, value) for one in range(count)],
+            [Reply(future, count)],
         )
 
-    def get(self, ticket: Ticket, key: bytes) -> Decision:
+    def get(self, future: ReplyFuture, key: bytes) -> Decision:
         """Read a number."""
-        return Decision(replies=[Reply(ticket, self.numbers.get(key))])
+        return Decision(replies=[Reply(future, self.numbers.get(key))])
 
-    def park(self, ticket: Ticket, key: bytes, until_ms: int) -> Decision:
+    def park(self, future: ReplyFuture, key: bytes, until_ms: int) -> Decision:
         """Increment a number at that time, and respond then. An earlier request for `key` gets its
         response now."""
         before = self.parked.get(key)
-        self.parked[key] = ticket
+        self.parked[key] = future
         self.timers.set(key, until_ms)
         return Decision(replies=[Reply(before, "replaced")] if before is not None else [])
 
@@ -121,11 +122,11 @@ class Toy:
         assert isinstance(key, bytes)
         if key == BROKEN:
             raise ValueError("an unknown timer")
-        ticket = self.parked.pop(key)
+        future = self.parked.pop(key)
         value = b"%d" % (int(self.numbers.get(key, b"0")) + 1)
-        return Decision([JournalRecord(key, value)], [Reply(ticket, value)])
+        return Decision([JournalRecord(key, value)], [Reply(future, value)])
 
-    def resign(self) -> Sequence[Ticket]:
+    def resign(self) -> Sequence[ReplyFuture]:
         return list(self.parked.values())
 
 

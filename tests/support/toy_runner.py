@@ -55,10 +55,10 @@ class Kit:
             self.runner.close(NOT_COORDINATOR)
 
     def put(self, key: bytes = b"a", value: bytes | None = b"1", **more: Any) -> Any:
-        return self.runner.call(lambda toy, ticket, _: toy.put(ticket, key, value, **more))
+        return self.runner.call(lambda toy, future, _: toy.put(future, key, value, **more))
 
     def park(self, key: bytes, until_ms: int) -> Any:
-        return self.runner.call(lambda toy, ticket, now: toy.park(ticket, key, now + until_ms))
+        return self.runner.call(lambda toy, future, now: toy.park(future, key, now + until_ms))
 
     def read(self, key: bytes = b"a") -> Any:
         return self.runner.read(lambda toy, _: toy.numbers.get(key))

@@ -37,7 +37,7 @@ class Settings:
 
 
 class TransactionKit(JournalKit[TransactionShard]):
-    """The transactional ids of one partition. Requests return the response, or the ticket of a
+    """The transactional ids of one partition. Requests return the response, or the future of a
     pending one."""
 
     def __init__(self, **settings: int) -> None:

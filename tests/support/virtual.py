@@ -87,13 +87,13 @@ class VirtualTasks:
     async def advance(self, by_ms: float) -> None:
         """Move the clock, running each timer at its time and what it sets going."""
         end_ms = self._clock.elapsed_ms + by_ms
-        await settle()
+        await run_until_idle()
         while self._timers and self._timers[0][0] <= end_ms:
             due_ms, _, timer = heapq.heappop(self._timers)
             self._clock.elapsed_ms = max(self._clock.elapsed_ms, due_ms)
             if not timer.cancelled:
                 timer.callback(*timer.args)
-                await settle()
+                await run_until_idle()
         self._clock.elapsed_ms = end_ms
 
 
@@ -102,7 +102,7 @@ def _wake(sleeper: asyncio.Future[None]) -> None:
         sleeper.set_result(None)
 
 
-async def settle(turns: int = 20) -> None:
+async def run_until_idle(turns: int = 20) -> None:
     """Let everything run that can run without time passing."""
     for _ in range(turns):
         await asyncio.sleep(0)

@@ -19,13 +19,13 @@ from kavka.wire.codec.frames import SpliceBuffer, drain_parts
 from kavka.wire.error_counts import Counts, counter_source
 from kavka.wire.steps import Steps
 
-ITEMS_A_SLICE: Final = 500
+ITEMS_PER_STEP: Final = 500
 """Items of all arrays together: partitions, topics, names."""
 
 BYTES_AN_ITEM: Final = 512
 """Bytes that take as long as an item to copy into new memory or to decode as text."""
 
-SLICE_BYTES: Final = ITEMS_A_SLICE * BYTES_AN_ITEM
+SLICE_BYTES: Final = ITEMS_PER_STEP * BYTES_AN_ITEM
 
 SlicedDecoder: TypeAlias = Callable[[memoryview, int], Steps[tuple[Any, int]]]
 """A `kavka.wire.api.Decoder` that yields between items; the frame must not change meanwhile."""

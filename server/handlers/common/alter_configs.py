@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 SUBSCRIPTIONS_MAX: Final = 500
 """Subscriptions to client metrics (KIP-714): all are matched, on the loop, for each new client."""
 
-RESOURCES_A_SLICE: Final = 100
+RESOURCES_PER_STEP: Final = 100
 """Resources checked in one slice, and stored concurrently, so that their writes share fsyncs; one
 takes up to 25 us."""
 
@@ -66,7 +66,7 @@ async def alter(
     times = Counter((one.kind, one.name) for one in alterations)
     outcomes: dict[int, AlterOutcome] = {}
     for index, one in enumerate(alterations):
-        if index % RESOURCES_A_SLICE == RESOURCES_A_SLICE - 1:
+        if index % RESOURCES_PER_STEP == RESOURCES_PER_STEP - 1:
             await broker.tasks.sleep(0)
         try:
             if times[one.kind, one.name] > 1:
@@ -80,13 +80,13 @@ async def alter(
     if any(alterations[index].has_unknown_op for index in rest):
         outcomes.update(dict.fromkeys(rest, AlterOutcome(ErrorCode.UNKNOWN_SERVER_ERROR)))
         rest = []
-    for start in range(0, len(rest), RESOURCES_A_SLICE):
+    for start in range(0, len(rest), RESOURCES_PER_STEP):
         stored = {
             index: broker.tasks.spawn(
                 _outcome(broker, context, alterations[index], validate_only),
                 name="change of configs",
             )
-            for index in rest[start : start + RESOURCES_A_SLICE]
+            for index in rest[start : start + RESOURCES_PER_STEP]
         }
         for index, task in stored.items():
             outcomes[index] = await task

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import DecisionOrSteps, Ticket
+from kavka.log.journal import DecisionOrSteps, ReplyFuture
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.coordinator_calls import CoordinatorCalls
@@ -24,7 +24,7 @@ class GroupCalls(CoordinatorCalls):
     def call(
         self,
         group_id: str,
-        ask: Callable[[GroupShard, Ticket, int], DecisionOrSteps],
+        ask: Callable[[GroupShard, ReplyFuture, int], DecisionOrSteps],
         then: Callable[[Any], object],
         failed: Callable[[ErrorCode], object],
     ) -> None:

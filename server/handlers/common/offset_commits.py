@@ -13,7 +13,7 @@ from uuid import UUID
 from kavka.groupcoord.offset_records import NO_EPOCH, NO_TIME, NO_TOPIC_ID
 from kavka.groupcoord.offsets import OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import DecisionOrSteps, Ticket
+from kavka.log.journal import DecisionOrSteps, ReplyFuture
 from kavka.server.auth.authorizer import CHECK_ITEMS, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import TopicImage
@@ -23,14 +23,14 @@ from kavka.server.runtime import cooperative
 from kavka.wire.api import Api
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import (
-    ITEMS_A_STEP,
-    QUICK_ITEMS_A_STEP,
+    ITEMS_PER_STEP,
+    QUICK_ITEMS_PER_STEP,
     Steps,
 )
 
-GroupCall: TypeAlias = Callable[[GroupShard, Ticket, int], DecisionOrSteps]
+GroupCall: TypeAlias = Callable[[GroupShard, ReplyFuture, int], DecisionOrSteps]
 
-OFFSETS_A_STEP: Final = 1_000
+OFFSETS_PER_STEP: Final = 1_000
 """Offsets put into the response in one slice, at 1 us each."""
 
 
@@ -85,17 +85,17 @@ class ValidatedOffsets:
                 known = image.topics.get(name)
             partitions = topic.partitions
             accepted: list[int] = []
-            if len(partitions) <= ITEMS_A_STEP:
+            if len(partitions) <= ITEMS_PER_STEP:
                 self._validate_partitions(topic, partitions, known, why_not, accepted)
             else:
-                for begin in range(0, len(partitions), ITEMS_A_STEP):
-                    some = partitions[begin : begin + ITEMS_A_STEP]
+                for begin in range(0, len(partitions), ITEMS_PER_STEP):
+                    some = partitions[begin : begin + ITEMS_PER_STEP]
                     self._validate_partitions(topic, some, known, why_not, accepted)
                     yield None
             if accepted:
                 self._accepted.append(_Topic(topic.name, self._id_of(topic), accepted))
             done += CHECK_ITEMS + len(partitions)
-            if done >= QUICK_ITEMS_A_STEP:
+            if done >= QUICK_ITEMS_PER_STEP:
                 done = 0
                 yield None
 
@@ -159,7 +159,7 @@ class ValidatedOffsets:
             for index in partitions:
                 answer.partitions.append(partition(index, codes[position]))
                 position += 1
-                if position % OFFSETS_A_STEP == 0:
+                if position % OFFSETS_PER_STEP == 0:
                     yield None
         return self.answer() if self._refused else self._shape.whole(topics)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kavka.log.journal import DecisionOrSteps, Ticket
+from kavka.log.journal import DecisionOrSteps, ReplyFuture
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
@@ -14,7 +14,7 @@ from kavka.txncoord.shard import TransactionShard
 from kavka.txncoord.transaction_requests import NeedsProducerId
 from kavka.wire.errors import ApiError, ErrorCode
 
-TransactionCall = Callable[[TransactionShard, Ticket, int], DecisionOrSteps]
+TransactionCall = Callable[[TransactionShard, ReplyFuture, int], DecisionOrSteps]
 
 
 def check_id(

@@ -19,7 +19,7 @@ LAG_SERIES_MAX: Final = 10_000
 """Committed offsets in one page, at 2 us each to read and 7 us to write; those left out are
 counted."""
 
-OFFSETS_PER_SLICE: Final = 500
+OFFSETS_PER_STEP: Final = 500
 
 
 @dataclass(slots=True)
@@ -53,13 +53,13 @@ def _of_group(broker: Broker, topics: list[TopicOffsets], found: Lags) -> Steps[
     for of in topics:
         topic = broker.metadata.image.topics.get(of.topic)
         values = list(islice(of.values.items(), LAG_SERIES_MAX - found.examined))
-        for begin in range(0, len(values), OFFSETS_PER_SLICE):
-            some = dict(values[begin : begin + OFFSETS_PER_SLICE])
+        for begin in range(0, len(values), OFFSETS_PER_STEP):
+            some = dict(values[begin : begin + OFFSETS_PER_STEP])
             if topic is not None:
                 _add_lags(broker, topic, of, some, found)
-            before = found.examined // OFFSETS_PER_SLICE
+            before = found.examined // OFFSETS_PER_STEP
             found.examined += len(some)
-            if found.examined // OFFSETS_PER_SLICE > before:
+            if found.examined // OFFSETS_PER_STEP > before:
                 yield None
 
 

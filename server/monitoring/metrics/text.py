@@ -17,10 +17,10 @@ from kavka.server.runtime import cooperative
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 
-SAMPLES_PER_SLICE: Final = 128
+SAMPLES_PER_STEP: Final = 128
 """At 7 us each, a millisecond."""
 
-SUMMARIES_PER_SLICE: Final = 16
+SUMMARIES_PER_STEP: Final = 16
 """Eight lines each, with quantiles to compute."""
 
 _QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
@@ -49,7 +49,7 @@ async def page(
         if wanted and metric.prometheus not in wanted:
             continue
         samples = iter(metric.read(view))
-        size = SUMMARIES_PER_SLICE if metric.kind is Kind.SUMMARY else SAMPLES_PER_SLICE
+        size = SUMMARIES_PER_STEP if metric.kind is Kind.SUMMARY else SAMPLES_PER_STEP
         part = list(islice(samples, size))
         text = _text(metric, part, view) if part else b""
         while text:

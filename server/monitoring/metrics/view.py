@@ -24,11 +24,11 @@ from kavka.wire.steps import Steps
 LATE_AFTER_MS: Final = 300_000
 """The time beyond the longest timeout after which a transaction is late; as Apache Kafka."""
 
-REPLICAS_PER_SLICE: Final = 500
+REPLICAS_PER_STEP: Final = 500
 """At one or two microseconds each."""
 
-GROUPS_PER_SLICE: Final = 1000
-TRANSACTIONS_PER_SLICE: Final = 5000
+GROUPS_PER_STEP: Final = 1000
+TRANSACTIONS_PER_STEP: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _count_groups(view: View) -> Steps[None]:
         for group in list(shard.state.groups.values()):
             view.groups[group.kind, group.state(now_ms)] += 1
             count_so_far += 1
-            if count_so_far % GROUPS_PER_SLICE == 0:
+            if count_so_far % GROUPS_PER_STEP == 0:
                 yield None
 
 
@@ -143,13 +143,13 @@ def _count_transactions(view: View) -> Steps[None]:
         view.uncompleted += runner.machine.uncompleted
         for count_so_far, one in enumerate(list(runner.machine.state.transactions.values()), 1):
             view.transactions[one.state.title] += 1
-            if count_so_far % TRANSACTIONS_PER_SLICE == 0:
+            if count_so_far % TRANSACTIONS_PER_STEP == 0:
                 yield None
 
 
 def _parts(replicas: Sequence[Replica]) -> Iterator[Sequence[Replica]]:
-    for start in range(0, len(replicas), REPLICAS_PER_SLICE):
-        yield replicas[start : start + REPLICAS_PER_SLICE]
+    for start in range(0, len(replicas), REPLICAS_PER_STEP):
+        yield replicas[start : start + REPLICAS_PER_STEP]
 
 
 def _parts_of_topics(topics: Iterable[TopicImage]) -> Iterator[list[TopicImage]]:
@@ -159,7 +159,7 @@ def _parts_of_topics(topics: Iterable[TopicImage]) -> Iterator[list[TopicImage]]
     for topic in topics:
         part.append(topic)
         size += len(topic.partitions)
-        if size >= REPLICAS_PER_SLICE:
+        if size >= REPLICAS_PER_STEP:
             yield part
             part, size = [], 0
     yield part

@@ -30,7 +30,7 @@ def kit() -> OffsetKit:
 def test_a_step_scans_a_limited_number_of_offsets(
     kit: OffsetKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expiry, "SCANNED_A_STEP", 10)
+    monkeypatch.setattr(expiry, "SCANNED_PER_STEP", 10)
     for group_id in ("g", "h", "i"):
         kit.commit_offsets({("t", index): 1 for index in range(25)}, group_id)
     before = len(kit.port.batches)
@@ -52,7 +52,7 @@ def test_a_step_writes_a_limited_number_of_bytes(kit: OffsetKit) -> None:
 
 
 def test_commits_between_two_steps_count(kit: OffsetKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expiry, "SCANNED_A_STEP", 4)
+    monkeypatch.setattr(expiry, "SCANNED_PER_STEP", 4)
     kit.commit_offsets({("t", index): index for index in range(10)})
     kit.now_ms += RETENTION_MS
     assert run_at_once(kit.journal.tick_in_steps(kit.now_ms))
@@ -67,7 +67,7 @@ def test_commits_between_two_steps_count(kit: OffsetKit, monkeypatch: pytest.Mon
 def test_offsets_of_deleted_topics_are_deleted_in_steps(
     kit: OffsetKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expiry, "SCANNED_A_STEP", 3)
+    monkeypatch.setattr(expiry, "SCANNED_PER_STEP", 3)
     for group_id in ("g", "h"):
         committed = [
             OffsetToCommit("t", 0, 1, topic_id=ID),

@@ -12,7 +12,7 @@ from kavka.groupcoord import listing, offsets
 from kavka.groupcoord.offset_records import NO_TOPIC_ID
 from kavka.groupcoord.offsets import Commit, OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import DecisionOrSteps, Producer, Ticket
+from kavka.log.journal import DecisionOrSteps, Producer, ReplyFuture
 from kavka.wire.steps import run_at_once
 from support.offset_groups import OffsetKit
 
@@ -26,9 +26,9 @@ def _commit(kit: OffsetKit, producer_id: int | None) -> DecisionOrSteps:
     offsets_to_commit = [OffsetToCommit("t", index, 100 + index) for index in range(1, COUNT + 2)]
     asked = Commit("g", "", None, -1, 9, offsets_to_commit)
     if producer_id is None:
-        return kit.shard.offsets.commit(asked, Ticket(), kit.now_ms)
+        return kit.shard.offsets.commit(asked, ReplyFuture(), kit.now_ms)
     producer = Producer(producer_id, 0)
-    return kit.shard.offsets.commit_transactional(asked, producer, Ticket(), kit.now_ms)
+    return kit.shard.offsets.commit_transactional(asked, producer, ReplyFuture(), kit.now_ms)
 
 
 DECISIONS: dict[str, Decide] = {
@@ -36,10 +36,10 @@ DECISIONS: dict[str, Decide] = {
     "commit in the next transaction": lambda kit: _commit(kit, PRODUCER_ID),
     "commit in another transaction": lambda kit: _commit(kit, PRODUCER_ID + 1),
     "delete offsets": lambda kit: kit.shard.offsets.delete(
-        "g", [("t", range(COUNT + 1)), ("u", [0])], Ticket()
+        "g", [("t", range(COUNT + 1)), ("u", [0])], ReplyFuture()
     ),
     "delete the group": lambda kit: listing.delete_group(
-        kit.shard.state, kit.shard.offsets, "g", Ticket()
+        kit.shard.state, kit.shard.offsets, "g", ReplyFuture()
     ),
 }
 
@@ -62,15 +62,15 @@ def contents(shard: GroupShard) -> tuple[Any, ...]:
 def test_a_replay_gives_the_same_offsets(
     name: str, committed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offsets, "OFFSETS_A_STEP", 2)
-    monkeypatch.setattr(listing, "OFFSETS_A_STEP", 2)
+    monkeypatch.setattr(offsets, "OFFSETS_PER_STEP", 2)
+    monkeypatch.setattr(listing, "OFFSETS_PER_STEP", 2)
     pause = 0
     while True:
         kit = OffsetKit()
         kit.commit_offsets({("t", index): index for index in range(COUNT)})
         pending = {("t", index): 10 + index for index in range(3, COUNT + 1)}
         kit.commit_offsets({**pending, ("u", 0): 5}, producer_id=PRODUCER_ID)
-        work = kit.journal.carry_out_in_steps(DECISIONS[name](kit), kit.now_ms)
+        work = kit.journal.execute_in_steps(DECISIONS[name](kit), kit.now_ms)
         for number in range(pause + 1):
             if next(work, "over") == "over":
                 break

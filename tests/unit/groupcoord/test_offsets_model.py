@@ -42,7 +42,7 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.patch = MonkeyPatch()
-        self.patch.setattr(expiry, "SCANNED_A_STEP", 2)
+        self.patch.setattr(expiry, "SCANNED_PER_STEP", 2)
         self.patch.setattr(listing, "OFFSETS_MAX", 2)
         self.kit = OffsetKit(
             offsets_retention_minutes=RETENTION_MINUTES,

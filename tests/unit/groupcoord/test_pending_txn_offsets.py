@@ -31,7 +31,7 @@ def test_what_is_pending() -> None:
 
 
 def test_a_transaction_is_completed_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending_txn_offsets, "OFFSETS_A_STEP", 2)
+    monkeypatch.setattr(pending_txn_offsets, "OFFSETS_PER_STEP", 2)
     pending = PendingOffsets()
     for partition in range(5):
         pending.put(7, "g", "t", partition, b"v")

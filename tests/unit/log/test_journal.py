@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kavka.log import journal as journal_module
-from kavka.log.journal import Decision, Journal, JournalRecord, Producer, Reply, Ticket
+from kavka.log.journal import Decision, Journal, JournalRecord, Producer, Reply, ReplyFuture
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps, run_at_once
 from support.toy_machine import Toy, ToyPort
@@ -30,34 +30,34 @@ class Kit:
         self.port = ToyPort()
         self.journal = Journal(self.toy, self.port, applied_end=0, commit_timeout_ms=TIMEOUT_MS)
 
-    def put(self, key: bytes = b"a", value: bytes | None = b"1", **more: Any) -> Ticket:
-        ticket = Ticket()
-        run_at_once(self.journal.carry_out_in_steps(self.toy.put(ticket, key, value, **more), 0))
-        return ticket
+    def put(self, key: bytes = b"a", value: bytes | None = b"1", **more: Any) -> ReplyFuture:
+        future = ReplyFuture()
+        run_at_once(self.journal.execute_in_steps(self.toy.put(future, key, value, **more), 0))
+        return future
 
-    def get(self, key: bytes = b"a") -> Ticket:
-        ticket = Ticket()
-        run_at_once(self.journal.carry_out_in_steps(self.toy.get(ticket, key), 0))
-        return ticket
+    def get(self, key: bytes = b"a") -> ReplyFuture:
+        future = ReplyFuture()
+        run_at_once(self.journal.execute_in_steps(self.toy.get(future, key), 0))
+        return future
 
     def commit(self) -> None:
         self.port.high_watermark = self.port.end
         self.journal.release_replies()
 
 
-def code_of(ticket: Ticket) -> ErrorCode | None:
-    assert ticket.settled
-    return None if ticket.failure is None else ticket.failure.code
+def code_of(future: ReplyFuture) -> ErrorCode | None:
+    assert future.is_complete
+    return None if future.failure is None else future.failure.code
 
 
 def test_a_reply_is_sent_when_its_records_are_committed() -> None:
     kit = Kit()
-    ticket = kit.put(command="go")
+    future = kit.put(command="go")
     assert kit.toy.numbers == {b"a": b"1"}, "applied at once"
-    assert not ticket.settled
+    assert not future.is_complete
     assert not kit.journal.commands
     kit.commit()
-    assert ticket.answer == b"1"
+    assert future.answer == b"1"
     assert list(kit.journal.commands) == ["go"]
 
 
@@ -66,7 +66,7 @@ def test_a_reply_without_records_waits_for_the_records_before_it() -> None:
     kit.put()
     assert not kit.journal.is_fully_committed
     read = kit.get()
-    assert not read.settled
+    assert not read.is_complete
     kit.commit()
     assert read.answer == b"1"
     assert kit.journal.is_fully_committed
@@ -79,15 +79,15 @@ def test_a_reply_without_records_is_immediate_when_all_is_committed() -> None:
     assert kit.get().answer == b"1"
 
 
-def test_pending_replies_are_sent_in_the_order_of_requests() -> None:
+def test_futures_are_sent_in_the_order_of_requests() -> None:
     kit = Kit()
     order: list[str] = []
     first = kit.put()
-    first.wake = lambda _: order.append("first")
+    first.on_complete = lambda _: order.append("first")
     kit.port.high_watermark = kit.port.end  # of which the journal was not notified yet
-    ticket = Ticket()
-    ticket.wake = lambda _: order.append("second")
-    run_at_once(kit.journal.carry_out_in_steps(kit.toy.get(ticket, b"a"), 0))
+    future = ReplyFuture()
+    future.on_complete = lambda _: order.append("second")
+    run_at_once(kit.journal.execute_in_steps(kit.toy.get(future, b"a"), 0))
     assert order == ["first", "second"]
 
 
@@ -109,8 +109,8 @@ def test_a_decision_that_can_not_be_appended_changes_nothing(
     """The codes are those of Apache Kafka's CoordinatorOperationExceptionHelper."""
     kit = Kit()
     kit.port.failures = [failed]
-    ticket = kit.put(command="go")
-    assert code_of(ticket) == reported
+    future = kit.put(command="go")
+    assert code_of(future) == reported
     assert not kit.toy.numbers
     assert not kit.journal.commands
     assert kit.get().answer is None
@@ -119,8 +119,8 @@ def test_a_decision_that_can_not_be_appended_changes_nothing(
 def test_the_machine_chooses_the_reply_when_an_append_fails() -> None:
     kit = Kit()
     kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS]
-    ticket = kit.put(on_refusal="sorry")
-    assert ticket.answer == "sorry"
+    future = kit.put(on_refusal="sorry")
+    assert future.answer == "sorry"
     assert kit.toy.refusals == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, 0)]
 
 
@@ -143,32 +143,32 @@ def test_a_request_times_out_and_its_records_stay() -> None:
 def test_a_reply_waits_for_the_records_that_replace_refused_ones() -> None:
     kit = Kit()
     kit.port.failures = [ErrorCode.MESSAGE_TOO_LARGE]
-    ticket = Ticket()
-    decision = kit.toy.put(ticket, b"a", b"big")
-    decision.on_failure = lambda code, _: kit.toy.put(ticket, b"a", b"small")
-    run_at_once(kit.journal.carry_out_in_steps(decision, 0))
-    assert not ticket.settled
+    future = ReplyFuture()
+    decision = kit.toy.put(future, b"a", b"big")
+    decision.on_failure = lambda code, _: kit.toy.put(future, b"a", b"small")
+    run_at_once(kit.journal.execute_in_steps(decision, 0))
+    assert not future.is_complete
     kit.commit()
-    assert ticket.answer == b"small"
+    assert future.answer == b"small"
     assert kit.toy.numbers == {b"a": b"small"}
 
 
 def test_deadlines_of_the_machine_lead_to_records() -> None:
     kit = Kit()
-    ticket = Ticket()
-    run_at_once(kit.journal.carry_out_in_steps(kit.toy.park(ticket, b"a", 30), 0))
+    future = ReplyFuture()
+    run_at_once(kit.journal.execute_in_steps(kit.toy.park(future, b"a", 30), 0))
     assert kit.journal.wake_at() == 30
     assert not run_at_once(kit.journal.tick_in_steps(29))
     assert run_at_once(kit.journal.tick_in_steps(30))
-    assert not ticket.settled
+    assert not future.is_complete
     kit.commit()
-    assert ticket.answer == b"1"
+    assert future.answer == b"1"
     assert kit.journal.wake_at() is None
 
 
 def test_the_next_deadline_is_the_earlier_of_both() -> None:
     kit = Kit()
-    run_at_once(kit.journal.carry_out_in_steps(kit.toy.park(Ticket(), b"a", TIMEOUT_MS + 1), 0))
+    run_at_once(kit.journal.execute_in_steps(kit.toy.park(ReplyFuture(), b"a", TIMEOUT_MS + 1), 0))
     assert kit.journal.wake_at() == TIMEOUT_MS + 1
     kit.put(b"b")
     assert kit.journal.wake_at() == TIMEOUT_MS
@@ -176,19 +176,19 @@ def test_the_next_deadline_is_the_earlier_of_both() -> None:
 
 def test_resigning_fails_all_pending_requests() -> None:
     kit = Kit()
-    written, read, parked = kit.put(command="go"), kit.get(), Ticket()
-    run_at_once(kit.journal.carry_out_in_steps(kit.toy.park(parked, b"a", 30), 0))
+    written, read, parked = kit.put(command="go"), kit.get(), ReplyFuture()
+    run_at_once(kit.journal.execute_in_steps(kit.toy.park(parked, b"a", 30), 0))
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
     kit.journal.resign(ErrorCode.UNKNOWN_SERVER_ERROR)
-    for ticket in (written, read, parked):
-        assert code_of(ticket) == ErrorCode.NOT_COORDINATOR
+    for future in (written, read, parked):
+        assert code_of(future) == ErrorCode.NOT_COORDINATOR
     kit.commit()
     assert not kit.journal.commands
 
 
 def test_nothing_is_done_after_resigning() -> None:
     kit = Kit()
-    run_at_once(kit.journal.carry_out_in_steps(kit.toy.park(Ticket(), b"a", 30), 0))
+    run_at_once(kit.journal.execute_in_steps(kit.toy.park(ReplyFuture(), b"a", 30), 0))
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
     assert not run_at_once(kit.journal.tick_in_steps(30))
     assert code_of(kit.put(on_refusal="sorry")) == ErrorCode.NOT_COORDINATOR
@@ -218,7 +218,7 @@ def test_pending_writes_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code_of(kit.put(b"b")) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert len(kit.port.batches) == 2
     kit.commit()
-    assert [code_of(ticket) for ticket in waiting] == [None, None]
+    assert [code_of(future) for future in waiting] == [None, None]
 
 
 def test_records_of_a_transaction_count_when_its_marker_comes() -> None:
@@ -229,19 +229,19 @@ def test_records_of_a_transaction_count_when_its_marker_comes() -> None:
     kit.port.end += 1
     run_at_once(kit.journal.marker_appended(7, 0, True, kit.port.end))
     read = kit.get()
-    assert not read.settled, "the marker is not committed"
+    assert not read.is_complete, "the marker is not committed"
     kit.commit()
     assert read.answer == b"1"
 
 
-def test_a_ticket_is_completed_once() -> None:
+def test_a_future_is_completed_once() -> None:
     reported: list[object] = []
-    ticket = Ticket()
-    ticket.wake = lambda one: reported.append(one.answer)
-    ticket.settle(1)
-    ticket.settle(ApiError(ErrorCode.NOT_COORDINATOR))
+    future = ReplyFuture()
+    future.on_complete = lambda one: reported.append(one.answer)
+    future.complete(1)
+    future.complete(ApiError(ErrorCode.NOT_COORDINATOR))
     assert reported == [1]
-    assert ticket.failure is None
+    assert future.failure is None
 
 
 class Anything(RuleBasedStateMachine):
@@ -253,7 +253,7 @@ class Anything(RuleBasedStateMachine):
         self.port = ToyPort()
         self.events: list[tuple[str, Any]] = []
         """What the log holds, in order: ("records", (...)) and ("marker", (...))."""
-        self.tickets: list[Ticket] = []
+        self.futures: list[ReplyFuture] = []
 
     @initialize()
     def lead(self) -> None:
@@ -265,38 +265,38 @@ class Anything(RuleBasedStateMachine):
         )
 
     def ask(self, decide: Any) -> None:
-        ticket = Ticket()
-        self.tickets.append(ticket)
+        future = ReplyFuture()
+        self.futures.append(future)
         before = len(self.port.batches)
-        run_at_once(self.journal.carry_out_in_steps(decide(ticket), self.now))
+        run_at_once(self.journal.execute_in_steps(decide(future), self.now))
         self.note(before)
         needed = self.journal.applied_end
-        if ticket.settled:
-            refused = ticket.failure is not None or ticket.answer == "sorry"
+        if future.is_complete:
+            refused = future.failure is not None or future.answer == "sorry"
             assert refused or self.port.high_watermark >= needed
 
-        def reported(one: Ticket) -> None:
+        def reported(one: ReplyFuture) -> None:
             refused = one.failure is not None or one.answer == "sorry"
             assert refused or self.port.high_watermark >= needed
 
-        ticket.wake = reported
+        future.on_complete = reported
 
     def note(self, before: int) -> None:
         self.events += [("records", batch) for batch in self.port.batches[before:]]
 
     @rule(key=KEYS, value=VALUES)
     def put(self, key: bytes, value: bytes | None) -> None:
-        self.ask(lambda ticket: self.toy.put(ticket, key, value))
+        self.ask(lambda future: self.toy.put(future, key, value))
 
     @rule(key=KEYS, value=VALUES, command=st.integers())
     def put_with_command(self, key: bytes, value: bytes | None, command: int) -> None:
         self.ask(
-            lambda ticket: self.toy.put(ticket, key, value, command=command, on_refusal="sorry")
+            lambda future: self.toy.put(future, key, value, command=command, on_refusal="sorry")
         )
 
     @rule(key=KEYS, value=VALUES, producer=st.integers(0, 1))
     def put_in_transaction(self, key: bytes, value: bytes | None, producer: int) -> None:
-        self.ask(lambda ticket: self.toy.put(ticket, key, value, producer=Producer(producer, 0)))
+        self.ask(lambda future: self.toy.put(future, key, value, producer=Producer(producer, 0)))
 
     @rule(producer=st.integers(0, 1), committed=st.booleans())
     def end_transaction(self, producer: int, committed: bool) -> None:
@@ -306,11 +306,11 @@ class Anything(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def get(self, key: bytes) -> None:
-        self.ask(lambda ticket: self.toy.get(ticket, key))
+        self.ask(lambda future: self.toy.get(future, key))
 
     @rule(key=KEYS, after=st.integers(0, 2 * TIMEOUT_MS))
     def park(self, key: bytes, after: int) -> None:
-        self.ask(lambda ticket: self.toy.park(ticket, key, self.now + after))
+        self.ask(lambda future: self.toy.park(future, key, self.now + after))
 
     @rule(code=CODES)
     def the_next_append_fails(self, code: ErrorCode) -> None:
@@ -337,13 +337,13 @@ class Anything(RuleBasedStateMachine):
         self.port.high_watermark = self.port.end
         self.journal.release_replies()
         parked = list(map(id, self.toy.parked.values()))
-        assert all(ticket.settled or id(ticket) in parked for ticket in self.tickets)
+        assert all(future.is_complete or id(future) in parked for future in self.futures)
 
     @rule()
     def another_leads_for_a_while(self) -> None:
         self.journal.resign(ErrorCode.NOT_COORDINATOR)
-        assert all(ticket.settled for ticket in self.tickets)
-        self.tickets.clear()
+        assert all(future.is_complete for future in self.futures)
+        self.futures.clear()
         self.port.failures.clear()
         self.lead()
 
@@ -371,10 +371,10 @@ TestAnything = Anything.TestCase
 def test_the_toy_machine_returns_decisions() -> None:
     """The defaults: nothing to write, no replies."""
     kit = Kit()
-    run_at_once(kit.journal.carry_out_in_steps(Decision(), 0))
+    run_at_once(kit.journal.execute_in_steps(Decision(), 0))
     run_at_once(
-        kit.journal.carry_out_in_steps(
-            Decision([JournalRecord(b"a", b"2")], [Reply(Ticket(), None)]), 0
+        kit.journal.execute_in_steps(
+            Decision([JournalRecord(b"a", b"2")], [Reply(ReplyFuture(), None)]), 0
         )
     )
     assert kit.toy.numbers == {b"a": b"2"}
@@ -385,28 +385,30 @@ def test_the_toy_machine_returns_decisions() -> None:
 
 def test_many_records_are_applied_in_steps_before_the_reply() -> None:
     kit = Kit()
-    ticket = Ticket()
-    work = kit.journal.carry_out_in_steps(kit.toy.put_many(ticket, 1000, b"1"), 0)
+    future = ReplyFuture()
+    work = kit.journal.execute_in_steps(kit.toy.put_many(future, 1000, b"1"), 0)
     seen = []
     for _ in work:
         seen.append(len(kit.toy.numbers))
-        assert not ticket.settled
+        assert not future.is_complete
         kit.port.high_watermark = kit.port.end
         kit.journal.release_replies()
     assert len(kit.port.batches) == 1, "all of them or none"
     assert seen == sorted(seen)
     assert any(0 < count < 1000 for count in seen)
     assert len(kit.toy.numbers) == 1000
-    assert ticket.settled
+    assert future.is_complete
 
 
 def test_a_marker_is_applied_after_the_records_being_applied() -> None:
     kit = Kit()
     producer = Producer(7, 0)
     run_at_once(
-        kit.journal.carry_out_in_steps(kit.toy.put(Ticket(), b"0", b"of 7", producer=producer), 0)
+        kit.journal.execute_in_steps(
+            kit.toy.put(ReplyFuture(), b"0", b"of 7", producer=producer), 0
+        )
     )
-    work = kit.journal.carry_out_in_steps(kit.toy.put_many(Ticket(), 1000, b"1"), 0)
+    work = kit.journal.execute_in_steps(kit.toy.put_many(ReplyFuture(), 1000, b"1"), 0)
     while kit.toy.numbers.get(b"0") is None:
         next(work)
     kit.port.end += 1
@@ -437,26 +439,26 @@ def test_markers_of_much_are_applied_with_pauses_in_their_order() -> None:
 
 def test_resigning_while_records_are_applied_fails_the_replies() -> None:
     kit = Kit()
-    ticket = Ticket()
-    work = kit.journal.carry_out_in_steps(kit.toy.put_many(ticket, 1000, b"1"), 0)
+    future = ReplyFuture()
+    work = kit.journal.execute_in_steps(kit.toy.put_many(future, 1000, b"1"), 0)
     next(work)
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
     run_at_once(work)
-    assert ticket.failure is not None
-    assert ticket.failure.code is ErrorCode.NOT_COORDINATOR
+    assert future.failure is not None
+    assert future.failure.code is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_request_parked_after_the_resignation_fails() -> None:
     kit = Kit()
-    ticket = Ticket()
+    future = ReplyFuture()
 
     def park() -> Steps[Decision]:
         yield None
-        return kit.toy.park(ticket, b"a", 10)
+        return kit.toy.park(future, b"a", 10)
 
-    work = kit.journal.carry_out_in_steps(park(), 0)
+    work = kit.journal.execute_in_steps(park(), 0)
     next(work)
     kit.journal.resign(ErrorCode.NOT_COORDINATOR)
     run_at_once(work)
-    assert ticket.failure is not None
-    assert ticket.failure.code is ErrorCode.NOT_COORDINATOR
+    assert future.failure is not None
+    assert future.failure.code is ErrorCode.NOT_COORDINATOR

@@ -12,7 +12,7 @@ from kavka.log.journal import (
     JournalRecord,
     Producer,
     Reply,
-    Ticket,
+    ReplyFuture,
 )
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_at_once
@@ -33,8 +33,10 @@ class Kit:
     def pend(self, key: bytes, producer_id: int) -> None:
         """Set a number in a transaction."""
         run_at_once(
-            self.journal.carry_out_in_steps(
-                self.toy.put(Ticket(), key, b"%d" % producer_id, producer=Producer(producer_id, 0)),
+            self.journal.execute_in_steps(
+                self.toy.put(
+                    ReplyFuture(), key, b"%d" % producer_id, producer=Producer(producer_id, 0)
+                ),
                 0,
             )
         )
@@ -54,13 +56,13 @@ def test_a_record_that_can_not_be_applied_keeps_no_marker_and_no_answer(
     kit: Kit, count: int
 ) -> None:
     kit.pend(b"a", 7)
-    ticket = Ticket()
+    future = ReplyFuture()
     records = [JournalRecord(b"%d" % number, b"1") for number in range(count)]
     records.insert(count // 2, JournalRecord(BROKEN, b""))
-    work = kit.journal.carry_out_in_steps(Decision(records, [Reply(ticket, "done")]), 0)
+    work = kit.journal.execute_in_steps(Decision(records, [Reply(future, "done")]), 0)
     with pytest.raises(ApplyFailed):
         run_at_once(work)
-    assert ticket.failure is not None and ticket.failure.code == UNKNOWN
+    assert future.failure is not None and future.failure.code == UNKNOWN
     if count > 1:
         assert kit.toy.numbers[b"%d" % (count - 1)] == b"1", "the others are in the log too"
     kit.mark(7)
@@ -73,7 +75,7 @@ def test_a_marker_that_comes_meanwhile_is_applied(kit: Kit) -> None:
         JournalRecord(BROKEN, b""),
         *(JournalRecord(b"%d" % number, b"1") for number in range(1000)),
     ]
-    work = kit.journal.carry_out_in_steps(Decision(records), 0)
+    work = kit.journal.execute_in_steps(Decision(records), 0)
     while b"999" not in kit.toy.numbers:
         next(work)
     kit.mark(7)
@@ -100,7 +102,7 @@ def test_a_marker_that_can_not_be_applied_keeps_no_other(kit: Kit) -> None:
 
 
 def test_a_deadline_that_fails_is_tried_again_but_not_at_once(kit: Kit) -> None:
-    run_at_once(kit.journal.carry_out_in_steps(kit.toy.park(Ticket(), BROKEN, 10), 0))
+    run_at_once(kit.journal.execute_in_steps(kit.toy.park(ReplyFuture(), BROKEN, 10), 0))
     for now_ms in (10, 10 + FAILED_DEADLINE_RETRY_MS):
         with pytest.raises(ValueError, match="unknown"):
             run_at_once(kit.journal.tick_in_steps(now_ms))
@@ -129,9 +131,9 @@ def test_an_exception_in_on_failure_fails_the_replies(kit: Kit) -> None:
         raise ValueError("broken")
 
     kit.port.failures = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
-    ticket = Ticket()
-    decision = Decision([JournalRecord(b"a", b"1")], [Reply(ticket, "done")], on_failure=refused)
+    future = ReplyFuture()
+    decision = Decision([JournalRecord(b"a", b"1")], [Reply(future, "done")], on_failure=refused)
     with pytest.raises(ValueError, match="broken"):
-        run_at_once(kit.journal.carry_out_in_steps(decision, 0))
-    assert ticket.failure is not None
-    assert ticket.failure.code == ErrorCode.NOT_COORDINATOR
+        run_at_once(kit.journal.execute_in_steps(decision, 0))
+    assert future.failure is not None
+    assert future.failure.code == ErrorCode.NOT_COORDINATOR

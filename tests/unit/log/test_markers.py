@@ -250,7 +250,7 @@ def test_the_last_stable_offset_waits_for_replication() -> None:
     end = log.end_offset
     assert log.last_stable_offset(end - 1) == start, "a fail-over could take the marker back"
     assert log.last_stable_offset(end) == end
-    assert log.transactions.settled
+    assert log.transactions.all_decided
 
 
 def test_the_first_batch_of_a_transaction_is_to_be_verified() -> None:

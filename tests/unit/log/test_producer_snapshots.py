@@ -227,14 +227,14 @@ def test_nothing_can_be_appended_meanwhile_and_nothing_counts_as_decided(
             with pytest.raises(ApiError) as error:
                 logs.append(log, logs.batch([b"v"], producer=producer))
             assert error.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert not log.transactions.settled
+        assert not log.transactions.all_decided
         assert log.last_stable_offset(log.end_offset) == log.start_offset
         log.configure(logs.settings(segment_bytes=1 << 20))
         with pytest.raises(ApiError):
             logs.append(log, logs.batch([b"v"]))
         for _ in cutting:
             pass
-        assert log.transactions.settled
+        assert log.transactions.all_decided
         logs.append(log, logs.batch([b"v"]))
 
 

@@ -103,4 +103,4 @@ def test_a_snapshot_brings_transactions_back() -> None:
     assert states.transactions.first_unstable(200) == 100
     assert states.oldest_transaction_ms == 78
     load(states, snapshot())
-    assert states.transactions.settled and states.oldest_transaction_ms == -1
+    assert states.transactions.all_decided and states.oldest_transaction_ms == -1

@@ -51,7 +51,7 @@ class Machine(RuleBasedStateMachine):
         undecided += self.ongoing.values()
         expected = min(undecided, default=None)
         assert self.found.first_unstable(self.high_watermark) == expected
-        assert self.found.settled == (expected is None)
+        assert self.found.all_decided == (expected is None)
         assert len(self.found) == len(self.ongoing)
         oldest = min(self.ongoing, key=lambda producer: self.ongoing[producer], default=None)
         assert self.found.oldest_producer == oldest
@@ -67,7 +67,7 @@ def test_many_that_are_not_replicated_are_merged(monkeypatch: pytest.MonkeyPatch
         found.begin(1, first)
         found.end(first, first + 5)
     assert [found.first_unstable(end) for end in (0, 5, 6, 15, 16, 95)] == [0, 0, 10, 10, 20, 20]
-    assert found.first_unstable(96) is None and found.settled
+    assert found.first_unstable(96) is None and found.all_decided
 
 
 def test_clear() -> None:
@@ -76,4 +76,4 @@ def test_clear() -> None:
     found.begin(2, 3)
     found.end(0, 5)
     found.clear()
-    assert found.settled and found.first_unstable(0) is None and len(found) == 0
+    assert found.all_decided and found.first_unstable(0) is None and len(found) == 0

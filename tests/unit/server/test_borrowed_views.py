@@ -18,7 +18,7 @@ from support import strict_arenas
 from support.batches import Written, build
 from support.memory_broker import MemoryBroker, producing, scenario
 from support.stored import bare, stored
-from support.virtual import DeferredJobs, settle
+from support.virtual import DeferredJobs, run_until_idle
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 TYPES = ["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]
@@ -64,7 +64,7 @@ async def produce_beside_others(
     await broker.create("noise")
     broker.jobs.hold()
     victim = broker.client.send("Produce", 9, **producing(batches(codec)))
-    await settle()
+    await run_until_idle()
     for _ in range(others):
         noise = build([Written(b"n", b"N" * 60_000)])
         await broker.connect().ask("Produce", 9, **producing({("noise", 0): noise}))

@@ -14,7 +14,7 @@ from support.batches import Written, build
 from support.config_requests import BROKER, DELETE, SET, TOPIC, change, value_of
 from support.logs import Read
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 KEY = "kavka.durability"
 FSYNC = {KEY: "fsync"}
@@ -42,13 +42,13 @@ async def test_neither_acknowledged_nor_shown_before_the_fsync(
     broker.jobs.hold(FLUSH)
     sent = send(broker, acks=acks)
     polled = broker.connect().send("Fetch", 12, **fetching({("t", 0): 0}, max_wait_ms=60_000))
-    await settle()
+    await run_until_idle()
     assert not sent.done() and not polled.done()
     assert broker.jobs.held == [FLUSH]
     assert (await broker.list_offset(END)).offset == 0
     assert (await broker.fetch()).high_watermark == 0
     broker.jobs.release()
-    await settle()
+    await run_until_idle()
     assert (outcome(sent).error_code, outcome(sent).base_offset) == (Code.NONE, 0)
     (found,) = polled.result().responses[0].partitions
     assert found.high_watermark == 3 and found.records
@@ -61,12 +61,12 @@ async def test_many_requests_share_one_fsync(broker: MemoryBroker) -> None:
     await broker.create("t", configs=FSYNC)
     broker.jobs.hold(FLUSH)
     sent = [send(broker)]
-    await settle()
+    await run_until_idle()
     sent += [send(broker, acks=acks) for acks in (1, -1) for _ in range(20)]
-    await settle()
+    await run_until_idle()
     broker.jobs.done.clear()
     broker.jobs.release()
-    await settle()
+    await run_until_idle()
     assert [outcome(one).error_code for one in sent] == [Code.NONE] * 41
     assert broker.jobs.done == [FLUSH] * 2, "one for the first, one for all the others"
 
@@ -107,7 +107,7 @@ async def test_with_acks_0_only_consumers_wait(broker: MemoryBroker) -> None:
     broker.client.tell("Produce", 9, **producing({("t", 0): build()}, acks=0))
     assert (await broker.fetch()).high_watermark == 0
     broker.jobs.release()
-    await settle()
+    await run_until_idle()
     assert (await broker.fetch()).high_watermark == 3
 
 
@@ -117,10 +117,10 @@ async def test_the_broker_s_setting_is_the_topics_default(broker: MemoryBroker) 
     await broker.create("u", configs={KEY: "system"})
     broker.jobs.hold(FLUSH)
     sent = {topic: send(broker, topic=topic) for topic in ("t", "u")}
-    await settle()
+    await run_until_idle()
     assert [topic for topic in sent if sent[topic].done()] == ["u"]
     broker.jobs.release()
-    await settle()
+    await run_until_idle()
     assert sent["t"].done()
 
 
@@ -131,17 +131,17 @@ async def test_it_is_switched_on_and_off_while_it_runs(broker: MemoryBroker) -> 
         Code.INVALID_CONFIG
     )
     first = send(broker)
-    await settle()
+    await run_until_idle()
     assert first.done(), "off"
     assert outcome_of(await change(broker, (TOPIC, "t", [(KEY, SET, "fsync")]))) == Code.NONE
-    await settle()
+    await run_until_idle()
     assert (await broker.fetch()).high_watermark == 3, "what was shown stays"
     assert broker.jobs.held == [FLUSH], "and is made safe"
     second = send(broker)
-    await settle()
+    await run_until_idle()
     assert not second.done()
     assert outcome_of(await change(broker, (TOPIC, "t", [(KEY, DELETE, None)]))) == Code.NONE
-    await settle()
+    await run_until_idle()
     assert second.done(), "off again"
     assert (await broker.fetch()).high_watermark == 6
     broker.jobs.release()
@@ -158,10 +158,10 @@ async def test_the_broker_s_default_is_switched_while_it_runs(broker: MemoryBrok
     assert await value_of(broker, BROKER, "1", KEY) == "fsync"
     broker.jobs.hold(FLUSH)
     sent = send(broker)
-    await settle()
+    await run_until_idle()
     assert not sent.done()
     broker.jobs.release()
-    await settle()
+    await run_until_idle()
     assert sent.done()
 
 
@@ -180,7 +180,7 @@ async def test_what_a_killed_process_wrote_is_shown_after_an_fsync(broker: Memor
     await broker.create("t", configs=FSYNC)
     broker.jobs.hold(FLUSH)
     send(broker)
-    await settle()
+    await run_until_idle()
     await broker.kill()
     assert (await broker.list_offset(END)).offset == 3
     await broker.crash()
@@ -193,11 +193,11 @@ async def test_flush_messages_1_shows_nothing_before_its_fsync(broker: MemoryBro
     await broker.create("t", configs={"flush.messages": "5"})
     broker.jobs.hold(FLUSH)
     first, second, third = send(broker), send(broker), send(broker)
-    await settle()
+    await run_until_idle()
     assert first.done() and not second.done() and not third.done()
     assert (await broker.fetch()).high_watermark == 3
     broker.jobs.release()
-    await settle()
+    await run_until_idle()
     assert outcome(second).error_code == outcome(third).error_code == Code.NONE
     assert (await broker.fetch()).high_watermark == 9
 
@@ -211,12 +211,12 @@ async def test_a_batch_that_came_during_the_fsync_is_not_kept_waiting(
     await broker.produce(build())
     broker.jobs.hold(FLUSH)
     due = send(broker)
-    await settle()
+    await run_until_idle()
     assert broker.jobs.held == [FLUSH]
     late = send(broker)
-    await settle()
+    await run_until_idle()
     broker.jobs.release()
-    await settle()
+    await run_until_idle()
     assert outcome(due).error_code == outcome(late).error_code == Code.NONE
     assert (await broker.fetch()).high_watermark == 9
 
@@ -245,7 +245,7 @@ async def test_no_power_cut_takes_what_was_acknowledged_or_read(
                 broker.jobs.hold(FLUSH)
             elif chance.random() < 0.5:
                 broker.jobs.release()
-            await settle(chance.randint(0, 20))
+            await run_until_idle(chance.randint(0, 20))
         seen = await broker.read_all()
         for value, answer in sent:
             if answer.done() and outcome(answer).error_code == Code.NONE:

@@ -9,7 +9,7 @@ import pytest
 from kavka.log.errors import LoadingStopped
 from support.batches import Written, build
 from support.memory_broker import DATA, MemoryBroker, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 
 @pytest.mark.parametrize("way", ["give up", "cancel"])
@@ -22,15 +22,15 @@ async def test_a_stop_while_the_logs_are_loaded(broker: MemoryBroker, way: str) 
     starting = MemoryBroker(fs=broker.fs)
     starting.jobs.hold("DirectoryLoading.load_most")
     start = starting.tasks.spawn(starting.instance.start(), name="start")
-    await settle()
+    await run_until_idle()
     assert starting.jobs.held and not start.done()
     if way == "cancel":
         start.cancel()
     else:
         starting.instance.abort_start()
-    await settle()
+    await run_until_idle()
     stop = starting.tasks.spawn(starting.instance.stop(), name="stop")
-    await settle()
+    await run_until_idle()
     assert not stop.done()
     with pytest.raises(BlockingIOError):
         broker.fs.lock(f"{DATA}/.lock")
@@ -52,7 +52,7 @@ async def test_a_start_that_is_cancelled_at_any_iteration(
     await broker.die()
     starting = MemoryBroker(fs=broker.fs)
     start = starting.tasks.spawn(starting.instance.start(), name="start")
-    await settle(iterations)
+    await run_until_idle(iterations)
     starting.instance.abort_start()
     await asyncio.wait([start])
     assert start.exception() is None or isinstance(start.exception(), LoadingStopped)
@@ -77,12 +77,12 @@ async def test_a_start_that_is_cancelled_while_the_controller_sends_leader_and_i
     starting = MemoryBroker(fs=broker.fs)
     start = starting.tasks.spawn(starting.instance.start(), name="start")
     while not starting.replicas():
-        await settle(1)
-    await settle(iterations)
+        await run_until_idle(1)
+    await run_until_idle(iterations)
     hosted = len(starting.replicas())
     assert iterations or hosted < 20
     starting.instance.abort_start()
-    await settle(5)
+    await run_until_idle(5)
     assert start.done(), "it does not wait for the controller"
     assert start.exception() is None or isinstance(start.exception(), LoadingStopped)
     assert hosted == 20 or isinstance(start.exception(), LoadingStopped)

@@ -18,7 +18,7 @@ from kavka.zktree.api import CoordinationError
 from support.batches import Written, build
 from support.memory_broker import DATA, MemoryBroker, fetching, producing, scenario
 from support.memory_network import MemoryNetwork, until
-from support.virtual import DeferredJobs, VirtualClock, VirtualTasks, settle
+from support.virtual import DeferredJobs, VirtualClock, VirtualTasks, run_until_idle
 
 CLEAN = f"{DATA}/.kafka_cleanshutdown"
 
@@ -162,7 +162,7 @@ async def test_sigkill_at_any_iteration_of_a_start(broker: MemoryBroker, iterati
     await broker.die()
     starting = MemoryBroker(fs=broker.fs)
     starting.tasks.spawn(starting.instance.start(), name="start")
-    await settle(iterations)
+    await run_until_idle(iterations)
     await starting.die()
     await broker.revive()
     assert await values(broker) == [b"1"]
@@ -231,7 +231,7 @@ async def test_a_stop_leaves_everything_flushed_and_marked(broker: MemoryBroker)
 @scenario(topics={"t": 1})
 async def test_a_stop_accepts_no_connection_and_closes_the_others(broker: MemoryBroker) -> None:
     waiting = broker.client.send("Fetch", 12, **fetching({("t", 0): 0}, max_wait_ms=60_000))
-    await settle()
+    await run_until_idle()
     port = broker.instance.addresses["PLAINTEXT"][1]
     await broker.stop()
     assert broker.client.is_closed
@@ -250,7 +250,7 @@ async def test_no_timer_outlives_a_broker(broker: MemoryBroker, way: str) -> Non
     broker.connect().send_bytes(struct.pack(">i", -1))
     for _ in range(3):
         broker.connect()
-    await settle()
+    await run_until_idle()
     assert broker.tasks.pending_timers
     await getattr(broker, way)()
     assert not broker.tasks.pending_timers
@@ -262,10 +262,10 @@ async def test_a_stop_waits_for_the_flush_under_way(broker: MemoryBroker) -> Non
     await broker.create("t", configs={"flush.messages": "1"})
     broker.jobs.hold("FlushPlan.run")
     broker.client.send("Produce", 9, **producing({("t", 0): one(b"1")}))
-    await settle()
+    await run_until_idle()
     assert broker.jobs.held == ["FlushPlan.run"]
     stopping = broker.tasks.spawn(broker.instance.stop(), name="stop")
-    await settle(100)
+    await run_until_idle(100)
     assert not stopping.done()
     assert "DirectoryClosing.sync" not in broker.jobs.done, "one thread at a time has the logs"
     broker.jobs.release()
@@ -293,7 +293,7 @@ async def test_metadata_that_cannot_be_written_end_the_broker(broker: MemoryBrok
     broker.fs.faults.append(Fault("sync", "coordination.log"))
     broker.client.send("CreateTopics", 7, timeout_ms=1000, topics=[])
     made = broker.client.send("InitProducerId", 4, transactional_id=None, producer_id=-1)
-    await settle(100)
+    await run_until_idle(100)
     assert broker.instance.has_failed
     assert broker.failed == 1, "on_failure is called once"
     assert made.result().error_code != Code.NONE
@@ -332,7 +332,7 @@ async def test_sigkill_at_any_iteration_of_a_creation(broker: MemoryBroker) -> N
         name = f"t{iterations}"
         topic = {"name": name, "num_partitions": 3, "replication_factor": 1}
         broker.client.send("CreateTopics", 7, timeout_ms=1000, topics=[topic])
-        await settle(iterations)
+        await run_until_idle(iterations)
         await broker.kill()
         asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
         (found,) = (await broker.ask("Metadata", 9, **asked)).topics
@@ -362,7 +362,7 @@ async def test_an_abrupt_end_writes_nothing_and_releases_everything(
 ) -> None:
     await broker.produce(one(b"1"))
     waiting = broker.client.send("Fetch", 12, **fetching({("t", 0): 1}, max_wait_ms=60_000))
-    await settle()
+    await run_until_idle()
     before = all_files(broker)
     await broker.end_abruptly()
     assert all_files(broker) == before
@@ -401,7 +401,7 @@ async def test_an_abrupt_end_at_any_iteration_of_a_creation(broker: MemoryBroker
         name = f"t{iterations}"
         topic = {"name": name, "num_partitions": 3, "replication_factor": 1}
         broker.client.send("CreateTopics", 7, timeout_ms=1000, topics=[topic])
-        await settle(iterations)
+        await run_until_idle(iterations)
         before = all_files(broker)
         await broker.end_abruptly()
         assert all_files(broker) == before

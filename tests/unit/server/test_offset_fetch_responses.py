@@ -356,11 +356,11 @@ async def strike(step: int) -> bool:
 def little_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever may pause does."""
     monkeypatch.setattr(serial_queue, "TICK_SLICE_S", -1.0)
-    monkeypatch.setattr(journal, "ITEMS_A_STEP", 1)
+    monkeypatch.setattr(journal, "ITEMS_PER_STEP", 1)
     monkeypatch.setattr(journal_loader, "SLICE_S", -1.0)
     monkeypatch.setattr(journal_loader, "CHUNK_RECORDS", 1)
-    monkeypatch.setattr(pending_txn_offsets, "OFFSETS_A_STEP", 1)
-    monkeypatch.setattr(offset_fetch, "OFFSETS_A_STEP", 1)
+    monkeypatch.setattr(pending_txn_offsets, "OFFSETS_PER_STEP", 1)
+    monkeypatch.setattr(offset_fetch, "OFFSETS_PER_STEP", 1)
 
 
 @pytest.fixture

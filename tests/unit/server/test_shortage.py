@@ -22,7 +22,7 @@ from support.compaction import read_all
 from support.memory_broker import DATA, MemoryBroker
 from support.memory_transactions import Transactor, values_of
 from support.shortage import ShortFs
-from support.virtual import settle
+from support.virtual import run_until_idle
 from support.wire_client import new_topic
 
 TRIES_MAX: Final = 60
@@ -55,7 +55,7 @@ class Model:
         """The answer, however long it takes."""
         answer = asyncio.ensure_future(self.broker.client.ask(name, version, **values))
         for _ in range(TRIES_MAX):
-            await settle()
+            await run_until_idle()
             if answer.done():
                 return answer.result()
             await self.broker.advance(500)

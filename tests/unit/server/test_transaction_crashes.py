@@ -128,7 +128,7 @@ class Story:
         await ask(self.producer.end(commit=commit))
         now.end = End.COMMITTED if commit else End.ABORTED
 
-    def settle(self, state: int) -> None:
+    def resolve_ends(self, state: int) -> None:
         """An end that was not answered is what the disk says: transactions follow each other, so
         a commit that has begun is the last one's."""
         for one in self.notified:
@@ -253,7 +253,7 @@ async def strike(step: int, protocol: int, client: str, *, power: bool = False) 
             await story.begin(broker.play)
         elif state == ONGOING:
             await broker.advance(TIMEOUT_MS + CLEANUP_MS)
-        story.settle(state)
+        story.resolve_ends(state)
     await check(broker, story)
     await check_new(broker, story)
     await broker.stop()

@@ -14,7 +14,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 from support import batches
 from support.batches import BASE_TIMESTAMP_MS, Written, build
 from support.memory_broker import MemoryBroker, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 
 def client(broker: MemoryBroker) -> Client:
@@ -154,12 +154,12 @@ async def test_reading_waits_for_enough_records(broker: MemoryBroker) -> None:
     asked = client(broker)
     await produce(asked, "t", b"1")
     reading = asyncio.ensure_future(asked.read("t", None, at_least=3, within_s=5))
-    await settle()
+    await run_until_idle()
     await produce(asked, "t", b"2")
     await broker.advance(4000)
     assert not reading.done()
     await produce(asked, "t", b"3")
-    await settle()
+    await run_until_idle()
     assert [one.value for one in reading.result()] == [b"1", b"2", b"3"]
 
 

@@ -19,7 +19,7 @@ FIRST = ProducerIdAndEpoch(FIRST_ID, 0)
 
 
 def test_many_ids_are_loaded_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ending, "LOADED_A_STEP", 10)
+    monkeypatch.setattr(ending, "LOADED_PER_STEP", 10)
     kit = TransactionKit()
     for number in range(35):
         kit.init(f"x{number}")
@@ -30,7 +30,7 @@ def test_many_bytes_are_loaded_in_slices(monkeypatch: pytest.MonkeyPatch) -> Non
     kit = TransactionKit()
     for number in range(6):
         kit.init(f"x{number}")
-    monkeypatch.setattr(shard, "BYTES_A_STEP", 2 * len(kit.appended[-1].value or b""))
+    monkeypatch.setattr(shard, "BYTES_PER_STEP", 2 * len(kit.appended[-1].value or b""))
     assert list(kit.replayed().loaded(kit.now_ms)) == [Decision()] * 3
 
 

@@ -19,7 +19,7 @@ from kavka.txncoord.transaction import (
     prepared,
     with_partitions,
 )
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, Steps, run_at_once
+from kavka.wire.steps import QUICK_ITEMS_PER_STEP, Steps, run_at_once
 
 NEW = created(7, 60_000, 1_000)
 
@@ -66,7 +66,7 @@ def test_the_names_of_states_that_a_filter_may_have() -> None:
 
 @pytest.mark.parametrize(
     ("topics", "partitions"),
-    [(1, 2), (1, 3 * QUICK_ITEMS_A_STEP), (3 * QUICK_ITEMS_A_STEP, 1), (50, 90)],
+    [(1, 2), (1, 3 * QUICK_ITEMS_PER_STEP), (3 * QUICK_ITEMS_PER_STEP, 1), (50, 90)],
 )
 def test_many_partitions_are_in_order(topics: int, partitions: int) -> None:
     expected = [(f"t{number:05d}", list(range(partitions))) for number in range(topics)]
@@ -75,7 +75,10 @@ def test_many_partitions_are_in_order(topics: int, partitions: int) -> None:
     assert run_at_once(one.by_topic()) == expected
     ended = prepared(one, committed=True, version=2, next_producer_id=-1, now_ms=3_000)
     assert run_at_once(markers_of("x", ended)).partitions == tuple(places)
-    pauses, of_topics = len(places) // QUICK_ITEMS_A_STEP, TOPIC_COST * topics // QUICK_ITEMS_A_STEP
+    pauses, of_topics = (
+        len(places) // QUICK_ITEMS_PER_STEP,
+        TOPIC_COST * topics // QUICK_ITEMS_PER_STEP,
+    )
     assert pauses <= pauses_of(one.by_topic()) <= 3 * pauses + of_topics
     assert 2 * pauses <= pauses_of(markers_of("x", ended)) <= 4 * pauses + of_topics
 

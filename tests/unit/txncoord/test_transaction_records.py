@@ -7,7 +7,7 @@ import pytest
 from kavka.txncoord import transaction_records
 from kavka.txncoord.transaction import State, Transaction
 from kavka.txncoord.transaction_records import decode_key, encode_key, tombstone
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, run_at_once
+from kavka.wire.steps import QUICK_ITEMS_PER_STEP, run_at_once
 
 MS = 0x1A2_0071_0000
 """What the times below begin with."""
@@ -108,7 +108,7 @@ def test_states_that_are_never_written_are_not_decoded(number: int) -> None:
 
 
 def test_many_partitions() -> None:
-    count = 5 * QUICK_ITEMS_A_STEP
+    count = 5 * QUICK_ITEMS_PER_STEP
     for partitions in (
         frozenset((f"topic-{number % 7}" * 30, number) for number in range(count)),
         frozenset((f"topic-{number}", 0) for number in range(count)),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from kavka.log.journal import JournalRecord, Ticket
+from kavka.log.journal import JournalRecord, ReplyFuture
 from kavka.txncoord import transaction_records
 from kavka.txncoord.listing import Filter, described, known, listed
 from kavka.txncoord.transaction import Transaction
@@ -44,7 +44,7 @@ class Transactions:
         self.client_version = 2
         self.events: list[str] = []
         """What came out since the last line."""
-        self.pending: list[tuple[str, str, Ticket]] = []
+        self.pending: list[tuple[str, str, ReplyFuture]] = []
         self.requested: list[Any] = []
         """Commands to the runner that were shown."""
         self.reported: Any = None
@@ -155,7 +155,7 @@ class Transactions:
             return "no producer id"
         except ApiError as failure:
             return failure.code.name
-        if isinstance(response, Ticket):
+        if isinstance(response, ReplyFuture):
             self.pending.append((what, name, response))
             return "pending"
         return self._said(name, response)
@@ -265,10 +265,10 @@ class Transactions:
             if not any(command is one for one in self.requested):
                 self.requested.append(command)
                 self.events.append(command_text(command))
-        for what, name, ticket in [one for one in self.pending if one[2].settled]:
-            self.pending.remove((what, name, ticket))
-            failure = ticket.failure
-            response = self._said(name, ticket.answer) if failure is None else failure.code.name
+        for what, name, future in [one for one in self.pending if one[2].is_complete]:
+            self.pending.remove((what, name, future))
+            failure = future.failure
+            response = self._said(name, future.answer) if failure is None else failure.code.name
             self.events.append(f"{what}: {response}")
         if self.kit.shard.uncompleted != self.uncompleted:
             self.uncompleted = self.kit.shard.uncompleted

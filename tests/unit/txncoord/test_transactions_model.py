@@ -16,7 +16,7 @@ from hypothesis import settings, strategies
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from pytest import MonkeyPatch
 
-from kavka.log.journal import Ticket
+from kavka.log.journal import ReplyFuture
 from kavka.txncoord import ending, expiry, producing, transaction
 from kavka.txncoord.shard import TransactionShard
 from kavka.txncoord.transaction_requests import NeedsProducerId, ProducerIdAndEpoch, WriteMarkers
@@ -51,7 +51,7 @@ Places = frozenset[tuple[str, int]]
 class Expected(NamedTuple):
     """A pending response."""
 
-    ticket: Ticket
+    future: ReplyFuture
     answer: object
     when_late: object
     deadline_ms: int
@@ -61,7 +61,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
     @initialize(feature=strategies.sampled_from((0, 1, 2, 2, 2)))
     def begin(self, feature: int) -> None:
         self.patch = MonkeyPatch()
-        self.patch.setattr(expiry, "IDS_A_STEP", 2)
+        self.patch.setattr(expiry, "IDS_PER_STEP", 2)
         self.patch.setattr(transaction, "EPOCH_MAX", LAST_EPOCH + 1)
         changed: tuple[ModuleType, ...] = (transaction, ending, producing)
         for module in changed:
@@ -198,7 +198,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
                 self.retries[one] = self.kit.now_ms + RETRY_MS
         elif new is not None:
             self._set(one, new)
-        if isinstance(answer, Ticket):
+        if isinstance(answer, ReplyFuture):
             assert self.kit.holds
             when_late = LATE if fails else expected
             deadline_ms = self.kit.now_ms + COMMIT_MS
@@ -304,7 +304,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             return
         while self.pending and self.pending[0].deadline_ms <= self.kit.now_ms:
             expected = self.pending.pop(0)
-            assert response_of(expected.ticket) == expected.when_late
+            assert response_of(expected.future) == expected.when_late
 
     @precondition(lambda self: not self.kit.holds)
     @rule()
@@ -325,7 +325,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         self.committed = dict(self.known)
         self.uncommitted.clear()
         for one in self.pending:
-            assert response_of(one.ticket) == one.answer
+            assert response_of(one.future) == one.answer
         self.pending.clear()
 
     @rule(lost=strategies.booleans())
@@ -335,7 +335,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         self.kit.holds = False
         self.kit.move(lost=lost)
         for expected in self.pending:
-            assert response_of(expected.ticket) == GONE
+            assert response_of(expected.future) == GONE
         self.pending.clear()
         known = self.committed if lost else self.known
         self.known = {one: as_replayed(state) for one, state in known.items()}
@@ -392,7 +392,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """The response to a request, its ticket, or its error."""
+    """The response to a request, its future, or its error."""
     try:
         return call()
     except NeedsProducerId:
@@ -401,10 +401,10 @@ def outcome(call: Callable[[], Any]) -> Any:
         return failure.code
 
 
-def response_of(ticket: Ticket) -> object:
+def response_of(future: ReplyFuture) -> object:
     """The response to a pending request."""
-    assert ticket.settled, "no response yet"
-    return ticket.failure.code if ticket.failure is not None else ticket.answer
+    assert future.is_complete, "no response yet"
+    return future.failure.code if future.failure is not None else future.answer
 
 
 def as_known(shard: TransactionShard) -> dict[str, Known]:

@@ -11,7 +11,7 @@ from kavka.wire.compressing import compress
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import iter_records, payload_of, read_header
 from kavka.wire.rewriting import iter_heads, rebuild, renumbered, set_times
-from kavka.wire.steps import ITEMS_A_STEP, run_at_once
+from kavka.wire.steps import ITEMS_PER_STEP, run_at_once
 from support import batches
 from support.batches import BASE_TIMESTAMP_MS, CODECS, LOG_APPEND_TIME, Written, varint
 
@@ -196,7 +196,7 @@ def test_offsets_are_given_anew(count: int) -> None:
     made = run_at_once(renumbered(payload, count))
     rebuilt = rebuild(header, 0, made)
     assert rebuilt == batches.build(written)
-    assert sum(1 for _ in renumbered(payload, count)) == (count - 1) // ITEMS_A_STEP
+    assert sum(1 for _ in renumbered(payload, count)) == (count - 1) // ITEMS_PER_STEP
 
 
 def _rest(one: Written) -> bytes:

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from kavka.wire.steps import (
-    ITEMS_A_STEP,
-    QUICK_ITEMS_A_STEP,
+    ITEMS_PER_STEP,
+    QUICK_ITEMS_PER_STEP,
     PauseCounter,
     Steps,
     each,
@@ -18,8 +18,8 @@ from kavka.wire.steps import (
 
 def test_a_few_are_done_at_once() -> None:
     done: list[int] = []
-    assert list(each(range(ITEMS_A_STEP - 1), done.append)) == []
-    assert done == list(range(ITEMS_A_STEP - 1))
+    assert list(each(range(ITEMS_PER_STEP - 1), done.append)) == []
+    assert done == list(range(ITEMS_PER_STEP - 1))
 
 
 def test_many_are_done_with_pauses() -> None:
@@ -31,9 +31,9 @@ def test_many_are_done_with_pauses() -> None:
 
 def test_a_pause_is_due_after_so_many_items_whatever_they_are() -> None:
     pauses = PauseCounter()
-    half = QUICK_ITEMS_A_STEP // 2
+    half = QUICK_ITEMS_PER_STEP // 2
     assert [pauses.is_due(half) for _ in range(4)] == [False, True, False, True]
-    assert pauses.is_due(5 * QUICK_ITEMS_A_STEP)
+    assert pauses.is_due(5 * QUICK_ITEMS_PER_STEP)
     assert not pauses.is_due(1)
 
 

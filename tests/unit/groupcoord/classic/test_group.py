@@ -8,7 +8,7 @@ from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.classic.group_records import NO_TIME, StoredGroup, StoredMember
 from kavka.groupcoord.classic.members import ClassicGroupMember
 from kavka.log.timers import Timers
-from kavka.wire.steps import ITEMS_A_STEP, run_at_once
+from kavka.wire.steps import ITEMS_PER_STEP, run_at_once
 from support.classic_groups import STICKY, ClassicKit, big_group
 from support.steps import run_and_look
 
@@ -25,12 +25,12 @@ def test_a_group_that_only_stores_offsets() -> None:
 
 
 def test_the_vote_for_a_protocol_pauses_in_a_big_group() -> None:
-    group = big_group(ClassicKit(), 2 * ITEMS_A_STEP)
+    group = big_group(ClassicKit(), 2 * ITEMS_PER_STEP)
     assert run_and_look(group.choose_protocol()) == ("range", 2, [])
 
 
 def test_members_do_not_vote_if_all_have_just_one_protocol() -> None:
-    group = big_group(ClassicKit(), 2 * ITEMS_A_STEP)
+    group = big_group(ClassicKit(), 2 * ITEMS_PER_STEP)
     group.add(ClassicGroupMember("g", "m", None, "c", "/h", 1, 1, STICKY), "consumer", None)
     assert run_and_look(group.choose_protocol()) == ("sticky", 0, [])
 

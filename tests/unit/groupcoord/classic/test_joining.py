@@ -16,9 +16,9 @@ from support.classic_groups import DELAY_MS, ClassicKit, assert_sound, code_of
 def test_member_ids_are_random_uuids_with_a_prefix(instance_id: str | None, prefix: str) -> None:
     def member_id(seed: int) -> str:
         kit = ClassicKit(random=Random(seed))
-        ticket = kit.join(client_id="client", instance_id=instance_id)
+        future = kit.join(client_id="client", instance_id=instance_id)
         kit.advance(DELAY_MS)
-        found: str = ticket.answer.member_id
+        found: str = future.answer.member_id
         return found
 
     found, _, uuid = member_id(1).partition("-")
@@ -33,6 +33,6 @@ def test_the_oldest_of_too_many_pending_members_is_removed(monkeypatch: pytest.M
     assert list(kit.group.pending) == ids[2:]
     assert_sound(kit.group, kit)
     assert code_of(kit.join(ids[1])) is ErrorCode.UNKNOWN_MEMBER_ID
-    tickets = [kit.join(one) for one in ids[2:]]
+    futures = [kit.join(one) for one in ids[2:]]
     kit.advance(2 * DELAY_MS)
-    assert [code_of(one) for one in tickets] == [ErrorCode.NONE] * 3
+    assert [code_of(one) for one in futures] == [ErrorCode.NONE] * 3

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.classic.group_requests import Leaver
 from kavka.groupcoord.classic.members import OfferedProtocol
-from kavka.log.journal import Ticket
+from kavka.log.journal import ReplyFuture
 from kavka.wire.errors import ErrorCode
 from support.classic_clients import ClassicClients, Client, Request
 from support.classic_groups import BOTH, RANGE, REBALANCE_MS, SESSION_MS
@@ -160,9 +160,9 @@ class Groups(RuleBasedStateMachine):
             consumer.runs = False
             self.other_request(self.kit.leave(Leaver(member_id, consumer.instance_id)))
 
-    def other_request(self, ticket: Ticket) -> None:
+    def other_request(self, future: ReplyFuture) -> None:
         """One to whose response no consumer reacts."""
-        self.coordinator.waiting.append(Request(Client("other"), "LeaveGroup", ticket))
+        self.coordinator.waiting.append(Request(Client("other"), "LeaveGroup", future))
 
     @rule(ms=st.sampled_from([0, 1_000, 3_000, SESSION_MS, REBALANCE_MS]))
     def wait(self, ms: int) -> None:
@@ -202,7 +202,7 @@ class Groups(RuleBasedStateMachine):
         self.other_request(kit.leave(Leaver(member, "k")))
         if member:
             join = kit.join(member, instance_id=instance, kind=kind)
-            assert join.settled or not kit.journal.is_fully_committed
+            assert join.is_complete or not kit.journal.is_fully_committed
             self.other_request(join)
 
     # -- what always holds

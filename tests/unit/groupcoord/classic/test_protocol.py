@@ -9,7 +9,7 @@ from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_group
 from kavka.groupcoord.classic.group_records import encode_key, tombstone
 from kavka.log.journal import Decision, JournalRecord
 from kavka.wire.errors import ErrorCode
-from kavka.wire.steps import ITEMS_A_STEP, run_at_once
+from kavka.wire.steps import ITEMS_PER_STEP, run_at_once
 from support.classic_groups import RANGE, SESSION_MS, ClassicKit, big_group
 from support.steps import stops_of
 
@@ -49,12 +49,12 @@ def test_a_group_whose_record_is_truncated_only_stores_offsets(
 
 def test_a_big_group_is_loaded_with_pauses() -> None:
     kit = ClassicKit()
-    record = run_at_once(big_group(kit, 2 * ITEMS_A_STEP).record())
+    record = run_at_once(big_group(kit, 2 * ITEMS_PER_STEP).record())
     kit.shard.replay([record.key] * 3, [record.value] * 3)
     assert not kit.group.members, "only the last record counts, and is read at the end"
     pauses, _ = stops_of(kit.shard.classic.decode_replayed())
     assert pauses >= 4, "two each to decode it and to add the members"
-    assert len(kit.group.members) == 2 * ITEMS_A_STEP
+    assert len(kit.group.members) == 2 * ITEMS_PER_STEP
     kit.shard.replay([record.key], [record.value])
     sessions = 2
     assert len(list(kit.shard.loaded(kit.now_ms))) >= 4 + sessions
@@ -63,7 +63,7 @@ def test_a_big_group_is_loaded_with_pauses() -> None:
 def test_many_small_groups_are_loaded_with_pauses() -> None:
     kit = ClassicKit()
     value = run_at_once(big_group(kit, 1).record()).value
-    keys = [encode_key(f"g{number}") for number in range(ITEMS_A_STEP)]
+    keys = [encode_key(f"g{number}") for number in range(ITEMS_PER_STEP)]
     kit.shard.replay(keys, [value] * len(keys))
     pauses, _ = stops_of(kit.shard.classic.decode_replayed())
     assert pauses >= 4
@@ -94,7 +94,11 @@ def test_waiting_requests_fail_and_sessions_are_reset_before_a_conversion() -> N
     kit.advance(SESSION_MS - 1)
     code = ErrorCode.REBALANCE_IN_PROGRESS
     (reply,) = kit.shard.classic.fail_waiting_requests(kit.group, code, kit.now_ms)
-    assert (reply.ticket, reply.answer.member_id, reply.answer.error_code) == (join, leader, code)
+    assert (reply.future, reply.answer.member_id, reply.answer.error_code) == (
+        join,
+        leader,
+        code,
+    )
     kit.advance(SESSION_MS - 1)
     assert list(kit.group.members) == [leader]
     kit.advance(1)
@@ -105,7 +109,7 @@ def adopt(kit: ClassicKit, group: ClassicGroup, reason: str | None) -> None:
     out = Decision()
     run_at_once(kit.shard.classic.adopt(group, out, reason, kit.now_ms))
     assert not kit.shard.state.groups, "it is not stored yet"
-    kit.carry_out(out)
+    kit.execute(out)
     assert kit.group is group
 
 

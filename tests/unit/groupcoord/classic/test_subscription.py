@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from kavka.groupcoord.classic.subscription import topics_of_all
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, run_at_once
+from kavka.wire.steps import QUICK_ITEMS_PER_STEP, run_at_once
 from support.classic_groups import reading
 from support.steps import run_and_look
 
@@ -66,7 +66,7 @@ def test_truncated_metadata_among_others_with_the_same_beginning() -> None:
 
 
 def test_equal_topics_are_decoded_once() -> None:
-    topics = [f"t{number}" for number in range(QUICK_ITEMS_A_STEP)]  # enough for a pause
+    topics = [f"t{number}" for number in range(QUICK_ITEMS_PER_STEP)]  # enough for a pause
     equal = [reading(*topics, user_data=b"%d" % number) for number in range(50)]
     found, pauses, _ = run_and_look(topics_of_all([*equal, reading("u"), *equal]))
     assert found == frozenset([*topics, "u"])

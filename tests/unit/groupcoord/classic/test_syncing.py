@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from kavka.groupcoord.classic.group import GroupState
 from kavka.groupcoord.classic.group_requests import SyncRequest
-from kavka.log.journal import Decision, Ticket
-from kavka.wire.steps import ITEMS_A_STEP
+from kavka.log.journal import Decision, ReplyFuture
+from kavka.wire.steps import ITEMS_PER_STEP
 from support.classic_groups import ClassicKit, big_group
 from support.steps import run_and_look
 
 
 def test_an_assignment_is_stored_with_pauses() -> None:
     kit = ClassicKit()
-    group = kit.shard.state.groups["g"] = big_group(kit, 2 * ITEMS_A_STEP)
+    group = kit.shard.state.groups["g"] = big_group(kit, 2 * ITEMS_PER_STEP)
     group.current = GroupState.COMPLETING_REBALANCE
     assert isinstance(group.leader, str)
     assigned = {one: one.encode() for one in group.members}
     request = SyncRequest("g", 0, group.leader, None, "consumer", "range", assigned)
-    made = kit.shard.classic.sync(request, Ticket(), kit.now_ms)
+    made = kit.shard.classic.sync(request, ReplyFuture(), kit.now_ms)
     assert not isinstance(made, Decision)
     decision, pauses, _ = run_and_look(made)
     assert pauses == 6, "two each to assign, to collect and to encode"
     assert {one.member_id: one.assignment for one in group.members.values()} == assigned
     assert group.state(0) == "CompletingRebalance"
-    kit.carry_out(decision)
+    kit.execute(decision)
     assert group.state(0) == "Stable"

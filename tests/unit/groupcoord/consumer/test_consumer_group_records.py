@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.groupcoord.consumer import consumer_group_records
-from kavka.groupcoord.consumer.consumer_group_records import TOPICS_A_STEP, Key, Resolved
+from kavka.groupcoord.consumer.consumer_group_records import TOPICS_PER_STEP, Key, Resolved
 from kavka.groupcoord.consumer.member import (
     ClassicProtocols,
     ConsumerGroupMember,
@@ -270,7 +270,7 @@ def test_records_created_here_carry_what_decoding_gives(member: ConsumerGroupMem
 
 
 def test_members_of_many_topics_are_encoded_in_steps() -> None:
-    topics = [UUID(int=number + 1) for number in range(2 * TOPICS_A_STEP)]
+    topics = [UUID(int=number + 1) for number in range(2 * TOPICS_PER_STEP)]
     owned = {topic: {0: 7} for topic in topics}
     big = ConsumerGroupMember(
         "m", topic_names=in_order([str(one) for one in topics]), assigned=owned, revoking=owned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kavka.groupcoord.consumer.consumer_group_records import Resolved
 from kavka.groupcoord.consumer.group import ConsumerGroup
-from kavka.groupcoord.consumer.group_index import SESSION, SYNC, TOPICS_A_SLICE, GroupIndex
+from kavka.groupcoord.consumer.group_index import SESSION, SYNC, TOPICS_PER_STEP, GroupIndex
 from kavka.groupcoord.consumer.member import ConsumerGroupMember
 from kavka.wire.steps import run_at_once
 from support.consumer_groups import ConsumerKit, FakeTopics
@@ -69,7 +69,7 @@ def test_many_topics_and_regexes_are_processed_in_slices() -> None:
     assert index.topics_version == 0
     change(index, [*names, "t1"], 5)
     assert index.topics_version == 5
-    assert change(index_of(), ["t"] * (2 * TOPICS_A_SLICE + 1), 0) == 3
+    assert change(index_of(), ["t"] * (2 * TOPICS_PER_STEP + 1), 0) == 3
 
 
 def test_timers_are_restored_if_the_member_is_still_there() -> None:

@@ -13,7 +13,7 @@ from kavka.groupcoord.consumer.member import (
     partitions_of,
     with_epoch,
 )
-from kavka.wire.steps import QUICK_ITEMS_A_STEP, run_at_once
+from kavka.wire.steps import QUICK_ITEMS_PER_STEP, run_at_once
 from support.steps import run_and_look
 
 T = UUID(int=1)
@@ -29,7 +29,7 @@ def test_assignments_with_and_without_epochs() -> None:
 
 
 def test_partitions_of_many_topics_are_collected_in_steps() -> None:
-    owned = {UUID(int=number + 1): {0: 7} for number in range(QUICK_ITEMS_A_STEP)}
+    owned = {UUID(int=number + 1): {0: 7} for number in range(QUICK_ITEMS_PER_STEP)}
     found, pauses, _ = run_and_look(partitions_of(owned))
     assert found == dict.fromkeys(owned, [0])
     assert pauses == 2, "one for each 334"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kavka.groupcoord.consumer import regexes
-from kavka.groupcoord.consumer.regexes import EXPRESSION_BYTES_MAX, NAMES_A_SLICE, Resolution
+from kavka.groupcoord.consumer.regexes import EXPRESSION_BYTES_MAX, NAMES_PER_STEP, Resolution
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import run_at_once
 from support.consumer_groups import FakeTopics
@@ -98,10 +98,10 @@ def test_a_malformed_regex_in_a_log_matches_nothing() -> None:
 
 
 def test_topics_are_matched_in_steps() -> None:
-    topics = FakeTopics(**{f"t{number}": 1 for number in range(2 * NAMES_A_SLICE + 1)})
+    topics = FakeTopics(**{f"t{number}": 1 for number in range(2 * NAMES_PER_STEP + 1)})
     resolution = resolution_of([".*5", ".*"], topics)
     assert steps_of(resolution) == 6
-    assert len(run_at_once(resolution.result())[".*"].topics) == 2 * NAMES_A_SLICE + 1
+    assert len(run_at_once(resolution.result())[".*"].topics) == 2 * NAMES_PER_STEP + 1
     few = FakeTopics(**{f"t{number}": 1 for number in range(20)})
     assert steps_of(resolution_of(["(a?b?){900}"], few)) == 20, "a regex that takes long"
 

@@ -17,7 +17,7 @@ from kavka.zktree import paths
 from kavka.zktree.api import SessionExpired
 from support.asynchronous import ran_by
 from support.embedded_coordination import new_fs, open_on
-from support.virtual import VirtualClock, VirtualTasks, settle
+from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
 TOPIC = (paths.TOPIC_CONFIGS, "t")
 BROKERS = (paths.BROKER_CONFIGS, paths.DEFAULT_ENTITY)
@@ -146,7 +146,7 @@ def test_another_broker_s_change_is_not_lost() -> None:
             return {**current, "own": "1"}
 
         await on.writer.change(TOPIC, decide, validate_only=False)
-        await settle()
+        await run_until_idle()
         assert await on.stored(TOPIC) == {"other": "2", "own": "1"}
         assert tries == 3
 

@@ -16,7 +16,7 @@ from kavka.zktree import paths
 from kavka.zktree.api import Overloaded, SessionExpired
 from support.asynchronous import Test, ran_by
 from support.embedded_coordination import new_fs, open_on
-from support.virtual import VirtualClock, VirtualTasks, settle
+from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
 
 def run(body: Test) -> None:
@@ -49,7 +49,7 @@ async def put(session: EmbeddedCoordination, kind: str, entity: str, **settings:
 
 async def note(session: EmbeddedCoordination, data: bytes) -> None:
     await session.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True)
-    await settle()
+    await run_until_idle()
 
 
 @with_configs
@@ -111,7 +111,7 @@ async def test_changes_that_come_together_are_all_followed(
         session.create(f"/config/topics/t{number}", data)
         change_note = paths.encode_config_change("topics", f"t{number}")
         session.create(paths.CONFIG_CHANGE_PREFIX, change_note, sequential=True)
-    await settle(100)
+    await run_until_idle(100)
     assert [configs.get(f"t{number}") for number in range(5)] == [
         {"n": str(number)} for number in range(5)
     ]
@@ -204,7 +204,7 @@ async def test_the_end_of_the_session_is_quiet(
     await configs.load()
     session.create(paths.CONFIG_CHANGE_PREFIX, b"{}", sequential=True)
     await session.close()
-    await settle()
+    await run_until_idle()
     assert caplog.records == []
 
 
@@ -229,7 +229,7 @@ async def test_waiting_ends_with_the_session(
 ) -> None:
     await configs.load()
     waiting = configs.processed("config_change_0000000099")
-    await settle()
+    await run_until_idle()
     await session.close()
     for late in (waiting, configs.processed("config_change_0000000099")):
         with pytest.raises(SessionExpired):
@@ -265,7 +265,7 @@ async def test_many_old_notes_are_removed_with_few_writes(
     clock.elapsed_ms += entity_configs.NOTIFICATION_EXPIRY_MS + 1
     before = session._tree.zxid
     await change(session, "topics", "t")
-    await settle()
+    await run_until_idle()
     assert len(await session.children(paths.CONFIG_CHANGES)) == 1
     assert session._tree.zxid - before == 5, "the configs, the note, and three removals"
 
@@ -343,7 +343,7 @@ async def test_where_the_tree_can_not_be_asked_it_is_asked_again(
     for name in ("t", "u", "t"):
         data = paths.encode_config_change("topics", name)
         await session.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True)
-    await settle()
+    await run_until_idle()
     assert notified == (["t"] if fails == "get" else [])
     monkeypatch.undo()
     await tasks.advance(entity_configs.RETRY_S * 1000)

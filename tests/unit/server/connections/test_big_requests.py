@@ -17,19 +17,19 @@ from kavka.server.connections.dispatch import BIG_BYTES
 from kavka.server.request.context import RequestContext
 from kavka.server.request.sliced_answers import encode_in_slices
 from kavka.wire.apis import metadata
-from kavka.wire.codec.long_messages import ITEMS_A_SLICE, decode_in_steps
+from kavka.wire.codec.long_messages import ITEMS_PER_STEP, decode_in_steps
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
 from support.memory_network import Closed, until
 from support.pauses import pauses_of
-from support.virtual import settle
+from support.virtual import run_until_idle
 from support.wire_client import encode
 
 VERSION = 9
 NAMES = [f"topic-{number:05d}" for number in range(5_000)]
-PAUSES = len(NAMES) // ITEMS_A_SLICE
+PAUSES = len(NAMES) // ITEMS_PER_STEP
 ASKED = "MetadataRequestTopic"
 """What the codec makes of each name."""
 
@@ -115,11 +115,11 @@ def test_the_next_waits_for_what_the_handler_has_begun(monkeypatch: pytest.Monke
         big = broker.client.send("Metadata", VERSION, **asking(NAMES))
         small = broker.client.send("Metadata", VERSION, **asking(["a"]))
         await until(lambda: applied, "it is decoded")
-        await settle()
+        await run_until_idle()
         assert script.calls == [len(NAMES)]
         applied[0].set_result(None)
         await until(lambda: len(script.calls) == 2, "the next")
-        await settle()
+        await run_until_idle()
         assert not small.done()
         answered[0].set_result(None)
         await until(small.done, "both answers")
@@ -161,7 +161,7 @@ async def test_a_connection_is_not_read_meanwhile(broker: MemoryBroker) -> None:
     assert not broker.client.transport.is_reading()
     assert broker.parts.arenas.in_use_bytes > 0
     await until(big.done, "an answer")
-    await settle()
+    await run_until_idle()
     assert broker.client.transport.is_reading()
     assert broker.parts.arenas.in_use_bytes == 0
 
@@ -218,7 +218,7 @@ async def test_records_are_answered_to_big_requests(broker: MemoryBroker) -> Non
     partitions = answer.responses[0].partitions
     assert [one.partition_index for one in partitions] == list(range(1_200))
     assert [one.partition_index for one in partitions if one.records] == [0, 7, 1_199]
-    assert len(pauses) >= 3 * (1_200 // ITEMS_A_SLICE)
+    assert len(pauses) >= 3 * (1_200 // ITEMS_PER_STEP)
 
 
 # -- what becomes of it ---------------------------------------------------------------------
@@ -252,7 +252,7 @@ def test_a_malformed_one_ends_the_connection(
         behind = client.send("Metadata", VERSION, **asking(["b", "c"]))
         caplog.clear()
         await client.closed()
-        await settle()
+        await run_until_idle()
         assert before.result().topics[0].name == "a"
         assert isinstance(behind.exception(), Closed)
         assert script.calls == [1], "neither it nor what is behind it"
@@ -271,14 +271,14 @@ def test_nothing_is_left_of_a_malformed_one(garbage: str) -> None:
 
     @scenario()
     async def story(broker: MemoryBroker) -> None:
-        await settle()
+        await run_until_idle()
         gc.collect()
         gc.disable()
         try:
             client = broker.connect()
             client.send_frame(frame)
             await client.closed()
-            await settle()
+            await run_until_idle()
             left = [one for one in gc.get_objects() if type(one).__name__ == ASKED]
         finally:
             gc.enable()

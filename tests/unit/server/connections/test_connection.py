@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kavka.server.connections.connection import (
-    BYTES_PER_TURN_MAX,
+    BYTES_PER_ITERATION_MAX,
     FETCHES_UNANSWERED_MAX,
-    FRAMES_PER_TURN_MAX,
+    FRAMES_PER_ITERATION_MAX,
     OTHERS_UNANSWERED_MAX,
     REASON_CHARS_MAX,
     UNANSWERED_MAX,
@@ -25,7 +25,7 @@ from support.played_connection import (
     Transport,
     scene,
 )
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 
 @scene
@@ -40,10 +40,10 @@ async def test_answers_leave_in_the_order_of_requests(s: Scene, /) -> None:
     assert s.script.calls == [b"first", b"second", b"third", b"fourth"], "none waits to be handled"
     assert s.sent == b""
     s.script.waiting[b"third"].set_result(b"third")
-    await settle()
+    await run_until_idle()
     assert s.sent == b""
     s.script.waiting[b"first"].set_result(b"first")
-    await settle()
+    await run_until_idle()
     assert s.sent == b"firstsecondthirdfourth"
 
 
@@ -51,7 +51,7 @@ async def test_answers_leave_in_the_order_of_requests(s: Scene, /) -> None:
 async def test_a_coroutine_is_run_and_a_failure_answered(s: Scene, /) -> None:
     s.receive(b"cone", b"wtwo")
     s.script.waiting[b"two"].set_exception(RuntimeError("boom"))
-    await settle()
+    await run_until_idle()
     assert s.sent == b"onefailed two"
 
 
@@ -67,15 +67,15 @@ async def test_nothing_is_handled_before_what_a_request_asks_for_is_done(s: Scen
     assert s.script.calls == [b"one", b"two"]
     assert not s.transport.reading
     s.script.waiting[b"one"].set_result(b"one")
-    await settle()
+    await run_until_idle()
     assert s.script.calls == [b"one", b"two"], "whatever else is answered"
     s.script.applying[b"two"].set_result(None)
-    await settle()
+    await run_until_idle()
     assert s.script.calls == [b"one", b"two", b"three"], "whatever its answer waits for"
     assert s.transport.reading
     assert s.sent == b"one"
     s.script.waiting[b"two"].set_result(b"two")
-    await settle()
+    await run_until_idle()
     assert s.sent == b"onetwothree"
 
 
@@ -88,7 +88,7 @@ async def test_many_that_hold_others_up_weigh_no_more_than_others(s: Scene, /) -
         done = [(s.script.applying[name], None), (s.script.waiting[name], name)]
         for future, result in done if number % 2 else reversed(done):  # either word may be first
             future.set_result(result)
-        await settle()
+        await run_until_idle()
         assert s.transport.reading
     assert s.sent == b"".join(b"%d" % number for number in range(2 * UNANSWERED_MAX))
 
@@ -98,7 +98,7 @@ async def test_what_has_no_answer_after_all_takes_no_place(s: Scene, /) -> None:
     s.receive(b"hone", b"atwo")
     s.script.applying[b"one"].set_result(None)
     s.script.waiting[b"one"].set_result(None)
-    await settle()
+    await run_until_idle()
     assert s.sent == b"two"
 
 
@@ -111,7 +111,7 @@ async def test_a_request_that_is_found_bad_late_closes_the_connection(
     done = [(s.script.applying[b"two"], None), (s.script.waiting[b"two"], BadRequest("no"))]
     for future, result in done[first], done[1 - first]:
         future.set_result(result)
-    await settle()
+    await run_until_idle()
     assert s.sent == b"one"
     assert s.transport.closed
     assert s.script.calls == [b"one", b"two"]
@@ -132,7 +132,7 @@ async def test_nothing_is_handled_after_a_bad_request(s: Scene, /) -> None:
     s.receive(b"wone", b"!", b"atwo")
     assert s.transport.closed
     assert s.script.waiting[b"one"].cancelled(), "nobody gets its answer"
-    await settle()
+    await run_until_idle()
     assert s.script.calls == [b"one", b""]
     assert s.sent == b""
     assert not s.transport.reading
@@ -146,7 +146,7 @@ async def test_an_answer_that_comes_late_and_can_t_be_sent_ends_the_connection(
     s.script.waiting[b"two"].set_result(UNSENDABLE)
     s.script.waiting[b"one"].set_result(b"one")
     s.script.waiting[b"three"].set_result(b"three")
-    await settle()
+    await run_until_idle()
     assert s.sent == b"one", "what stands before it is sent, and nothing behind it"
     assert s.transport.closed
     (line,) = caplog.messages
@@ -160,7 +160,7 @@ async def test_an_answer_that_fails_us_ends_the_connection(s: Scene, /) -> None:
     loop.set_exception_handler(lambda _, logged: failures.append(logged["exception"]))
     s.receive(b"wone")
     s.script.waiting[b"one"].set_result(FAILS)
-    await settle()
+    await run_until_idle()
     assert s.transport.closed
     assert [str(one) for one in failures] == ["our mistake"]
 
@@ -195,23 +195,23 @@ async def test_a_frame_over_the_limit_closes(s: Scene, /) -> None:
 
 @scene
 async def test_reading_pauses_while_too_many_wait(s: Scene, /) -> None:
-    s.receive(*[b"w%d" % i for i in range(UNANSWERED_MAX - FRAMES_PER_TURN_MAX)])
-    await settle()
-    s.receive(*[b"w%d" % (1000 + i) for i in range(FRAMES_PER_TURN_MAX + 5)])
-    await settle()
+    s.receive(*[b"w%d" % i for i in range(UNANSWERED_MAX - FRAMES_PER_ITERATION_MAX)])
+    await run_until_idle()
+    s.receive(*[b"w%d" % (1000 + i) for i in range(FRAMES_PER_ITERATION_MAX + 5)])
+    await run_until_idle()
     assert len(s.script.calls) == UNANSWERED_MAX
     assert not s.transport.reading
     s.script.waiting[b"0"].set_result(b"")
-    await settle()
+    await run_until_idle()
     assert len(s.script.calls) == UNANSWERED_MAX + 1
     for name in list(s.script.waiting):
         if not s.script.waiting[name].done():
             s.script.waiting[name].set_result(b"")
-            await settle()
+            await run_until_idle()
     for future in s.script.waiting.values():
         if not future.done():
             future.set_result(b"")
-    await settle()
+    await run_until_idle()
     assert s.transport.reading
     assert len(s.script.calls) == UNANSWERED_MAX + 5
 
@@ -233,7 +233,7 @@ async def test_requests_whose_answers_hold_much_wait_in_smaller_numbers(
     assert s.script.calls[10:] == [b"first", *(b"%d" % i for i in range(most - 1))]
     assert not s.transport.reading
     s.script.waiting[b"first"].set_result(b"")
-    await settle()
+    await run_until_idle()
     assert len(s.script.calls) == 10 + most + 2
     assert s.transport.reading
 
@@ -282,7 +282,7 @@ async def test_a_connection_without_pending_responses_is_idle(s: Scene, /) -> No
     s.receive(b"wone")
     assert not s.connection.is_idle()
     s.script.waiting[b"one"].set_result(b"one")
-    await settle()
+    await run_until_idle()
     assert s.connection.is_idle()
     s.script.throttle = 100
     s.receive(b"atwo")
@@ -310,12 +310,12 @@ async def test_big_requests_wait_for_memory() -> None:
     first.receive_bytes(whole[:1000])
     assert memory.reserved_bytes == size + 4
     second.receive_bytes(whole[:1000])
-    await settle()
+    await run_until_idle()
     assert not second.transport.reading
     first.receive_bytes(whole[1000:])
     assert first.script.calls == [bytes(size - 1)]
     assert memory.reserved_bytes == 0
-    await settle()
+    await run_until_idle()
     assert second.transport.reading
     second.receive_bytes(whole[1000:50_000])
     assert memory.reserved_bytes == size + 4
@@ -331,11 +331,11 @@ async def test_big_requests_wait_for_memory() -> None:
 
 @scene
 async def test_a_burst_is_handled_in_several_iterations(s: Scene, /) -> None:
-    s.receive(*[b"a%d" % i for i in range(FRAMES_PER_TURN_MAX + 1)])
-    assert len(s.script.calls) == FRAMES_PER_TURN_MAX
+    s.receive(*[b"a%d" % i for i in range(FRAMES_PER_ITERATION_MAX + 1)])
+    assert len(s.script.calls) == FRAMES_PER_ITERATION_MAX
     assert not s.transport.reading
-    await settle()
-    assert len(s.script.calls) == FRAMES_PER_TURN_MAX + 1
+    await run_until_idle()
+    assert len(s.script.calls) == FRAMES_PER_ITERATION_MAX + 1
     assert s.transport.reading
 
 
@@ -344,7 +344,7 @@ async def test_slow_requests_are_handled_in_several_iterations(s: Scene, /) -> N
     s.receive(*[b"s%d" % i for i in range(5)])
     assert s.script.calls == [b"0", b"1"]
     assert not s.transport.reading
-    await settle()
+    await run_until_idle()
     assert s.script.calls == [b"0", b"1", b"2", b"3", b"4"]
     assert s.transport.reading
 
@@ -404,7 +404,7 @@ async def test_of_two_throttle_times_the_later_end_counts(s: Scene, /) -> None:
     for name, throttle in ((b"one", 100), (b"two", 50)):
         s.script.throttle = throttle
         s.script.waiting[name].set_result(name)
-        await settle()
+        await run_until_idle()
     assert s.sent == b"onetwo"
     s.script.throttle = 0
     await s.tasks.advance(99)
@@ -419,7 +419,7 @@ async def test_an_answer_that_never_comes_ends_the_connection(s: Scene, /) -> No
     s.receive(b"wone")
     s.receive(b"wtwo")
     s.script.waiting[b"one"].cancel()
-    await settle()
+    await run_until_idle()
     assert s.transport.closed
 
 
@@ -428,7 +428,7 @@ async def test_what_was_read_is_done_when_the_connection_has_ended(s: Scene, /) 
     s.receive(b"cone")
     s.connection.connection_lost(None)
     assert s.connections.orphaned_requests == 1
-    await settle()
+    await run_until_idle()
     assert s.script.done == [b"one"]
     assert s.connections.orphaned_requests == 0
 
@@ -440,7 +440,7 @@ async def test_no_connection_is_accepted_while_many_orphaned_requests_run(s: Sce
         s.connections.add_orphan(one)
     assert s.listening.paused
     running[0].set_result(None)
-    await settle()
+    await run_until_idle()
     assert not s.listening.paused
 
 
@@ -451,7 +451,7 @@ async def test_waits_end_with_the_connection(s: Scene, /) -> None:
     s.connection.connection_lost(None)
     assert s.script.waiting[b"one"].cancelled()
     assert len(s.connections) == 0
-    await settle()
+    await run_until_idle()
     assert s.sent == b""
 
 
@@ -489,7 +489,7 @@ async def test_a_remembered_request_does_not_overtake_one_that_waits(s: Scene, /
     s.receive(b"rtwo")
     assert s.sent == b""
     s.script.waiting[b"one"].set_result(b"one")
-    await settle()
+    await run_until_idle()
     assert s.sent == b"onetwo"
 
 
@@ -507,13 +507,13 @@ async def test_a_remembered_request_waits_until_answers_are_read(s: Scene, /) ->
 
 @scene
 async def test_remembered_requests_count_towards_the_bytes_of_an_iteration(s: Scene, /) -> None:
-    body = b"r" + bytes(BYTES_PER_TURN_MAX // 8)
+    body = b"r" + bytes(BYTES_PER_ITERATION_MAX // 8)
     for _ in range(7):
         s.receive(body)
     assert s.transport.reading
     s.receive(body)
     assert not s.transport.reading
-    await settle()
+    await run_until_idle()
     assert s.transport.reading
 
 

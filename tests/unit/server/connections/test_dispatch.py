@@ -25,7 +25,7 @@ from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
 from support.memory_network import Closed, until
-from support.virtual import settle
+from support.virtual import run_until_idle
 from support.wire_client import encode, framed, header
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, CREATE_TOPICS = 0, 1, 2, 3, 19
@@ -233,9 +233,9 @@ async def test_requests_in_pieces_and_in_one_piece(broker: MemoryBroker) -> None
     client = broker.connect()
     for byte in one + two:
         client.send_bytes(bytes([byte]))
-        await settle(2)
+        await run_until_idle(2)
     client.send_bytes(one + two + one[:3])
-    await settle()
+    await run_until_idle()
     correlation_ids = [struct.unpack_from(">i", frame)[0] for frame in client.frames]
     assert correlation_ids == [1, 2, 1, 2]
 

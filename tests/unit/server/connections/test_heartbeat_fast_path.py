@@ -27,7 +27,7 @@ from support.classic_groups import REBALANCE_MS, SESSION_MS
 from support.denied import Denied
 from support.group_requests import GROUP, answered, beat, joining, stable, sync
 from support.memory_broker import READS, MemoryBroker, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 VERSIONS = range(API.lowest, API.highest + 1)
 STATIC_SINCE = 3
@@ -41,7 +41,7 @@ UNTIL_LOADED_TURNS = 60
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     """The answers that have gone the fast path."""
     taken: list[bytes] = []
-    original = FastHeartbeat.carry_out
+    original = FastHeartbeat.handle
 
     def noting(self: FastHeartbeat, frame: memoryview) -> bytearray | None:
         answer = original(self, frame)
@@ -49,7 +49,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
             taken.append(bytes(answer))
         return answer
 
-    monkeypatch.setattr(FastHeartbeat, "carry_out", noting)
+    monkeypatch.setattr(FastHeartbeat, "handle", noting)
     yield taken
 
 
@@ -80,7 +80,7 @@ async def answers(version: int, seed: int) -> tuple[list[bytes], list[int], dict
     for number, frame in enumerate(heartbeats(version, joined, seed)):
         if frame is not None:
             client.send_bytes(frame)
-            await settle(3)
+            await run_until_idle(3)
         elif number % 3:
             await broker.advance(chance.randint(1, SESSION_MS // 4))
         else:
@@ -89,7 +89,7 @@ async def answers(version: int, seed: int) -> tuple[list[bytes], list[int], dict
         if number == STEPS * 4 // 5:
             broker.parts.authorizer = AllowAll()
             joining(broker.connect(), 3)
-            await settle()
+            await run_until_idle()
     stats = broker.parts.requests.of(API)
     frames = client.frames
     await broker.advance(REBALANCE_MS)
@@ -142,7 +142,7 @@ async def test_versions_that_look_alike_are_answered_as_such(
     versions = (0, 0, 1, 1, 2, 2, 0)
     for version in versions:
         client.send_bytes(wire_client.framed(wire_client.encode("Heartbeat", version, 5, **values)))
-        await settle(3)
+        await run_until_idle(3)
     assert len(short) == 3
     plain, with_time = client.frames[0], client.frames[2]
     assert len(plain) == len(with_time) - 4
@@ -196,7 +196,7 @@ async def test_responses_while_a_group_is_loaded_are_not_remembered(
     for _ in range(UNTIL_LOADED_TURNS):
         received.append(client.send("Heartbeat", 4, **values))
         await asyncio.sleep(0)
-    await settle()
+    await run_until_idle()
     codes = [one.result().error_code for one in received]
     assert codes[0] == ErrorCode.NONE
     assert codes[-1] == code
@@ -211,7 +211,7 @@ async def test_what_the_group_refuses_it_refuses_by_either_way(
     for _ in range(2):
         assert await beat(broker, joined) is ErrorCode.NONE
     joining(broker.connect(), 3)
-    await settle()
+    await run_until_idle()
     for _ in range(2):
         assert await beat(broker, joined) is ErrorCode.REBALANCE_IN_PROGRESS
     assert len(short) == 1
@@ -261,9 +261,9 @@ async def test_what_is_not_committed_is_waited_for(
         "topics": [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 1}]}],
     }
     broker.connect().send("OffsetCommit", 8, **commit)
-    await settle()
+    await run_until_idle()
     waiting = asyncio.ensure_future(beat(broker, joined))
-    await settle()
+    await run_until_idle()
     assert not waiting.done() and len(short) == 1
     await broker.advance(COMMIT_TIMEOUT_MS)
     assert waiting.done()

@@ -21,7 +21,7 @@ from support import batches, wire_client
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_transactions import Transactor
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 VERSIONS = range(API.lowest, API.highest + 1)
 ISOLATION_SINCE: Final = 2
@@ -34,7 +34,7 @@ CLIENTS: Final = 2
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     """The answers that have gone the fast path."""
     taken: list[bytes] = []
-    original = FastListOffsets.carry_out
+    original = FastListOffsets.handle
 
     def noting(self: FastListOffsets, frame: memoryview) -> bytearray | None:
         answer = original(self, frame)
@@ -42,7 +42,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
             taken.append(bytes(answer))
         return answer
 
-    monkeypatch.setattr(FastListOffsets, "carry_out", noting)
+    monkeypatch.setattr(FastListOffsets, "handle", noting)
     yield taken
 
 
@@ -109,8 +109,8 @@ async def answers(version: int, seed: int) -> tuple[list[list[bytes]], dict[int,
         frame = bytearray(chance.choice(pool))
         frame[8:12] = number.to_bytes(4, "big")
         chance.choice(clients).send_bytes(bytes(frame))
-        await settle(3)
-    await settle()
+        await run_until_idle(3)
+    await run_until_idle()
     counts = broker.parts.requests.of(API).error_counts
     frames = [client.frames for client in clients]
     await broker.stop()

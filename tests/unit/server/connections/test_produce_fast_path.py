@@ -24,7 +24,7 @@ from support import batches, wire_client
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_transactions import PLACE, Transactor, committed, outcomes
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 VERSIONS = range(API.lowest, API.highest + 1)
 TOPIC_IDS_SINCE = 13
@@ -102,7 +102,7 @@ async def answers(version: int, seed: int) -> tuple[list[bytes], list[list[objec
     with short_ways() as short:
         for frame in requests(version, ids, seed):
             client.send_bytes(frame)
-            await settle(3)
+            await run_until_idle(3)
     logs: list[list[object]] = []
     for topic in ("a", "b"):
         for partition in (0, 1):
@@ -186,7 +186,7 @@ async def test_an_answer_does_not_overtake_one_that_waits() -> None:
         topics=[{"topic": "t", "partitions": asked}],
     )
     behind = client.send("Produce", 9, topic_data=data, **values)
-    await settle()
+    await run_until_idle()
     assert not behind.done()
     assert broker.replica().log.end_offset == 9, "it is written all the same"
     await broker.advance(500)
@@ -221,7 +221,7 @@ async def transactions(version: int, seed: int) -> tuple[list[object], list[obje
                 received.append(await one.add(place))
             elif what == "end":
                 received.append(await one.end(commit=chance.random() < 0.5))
-            await settle(3)
+            await run_until_idle(3)
     logs: list[object] = [await broker.read_all("t", index) for index in (0, 1)]
     logs += [await committed(broker, ("t", index)) for index in (0, 1)]
     await broker.stop()
@@ -272,7 +272,7 @@ async def test_a_copy_that_comes_after_the_end_is_refused(
     assert (await one.write()).code == Code.NONE
     assert (await one.write_all({PLACE: last}))[0].offset == 2, "a copy"
     assert await one.end(commit=True) == Code.NONE
-    await settle()
+    await run_until_idle()
     assert (await one.write_all({PLACE: last}))[0].code == code
 
 

@@ -15,7 +15,7 @@ from support.config_requests import BROKER, SET
 from support.config_requests import change as configs
 from support.memory_broker import MemoryBroker, fetching, scenario, until
 from support.memory_network import DIALLED, Client
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 TWO_LISTENERS = (
     "listeners=PLAINTEXT://127.0.0.1:0,INSIDE://127.0.0.1:0",
@@ -29,7 +29,7 @@ async def served(client: Client) -> bool:
     if client.is_closed:
         return False
     asked = client.send("ApiVersions", 0)
-    await settle()
+    await run_until_idle()
     return asked.done() and asked.exception() is None
 
 
@@ -61,7 +61,7 @@ async def test_too_many_from_one_address_are_closed(broker: MemoryBroker) -> Non
 async def test_a_closed_connection_makes_room(broker: MemoryBroker) -> None:
     assert broker.connect().is_closed
     broker.client.close()
-    await settle()
+    await run_until_idle()
     broker.client = broker.connect()
     assert await served(broker.client)
 
@@ -136,7 +136,7 @@ async def test_at_the_limit_new_connections_wait_to_be_accepted(broker: MemoryBr
     assert await served(third)
     assert not fourth.is_accepted
     third.close()
-    await settle()
+    await run_until_idle()
     assert await served(fourth)
 
 
@@ -163,14 +163,14 @@ async def test_a_listener_s_own_limit(broker: MemoryBroker) -> None:
     assert not second.is_accepted
     assert await served(broker.connect())
     first.close()
-    await settle()
+    await run_until_idle()
     assert await served(second)
 
 
 @scenario("max.connection.creation.rate=1")
 async def test_connections_that_come_too_fast_wait(broker: MemoryBroker) -> None:
     others = [broker.connect() for _ in range(15)]
-    await settle()
+    await run_until_idle()
     accepted = [sum(one.is_accepted for one in others)]
     for _ in range(6):
         await broker.advance(1000)
@@ -199,32 +199,32 @@ async def test_a_lowered_limit_closes_the_connections_idle_longest(broker: Memor
 @scenario("max.connections=1")
 async def test_a_raised_limit_accepts_waiting_connections(broker: MemoryBroker) -> None:
     waiting = broker.connect()
-    await settle()
+    await run_until_idle()
     assert not waiting.is_accepted
     change(broker, "max.connections=2")
-    await settle()
+    await run_until_idle()
     assert await served(waiting)
 
 
 @scenario()
 async def test_limits_of_addresses_change(broker: MemoryBroker) -> None:
     change(broker, "max.connections.per.ip=1")
-    await settle()
+    await run_until_idle()
     assert await served(broker.client), "who is there may stay"
     assert broker.connect().is_closed
     broker.network.hosts["office"] = "10.0.0.1"
     change(broker, "max.connections.per.ip=1", "max.connections.per.ip.overrides=office:2")
-    await settle()
+    await run_until_idle()
     assert await served(broker.connect())
     change(broker, "max.connections.per.ip.overrides=nowhere:2")
-    await settle()
+    await run_until_idle()
     assert broker.connect().is_closed, "nothing has changed"
 
 
 @scenario()
 async def test_other_limits_change_where_a_host_is_not_found(broker: MemoryBroker) -> None:
     change(broker, "max.connections=1", "max.connections.per.ip.overrides=nowhere:2")
-    await settle()
+    await run_until_idle()
     assert not broker.connect().is_accepted
 
 
@@ -235,11 +235,11 @@ async def test_of_two_changes_the_last_counts_however_long_hosts_are_looked_up(
     found: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     monkeypatch.setattr(broker.network, "resolve", lambda host: found)
     change(broker, "max.connections=1", "max.connections.per.ip.overrides=office:2")
-    await settle()
+    await run_until_idle()
     change(broker, "max.connections=2")
-    await settle()
+    await run_until_idle()
     found.set_result("10.0.0.1")
-    await settle()
+    await run_until_idle()
     assert await served(broker.connect())
 
 

@@ -16,7 +16,7 @@ from kavka.server.controller.topic_validation import NewTopic
 from kavka.wire.errors import ErrorCode
 from kavka.zktree import paths
 from support.controlled_broker import LISTENER, ControlledCluster
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 
 async def next_term(cluster: ControlledCluster) -> ActiveController:
@@ -49,9 +49,9 @@ async def test_a_state_that_was_changed_in_the_tree_is_read_again(
     cluster.broker.errors[TopicPartition("t", 0)] = ErrorCode.KAFKA_STORAGE_ERROR
     broker = await cluster.session.get(paths.broker(0))
     await cluster.session.delete(paths.broker(0))
-    await settle()
+    await run_until_idle()
     await cluster.session.create(paths.broker(0), broker.data, ephemeral=True)
-    await settle(100)
+    await run_until_idle(100)
     await cluster.idle()
     stored = paths.decode_partition_state((await cluster.session.get(path)).data)
     assert stored.leader_epoch > 5, "decided again, from the state in the tree"
@@ -65,7 +65,7 @@ async def test_the_queue_is_bounded(
     cluster: ControlledCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     active = await next_term(cluster)
-    await active.settled()
+    await active.wait_until_idle()
     monkeypatch.setattr(active_controller, "QUEUED_EVENTS_MAX", 3)
 
     async def step() -> None: ...
@@ -74,14 +74,14 @@ async def test_the_queue_is_bounded(
         active.put(step)
     with pytest.raises(OverflowError):
         active.put(step)
-    await active.settled()
+    await active.wait_until_idle()
 
 
 async def test_a_term_that_has_ended_handles_nothing(cluster: ControlledCluster) -> None:
     active = await next_term(cluster)
     cluster.broker.gate.clear()
-    settled = asyncio.ensure_future(active.settled())
-    await settle()
+    settled = asyncio.ensure_future(active.wait_until_idle())
+    await run_until_idle()
     assert not settled.done()
     active.close(not_controller())
     await settled
@@ -91,7 +91,7 @@ async def test_a_term_that_has_ended_handles_nothing(cluster: ControlledCluster)
 
     active.put(step)
     cluster.broker.gate.set()
-    await settle()
+    await run_until_idle()
 
 
 async def test_partitions_that_others_add_are_created(

@@ -17,7 +17,7 @@ from kavka.server.controller.events import (
 )
 from kavka.wire.errors import ErrorCode
 from support.controlled_broker import ControlledBroker
-from support.virtual import VirtualClock, VirtualTasks, settle
+from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
 REQUESTS: tuple[Request, ...] = (
     LeaderAndIsr(0, 1, 1, (), ()),
@@ -40,10 +40,10 @@ async def test_requests_are_sent_one_at_a_time_in_order() -> None:
     broker.gate.clear()
     for request in REQUESTS:
         made.send(Send(0, request))
-    await settle()
+    await run_until_idle()
     assert broker.requests == [] and not made.idle
     broker.gate.set()
-    await settle()
+    await run_until_idle()
     assert broker.requests == list(REQUESTS)
     assert [type(event) for event in events] == [
         LeaderAndIsrResponseReceived,
@@ -61,7 +61,7 @@ async def test_a_failure_of_the_broker_is_a_response(
     broker.failure = RuntimeError("a bug")
     made.send(Send(0, request_))
     made.send(Send(0, REQUESTS[1]))
-    await settle()
+    await run_until_idle()
     failed, fine = events
     if isinstance(failed, LeaderAndIsrResponseReceived | StopReplicaResponseReceived):
         assert failed.response.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -76,7 +76,7 @@ async def test_a_failure_of_the_broker_is_a_response(
 async def test_a_broker_without_a_channel_gets_no_request() -> None:
     made, broker, events = opened()
     made.send(Send(7, REQUESTS[0]))
-    await settle()
+    await run_until_idle()
     assert broker.requests == [] and events == [] and made.idle
 
 
@@ -85,11 +85,11 @@ async def test_close_drops_the_queue_and_ignores_the_response_in_flight() -> Non
     broker.gate.clear()
     made.send(Send(0, REQUESTS[0]))
     made.send(Send(0, REQUESTS[1]))
-    await settle()
+    await run_until_idle()
     made.close()
     made.send(Send(0, REQUESTS[2]))
     broker.gate.set()
-    await settle()
+    await run_until_idle()
     assert broker.requests == [REQUESTS[0]]
     assert events == []
 
@@ -101,4 +101,4 @@ async def test_pending_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     made.send(Send(0, REQUESTS[0]))
     with pytest.raises(OverflowError):
         made.send(Send(0, REQUESTS[0]))
-    await settle()
+    await run_until_idle()

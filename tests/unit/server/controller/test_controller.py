@@ -26,7 +26,7 @@ from support.controlled_broker import INFO, ControlledCluster
 from support.controller_requests_machine import ControllerRequestsMachine
 from support.embedded_coordination import all_nodes
 from support.scenarios import Scenario, scenario_files
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 KAFKA = {"created": kafka39.CREATED, "deleted": kafka39.DELETED}
 NEVER_THE_SAME = ("timestamp", "topic_id", "id")
@@ -99,14 +99,14 @@ async def test_the_second_of_two_brokers_is_not_the_controller(cluster: Controll
     await cluster.start()
     await cluster.session.delete(paths.CONTROLLER)
     await cluster.session.create(paths.CONTROLLER, paths.encode_controller(9, 0))
-    await settle()
+    await run_until_idle()
     second = cluster.make_controller(cluster.session)
     await second.start()
     assert (second.is_active, second.controller_id) == (False, 9)
     second.close()
     cluster.controller.close()
     await cluster.session.delete(paths.CONTROLLER)
-    await settle()
+    await run_until_idle()
     assert not second.is_active, "it has been closed"
 
 
@@ -148,8 +148,8 @@ async def check_crash(script: list[tuple[str, str, bool]], crash_at: int, power_
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ):
             unsure[name] = None
-        await settle()
-    await cluster.controller.settled()
+        await run_until_idle()
+    await cluster.controller.wait_until_idle()
     deleted = deleted_ids(cluster)
     if power_cut:
         cluster.fs.crash()

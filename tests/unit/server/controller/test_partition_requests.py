@@ -14,7 +14,7 @@ from kavka.wire.errors import ErrorCode
 from kavka.zktree import storage
 from support.controlled_broker import ControlledCluster
 from support.embedded_coordination import all_nodes
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 
 async def extend(
@@ -65,14 +65,14 @@ async def test_a_deletion_during_the_request(cluster: ControlledCluster, turns: 
         [NewTopic("t", 1, 1)], timeout_ms=1000, validate_only=False
     )
     extending = asyncio.ensure_future(extend(cluster, ("t", 3)))
-    await settle(turns)
+    await run_until_idle(turns)
     assert await cluster.controller.delete_topics(["t"], 1000) == {"t": ErrorCode.NONE}
     assert (await extending)["t"] in (
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
     )
-    await cluster.controller.settled()
+    await cluster.controller.wait_until_idle()
     assert cluster.broker.replicas == {}
     assert list(await all_nodes(cluster.session)) == before
 
@@ -82,5 +82,5 @@ async def test_a_failing_disk_fails_the_request(cluster: ControlledCluster, op: 
     await cluster.start(NewTopic("t", 1, 1))
     cluster.fs.faults.append(Fault(op, storage.LOG_NAME))
     assert (await extend(cluster, ("t", 2)))["t"] is not ErrorCode.NONE
-    await settle()
+    await run_until_idle()
     assert not cluster.controller.is_active

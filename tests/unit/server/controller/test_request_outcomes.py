@@ -12,7 +12,7 @@ from kavka.server.controller.topic_waiters import TopicWaiters
 from kavka.server.controller.tree_store import ControllerMoved
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import ConnectionLost, NodeExists
-from support.virtual import VirtualClock, VirtualTasks, settle
+from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
 Setup = tuple[RequestOutcomes, TopicWaiters, VirtualTasks]
 
@@ -36,7 +36,7 @@ async def test_all_conditions_hold(setup: Setup) -> None:
     outcomes.add("u", never)
     waiting = asyncio.ensure_future(outcomes.wait(1000))
     waiters.complete_all("t", None)
-    await settle()
+    await run_until_idle()
     assert not waiting.done()
     waiters.complete_all("u", None)
     assert await waiting == {}
@@ -84,7 +84,7 @@ async def test_a_cancelled_request_leaves_no_waiter(setup: Setup) -> None:
     outcomes, waiters, tasks = setup
     outcomes.add("t", never)
     waiting = asyncio.ensure_future(outcomes.wait(1000))
-    await settle()
+    await run_until_idle()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting

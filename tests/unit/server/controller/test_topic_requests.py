@@ -17,7 +17,7 @@ from kavka.server.controller.topic_validation import NewTopic, TopicResult
 from kavka.wire.errors import ErrorCode
 from kavka.zktree import paths, storage
 from support.controlled_broker import ControlledCluster
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 RECORDED = json.loads(Path(__file__).with_name("kafka43_create_topics.json").read_text())["cases"]
 
@@ -92,7 +92,7 @@ async def test_a_topic_that_another_process_creates_meanwhile_exists(
     await cluster.start()
     cluster.broker.gate.clear()
     creating = asyncio.ensure_future(create(cluster, "other"))
-    await settle()
+    await run_until_idle()
     topic = paths.TopicAssignment(None, {0: (0,)}, {}, {})
     making = cluster.session.create("/brokers/topics/t", paths.encode_topic(topic))
     result = (await create(cluster, "t"))["t"]
@@ -109,7 +109,7 @@ async def test_a_failing_disk_fails_the_request(cluster: ControlledCluster, op: 
     cluster.fs.faults.append(Fault(op, storage.LOG_NAME))
     result = (await create(cluster, "t"))["t"]
     assert result.code is not ErrorCode.NONE
-    await settle()
+    await run_until_idle()
     assert not cluster.controller.is_active
     assert (await create(cluster, "u"))["u"].code is ErrorCode.NOT_CONTROLLER
     assert await cluster.controller.delete_topics(["u"], 1000) == {"u": ErrorCode.NOT_CONTROLLER}

@@ -27,7 +27,7 @@ from support.coordination_machine import CoordinationMachine
 from support.embedded_coordination import DIRECTORY, all_nodes, new_fs, open_on
 from support.memory_broker import HoldableJobs
 from support.scenarios import Scenario, scenario_files
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 
 @scenario_files("coordination/embedded")
@@ -59,7 +59,7 @@ async def test_a_long_log_is_replaced_by_a_snapshot(
     replaced, size = 0, 0
     for number in range(60):
         await session.create(f"/{number}", bytes(100))
-        await settle()
+        await run_until_idle()
         before, size = size, fs.size(f"{DIRECTORY}/{storage.LOG_NAME}")
         replaced += size < before
     snapshot_size = fs.size(f"{DIRECTORY}/{storage.SNAPSHOT_NAME}")
@@ -135,7 +135,7 @@ def test_nothing_acknowledged_is_ever_lost(script: list[tuple[str, int]]) -> Non
                 while jobs.held:
                     jobs.release()
                     jobs.hold()
-                    await settle()
+                    await run_until_idle()
                 acknowledged = len(history) - 1
             elif what in ("kill", "power cut"):
                 fs.kill() if what == "kill" else fs.crash(Random(number))
@@ -166,7 +166,7 @@ async def request(session: EmbeddedCoordination, what: str, path: str, nodes: No
         answer = session.delete(path)
         after = {other: node for other, node in nodes.items() if other != path}
     asyncio.ensure_future(answer).add_done_callback(lambda done: done.exception())
-    await settle()
+    await run_until_idle()
     return after
 
 

@@ -15,12 +15,12 @@ from kavka.log.txn_guards import NOT_NEEDED
 from kavka.server.coordinators import journal_port, journal_runner, serial_queue
 from kavka.server.coordinators.serial_queue import TICK_SLICE_S
 from kavka.wire.compression import Codec
-from kavka.wire.steps import ITEMS_A_STEP
+from kavka.wire.steps import ITEMS_PER_STEP
 from support import batches
 from support.memory_broker import MemoryBroker, scenario
 from support.toy_machine import BROKEN, Toy
 from support.toy_runner import NOT_COORDINATOR, Kit, code
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 ONE = {"t": 1}
 
@@ -29,7 +29,7 @@ ONE = {"t": 1}
 async def test_one_decision_is_one_batch(broker: MemoryBroker) -> None:
     kit = Kit(broker)
     records = [JournalRecord(b"a", b"1"), JournalRecord(b"b", None), JournalRecord(b"a", b"2")]
-    kit.runner.call(lambda _, ticket, __: Decision(records, [Reply(ticket, None)]))
+    kit.runner.call(lambda _, future, __: Decision(records, [Reply(future, None)]))
     data = (await broker.fetch()).records
     assert batches.field(data, "record_count") == 3
     assert [JournalRecord(one.key, one.value) for one in batches.read(data)] == records
@@ -97,18 +97,18 @@ async def test_many_timers_expire_in_slices(broker: MemoryBroker) -> None:
 async def test_many_commands_are_carried_out_in_slices(broker: MemoryBroker, closed: bool) -> None:
     """As after a crash in the middle of ten thousand transactions."""
     toy = Toy()
-    a_slice = journal_runner.COMMANDS_A_SLICE
+    a_slice = journal_runner.COMMANDS_PER_STEP
     toy.first = [Decision(commands=list(range(3 * a_slice)))]
     kit = Kit(broker, toy)
     assert kit.commands == list(range(a_slice))
     if closed:
-        begun = kit.runner.call(lambda toy, ticket, _: toy.put_slowly(ticket, b"a", b"1", 3))
+        begun = kit.runner.call(lambda toy, future, _: toy.put_slowly(future, b"a", b"1", 3))
         kit.runner.close(NOT_COORDINATOR)
         assert await code(begun) == NOT_COORDINATOR
     for iterations in (2, 3):
-        await settle(1)
+        await run_until_idle(1)
         assert len(kit.commands) == (a_slice if closed else iterations * a_slice)
-    await settle()
+    await run_until_idle()
     assert kit.commands == list(range(a_slice if closed else 3 * a_slice))
 
 
@@ -141,12 +141,12 @@ async def test_decisions_that_follow_from_a_change_elsewhere_are_carried_out(
         raise ValueError("planted")
 
     with caplog.at_level(logging.ERROR, journal_runner.__name__):
-        await kit.runner.carry_out(decisions())
+        await kit.runner.execute(decisions())
     assert kit.toy.numbers == {b"a": b"1", b"b": b"2"}
     assert kit.commands == ["go"]
     assert "planted" in caplog.text
     kit.runner.close(NOT_COORDINATOR)
-    await kit.runner.carry_out(decisions())
+    await kit.runner.execute(decisions())
     assert broker.replica().log.end_offset == 2
 
 
@@ -154,10 +154,10 @@ async def test_decisions_that_follow_from_a_change_elsewhere_are_carried_out(
 async def test_many_responses_are_sent_in_slices(broker: MemoryBroker) -> None:
     kit = Kit(broker)
     broker.jobs.hold()
-    values = [b"%d" % number for number in range(4 * ITEMS_A_STEP)]
+    values = [b"%d" % number for number in range(4 * ITEMS_PER_STEP)]
     answers = [kit.put(value=value) for value in values]
     broker.jobs.release()
-    assert await most_at_once(answers) <= ITEMS_A_STEP
+    assert await most_at_once(answers) <= ITEMS_PER_STEP
     assert [answer.result() for answer in answers] == values
 
 
@@ -175,7 +175,7 @@ async def most_at_once(answers: Sequence[asyncio.Future[Any]]) -> int:
 
 
 def long(kit: Kit, value: bytes) -> Any:
-    return kit.runner.call(lambda toy, ticket, _: toy.put_slowly(ticket, b"a", value, 3))
+    return kit.runner.call(lambda toy, future, _: toy.put_slowly(future, b"a", value, 3))
 
 
 @scenario(topics=ONE)
@@ -188,7 +188,7 @@ async def test_timers_and_changes_elsewhere_wait_too(
     kit.toy.numbers[b"a"] = b"5"
     written = long(kit, b"7")
     changes = [Decision([JournalRecord(b"c", b"1")]), Decision([JournalRecord(b"d", b"1")])]
-    changing = broker.tasks.spawn(kit.runner.carry_out(iter(changes)), name="changes")
+    changing = broker.tasks.spawn(kit.runner.execute(iter(changes)), name="changes")
     assert not kit.toy.numbers.keys() & {b"c", b"d"}
     await broker.advance(5)
     assert (written.result(), parked.result(), changing.done()) == (b"7", b"8", True)

@@ -26,7 +26,7 @@ from support.memory_transactions import (
     let_markers_fail,
     release,
 )
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 OTHER = ("t", 1)
 TOPICS = {"t": 2}
@@ -57,7 +57,7 @@ async def writer_after(broker: MemoryBroker, *places: tuple[str, int]) -> Marker
     """The writer, after a first transaction."""
     one = await written(broker, *places)
     assert await one.end(commit=True) == Code.NONE
-    await settle()
+    await run_until_idle()
     return writer(broker)
 
 
@@ -85,7 +85,7 @@ async def test_the_next_transaction_finds_the_one_before_completed(
         for place in places:
             assert (await one.write(place)).code == Code.NONE
         assert await one.end(commit=True) == Code.NONE
-    await settle()
+    await run_until_idle()
     assert state(broker) == "CompleteCommit" and writer(broker).waiting == 0
     assert (await committed(broker), await committed(broker, OTHER)) == ([b"v"] * 3, [b"v"])
 
@@ -158,7 +158,7 @@ async def test_markers_sent_for_an_id_replace_those_before(broker: MemoryBroker)
     end = broker.replica(*OTHER).log.end_offset
     for epoch in (3, 4, 5):
         found.send(WriteMarkers("tx", 77, epoch, True, [OTHER], 0), epoch)
-        await settle()
+        await run_until_idle()
     assert found.waiting == 1
     assert broker.replica(*OTHER).log.end_offset == end + 3
     await broker.restart()
@@ -172,11 +172,11 @@ async def test_a_resignation_stops_markers_that_are_about_to_be_written(
     one, replica = await written(broker, PLACE), broker.replica()
     replica.partition.follow(next_term(replica, leader=2))
     assert await one.end(commit=True) == Code.NONE
-    await settle()
+    await run_until_idle()
     replica.partition.lead(next_term(replica, leader=1))
     replica.role_changed()
     writer(broker).resigned(broker.parts.transactions.partition_of("tx"))
-    await settle()
+    await run_until_idle()
     assert replica.log.end_offset == 1 and writer(broker).waiting == 0
 
 
@@ -184,7 +184,7 @@ async def test_a_resignation_stops_markers_that_are_about_to_be_written(
 async def test_a_transaction_without_partitions_is_completed_at_once(broker: MemoryBroker) -> None:
     found = await writer_after(broker, PLACE)
     found.send(WriteMarkers("tx", 1, 1, True, [], 0), 0)
-    await settle()
+    await run_until_idle()
     assert state(broker) == "CompleteCommit" and found.waiting == 0
 
 
@@ -219,16 +219,16 @@ async def test_a_topic_that_this_broker_does_not_know_yet_is_not_a_deleted_one(
     known = parts.metadata.image
     parts.metadata.image = replace(known, topics={})
     assert await one.end(commit=True) == Code.NONE
-    await settle()
+    await run_until_idle()
     (read,) = tree.reads
     parts.replicas.add(replica)
     parts.metadata.image = known
     read.set_exception(NoNode("t"))
-    await settle()
+    await run_until_idle()
     assert tree.writer.waiting == 1 and replica.log.end_offset == 1
     replica.partition.lead(next_term(replica, leader=1))
     replica.role_changed()
-    await settle()
+    await run_until_idle()
     assert state(broker) == "CompleteCommit" and replica.log.end_offset == 2
 
 
@@ -240,13 +240,13 @@ async def test_a_tree_that_can_not_be_read_is_read_again(
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
     tree = Tree(broker)
     assert await one.end(commit=True) == Code.NONE
-    await settle()
+    await run_until_idle()
     tree.reads[0].set_exception(Overloaded("/t"))
-    await settle()
+    await run_until_idle()
     assert state(broker) == "PrepareCommit"
     await broker.advance(RETRY_MS)
     tree.reads[1].set_exception(NoNode("t"))
-    await settle()
+    await run_until_idle()
     assert state(broker) == "CompleteCommit"
     assert "can't find out whether topic t was deleted" in caplog.text
 
@@ -261,7 +261,7 @@ async def test_a_failed_append_concerns_one_marker_and_is_retried(
     one = await written(broker, PLACE, OTHER)
     let_markers_fail(monkeypatch)
     assert await one.end(commit=True) == Code.NONE
-    await settle()
+    await run_until_idle()
     assert "writing a transaction marker to t-0 failed" in caplog.text
     assert await committed(broker, OTHER) == [b"v"]
     monkeypatch.undo()
@@ -279,13 +279,13 @@ async def test_a_failure_after_the_append_is_retried_too(
         patch.setattr(broker.parts.purgatory, "watch", failing("planted"))
         assert await one.end(commit=True) == Code.NONE
         assert await other.end(commit=True) == Code.NONE
-        await settle()
+        await run_until_idle()
     assert "planted" in caplog.text
     assert state(broker, "other") == "CompleteCommit"
     await broker.advance(RETRY_MS)
     assert state(broker) == "PrepareCommit" and writer(broker).waiting == 1
     release(broker, *PLACE)
-    await settle()
+    await run_until_idle()
     assert state(broker) == "CompleteCommit" and writer(broker).waiting == 0
 
 
@@ -306,7 +306,7 @@ async def test_failed_work_does_not_stop_the_work_behind_it(
     end = broker.replica().log.end_offset
     found.send(WriteMarkers("bad", 77, 0, True, BrokenList([PLACE]), 0), 3)
     found.send(WriteMarkers("good", 78, 0, True, [PLACE], 0), 3)
-    await settle()
+    await run_until_idle()
     assert "planted" in caplog.text
     assert broker.replica().log.end_offset == end + 1
 

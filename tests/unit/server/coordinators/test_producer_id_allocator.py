@@ -11,7 +11,7 @@ from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import Overloaded
 from support.toy_runner import code
-from support.virtual import VirtualClock, VirtualTasks, settle
+from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
 
 class Blocks:
@@ -45,14 +45,14 @@ async def test_another_block_is_reserved_when_one_is_used_up(
     ids: ProducerIdAllocator, blocks: Blocks
 ) -> None:
     taken = [asyncio.ensure_future(ids.next()) for _ in range(5)]
-    await settle()
+    await run_until_idle()
     assert len(blocks.asked) == 1, "all wait for one block"
     blocks.give(1000)
-    await settle()
+    await run_until_idle()
     assert [one.result() for one in taken if one.done()] == [1000, 1001, 1002]
     assert len(blocks.asked) == 2
     blocks.give(7000)
-    await settle()
+    await run_until_idle()
     assert [one.result() for one in taken[3:]] == [7000, 7001]
     assert await ids.next() == 7002
     assert len(blocks.asked) == 2
@@ -65,7 +65,7 @@ async def test_ids_of_a_reserved_block_can_be_taken_at_once(
     assert ids.try_next() is None
     assert not blocks.asked, "this reserves none"
     reserving = [asyncio.ensure_future(ids.reserve()) for _ in range(2)]
-    await settle()
+    await run_until_idle()
     blocks.give(1000)
     await asyncio.gather(*reserving)
     await ids.reserve()
@@ -78,11 +78,11 @@ async def test_a_failure_concerns_all_that_wait_and_no_later_request(
     ids: ProducerIdAllocator, blocks: Blocks
 ) -> None:
     waiting = [asyncio.ensure_future(ids.next()) for _ in range(2)]
-    await settle()
+    await run_until_idle()
     blocks.asked[-1].set_exception(ApiError(ErrorCode.INVALID_REQUEST))
     assert [await code(one) for one in waiting] == [ErrorCode.INVALID_REQUEST] * 2
     later = asyncio.ensure_future(ids.next())
-    await settle()
+    await run_until_idle()
     blocks.give(2000)
     assert await later == 2000
 
@@ -94,11 +94,11 @@ async def test_if_no_block_can_be_reserved_clients_retry(
     """They would not after another error. Apache Kafka: COORDINATOR_LOAD_IN_PROGRESS."""
     for failure in (Overloaded("/id"), not_controller(), ApiError(ErrorCode.NOT_CONTROLLER)):
         waiting = asyncio.ensure_future(ids.next())
-        await settle()
+        await run_until_idle()
         blocks.asked[-1].set_exception(failure)
         assert await code(waiting) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     later = asyncio.ensure_future(ids.next())
-    await settle()
+    await run_until_idle()
     blocks.give(5)
     assert await later == 5
 
@@ -108,8 +108,8 @@ async def test_a_cancelled_request_does_not_cancel_the_others(
     ids: ProducerIdAllocator, blocks: Blocks
 ) -> None:
     first, second = (asyncio.ensure_future(ids.next()) for _ in range(2))
-    await settle()
+    await run_until_idle()
     first.cancel()
-    await settle()
+    await run_until_idle()
     blocks.give(1000)
     assert await second == 1000

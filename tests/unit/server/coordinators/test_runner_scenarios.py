@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable
 import pytest
 
 from kavka.log.errors import CorruptLogError
-from kavka.log.journal import Decision, JournalRecord, Producer, Ticket
+from kavka.log.journal import Decision, JournalRecord, Producer, ReplyFuture
 from kavka.log.txn_guards import NOT_NEEDED
 from kavka.server.coordinators import serial_queue
 from kavka.wire.errors import ApiError, ErrorCode
@@ -108,10 +108,10 @@ class Runners(CoordinatorMachine):
             producer = Producer(command.number("producer"), 1, guard)
         given = command.get("command")
 
-        def put(toy: Toy, ticket: Ticket, now_ms: int) -> object:
+        def put(toy: Toy, future: ReplyFuture, now_ms: int) -> object:
             if pauses:
-                return toy.put_slowly(ticket, key, value, pauses, failure if code else None)
-            return toy.put(ticket, key, value, producer=producer, command=given)
+                return toy.put_slowly(future, key, value, pauses, failure if code else None)
+            return toy.put(future, key, value, producer=producer, command=given)
 
         name = f"put {command.words[0]}"
         return self.request(name, lambda: self.kit.runner.call(put))  # type: ignore[arg-type]
@@ -122,8 +122,8 @@ class Runners(CoordinatorMachine):
         key, delay_ms = command.words[0].encode(), duration_ms(command.words[1])
         commands, refused = command.list("commands"), command.get("refused")
 
-        def park(toy: Toy, ticket: Ticket, now_ms: int) -> Decision:
-            decision = toy.park(ticket, key, now_ms + delay_ms)
+        def park(toy: Toy, future: ReplyFuture, now_ms: int) -> Decision:
+            decision = toy.park(future, key, now_ms + delay_ms)
             decision.commands += commands
             if refused:
                 raise ApiError(ErrorCode[refused])
@@ -131,7 +131,8 @@ class Runners(CoordinatorMachine):
 
         if "read" in command.words:
             return self.request(
-                "read", lambda: self.kit.runner.read(lambda toy, now: park(toy, Ticket(), now))
+                "read",
+                lambda: self.kit.runner.read(lambda toy, now: park(toy, ReplyFuture(), now)),
             )
         return self.request(f"park {command.words[0]}", lambda: self.kit.runner.call(park))
 

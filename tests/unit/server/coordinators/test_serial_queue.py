@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.log.journal import Ticket
+from kavka.log.journal import ReplyFuture
 from kavka.server.coordinators import serial_queue
 from kavka.server.coordinators.serial_queue import SerialQueue
 from kavka.wire.steps import Steps
@@ -27,11 +27,11 @@ async def test_a_step_may_put_work_in_front_of_its_own(broker: MemoryBroker, pau
     def first() -> Steps[None]:
         for _ in range(pauses):
             yield None
-        queue.run_next(named("marker", 2), Ticket())
+        queue.run_next(named("marker", 2), ReplyFuture())
         done.append("first")
 
-    queue.run(first(), Ticket())
-    queue.run(named("second", 1), Ticket())
+    queue.run(first(), ReplyFuture())
+    queue.run(named("second", 1), ReplyFuture())
     await broker.advance(0)
     assert sorted(done) == ["first", "marker", "second"]
     assert not queue.work
@@ -43,7 +43,7 @@ async def test_a_long_operation_yields_to_the_event_loop(
 ) -> None:
     monkeypatch.setattr(serial_queue, "TICK_SLICE_S", -1.0)
     queue = SerialQueue(broker.tasks, broker.clock, "work")
-    queue.run((None for _ in range(3)), Ticket())
+    queue.run((None for _ in range(3)), ReplyFuture())
     count = 0
     while queue.work:
         await broker.tasks.sleep(0)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from kavka.log.journal import Decision, Reply, Ticket
+from kavka.log.journal import Decision, Reply, ReplyFuture
 from kavka.server.coordinators import serial_queue
 from kavka.txncoord.transaction_requests import ReserveProducerIds, WriteMarkers
 from kavka.wire.errors import ErrorCode as Code
@@ -126,7 +126,7 @@ async def test_producer_ids_are_reserved_on_command(broker: MemoryBroker) -> Non
     await find(broker)
     assert broker.parts.producer_ids.try_next() is None
     reserve = Decision(commands=[ReserveProducerIds()])
-    broker.parts.transactions.call(ID, lambda shard, ticket, now_ms: reserve)
+    broker.parts.transactions.call(ID, lambda shard, future, now_ms: reserve)
     await broker.advance(0)
     assert broker.parts.producer_ids.try_next() is not None
 
@@ -140,10 +140,10 @@ async def test_a_request_that_needs_a_producer_id_behind_a_long_one_is_to_be_ret
     await find(broker)
     transactions = broker.parts.transactions
 
-    def slowly(shard: object, ticket: Ticket, now_ms: int) -> Steps[Decision]:
+    def slowly(shard: object, future: ReplyFuture, now_ms: int) -> Steps[Decision]:
         for _ in range(3):
             yield None
-        return Decision(replies=[Reply(ticket, None)])
+        return Decision(replies=[Reply(future, None)])
 
     work = transactions.call(ID, slowly)
     answer = await init(broker)

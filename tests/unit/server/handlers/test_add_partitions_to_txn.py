@@ -49,7 +49,7 @@ async def add_as_broker(
 async def test_many_are_looked_at_in_slices_and_not_overtaken(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(add_partitions_to_txn, "PARTITIONS_A_STEP", 2)
+    monkeypatch.setattr(add_partitions_to_txn, "PARTITIONS_PER_STEP", 2)
     await find(broker)
     producer = await begun(broker)
     many = broker.client.send("AddPartitionsToTxn", 3, **adding(producer, {"t": range(7)}))
@@ -75,7 +75,7 @@ async def test_many_are_looked_at_in_slices_and_not_overtaken(
 @scenario(topics={"t": 1})
 async def test_many_transactions(broker: MemoryBroker, version: int) -> None:
     await find(broker)
-    ids = [f"id {number}" for number in range(2 * add_partitions_to_txn.TRANSACTIONS_A_STEP + 1)]
+    ids = [f"id {number}" for number in range(2 * add_partitions_to_txn.TRANSACTIONS_PER_STEP + 1)]
     asked = [asked_by_broker(await begun(broker, one), {"t": [0]}, one) for one in ids]
     found = await add_as_broker(broker, version, *asked)
     assert found == {one: {("t", 0): Code.NONE} for one in ids}

@@ -13,7 +13,7 @@ from kavka.zktree import paths
 from support.batches import build
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_network import until
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 
 def wanted(
@@ -36,7 +36,7 @@ async def count(broker: MemoryBroker, name: str = "t") -> int:
 async def test_it_is_done_entirely_or_not_at_all(broker: MemoryBroker, iterations: int) -> None:
     asked = {"timeout_ms": 5000, "validate_only": False, "topics": [wanted("t", 3)]}
     broker.client.send("CreatePartitions", 3, **asked)
-    await settle(iterations)
+    await run_until_idle(iterations)
     await broker.kill()
     found = await count(broker)
     assert found in (1, 3)
@@ -54,7 +54,7 @@ async def test_topics_of_one_request_share_syncs_of_the_disk(broker: MemoryBroke
     waiting = broker.client.send(
         "CreatePartitions", 3, timeout_ms=5000, validate_only=False, topics=asked
     )
-    await settle()
+    await run_until_idle()
     written = [paths.decode_topic(tree._tree.get(paths.topic(name)).data) for name in names]
     assert [len(one.replicas) for one in written] == [2] * 20, "in memory, and on their way"
     broker.jobs.release()

@@ -17,7 +17,7 @@ from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 from support.wire_client import new_topic
 
 VERSIONS = range(API.lowest, API.highest + 1)
@@ -110,9 +110,9 @@ async def test_a_client_that_hangs_up_during_a_creation_leaves_nothing_behind(
     """The topic may be made or not, but its name is in nobody's way."""
     client = broker.connect()
     client.send("CreateTopics", 7, timeout_ms=1000, topics=[new_topic("t")])
-    await settle(iterations)
+    await run_until_idle(iterations)
     client.close()
-    await settle(100)
+    await run_until_idle(100)
     assert await code(broker, new_topic("t")) in (Code.NONE, Code.TOPIC_ALREADY_EXISTS)
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000)
     assert await code(broker, new_topic("t")) == Code.NONE
@@ -136,9 +136,9 @@ async def test_many_topics_are_answered_in_slices(
 
     monkeypatch.setattr(describe, "topic_entries", counted)
     watching = asyncio.ensure_future(beside())
-    await settle(1)
+    await run_until_idle(1)
     answers = await create(broker, *[new_topic(f"t{number}") for number in range(40)])
     watching.cancel()
     assert {one.error_code for one in answers} == {Code.NONE}
     assert sum(iterations) == 40
-    assert max(iterations) <= create_topics.ANSWERS_A_SLICE
+    assert max(iterations) <= create_topics.ANSWERS_PER_STEP

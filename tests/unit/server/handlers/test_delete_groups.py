@@ -10,7 +10,7 @@ from support.group_requests import joining, make_topic, occupy
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_network import until
 from support.offset_requests import commit, fetch
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 
 async def delete(broker: MemoryBroker, *names: str, version: int = 2) -> dict[str, int]:
@@ -40,7 +40,7 @@ async def test_a_coordinator_that_goes_before_it_is_done(
     await commit(broker, {("a", 0): 5})
     occupy(broker, monkeypatch)
     asked = broker.client.send("DeleteGroups", 2, groups_names=["g"])
-    await settle()
+    await run_until_idle()
     assert not asked.done()
     broker.parts.groups.close()
     await until(asked.done, "an answer")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kavka.server.handlers.delete_records import PARTITIONS_A_SLICE
+from kavka.server.handlers.delete_records import PARTITIONS_PER_STEP
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
 from support.memory_broker import MemoryBroker, fetching, scenario
@@ -45,9 +45,9 @@ async def test_a_fetch_session_reports_the_new_start_once(broker: MemoryBroker) 
     assert (await broker.ask("Fetch", 12, **asked)).responses == []
 
 
-@scenario(topics={"t": 3 * PARTITIONS_A_SLICE})
+@scenario(topics={"t": 3 * PARTITIONS_PER_STEP})
 async def test_many_partitions_do_not_block_other_connections(broker: MemoryBroker) -> None:
-    count = 3 * PARTITIONS_A_SLICE
+    count = 3 * PARTITIONS_PER_STEP
     other = broker.connect()
     asking = broker.tasks.spawn(
         delete(broker, {("t", index): 0 for index in range(count)}), name="asking"

@@ -12,7 +12,7 @@ from kavka.zktree import paths
 from support.batches import build
 from support.memory_broker import DATA, MemoryBroker, scenario
 from support.memory_network import until
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 IDS_SINCE = 6
 
@@ -66,9 +66,9 @@ async def test_a_deletion_that_was_cut_short_is_finished(
     """Killed after so many iterations of the loop, it is done entirely or not at all."""
     await broker.produce(build())
     broker.client.send("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
-    await settle(iterations)
+    await run_until_idle(iterations)
     await broker.kill()
-    await settle(100)
+    await run_until_idle(100)
     if await topics(broker):
         assert len(await broker.read_all()) == 3, "it was never marked"
         assert await code(broker, "t") == Code.NONE
@@ -84,7 +84,7 @@ async def test_marks_of_one_request_share_syncs_of_the_disk(broker: MemoryBroker
     names = [f"t{number}" for number in range(20)]
     broker.jobs.hold("Storage.append")
     waiting = broker.client.send("DeleteTopics", 5, topic_names=names, timeout_ms=5000)
-    await settle()
+    await run_until_idle()
     assert tree._tree.children(paths.DELETE_TOPICS) == sorted(names), "in memory, on their way"
     broker.jobs.release()
     await until(waiting.done, "the answer")

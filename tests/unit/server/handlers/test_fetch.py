@@ -16,7 +16,7 @@ from kavka.wire.frame import ARENA_BYTES
 from support.batches import CODECS, Written, build
 from support.logs import parse
 from support.memory_broker import MemoryBroker, fetching, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 BATCH = bytes(build())
 RECORDS = 3
@@ -77,13 +77,13 @@ async def test_responses_that_are_not_read_take_a_bounded_amount_of_memory(
     for reader in readers:
         reader.transport.hold()
         answers.append(reader.send("Fetch", 12, **request))
-        await settle()
+        await run_until_idle()
     assert bound_bytes < arenas.in_use_bytes <= bound_bytes + len(readers) * ARENA_BYTES
     for reader in readers[:10]:
         reader.transport.release()
     for reader in readers[10:]:
         reader.close()
-    await settle()
+    await run_until_idle()
     assert all(len(answer.result().responses[0].partitions[0].records) for answer in answers[:10])
     assert arenas.in_use_bytes == 0
     records = (await broker.fetch(max_bytes=50 << 20)).records

@@ -26,7 +26,7 @@ from support.batches import build
 from support.denied import Denied
 from support.logs import Producer
 from support.memory_broker import MemoryBroker, fetching, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 PLACES: Final = [("t", 0), ("t", 1), ("t", 2), ("u", 0), ("u", 1)]
 STEPS: Final = 150
@@ -79,7 +79,7 @@ class Reader:
             asked, session_id=session_id, session_epoch=epoch, topic_ids=self.ids, **more
         )
         waiting = self.client.send("Fetch", self.version, **values)
-        await settle()
+        await run_until_idle()
         if not waiting.done():
             await self.broker.advance(values["max_wait_ms"])
         self.take(waiting.result())
@@ -215,10 +215,10 @@ async def test_what_is_passed_over_still_ends_a_wait(
     waiting = reader.client.send(
         "Fetch", 12, **fetching({}, session_id=first.session_id, session_epoch=1, max_wait_ms=500)
     )
-    await settle()
+    await run_until_idle()
     assert len(passed) == 3 and not waiting.done()
     await broker.produce(build(), partition=1)
-    await settle()
+    await run_until_idle()
     [topic] = waiting.result().responses
     assert [one.partition_index for one in topic.partitions] == [1]
 
@@ -248,5 +248,5 @@ async def test_a_session_keeps_no_deleted_topic(
     [wanted] = next(iter(broker.parts.sessions)).partitions.values()
     assert wanted.replica is not None and wanted.replica() is broker.replica()
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000)
-    await settle()
+    await run_until_idle()
     assert idle_replica(wanted) is None

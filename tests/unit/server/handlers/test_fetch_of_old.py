@@ -22,7 +22,7 @@ from kavka.wire.frame import ARENA_BYTES, IN_USE_BYTES_MAX, Arena
 from kavka.wire.record_batches import read_header
 from support.batches import BASE_TIMESTAMP_MS, LOG_APPEND_TIME, Written, around, build
 from support.memory_broker import MemoryBroker, fetching, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 OLD = range(BATCHES_SINCE)
 TIMESTAMPS_SINCE = 2
@@ -135,7 +135,7 @@ async def test_many_records_are_converted_in_slices_and_threads(broker: MemoryBr
     broker.jobs.done.clear()
     waiting = broker.client.send("Fetch", 3, **fetching({("t", 0): 0}))
     beside = broker.connect().send("Metadata", 12, topics=[])
-    await settle()
+    await run_until_idle()
     assert beside.done()
     found = read((await waiting).responses[0].partitions[0])
     assert [one[2] for one in found] == [b"%d" % n for n in range(2000)]
@@ -181,7 +181,7 @@ async def test_only_so_many_are_made_at_once(broker: MemoryBroker) -> None:
         broker.connect().send("Fetch", 3, **fetching({("t", 0): 0}))
         for _ in range(OPENED_AT_ONCE_MAX + 3)
     ]
-    await settle()
+    await run_until_idle()
     assert len(broker.jobs.held) == OPENED_AT_ONCE_MAX
     broker.jobs.release()
     for one in waiting:
@@ -243,7 +243,7 @@ async def test_a_fetch_at_the_last_marker_waits(broker: MemoryBroker) -> None:
         timeout_ms=1000,
         topic_data=[{"name": "t", "partition_data": [{"index": 0, "records": build()}]}],
     )
-    await settle()
+    await run_until_idle()
     assert offsets(waiting.result().responses[0].partitions[0]) == [1, 2, 3]
 
 

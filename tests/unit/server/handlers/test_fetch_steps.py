@@ -13,7 +13,7 @@ from kavka.server.replica import fetch_reading, fetch_sessions
 from support.batches import Written, build
 from support.memory_broker import MemoryBroker, fetching, scenario
 from support.pauses import pauses_of
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 PARTITIONS = 40
 LONG_MS = 30_000
@@ -24,11 +24,11 @@ TURNS = 20 * PARTITIONS
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
-        (fetch, "PARTITIONS_A_STEP"),
-        (fetch, "ANSWERED_A_STEP"),
-        (fetch, "IDLE_A_STEP"),
-        (fetch_reading, "READS_A_STEP"),
-        (fetch_sessions, "PARTITIONS_A_STEP"),
+        (fetch, "PARTITIONS_PER_STEP"),
+        (fetch, "ANSWERED_PER_STEP"),
+        (fetch, "IDLE_PER_STEP"),
+        (fetch_reading, "READS_PER_STEP"),
+        (fetch_sessions, "PARTITIONS_PER_STEP"),
     ):
         monkeypatch.setattr(module, name, 3)
 
@@ -57,26 +57,26 @@ async def test_what_changes_while_the_others_are_looked_at_is_not_missed(
 ) -> None:
     other = broker.connect()
     waiting = broker.client.send("Fetch", 12, **fetching(ALL, max_wait_ms=LONG_MS))
-    await settle(iterations)
+    await run_until_idle(iterations)
     assert not waiting.done()
     batch = {"index": iterations % PARTITIONS, "records": bytes(build())}
     topics = [{"name": "t", "partition_data": [batch]}]
     other.send("Produce", 9, acks=1, timeout_ms=1000, topic_data=topics)
-    await settle(TURNS)
+    await run_until_idle(TURNS)
     assert found(waiting.result()) == [iterations % PARTITIONS]
 
 
 @scenario(topics={"t": PARTITIONS})
 async def test_a_deadline_that_passes_meanwhile_is_answered_once(broker: MemoryBroker) -> None:
     waiting = broker.client.send("Fetch", 12, **fetching(ALL, max_wait_ms=100, min_bytes=1000))
-    await settle(TURNS)
+    await run_until_idle(TURNS)
     batch = {"index": 5, "records": bytes(build([Written()]))}
     topics = [{"name": "t", "partition_data": [batch]}]
     other = broker.connect()
     answer = await other.ask("Produce", 9, acks=1, timeout_ms=1000, topic_data=topics)
     assert answer.responses[0].partition_responses[0].error_code == 0
     await broker.tasks.advance(100)
-    await settle(TURNS)
+    await run_until_idle(TURNS)
     assert found(waiting.result()) == [5]
     assert broker.parts.purgatory.waiting["Fetch"] == 0
     assert len(broker.parts.purgatory) == 0
@@ -89,10 +89,10 @@ async def test_the_next_request_of_the_connection_does_not_overtake(broker: Memo
         "Fetch", 12, **fetching(ALL, max_wait_ms=LONG_MS, session_epoch=0, session_id=0)
     )
     second = broker.client.send("Fetch", 12, **fetching(ALL, session_epoch=0))
-    await settle(TURNS)
+    await run_until_idle(TURNS)
     assert not second.done()
     await broker.advance(LONG_MS)
-    await settle(TURNS)
+    await run_until_idle(TURNS)
     assert first.result().session_id
     assert second.result().session_id not in (0, first.result().session_id)
 
@@ -103,7 +103,7 @@ async def test_a_session_that_another_uses_meanwhile_is_not_confused(broker: Mem
     named = fetching(ALL, session_id=begun.session_id, session_epoch=1)
     one = broker.client.send("Fetch", 12, **named)
     other = broker.connect().send("Fetch", 12, **named)
-    await settle(TURNS)
+    await run_until_idle(TURNS)
     codes = sorted((one.result().error_code, other.result().error_code))
     assert codes == [0, 71], "INVALID_FETCH_SESSION_EPOCH"
     rest = fetching({}, session_id=begun.session_id, session_epoch=2)
@@ -128,7 +128,7 @@ async def test_a_consumer_misses_nothing(broker: MemoryBroker, seed: int) -> Non
             answer = await other.ask("Produce", 9, acks=1, timeout_ms=1000, topic_data=topics)
             assert answer.responses[0].partition_responses[0].error_code == 0
             written[index] += 1
-            await settle(chance.randrange(30))
+            await run_until_idle(chance.randrange(30))
 
     writing = asyncio.ensure_future(write())
     session, epoch = 0, 0
@@ -137,7 +137,7 @@ async def test_a_consumer_misses_nothing(broker: MemoryBroker, seed: int) -> Non
         values = fetching(changed, session_id=session, session_epoch=epoch, max_wait_ms=50)
         asked = broker.client.send("Fetch", 12, **values)
         for _ in range(100):
-            await settle(20)
+            await run_until_idle(20)
             if asked.done():
                 break
             await broker.tasks.advance(10)

@@ -17,7 +17,7 @@ from kavka.wire.errors import ErrorCode as Code
 from support import logs
 from support.logs import TIMESTAMP, Producer, parse
 from support.memory_broker import DATA, MemoryBroker, fetching, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 VERSIONS = range(API.lowest, API.highest + 1)
 TRANSACTIONS_SINCE = 4
@@ -98,12 +98,12 @@ async def test_a_read_committed_long_poll_ends_with_the_marker(
     write(broker, ONE, b"a", b"b")
     values = fetching({("t", 0): 0}, isolation_level=1, max_wait_ms=30_000)
     waiting: asyncio.Future[Any] = broker.client.send("Fetch", 12, **values)
-    await settle()
+    await run_until_idle()
     write(broker, ONE._replace(sequence=2), b"c")
-    await settle()
+    await run_until_idle()
     assert not waiting.done()
     end(broker, ONE, commit=False)
-    await settle()
+    await run_until_idle()
     answer = waiting.result().responses[0].partitions[0]
     assert (answer.last_stable_offset, received(answer)) == (4, [(1, 0)])
     assert len(parse(bytes(answer.records))) == 4

@@ -14,7 +14,7 @@ from support import logs
 from support.batches import Written, build
 from support.logs import parse
 from support.memory_broker import Client, MemoryBroker, fetching, producing, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 BATCH = bytes(build())
 LONG_MS = 30_000
@@ -44,16 +44,16 @@ async def test_it_does_not_wait_for_more_than_its_segment_has(broker: MemoryBrok
     waiting = poll(broker.client, {("t", 0): 0}, min_bytes=MIB)
     for _ in range(2):
         await other.ask("Produce", 9, **producing({("t", 0): large}))
-        await settle()
+        await run_until_idle()
         assert not waiting.done()
     await other.ask("Produce", 9, **producing({("t", 0): large}))
-    await settle()
+    await run_until_idle()
     assert sizes(waiting.result()) == [2 * len(large)]
     waiting = poll(broker.client, {("t", 0): 1}, min_bytes=MIB)
-    await settle()
+    await run_until_idle()
     assert sizes(waiting.result()) == [len(large)], "at once"
     waiting = poll(broker.client, {("t", 0): 2}, min_bytes=MIB, max_wait_ms=500)
-    await settle()
+    await run_until_idle()
     assert not waiting.done(), "the last segment may become longer"
     await broker.advance(500)
     assert sizes(waiting.result()) == [len(large)]
@@ -65,7 +65,7 @@ async def test_a_produce_in_the_same_iteration_is_not_missed(broker: MemoryBroke
     writer = broker.connect()
     waiting = poll(broker.client, {("t", 0): 0})
     written = writer.send("Produce", 9, **producing({("t", 0): BATCH}))
-    await settle()
+    await run_until_idle()
     assert written.done()
     assert sizes(waiting.result()) == [len(BATCH)]
 
@@ -74,7 +74,7 @@ async def test_a_produce_in_the_same_iteration_is_not_missed(broker: MemoryBroke
 async def test_requests_behind_a_long_poll_are_answered_after_it(broker: MemoryBroker) -> None:
     waiting = poll(broker.client, {("t", 0): 0}, max_wait_ms=500)
     behind = broker.client.send("Produce", 9, **producing({("t", 0): BATCH}))
-    await settle()
+    await run_until_idle()
     assert sizes(waiting.result()) == [len(BATCH)], "it is done at once, and ends the poll"
     assert behind.done()
 
@@ -119,11 +119,11 @@ async def test_answers_stay_as_they_are_until_a_slow_client_takes_them(
     waiting = [slow.send("Fetch", 12, **asked)]
     for offset in range(1, 6):
         waiting.append(slow.send("Fetch", 12, **fetching({("t", 0): offset}, max_bytes=100_100)))
-    await settle()
+    await run_until_idle()
     for offset in range(6):
         assert len((await broker.fetch(offset, max_bytes=100_100)).records) > 100_000
     assert not waiting[0].done()
     slow.transport.release()
-    await settle(100)
+    await run_until_idle(100)
     got = [parse(bytes(one.result().responses[0].partitions[0].records)) for one in waiting]
     assert [records[0].value for records in got] == wanted

@@ -8,7 +8,7 @@ from typing import Any
 from kavka.wire.errors import ErrorCode as Code
 from support.memory_broker import Client, MemoryBroker, scenario
 from support.transaction_requests import find
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 NEW = {
     "transactional_id": None,
@@ -29,7 +29,7 @@ async def test_no_id_is_given_twice(broker: MemoryBroker) -> None:
     for die in (broker.restart, broker.kill, broker.crash):
         clients = [broker.connect() for _ in range(20)]
         waiting = [client.send("InitProducerId", 4, **NEW) for client in clients for _ in range(60)]
-        await settle(100)
+        await run_until_idle(100)
         given += [one.result().producer_id for one in waiting]
         await die()
     given.append((await ask(broker)).producer_id)
@@ -49,7 +49,7 @@ async def test_each_transactional_id_has_a_producer_of_its_own(broker: MemoryBro
         client.send("InitProducerId", 4, **(NEW | {"transactional_id": one}))
         for client, one in zip(clients, ids, strict=True)
     ]
-    await settle(100)
+    await run_until_idle(100)
     answers = [one.result() for one in waiting]
     assert {(one.error_code, one.producer_epoch) for one in answers} == {(Code.NONE, 0)}
     assert len({one.producer_id for one in answers}) == len(ids)

@@ -11,7 +11,7 @@ from kavka.wire.apis.list_offsets import API
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import CODECS, Written, around, build
 from support.memory_broker import MemoryBroker, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 VERSIONS = range(1, API.highest + 1)
 """Version 0 gives a list of offsets: see test_list_offsets_of_old.py."""
@@ -94,10 +94,10 @@ async def test_cold_batches_are_read_beside_the_loop(broker: MemoryBroker) -> No
     broker.jobs.hold()
     topics = [asked("t", (1, LATEST), (0, BASE_MS + 110))]
     waiting = broker.client.send("ListOffsets", 7, replica_id=-1, topics=topics)
-    await settle()
+    await run_until_idle()
     assert not waiting.done() and broker.jobs.held
     broker.jobs.release()
-    await settle()
+    await run_until_idle()
     latest, by_time = waiting.result().topics[0].partitions
     assert found(latest) == (-1, 0, 0)
     assert found(by_time) == (BASE_MS + 110, 5, 0)

@@ -12,7 +12,7 @@ from kavka.server.runtime.rate_limited_log import LINES_MAX
 from kavka.wire.apis.metadata import API
 from kavka.wire.errors import ErrorCode as Code
 from support.memory_broker import MemoryBroker, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 VERSIONS = range(API.lowest, API.highest + 1)
 
@@ -68,7 +68,7 @@ async def test_concurrent_requests_create_one_topic(
 ) -> None:
     asked = {"topics": [{"name": "new"}], "allow_auto_topic_creation": True}
     waiting = [broker.connect().send("Metadata", 12, **asked) for _ in range(5)]
-    await settle(100)
+    await run_until_idle(100)
     received = {codes(one.result())["new"] for one in waiting}
     assert received <= {Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION}
     assert codes(await ask(broker, "new", version=12, create=True)) == {"new": Code.NONE}
@@ -83,7 +83,7 @@ async def test_what_can_not_be_made_does_not_fill_the_log(
     """Clients ask ten times a second and more."""
     for _ in range(2 * LINES_MAX):
         await ask(broker, "new", create=True)
-        await settle()
+        await run_until_idle()
     said = [one for one in caplog.messages if "can't create topic new on first use" in one]
     assert len(said) == LINES_MAX and "INVALID_REPLICATION_FACTOR" in said[0]
 
@@ -98,7 +98,7 @@ async def test_only_so_many_are_made_at_a_time(
     for there in (3, 6, 8):
         await ask(broker, *names, create=True)
         assert len(broker.parts.auto_creating) <= 3
-        await settle(100)
+        await run_until_idle(100)
         assert len(broker.parts.metadata.image.topics) == there
 
 

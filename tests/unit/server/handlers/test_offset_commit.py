@@ -42,8 +42,8 @@ async def test_what_comes_with_an_offset(broker: MemoryBroker, version: int) -> 
 async def test_many_are_committed_in_steps_and_together(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offset_commits, "OFFSETS_A_STEP", 4)
-    monkeypatch.setattr(offsets_of_groups, "OFFSETS_A_STEP", 4)
+    monkeypatch.setattr(offset_commits, "OFFSETS_PER_STEP", 4)
+    monkeypatch.setattr(offsets_of_groups, "OFFSETS_PER_STEP", 4)
     await make_topic(broker)
     places = [*(("a", index) for index in range(9)), ("b", 0), ("b", 1)]
     first = broker.client.send("OffsetCommit", 9, **committing(broker, dict.fromkeys(places, 1)))
@@ -87,8 +87,8 @@ async def test_what_does_not_fit_into_one_batch_is_not_kept_at_all(broker: Memor
 async def test_steps_that_are_refused(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offset_commits, "OFFSETS_A_STEP", 4)
-    monkeypatch.setattr(offsets_of_groups, "OFFSETS_A_STEP", 4)
+    monkeypatch.setattr(offset_commits, "OFFSETS_PER_STEP", 4)
+    monkeypatch.setattr(offsets_of_groups, "OFFSETS_PER_STEP", 4)
     offsets = {("a", index): 1 for index in range(9)}
     answer = await commit(broker, offsets)
     assert answer == dict.fromkeys(offsets, Code.NOT_COORDINATOR)

@@ -44,8 +44,8 @@ async def delete(broker: MemoryBroker, places: Sequence[Place]) -> dict[Place, i
 async def test_many_go_in_steps(
     broker: MemoryBroker, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offset_delete, "OFFSETS_A_STEP", step)
-    monkeypatch.setattr(offsets, "OFFSETS_A_STEP", step)
+    monkeypatch.setattr(offset_delete, "OFFSETS_PER_STEP", step)
+    monkeypatch.setattr(offsets, "OFFSETS_PER_STEP", step)
     await make_topic(broker)
     places = [*(("a", index) for index in range(9)), ("b", 0), ("b", 1)]
     await commit(broker, dict.fromkeys(places, 1))

@@ -6,7 +6,7 @@ import pytest
 
 from kavka.groupcoord.offsets import Commit, OffsetToCommit
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import DecisionOrSteps, Producer, Ticket
+from kavka.log.journal import DecisionOrSteps, Producer, ReplyFuture
 from kavka.wire.apis.offset_fetch import API
 from kavka.wire.errors import ErrorCode as Code
 from support.group_requests import make_topic, occupy
@@ -41,9 +41,9 @@ def commit_in_transaction(broker: MemoryBroker) -> None:
     guard = replica.log.producers.verifications.begin(7, 0, 0, broker.clock.now_ms())
     asked = Commit("g", "", None, -1, 3, [OffsetToCommit("a", 0, 9)])
 
-    def ask(shard: GroupShard, ticket: Ticket, now_ms: int) -> DecisionOrSteps:
+    def ask(shard: GroupShard, future: ReplyFuture, now_ms: int) -> DecisionOrSteps:
         producer = Producer(7, 0, guard)
-        return shard.offsets.commit_transactional(asked, producer, ticket, now_ms)
+        return shard.offsets.commit_transactional(asked, producer, future, now_ms)
 
     assert broker.parts.groups.call("g", ask) == [0]
 

@@ -18,7 +18,7 @@ from support.batches import CODECS, REFUSED, Written, build
 from support.logs import Read
 from support.memory_broker import MemoryBroker, producing, scenario
 from support.pauses import pauses_of
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 TIME_MS = 1_700_000_000_000
 
@@ -57,7 +57,7 @@ async def test_acks_0_appends_and_answers_nothing(broker: MemoryBroker) -> None:
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])
 def test_many_batches_are_appended_in_steps(acks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(produce, "BATCHES_A_STEP", 2)
+    monkeypatch.setattr(produce, "BATCHES_PER_STEP", 2)
     places = [("t", 0), ("t", 1), ("gone", 0), ("t", 2), ("u", 0), ("u", 1), ("u", 2)]
 
     @scenario(topics={"t": 3, "u": 3})
@@ -141,7 +141,7 @@ async def test_a_copy_of_what_is_not_committed_waits_as_well(broker: MemoryBroke
     await broker.advance(999)
     assert not again.done()
     broker.share((1,))
-    await settle()
+    await run_until_idle()
     for answer in (first.result(), again.result()):
         partition = answer.responses[0].partition_responses[0]
         assert (partition.error_code, partition.base_offset) == (Code.NONE, 0)
@@ -156,12 +156,12 @@ async def test_one_fsync_serves_all_waiting_requests(broker: MemoryBroker) -> No
     broker.jobs.hold()
     clients = [broker.connect() for _ in range(10)]
     waiting = [clients[0].send("Produce", 9, **producing({("t", 0): build()}))]
-    await settle()
+    await run_until_idle()
     waiting += [one.send("Produce", 9, **producing({("t", 0): build()})) for one in clients[1:]]
-    await settle()
+    await run_until_idle()
     broker.jobs.done.clear()
     broker.jobs.release()
-    await settle()
+    await run_until_idle()
     assert all(one.done() for one in waiting)
     assert broker.jobs.done == ["FlushPlan.run"] * 2, "one for the first, one for all the others"
 

@@ -17,7 +17,7 @@ from kavka.wire.errors import ErrorCode as Code
 from support.batches import BASE_TIMESTAMP_MS, CODECS, LOG_APPEND_TIME, Written, build, field, read
 from support.memory_broker import MemoryBroker, producing, scenario
 from support.message_sets import message, several, wrapped
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 OLD = range(BATCHES_SINCE)
 APPEND_TIME_SINCE = 2
@@ -114,10 +114,10 @@ async def test_a_long_conversion_neither_overtakes_nor_blocks_others(broker: Mem
     first = broker.client.send("Produce", 2, **big)
     second = broker.client.send("Produce", 2, **producing({("t", 0): message(b"small")}))
     third = other.send("Produce", 9, **producing({("t", 0): build()}))
-    await settle()
+    await run_until_idle()
     assert (first.done(), second.done(), third.done()) == (False, False, True)
     broker.jobs.release()
-    await settle()
+    await run_until_idle()
     bases = [
         sent.result().responses[0].partition_responses[0].base_offset
         for sent in (third, first, second)
@@ -144,7 +144,7 @@ async def test_a_sender_s_buffer_is_used_again_meanwhile(broker: MemoryBroker) -
     first = broker.client.send(
         "Produce", 2, **producing({("t", 0): wrapped([message(value=ours)])})
     )
-    await settle()
+    await run_until_idle()
     other = build([Written(value=theirs)])
     await broker.connect().ask("Produce", 9, **producing({("t", 1): other}))
     broker.jobs.release()
@@ -162,7 +162,7 @@ async def test_only_so_many_are_open_at_once(
         client.send("Produce", 2, **producing({("t", n): wrapped(BIG)}))
         for n, client in enumerate(clients)
     ]
-    await settle()
+    await run_until_idle()
     assert len(broker.jobs.held) == batch_opening.OPENED_AT_ONCE_MAX
     broker.jobs.release()
     for one in sent:

@@ -15,7 +15,7 @@ from support import pushed
 from support.config_requests import DELETE, SET, SUBSCRIPTION, change
 from support.http import HttpClient
 from support.memory_broker import MemoryBroker, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 PORT = 9404
 ON = f"kavka.http.listener=127.0.0.1:{PORT}"
@@ -92,7 +92,7 @@ async def test_what_is_pushed_is_shown_until_it_is_old(broker: MemoryBroker, cod
     assert f"{name}{{{label}}} 1.5\n" in page
     assert "kafka_server_client_metrics_plugin_export_count 1.0" in page
     broker.client.close()
-    await settle()
+    await run_until_idle()
     await broker.advance(59_000)
     assert series(broker) == 1, "its connection was lost, which is no reason to forget"
     await broker.advance(12_000)
@@ -108,7 +108,7 @@ async def test_a_client_is_forgotten_with_its_connection(broker: MemoryBroker) -
     # it is known by the connection that made it known
     client.close()
     broker.client.close()
-    await settle()
+    await run_until_idle()
     assert (await asked(broker, broker.connect())).error_code == Code.NONE
 
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from kavka.server.auth.authorizer import CHECKS_A_STEP
-from kavka.server.handlers.describe_configs import CONFIGS_A_SLICE
-from kavka.server.handlers.offset_delete import OFFSETS_A_STEP
-from kavka.wire.steps import ITEMS_A_STEP
+from kavka.server.auth.authorizer import CHECKS_PER_STEP
+from kavka.server.handlers.describe_configs import CONFIGS_PER_STEP
+from kavka.server.handlers.offset_delete import OFFSETS_PER_STEP
+from kavka.wire.steps import ITEMS_PER_STEP
 from support.memory_broker import MemoryBroker, scenario
 from support.pauses import pauses_of
 from support.wire_client import plain
 
-MANY = 2 * CHECKS_A_STEP
-UNKNOWN = [{"name": f"n{number}"} for number in range(CHECKS_A_STEP)]
+MANY = 2 * CHECKS_PER_STEP
+UNKNOWN = [{"name": f"n{number}"} for number in range(CHECKS_PER_STEP)]
 BROKER = {"resource_type": 4, "resource_name": "1", "configuration_keys": None}
 CONFIGS = 300
 """A broker has more than so many."""
@@ -50,10 +50,10 @@ def partitions(count: int, topic: str = "t", key: str = "partition_index", **mor
             {"topics": [{"topic": "t", "partitions": [{"partition": 0}] * MANY}]},
             2,
         ),
-        ("OffsetDelete", 0, {"group_id": "g", "topics": partitions(3 * OFFSETS_A_STEP)}, 3),
-        ("OffsetDelete", 0, {"group_id": "g", "topics": partitions(3 * OFFSETS_A_STEP, "no")}, 3),
-        ("DescribeConfigs", 4, {"resources": [BROKER]}, CONFIGS // CONFIGS_A_SLICE),
-        ("DescribeConfigs", 4, {"resources": [BROKER] * 20}, 20 * CONFIGS // CONFIGS_A_SLICE),
+        ("OffsetDelete", 0, {"group_id": "g", "topics": partitions(3 * OFFSETS_PER_STEP)}, 3),
+        ("OffsetDelete", 0, {"group_id": "g", "topics": partitions(3 * OFFSETS_PER_STEP, "no")}, 3),
+        ("DescribeConfigs", 4, {"resources": [BROKER]}, CONFIGS // CONFIGS_PER_STEP),
+        ("DescribeConfigs", 4, {"resources": [BROKER] * 20}, 20 * CONFIGS // CONFIGS_PER_STEP),
     ],
 )
 @scenario()
@@ -61,7 +61,7 @@ async def test_many_are_looked_at_in_slices(
     broker: MemoryBroker, name: str, version: int, values: dict[str, Any], pauses: int
 ) -> None:
     asks_about_all_partitions = name == "Metadata" and values["topics"] != UNKNOWN
-    await broker.create("t", 2 * ITEMS_A_STEP if asks_about_all_partitions else 1)
+    await broker.create("t", 2 * ITEMS_PER_STEP if asks_about_all_partitions else 1)
     made = pauses_of(broker)
     answer = await broker.ask(name, version, **values)
     assert len(made) >= pauses

@@ -11,7 +11,7 @@ import pytest
 from kavka.groupcoord import offsets
 from kavka.server.handlers import txn_offset_commit
 from kavka.server.handlers.common import offset_commits
-from kavka.server.handlers.common.offset_commits import OFFSETS_A_STEP
+from kavka.server.handlers.common.offset_commits import OFFSETS_PER_STEP
 from kavka.server.request.context import Peer, RequestContext
 from kavka.server.request.sliced_answers import EncodedResponse
 from kavka.wire.errors import ErrorCode as Code
@@ -26,7 +26,7 @@ from support.memory_transactions import (
     write_markers,
 )
 from support.offset_requests import Place, codes, fetch, with_offsets
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 ADDS_SINCE = 5
 A0, A1, A9, B0 = ("a", 0), ("a", 1), ("a", 9), ("b", 0)
@@ -118,7 +118,7 @@ async def test_nothing_is_kept_before_the_coordinator_is_sure(broker: MemoryBrok
     answer = one.client.send("TxnOffsetCommit", 5, **committing(one, {A0: 5}))
     later = one.client.send("TxnOffsetCommit", 5, **committing(one, {A0: 6}))
     outside = one.client.send("OffsetCommit", 9, **offset_requests.committing(broker, {B0: 3}))
-    await settle()
+    await run_until_idle()
     log = broker.replica(OFFSETS, broker.parts.groups.partition_of("g")).log
     assert not answer.done() and log.end_offset == 0
     release(broker)
@@ -134,10 +134,10 @@ async def test_nothing_is_kept_before_the_coordinator_is_sure(broker: MemoryBrok
         producer_epoch=one.now.epoch,
         committed=True,
     )
-    await settle()
+    await run_until_idle()
     release(broker)
     await until(ended.done, "the end")
-    await settle()
+    await run_until_idle()
     assert await fetch(broker, [A0, B0]) == {A0: (6, 0), B0: (3, 0)}, "in the order of the requests"
 
 
@@ -148,7 +148,7 @@ async def test_a_marker_in_between_takes_the_guard_away(broker: MemoryBroker) ->
     one.client.send("AddPartitionsToTxn", 3, **one.adding(A0))  # so that nothing is sure
     one.client = broker.connect()
     answer = one.client.send("TxnOffsetCommit", 4, **committing(one, {A0: 5}))
-    await settle()
+    await run_until_idle()
     place = OFFSETS, broker.parts.groups.partition_of("g")
     assert not answer.done()
     assert await write_markers(broker, one.now, place, commit=True) == [Code.NONE]
@@ -162,15 +162,15 @@ async def test_a_marker_in_between_takes_the_guard_away(broker: MemoryBroker) ->
 async def test_many_offsets_are_kept_in_steps(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, held: bool
 ) -> None:
-    monkeypatch.setattr(offset_commits, "OFFSETS_A_STEP", 4)
-    monkeypatch.setattr(offsets, "OFFSETS_A_STEP", 4)
+    monkeypatch.setattr(offset_commits, "OFFSETS_PER_STEP", 4)
+    monkeypatch.setattr(offsets, "OFFSETS_PER_STEP", 4)
     one = await started(broker)
     if held:
         hold(broker)
     many = {("a", index): index for index in range(10)}
     answer = one.client.send("TxnOffsetCommit", 5, **committing(one, many))
     later = one.client.send("TxnOffsetCommit", 5, **committing(one, {A9: 77}))
-    await settle()
+    await run_until_idle()
     if held:
         assert not answer.done()
         release(broker)
@@ -189,11 +189,11 @@ async def test_many_offsets_are_kept_in_steps(
 @scenario(topics={"a": 1})
 async def test_many_are_refused_in_steps(broker: MemoryBroker) -> None:
     one = SimpleNamespace(partition_index=0, committed_offset=1, committed_metadata="")
-    topic = SimpleNamespace(name="a", partitions=[one] * 2 * OFFSETS_A_STEP)
+    topic = SimpleNamespace(name="a", partitions=[one] * 2 * OFFSETS_PER_STEP)
     asked = SimpleNamespace(transactional_id="tx", group_id="", topics=[topic])
     context = RequestContext(Peer("PLAINTEXT", "host:1"), 1, 1, None)
     answer = await txn_offset_commit.handle(broker.parts, context, asked)
     assert isinstance(answer, EncodedResponse), "what was made in steps is written in steps"
     response: Any = answer.response
     received = [one.error_code for one in response.topics[0].partitions]
-    assert received == [Code.INVALID_GROUP_ID] * 2 * OFFSETS_A_STEP
+    assert received == [Code.INVALID_GROUP_ID] * 2 * OFFSETS_PER_STEP

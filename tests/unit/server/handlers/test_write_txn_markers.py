@@ -28,7 +28,7 @@ from support.memory_transactions import (
     release,
     write_markers,
 )
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 VERSIONS = range(API.lowest, API.highest + 1)
 OTHER = ("t", 1)
@@ -120,7 +120,7 @@ async def test_it_is_answered_when_it_is_safe(broker: MemoryBroker) -> None:
     hold(broker, *PLACE)
     answer = broker.client.send("WriteTxnMarkers", 2, markers=[asked(producer, 0, 1)])
     later = broker.client.send("Metadata", 12, topics=None)
-    await settle()
+    await run_until_idle()
     assert not answer.done()
     assert broker.replica().log.end_offset == 2, "it is written"
     release(broker, *PLACE)
@@ -146,7 +146,7 @@ async def test_or_when_another_leads(broker: MemoryBroker) -> None:
     producer = await opened(broker)
     hold(broker, *PLACE)
     answer = broker.client.send("WriteTxnMarkers", 2, markers=[asked(producer, 0)])
-    await settle()
+    await run_until_idle()
     now = broker.replica().partition
     now.follow(Leadership(1, 2, now.leader_epoch + 1, (2,), now.partition_epoch + 1, (1, 2)))
     broker.replica().role_changed()
@@ -179,7 +179,7 @@ async def test_one_answer_for_each_producer(broker: MemoryBroker) -> None:
 async def test_many_are_written_in_slices(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(write_txn_markers, "MARKERS_A_STEP", size)
+    monkeypatch.setattr(write_txn_markers, "MARKERS_PER_STEP", size)
     places = [("t", index) for index in range(7)]
     producer = await opened(broker, *places)
     answer = broker.client.send("WriteTxnMarkers", 2, markers=[asked(producer, *range(7))])

@@ -13,7 +13,7 @@ from kavka.server.monitoring.http_server import HttpServer, Page, Query
 from support.asynchronous import Test, ran_by
 from support.http import HttpClient
 from support.memory_network import Client, MemoryNetwork, until
-from support.virtual import VirtualClock, VirtualTasks, settle
+from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
 PORT = 80
 
@@ -190,7 +190,7 @@ async def test_a_request_may_come_byte_by_byte(s: Scene, /) -> None:
     client = s.connect()
     for byte in b"GET /plain HTTP/1.1\r\nHost: x\r\n\r\n":
         client.send_bytes(bytes([byte]))
-        await settle()
+        await run_until_idle()
     assert (await client.answer()).body == b"hello"
 
 
@@ -229,14 +229,14 @@ async def test_pieces_are_made_no_faster_than_they_are_read(s: Scene, /) -> None
     client = s.connect()
     client.transport.hold()
     client.ask_for("/endless")
-    await settle(200)
+    await run_until_idle(200)
     assert s.made <= 1
     client.transport.release()
     await until(lambda: s.made > 100, "it goes on")
     client.transport.hold()
-    await settle()
+    await run_until_idle()
     made = s.made
-    await settle(200)
+    await run_until_idle(200)
     assert s.made == made
 
 
@@ -248,7 +248,7 @@ async def test_a_client_that_hangs_up_ends_the_page(s: Scene, /) -> None:
     client.transport.abort()
     await until(lambda: s.ended == 1, "it ends")
     made = s.made
-    await settle(200)
+    await run_until_idle(200)
     assert s.made == made
     assert s.tasks.pending_timers == 0
 
@@ -258,12 +258,12 @@ async def test_a_client_that_does_not_read_is_closed(s: Scene, /) -> None:
     client = s.connect()
     client.transport.hold()
     client.ask_for("/endless")
-    await settle()
+    await run_until_idle()
     await s.tasks.advance(http_server.ANSWER_S_MAX * 1000 - 1)
     assert not client.is_closed
     await s.tasks.advance(1)
     await client.closed()
-    await settle()
+    await run_until_idle()
     assert s.ended == 1
 
 
@@ -304,7 +304,7 @@ async def test_a_half_closed_connection_gets_its_response(s: Scene, /) -> None:
     client.ask_for("/pieces")
     await until(lambda: s.made, "the answer is under way")
     client.ask_for("/plain")
-    await settle()
+    await run_until_idle()
     client.close()
     assert (await client.answer()).body.endswith(b"piece 2\n")
     assert (await client.answer()).body == b"hello"
@@ -319,6 +319,6 @@ async def test_closing_the_server_cuts_all(s: Scene, /) -> None:
     s.server.close()
     for client in clients:
         await client.closed()
-    await settle()
+    await run_until_idle()
     assert s.ended == 1
     assert s.tasks.pending_timers == 0

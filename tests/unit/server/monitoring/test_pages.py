@@ -15,7 +15,7 @@ from support import batches
 from support.http import Answer, HttpClient
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_network import MemoryNetwork
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 PORT = 9404
 ON = f"kavka.http.listener=127.0.0.1:{PORT}"
@@ -81,14 +81,14 @@ async def test_with_a_failed_log_it_is_ready_but_not_well(
 async def test_a_starting_broker_is_not_ready(broker: MemoryBroker) -> None:
     broker.jobs.hold("")
     starting = broker.tasks.spawn(broker.instance.start(), name="start")
-    await settle()
+    await run_until_idle()
     assert broker.jobs.held, "the start waits for the disk"
     status, notified = await health(broker)
     assert (status, notified["state"]) == (503, "STARTING")
     assert (await get(broker, "/metrics")).status == 503
     while not starting.done():
         broker.jobs.release()
-        await settle()
+        await run_until_idle()
     broker.client = broker.connect()
     assert (await health(broker))[0] == 200
 
@@ -99,12 +99,12 @@ async def test_a_stopping_broker_reports_that_to_the_end(broker: MemoryBroker) -
     await client.get("/readyz")
     broker.jobs.hold("")
     stopping = broker.tasks.spawn(broker.instance.stop(), name="stop")
-    await settle()
+    await run_until_idle()
     answer = await client.get("/healthz")
     assert (answer.status, json.loads(answer.body)["state"]) == (503, "SHUTTING_DOWN")
     while not stopping.done():
         broker.jobs.release()
-        await settle()
+        await run_until_idle()
     await client.closed()
     assert PORT not in broker.network.ports
     monitor: Any = broker.instance._monitor

@@ -13,7 +13,7 @@ from support.batches import BASE_TIMESTAMP_MS, CODECS, Written, build, field, pa
 from support.config_requests import SET, TOPIC, change
 from support.memory_broker import MemoryBroker, producing, scenario
 from support.stored import LARGE, MANY, SMALL, bare, stored
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 KINDS = {"small": SMALL, "large": LARGE, "many": MANY}
 HOUR_MS = 3_600_000
@@ -137,7 +137,7 @@ async def test_log_append_times_increase_with_the_offsets(broker: MemoryBroker) 
     await broker.create("t", configs=configs)
     broker.jobs.hold("compress")
     late = broker.client.send("Produce", 9, **producing({("t", 0): build(LARGE)}))
-    await settle()
+    await run_until_idle()
     await broker.advance(1000)
     other = broker.connect()
     early = await other.ask("Produce", 9, **producing({("t", 0): build(SMALL)}))

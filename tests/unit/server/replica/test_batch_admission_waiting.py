@@ -9,7 +9,7 @@ import pytest
 
 from kavka.log.partition_log import Appended
 from kavka.log.txn_guards import Guard
-from kavka.server.replica.batch_opening import OPENED_AT_ONCE_MAX, RECORDS_PER_TURN
+from kavka.server.replica.batch_opening import OPENED_AT_ONCE_MAX, RECORDS_PER_STEP
 from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.record_batches import BatchHeader
@@ -18,7 +18,7 @@ from support.config_requests import SET, TOPIC, change
 from support.memory_broker import MemoryBroker, producing, scenario
 from support.memory_network import until
 from support.stored import LARGE, MANY, NOISE, SMALL, bare, stored
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 CHANCE = random.Random(3)
 
@@ -53,7 +53,7 @@ async def test_requests_of_a_connection_keep_their_order(broker: MemoryBroker) -
             for name in ("t", "plain")
         ],
     )
-    await settle()
+    await run_until_idle()
     assert not broker.client.transport.is_reading()
     assert [broker.replica(name).log.end_offset for name in ("t", "plain")] == [0, 0]
     broker.jobs.release()
@@ -68,7 +68,7 @@ async def test_requests_of_a_connection_keep_their_order(broker: MemoryBroker) -
 async def test_other_connections_do_not_wait(broker: MemoryBroker) -> None:
     await slow(broker)
     held = broker.client.send("Produce", 9, **producing({("t", 0): numbered(1)}))
-    await settle()
+    await run_until_idle()
     other = broker.connect()
     answer = await other.ask("Produce", 9, **producing({("t", 0): build(SMALL)}))
     assert answer.responses[0].partition_responses[0].base_offset == 0
@@ -101,10 +101,10 @@ async def test_a_request_is_appended_while_the_one_before_waits_for_replicas(
     broker.share((1, 2))  # which never fetches
     first = broker.client.send("Produce", 9, **producing({("t", 0): numbered(1)}, timeout_ms=5000))
     second = broker.client.send("Produce", 9, **producing({("t", 0): build(SMALL)}, acks=1))
-    await settle()
+    await run_until_idle()
     assert broker.replica().log.end_offset == 0
     broker.jobs.release()
-    await settle()
+    await run_until_idle()
     assert broker.replica().log.end_offset == 2 + len(SMALL), "both are appended"
     assert not first.done()
     await broker.advance(5000)
@@ -122,7 +122,7 @@ async def test_partitions_of_a_request_succeed_or_fail_alone(broker: MemoryBroke
         ("t2", 0): patch(numbered(3), crc=1),
     }
     asked = broker.client.send("Produce", 9, **producing(batches))
-    await settle()
+    await run_until_idle()
     broker.jobs.release()
     found = {
         topic.name: topic.partition_responses[0].error_code for topic in (await asked).responses
@@ -135,7 +135,7 @@ async def test_acks_0_is_appended_in_order(broker: MemoryBroker) -> None:
     await slow(broker)
     broker.client.tell("Produce", 9, **producing({("t", 0): numbered(1)}, acks=0))
     later = broker.client.send("Produce", 9, **producing({("t", 0): numbered(2)}))
-    await settle()
+    await run_until_idle()
     broker.jobs.release()
     assert (await later).responses[0].partition_responses[0].base_offset == 2
 
@@ -145,7 +145,7 @@ async def test_acks_0_that_fails_closes_the_connection(broker: MemoryBroker) -> 
     await slow(broker)
     doomed = broker.connect()
     doomed.tell("Produce", 9, **producing({("t", 0): numbered(1)}, acks=0))
-    await settle()
+    await run_until_idle()
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000)
     assert not doomed.is_closed
     broker.jobs.release()
@@ -156,7 +156,7 @@ async def test_acks_0_that_fails_closes_the_connection(broker: MemoryBroker) -> 
 async def test_a_topic_deleted_and_created_meanwhile_gets_no_records(broker: MemoryBroker) -> None:
     await slow(broker)
     held = broker.client.send("Produce", 9, **producing({("t", 0): numbered(1)}))
-    await settle()
+    await run_until_idle()
     replica, other = broker.replica(), broker.connect()
     await other.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000)
     await other.ask(
@@ -180,7 +180,7 @@ async def test_the_isr_shrinks_below_the_minimum_meanwhile(broker: MemoryBroker)
     assert await change(broker, more) == [(Code.NONE, None)]
     broker.jobs.hold("compress")
     held = broker.client.send("Produce", 9, **producing({("t", 0): numbered(1)}))
-    await settle()
+    await run_until_idle()
     broker.share((1,))
     broker.jobs.release()
     answer = (await held).responses[0].partition_responses[0]
@@ -196,10 +196,10 @@ async def test_requests_of_closed_connections_are_appended(
     others = [broker.connect() for _ in range(OPENED_AT_ONCE_MAX + 2)]
     for number, client in enumerate(others):
         client.send("Produce", 9, **producing({("t", 0): numbered(number)}))
-    await settle()
+    await run_until_idle()
     for client in others:
         client.transport.abort()
-    await settle()
+    await run_until_idle()
     broker.jobs.release()
     await until(lambda: broker.replica().log.end_offset == 2 * len(others), "all are appended")
     assert (await broker.produce(numbered(9))).base_offset == 2 * len(others)
@@ -214,7 +214,7 @@ async def test_the_batches_being_recompressed_are_bounded(broker: MemoryBroker) 
         client.send("Produce", 9, **producing({("t", 0): numbered(number)}))
         for number, client in enumerate(others)
     ]
-    await settle()
+    await run_until_idle()
     assert broker.jobs.held == ["compress"] * OPENED_AT_ONCE_MAX
     broker.jobs.release()
     answers = [(await one).responses[0].partition_responses[0] for one in asked]
@@ -225,7 +225,7 @@ async def test_the_batches_being_recompressed_are_bounded(broker: MemoryBroker) 
 async def test_the_arena_of_a_waiting_request_can_be_reused(broker: MemoryBroker) -> None:
     await slow(broker)
     held = broker.client.send("Produce", 9, **producing({("t", 0): numbered(1)}))
-    await settle()
+    await run_until_idle()
     other = broker.connect()
     await broker.parts.tasks.sleep(0)
     plain = {"name": "plain", "num_partitions": 1, "replication_factor": 1}
@@ -239,7 +239,7 @@ async def test_the_arena_of_a_waiting_request_can_be_reused(broker: MemoryBroker
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-@pytest.mark.parametrize("count", [RECORDS_PER_TURN - 1, RECORDS_PER_TURN, RECORDS_PER_TURN + 1])
+@pytest.mark.parametrize("count", [RECORDS_PER_STEP - 1, RECORDS_PER_STEP, RECORDS_PER_STEP + 1])
 @scenario(topics={"plain": 1})
 async def test_the_arena_can_be_reused_after_a_slice_of_records(
     broker: MemoryBroker, count: int, codec: str
@@ -248,10 +248,10 @@ async def test_the_arena_can_be_reused_after_a_slice_of_records(
     await broker.create("keyed", configs={"cleanup.policy": "compact"})
     for number in range(OPENED_AT_ONCE_MAX):
         broker.connect().send("Produce", 9, **producing({("t", 0): numbered(number)}))
-    await settle()
+    await run_until_idle()
     batch = build([Written(b"", None)] * count, codec=codec)
     held = broker.connect().send("Produce", 9, **producing({("keyed", 0): batch}))
-    await settle()
+    await run_until_idle()
     await broker.produce(build([Written(value=NOISE)]), "plain")  # through the same arena
     broker.jobs.release()
     await held

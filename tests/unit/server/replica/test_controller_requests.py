@@ -16,7 +16,7 @@ from support.memory_broker import MemoryBroker, scenario
 from support.replica_machine import ReplicaMachine
 from support.replicas import Hosting, leading, stopping
 from support.scenarios import Scenario, scenario_files
-from support.virtual import settle
+from support.virtual import run_until_idle
 from support.wire_client import new_topic
 
 
@@ -31,7 +31,7 @@ async def test_a_request_under_way_creates_no_log_when_the_broker_stops(
     begun = hosting.tasks.spawn(
         hosting.port.leader_and_isr(leading("t", *range(10))), name="request"
     )
-    await settle(2)
+    await run_until_idle(2)
     made = [replica.key[1] for replica in hosting.manager]
     hosting.port.close()
     response = await begun
@@ -47,7 +47,7 @@ async def test_a_request_under_way_creates_no_log_when_the_broker_stops(
 async def test_configs_of_many_partitions_are_changed_in_several_turns(
     hosting: Hosting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(controller_requests, "CONFIGURED_PER_TURN", 2)
+    monkeypatch.setattr(controller_requests, "CONFIGURED_PER_STEP", 2)
     await hosting.lead("t", *range(6))
 
     def limits() -> list[int]:
@@ -55,7 +55,7 @@ async def test_configs_of_many_partitions_are_changed_in_several_turns(
 
     hosting.overrides.change("t", {"max.message.bytes": "300"})
     assert limits() == [300] * 2 + [1_048_588] * 4
-    await settle()
+    await run_until_idle()
     assert limits() == [300] * 6
 
 
@@ -63,14 +63,14 @@ async def test_configs_of_many_partitions_are_changed_in_several_turns(
 async def test_new_defaults_of_the_broker_reach_all_logs(
     hosting: Hosting, monkeypatch: pytest.MonkeyPatch, per_turn: int
 ) -> None:
-    monkeypatch.setattr(controller_requests, "CONFIGURED_PER_TURN", per_turn)
+    monkeypatch.setattr(controller_requests, "CONFIGURED_PER_STEP", per_turn)
     await hosting.lead("t", 0, 1, 2)
     await hosting.lead("u")
     hosting.overrides.change("u", {"max.message.bytes": "300"})
     start = hosting.live.now
     changed = Dynamic({"message.max.bytes": "200", "log.segment.bytes": "2000000"}, {})
     hosting.live.change(start.with_dynamic(changed))
-    await settle()
+    await run_until_idle()
     found = [
         (one.log.settings.max_message_bytes, one.log.settings.segment_bytes)
         for one in hosting.manager

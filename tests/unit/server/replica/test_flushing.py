@@ -7,7 +7,7 @@ import pytest
 from kavka.log import producer_snapshots, producer_state
 from kavka.server.replica.flushing import FLUSHES_AT_ONCE_MAX
 from support.replicas import DATA, Hosting, append, stopping
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 
 async def test_a_partition_has_one_flush_at_a_time(hosting: Hosting) -> None:
@@ -15,10 +15,10 @@ async def test_a_partition_has_one_flush_at_a_time(hosting: Hosting) -> None:
     replica = await hosting.lead()
     hosting.jobs.hold()
     append(replica)
-    await settle()
+    await run_until_idle()
     append(replica)
     append(replica)
-    await settle()
+    await run_until_idle()
     assert hosting.jobs.held == ["FlushPlan.run"]
     assert replica.partition.flushed_end == 0
     hosting.jobs.release()
@@ -34,7 +34,7 @@ async def test_concurrent_flushes_are_bounded(hosting: Hosting) -> None:
     replicas = [await hosting.lead("t", index) for index in range(FLUSHES_AT_ONCE_MAX + 3)]
     for replica in replicas:
         append(replica)
-    await settle()
+    await run_until_idle()
     assert len(hosting.jobs.held) == FLUSHES_AT_ONCE_MAX
     hosting.jobs.release()
     await hosting.manager.flusher.wait_idle()
@@ -47,11 +47,11 @@ async def test_without_flush_messages_only_rolled_segments_are_flushed(
     hosting.overrides.in_tree["t"] = {"segment.bytes": str(1 << 20)}
     replica = await hosting.lead()
     append(replica)
-    await settle()
+    await run_until_idle()
     assert "FlushPlan.run" not in hosting.jobs.done
     replica.log.roll(hosting.clock.now_ms())
     append(replica)
-    await settle()
+    await run_until_idle()
     assert hosting.jobs.done == ["FlushPlan.run"]
     assert replica.partition.flushed_end == 3
 
@@ -70,14 +70,14 @@ async def test_many_producers_are_saved_in_steps_before_the_flush(
     replica = await hosting.lead()
     for producer_id in range(9):
         append(replica, (producer_id, 0, 0))
-    await settle()
+    await run_until_idle()
     log = replica.log
     hosting.jobs.hold()
     log.roll(hosting.clock.now_ms())
     assert log.producer_manager.snapshots.is_writing
     append(replica, (1, 0, 3))
     assert log.producer_manager.snapshots.is_writing
-    await settle()
+    await run_until_idle()
     assert not log.producer_manager.snapshots.is_writing
     assert log.producer_manager.snapshots.offsets == [27]
     assert hosting.jobs.held == ["FlushPlan.run"]
@@ -100,7 +100,7 @@ async def test_many_producers_are_saved_before_their_last_segment_is_deleted(
     assert log.recovery_point == 27 and not log.producer_manager.snapshots.offsets
     assert replica.delete_old(hosting.clock.now_ms()) == 0, "not before it is saved"
     assert not log.flush_wanted
-    await settle()
+    await run_until_idle()
     assert log.producer_manager.snapshots.offsets == [27]
     assert replica.delete_old(hosting.clock.now_ms()) == 1
 
@@ -115,7 +115,7 @@ async def test_producers_of_a_removed_replica_are_not_saved(hosting: Hosting) ->
     hosting.manager.flusher.flush_soon(replica)
     await hosting.tasks.sleep(0)
     hosting.manager.remove(*replica.key)
-    await settle()
+    await run_until_idle()
     assert replica.log.producer_manager.snapshots.offsets == []
 
 
@@ -132,7 +132,7 @@ async def test_a_deleted_partition_is_not_flushed(
         replica.log.roll(hosting.clock.now_ms())
         hosting.manager.flusher.flush_soon(replica)
         if held:
-            await settle()
+            await run_until_idle()
     await hosting.port.stop_replica(stopping())
     await hosting.lead()
     files = {path: hosting.fs.read_bytes(path) for path in _files(hosting)}

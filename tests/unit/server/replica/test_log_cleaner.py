@@ -22,7 +22,7 @@ from support.batches import Written, build
 from support.cleaning import BACKOFF, COMPACT, HeldProcesses, clean_upto, fill, under_way
 from support.compaction import compacted, read_all
 from support.memory_broker import MemoryBroker, scenario
-from support.virtual import InlineWorker, settle
+from support.virtual import InlineWorker, run_until_idle
 
 
 @scenario(BACKOFF)
@@ -76,7 +76,7 @@ async def test_the_dirtiest_log_is_compacted_first(broker: MemoryBroker) -> None
     await broker.advance(1000)
     for _ in range(2):
         processes.work()
-        await settle()
+        await run_until_idle()
     topics = [order.directory.rpartition("/")[2] for order in processes.orders]
     assert topics == ["b-0", "c-0", "a-0"]
     assert broker.parts.replicas.cleaning.dirtiest_ratio < 0.7
@@ -136,13 +136,13 @@ async def test_a_topic_deleted_and_created_during_a_compaction_is_unchanged(
     await fill(broker)
     before = read_all(broker.replica().log)
     processes.listeners[0](Progress("indexing", 1, 2))
-    await settle()
+    await run_until_idle()
     assert processes.results[0].cancelled(), "it learns of it with its next news"
     assert read_all(broker.replica().log) == before
     assert clean_upto(broker) is None
     await broker.advance(1000)
     processes.work()
-    await settle()
+    await run_until_idle()
     assert clean_upto(broker)
 
 
@@ -153,7 +153,7 @@ async def test_nothing_is_swapped_into_a_truncated_log(broker: MemoryBroker) -> 
     run_at_once(broker.parts.replicas.logs.truncate_in_steps(log, 10))
     before = read_all(log)
     processes.listeners[0](Progress("indexing", 1, 2))
-    await settle()
+    await run_until_idle()
     assert processes.results[0].cancelled()
     assert read_all(log) == before
     assert not log.compaction.running
@@ -166,7 +166,7 @@ async def test_a_compaction_ends_when_the_cleanup_policy_changes(broker: MemoryB
     before = read_all(log)
     log.configure(replace(log.settings, cleanup_policy=("delete",)))
     compact(InlineWorker(processes.listeners[0]), broker.fs, processes.orders[0])
-    await settle()
+    await run_until_idle()
     assert processes.results[0].cancelled()
     assert read_all(log) == before
     assert not log.compaction.running
@@ -187,7 +187,7 @@ async def test_retention_waits_for_the_compaction(broker: MemoryBroker) -> None:
     await broker.advance(500)
     assert log.segment_count == segments
     processes.results[0].cancel()
-    await settle()
+    await run_until_idle()
     await broker.advance(500)
     assert log.segment_count < segments
 
@@ -234,7 +234,7 @@ async def test_files_of_a_failed_compaction_are_removed(
         processes.listeners[0](Progress("indexing", 1, 2))
     else:
         processes.results[0].set_exception(failure)
-    await settle()
+    await run_until_idle()
     assert processes.results[0].done() and not log.compaction.running
     assert not left(broker) and processes.tidied == [log.directory]
 
@@ -247,11 +247,11 @@ async def test_files_that_cannot_be_removed_are_logged(
     broker.fs.create(f"{broker.replica().log.directory}/{0:020d}.log.cleaned")
     broker.fs.faults.append(Fault("remove", ".cleaned"))
     processes.results[0].set_exception(ProcessLost("killed"))
-    await settle()
+    await run_until_idle()
     assert "can't remove files of an abandoned compaction from /data/t-0" in caplog.text
     await broker.advance(1000)
     processes.work()
-    await settle()
+    await run_until_idle()
     assert clean_upto(broker) and not left(broker), "the next run does it"
 
 
@@ -300,11 +300,11 @@ async def test_a_failed_thread_is_counted_until_it_is_restarted(broker: MemoryBr
         checkpoint=fail,
     )
     cleaner.start()
-    await settle(200)
+    await run_until_idle(200)
     dead = parts.replicas.cleaning.dead
     assert sorted(dead) == [0, 1]
     live.change(replace(settings, log_cleaner_threads=3))
-    await settle()
+    await run_until_idle()
     assert not dead
     assert [type(failure) for failure in broker.tasks.failures] == [ValueError] * 2
     broker.tasks.failures.clear()
@@ -354,7 +354,7 @@ async def test_a_lost_process_is_restarted_after_the_backoff(
     assert "compaction of t-0 failed: it was killed" in caplog.text
     await broker.advance(1)
     processes.work()
-    await settle()
+    await run_until_idle()
     assert clean_upto(broker)
 
 
@@ -426,6 +426,6 @@ async def test_the_cleaner_checkpoint_survives_a_power_cut(broker: MemoryBroker)
     assert clean
     compacted_once = read_all(broker.replica().log)
     await broker.crash()
-    await settle()
+    await run_until_idle()
     assert clean_upto(broker) == clean
     assert read_all(broker.replica().log)[: len(compacted_once)] == compacted_once

@@ -17,7 +17,7 @@ from kavka.wire.steps import run_at_once
 from support.batches import Written, build
 from support.cleaning import BACKOFF, COMPACT, HeldProcesses, clean_upto, fill, under_way
 from support.memory_broker import MemoryBroker, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 
 @scenario(BACKOFF, "log.cleaner.threads=2")
@@ -38,7 +38,7 @@ async def test_no_compaction_begins_in_a_directory_where_files_are_removed(
 
     broker.jobs.run_process = hold  # type: ignore[method-assign]
     processes.results[0].set_exception(ProcessLost("killed"))
-    await settle()
+    await run_until_idle()
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
     await broker.create("t", configs=COMPACT)
     await fill(broker)
@@ -65,7 +65,7 @@ async def test_no_compaction_begins_while_a_deleted_log_of_the_name_is_compacted
     await broker.advance(1000)
     assert len(processes.orders) == 2
     processes.work()
-    await settle()
+    await run_until_idle()
     assert clean_upto(broker)
 
 
@@ -88,7 +88,7 @@ async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were
         run_at_once(broker.parts.replicas.logs.truncate_in_steps(log, 50))
     else:
         broker.parts.replicas.remove("t", 0)
-    await settle(200)
+    await run_until_idle(200)
     assert not processes.orders and not log.compaction.running
     if what == "cut":  # the directory is free for the next one
         await fill(broker)
@@ -117,7 +117,7 @@ async def test_retention_applies_to_a_log_that_is_always_being_compacted(
             processes.results[-1].set_exception(ProcessLost("killed"))
         else:
             processes.work()
-        await settle()
+        await run_until_idle()
         assert log.size_bytes <= 3000 + 1000
     processes.results[-1].cancel()
 
@@ -130,7 +130,7 @@ async def test_a_shorter_backoff_takes_effect_at_once(broker: MemoryBroker) -> N
     assert clean_upto(broker) is None
     settings = broker.instance.live.now
     broker.instance.live.change(replace(settings, log_cleaner_backoff_ms=100))
-    await settle()
+    await run_until_idle()
     assert clean_upto(broker)
 
 
@@ -142,11 +142,11 @@ async def test_a_changed_io_limit_restarts_the_compaction(broker: MemoryBroker) 
     broker.fs.create(f"{directory}/{0:020d}.log.cleaned").pwrite(b"half", 0)
     settings = broker.instance.live.now
     broker.instance.live.change(replace(settings, log_cleaner_io_max_bytes_per_second=5e6))
-    await settle()
+    await run_until_idle()
     assert processes.results[0].cancelled() and processes.tidied == [directory]
     assert [order.limits.bytes_per_s for order in processes.orders[1:]] == [5e6]
     processes.work()
-    await settle()
+    await run_until_idle()
     assert clean_upto(broker)
 
 
@@ -155,8 +155,8 @@ async def test_other_configs_do_not_restart_the_compaction(broker: MemoryBroker)
     processes = await under_way(broker)
     settings = broker.instance.live.now
     broker.instance.live.change(replace(settings, producer_id_expiration_ms=5))
-    await settle()
+    await run_until_idle()
     assert not processes.results[0].done()
     processes.work()
-    await settle()
+    await run_until_idle()
     assert clean_upto(broker)

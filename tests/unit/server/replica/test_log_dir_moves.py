@@ -14,7 +14,7 @@ from support.batches import Written, build
 from support.config_requests import BROKER, SET, change
 from support.logs import Producer, batch, parse
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 ONE, TWO, THREE = "/data", "/more", "/other"
 DIRECTORIES = f"log.dirs={ONE},{TWO},{THREE}"
@@ -76,7 +76,7 @@ async def test_describe_log_dirs_during_a_move(broker: MemoryBroker) -> None:
     size = broker.replica().log.size_bytes
     broker.jobs.hold(COPY)
     assert await alter(broker, TWO) == Code.NONE
-    await settle()
+    await run_until_idle()
     assert await described(broker) == {ONE: [(size, 0, False)], TWO: [(0, 3, True)]}
     (name,) = names(broker, TWO)
     assert name.startswith("t-0.") and name.endswith("-future")
@@ -93,7 +93,7 @@ async def test_a_move_to_the_current_directory_cancels_the_move(broker: MemoryBr
     await fill(broker, 3)
     broker.jobs.hold(COPY)
     assert await alter(broker, TWO) == Code.NONE
-    await settle()
+    await run_until_idle()
     assert await alter(broker, TWO) == Code.NONE, "as before"
     assert broker.replica().log.compaction.paused
     assert await alter(broker, ONE) == Code.NONE
@@ -111,10 +111,10 @@ async def test_a_cancelled_move_does_not_continue_after_a_crash(broker: MemoryBr
     await fill(broker, 3)
     broker.jobs.hold(COPY)
     await alter(broker, TWO)
-    await settle()
+    await run_until_idle()
     broker.fs.sync_dir(TWO)
     await alter(broker, ONE)
-    await settle()
+    await run_until_idle()
     await broker.crash()
     await broker.advance(3000)
     assert (names(broker, ONE), names(broker, TWO)) == (["t-0"], [])
@@ -128,9 +128,9 @@ async def test_a_stop_after_the_move_leaves_one_log(broker: MemoryBroker) -> Non
     await broker.advance(10)
     assert (names(broker, ONE), names(broker, TWO)) == (["t-0"], ["t-0"])
     stopping = broker.tasks.spawn(broker.instance.stop(), name="stop")
-    await settle(100)
+    await run_until_idle(100)
     broker.jobs.release()
-    await settle(100)
+    await run_until_idle(100)
     assert stopping.done()
     assert (names(broker, ONE), names(broker, TWO)) == ([], ["t-0"])
     await broker.tasks.die()
@@ -143,7 +143,7 @@ async def test_another_target_directory_restarts_the_move(broker: MemoryBroker) 
     await fill(broker, 3)
     broker.jobs.hold(COPY)
     assert await alter(broker, TWO) == Code.NONE
-    await settle()
+    await run_until_idle()
     assert await alter(broker, THREE) == Code.NONE
     assert list(await described(broker)) == [ONE, THREE]
     broker.jobs.release()
@@ -199,7 +199,7 @@ async def test_acknowledged_records_are_flushed_in_the_copy(
     assert broker.jobs.held, "the last one"
     request = producing({("t", 0): build([Written(value=b"3/")])})
     answer = broker.connect().send("Produce", 9, **request)
-    await settle()
+    await run_until_idle()
     assert not answer.done()
     broker.jobs.release()
     await broker.advance(1)
@@ -264,10 +264,10 @@ async def test_a_stop_leaves_whole_batches_in_the_copy(broker: MemoryBroker, is_
     assert bool(broker.jobs.held) == is_busy
     assert is_busy or torn(broker)
     stopping = broker.tasks.spawn(broker.instance.stop(), name="stop")
-    await settle(100)
+    await run_until_idle(100)
     assert stopping.done() != is_busy, "a thread is at work on it"
     broker.jobs.release()
-    await settle(100)
+    await run_until_idle(100)
     assert stopping.done() and torn(broker) == []
     await broker.tasks.die()
     await broker.revive()
@@ -298,7 +298,7 @@ async def test_a_topic_deleted_during_the_move(broker: MemoryBroker) -> None:
     await fill(broker, 3)
     broker.jobs.hold(COPY)
     await alter(broker, TWO)
-    await settle()
+    await run_until_idle()
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000)
     await broker.create("t")
     broker.jobs.release()
@@ -318,7 +318,7 @@ async def test_a_topic_deleted_before_the_source_directory(broker: MemoryBroker)
     await broker.advance(10)
     assert (names(broker, ONE), names(broker, TWO)) == (["t-0"], ["t-0"])
     deleted = broker.connect().send("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000)
-    await settle()
+    await run_until_idle()
     broker.jobs.release()
     await broker.advance(3000)
     assert deleted.done()
@@ -420,7 +420,7 @@ def test_concurrent_moves_are_bounded(threads: int | None, at_once: int) -> None
             here = broker.replica("t", index).log.directory.rpartition("/")[0]
             there = ONE if here != ONE else TWO
             assert await alter(broker, there, index=index) == Code.NONE
-        await settle()
+        await run_until_idle()
         assert len(broker.jobs.held) == at_once
         broker.jobs.release()
         for _ in range(20):
@@ -441,7 +441,7 @@ async def test_a_move_waits_for_the_compaction_and_pauses_it(broker: MemoryBroke
     assert log.compaction.paused and log.compaction.serial > serial
     assert log.directory == f"{ONE}/t-0", "it waits for that"
     log.compaction.ended()
-    await settle()
+    await run_until_idle()
     assert log.directory == f"{TWO}/t-0" and not log.compaction.paused
 
 
@@ -451,14 +451,14 @@ async def test_a_fetch_completes_after_the_source_files_were_deleted(broker: Mem
     broker.fs.cached = False
     broker.jobs.hold("_MemFile.read_into")
     reading = broker.connect().send("Fetch", 12, **fetching({("t", 0): 0}))
-    await settle()
+    await run_until_idle()
     assert broker.jobs.held
     await alter(broker, TWO)
     await broker.advance(3000)
     assert list(await described(broker)) == [TWO]
     assert [one for one in broker.fs.list_dir(ONE) if one.startswith("t-")] == []
     broker.jobs.release()
-    await settle()
+    await run_until_idle()
     answer = reading.result().responses[0].partitions[0]
     assert answer.error_code == Code.NONE
     assert len(parse(bytes(answer.records))) == 3

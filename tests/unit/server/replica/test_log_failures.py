@@ -6,7 +6,7 @@ from kavka.log.memfs import Fault
 from kavka.wire.errors import ErrorCode as Code
 from support.refusals import refusal
 from support.replicas import Hosting, append
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 
 async def test_the_files_of_a_failed_directory_are_closed(two_dirs: Hosting) -> None:
@@ -15,6 +15,6 @@ async def test_the_files_of_a_failed_directory_are_closed(two_dirs: Hosting) -> 
         append(replica)
     two_dirs.fs.faults.append(Fault("pwrite", "t-0/00000000000000000000.log"))
     assert refusal(lambda: append(replicas[0])) == Code.KAFKA_STORAGE_ERROR
-    await settle()
+    await run_until_idle()
     assert [replica.offline for replica in replicas] == [True, False, True, False]
     assert all(segment.open_file is None for segment in replicas[2].log._segments)

@@ -15,7 +15,7 @@ from support import logs
 from support.batches import Written, build
 from support.logs import Producer
 from support.memory_broker import DATA, MemoryBroker, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 MINUTE_MS = 60_000
 RECOVERY_POINTS = f"{DATA}/recovery-point-offset-checkpoint"
@@ -62,15 +62,15 @@ async def test_checkpoints_are_written_one_at_a_time(broker: MemoryBroker) -> No
     await broker.produce(build())
     broker.jobs.hold("CheckpointPlan.run")
     first = asyncio.ensure_future(maintenance.checkpoint())
-    await settle()
+    await run_until_idle()
     await broker.produce(build())
     others = [asyncio.ensure_future(maintenance.checkpoint()) for _ in range(2)]
-    await settle()
+    await run_until_idle()
     assert broker.jobs.held == ["CheckpointPlan.run"]
     assert not any(one.done() for one in (first, *others))
     broker.jobs.done.clear()
     broker.jobs.release()
-    await settle()
+    await run_until_idle()
     assert all(one.done() for one in (first, *others))
     assert broker.jobs.done.count("CheckpointPlan.run") == 2, "the third has nothing to add"
     assert checkpoint(broker, WATERMARKS) == {("t", 0): 6, ("u", 0): 0}
@@ -364,7 +364,7 @@ async def test_a_retry_after_a_kill_finds_its_producer_id_however_old_the_record
     checks for the first time after the interval."""
     await broker.produce(build([Written(time_ms=-HOURS_2_MS)], producer=(1, 0, 0)))
     await broker.kill()
-    await settle()
+    await run_until_idle()
     assert producers(broker) == [1]
 
 

@@ -15,7 +15,7 @@ from kavka.server.replica.log_startup import PROGRESS_INTERVAL_S, LogStartup, cl
 from support import logs
 from support.logs import TOPIC_ID
 from support.memory_broker import HoldableJobs, LifeTasks
-from support.virtual import VirtualClock, settle
+from support.virtual import VirtualClock, run_until_idle
 
 LOGS = 6
 
@@ -81,7 +81,7 @@ async def test_recovery_after_a_crash_and_not_after_a_stop(
     await again.load()
     assert again.ends() == WHOLE
     assert "DirectoryLoading.load_rest" not in again.jobs.done
-    await settle()
+    await run_until_idle()
     assert not again.tasks.names, "nothing goes on metadata_of"
 
 
@@ -89,10 +89,10 @@ async def test_progress_of_loading_is_logged(fs: MemFs, caplog: pytest.LogCaptur
     start = Start(fs)
     start.jobs.hold("DirectoryLoading.load_most")
     begun = start.tasks.spawn(start.load(), name="load")
-    await settle()
+    await run_until_idle()
     with caplog.at_level(logging.INFO):
         await start.tasks.advance(PROGRESS_INTERVAL_S * 1000)
-        await settle()
+        await run_until_idle()
         start.jobs.release()
         await begun
     lines = [line for line in caplog.messages if "logs in /a" in line]
@@ -107,7 +107,7 @@ async def test_a_partition_in_two_directories_stops_the_start(fs: MemFs) -> None
     start = Start(fs)
     with pytest.raises(StorageError, match="t-0 is in /a and in /b"):
         await start.load()
-    await settle()
+    await run_until_idle()
     assert not start.tasks.names
 
 
@@ -137,9 +137,9 @@ async def test_an_aborted_start_waits_for_its_threads(
     start.jobs.hold(f"DirectoryLoading.{held}")
     loader = start.loader()
     loading = start.tasks.spawn(loader.load(), name="load")
-    await settle()
+    await run_until_idle()
     loader.give_up()
-    await settle()
+    await run_until_idle()
     assert start.jobs.held and not loading.done()
     start.jobs.release()
     with pytest.raises(LoadingStopped):
@@ -149,7 +149,7 @@ async def test_an_aborted_start_waits_for_its_threads(
     start.logs.unlock()
     await Start(fs).load()
     start.tasks.failures.clear()  # the very one that was awaited
-    await settle()
+    await run_until_idle()
     assert not start.tasks.names
 
 
@@ -167,12 +167,12 @@ async def test_a_cancelled_start_ends_with_its_threads(fs: MemFs) -> None:
     start.jobs.hold("DirectoryLoading.load_most")
     loader = start.loader()
     loading = start.tasks.spawn(loader.load(), name="load")
-    await settle()
+    await run_until_idle()
     loading.cancel()
-    await settle()
+    await run_until_idle()
     assert loading.done()
     ended = start.tasks.spawn(loader.ended(), name="end")
-    await settle()
+    await run_until_idle()
     assert start.jobs.held and not ended.done()
     start.jobs.release()
     await ended

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support.replicas import Hosting
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 
 async def test_a_removed_replica_is_not_hosted_and_wakes_waiting_requests(hosting: Hosting) -> None:
@@ -14,5 +14,5 @@ async def test_a_removed_replica_is_not_hosted_and_wakes_waiting_requests(hostin
     assert hosting.manager.remove("t", 0) is None
     assert hosting.manager.of_topic("t") == []
     assert not replica.partition.is_leader
-    await settle()
+    await run_until_idle()
     assert waiting.done()

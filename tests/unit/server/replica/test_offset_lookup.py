@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from kavka.server.replica import offset_lookup
-from kavka.server.replica.batch_opening import OPENED_AT_ONCE_MAX, RECORDS_PER_TURN
+from kavka.server.replica.batch_opening import OPENED_AT_ONCE_MAX, RECORDS_PER_STEP
 from kavka.server.replica.offset_lookup import NOT_FOUND, FoundOffset
 from kavka.server.replica.replica import Replica
 from kavka.wire import inflating
@@ -18,7 +18,7 @@ from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.record_batches import read_header
 from support.batches import BASE_TIMESTAMP_MS, CODECS, Written, around, build, patch
 from support.replicas import Hosting, stopping
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 MAX_TIMESTAMP = -3
 LOG_APPEND_TIME = 8
@@ -122,7 +122,7 @@ async def test_a_deletion_during_the_search_ends_it(search: Search) -> None:
     search.write_times([700])
     search.hosting.jobs.hold("decompress")
     finding = asyncio.ensure_future(search.by_time(500))
-    await settle()
+    await run_until_idle()
     await search.hosting.port.stop_replica(stopping())
     await search.hosting.lead()
     search.hosting.jobs.release()
@@ -142,7 +142,7 @@ async def test_uncommitted_records_are_not_found(search: Search) -> None:
 
 
 async def test_many_records_are_searched_in_slices(search: Search) -> None:
-    count = RECORDS_PER_TURN * 6
+    count = RECORDS_PER_STEP * 6
     search.write_times(range(count))
     finding = asyncio.ensure_future(search.by_time(count - 1))
     turns = 0

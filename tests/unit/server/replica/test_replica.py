@@ -13,7 +13,7 @@ from kavka.wire.record_batches import read_header
 from support.batches import build
 from support.refusals import refusal
 from support.replicas import Hosting
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 
 def begun(replica: Replica) -> int:
@@ -39,7 +39,7 @@ async def test_a_marker_is_appended_as_any_batch(hosting: Hosting, commit: bool)
     assert replica.traffic.messages_in == 4
     assert replica.traffic.bytes_in - before == replica.log.size_bytes - before
     assert replica.log.epoch_of(3) == 5
-    await settle()
+    await run_until_idle()
     assert waiting.result() is True
 
 

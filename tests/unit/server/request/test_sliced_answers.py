@@ -38,7 +38,7 @@ def test_an_answer_is_written_beside_others() -> None:
     assert b"".join(found.frame) == encode_response(API, VERSION, 77, answer(KEYS))[0]
     of_the_whole = {ErrorCode.NONE: 1}
     assert found.errors == {**of_the_whole, ErrorCode.COORDINATOR_NOT_AVAILABLE: len(KEYS)}
-    assert iterations >= 2 * (len(KEYS) // long_messages.ITEMS_A_SLICE)
+    assert iterations >= 2 * (len(KEYS) // long_messages.ITEMS_PER_STEP)
 
 
 @scenario()

@@ -11,7 +11,7 @@ import pytest
 from kavka.server.request.context import Peer, RequestContext
 from kavka.server.runtime import cooperative
 from kavka.wire.steps import Steps
-from support.virtual import DeferredJobs, VirtualClock, VirtualTasks, settle
+from support.virtual import DeferredJobs, VirtualClock, VirtualTasks, run_until_idle
 
 
 def work(turns: list[str], yields: int) -> Steps[str]:
@@ -101,7 +101,7 @@ def test_what_it_waits_for_comes_first(slices_before: int) -> None:
         result = cooperative.run(VirtualTasks(VirtualClock()), asked_for())
         assert isinstance(result, Awaitable)
         running = asyncio.ensure_future(result)
-        await settle()
+        await run_until_idle()
         assert not running.done()
         awaited.set_result("that")
         return await running

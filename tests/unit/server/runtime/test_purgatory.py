@@ -8,10 +8,10 @@ from weakref import ref
 
 import pytest
 
-from kavka.server.runtime.purgatory import KEYS_A_TURN, Purgatory
+from kavka.server.runtime.purgatory import KEYS_PER_STEP, Purgatory
 from kavka.wire.steps import Steps
 from support.asynchronous import ran_by
-from support.virtual import VirtualClock, VirtualTasks, settle
+from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
 
 def run(scenario: Callable[[Purgatory, VirtualTasks], Awaitable[None]]) -> None:
@@ -39,12 +39,12 @@ async def test_a_change_that_makes_it_ready_ends_the_wait(
     state = {"ready": False}
     waiting = purgatory.wait(["a", "b"], lambda: state["ready"], 1.0)
     purgatory.changed("b")
-    await settle()
+    await run_until_idle()
     assert not waiting.done()
     state["ready"] = True
     purgatory.changed("a")
     assert not waiting.done(), "waiters are asked in the next iteration"
-    await settle()
+    await run_until_idle()
     assert waiting.result() is True
     assert len(purgatory) == 0
     assert tasks.pending_timers == 0
@@ -67,7 +67,7 @@ async def test_a_fault_in_one_does_not_keep_others_waiting(
     third = purgatory.wait(["a"], lambda: True, 0.5)
     fourth = purgatory.wait(["a"], lambda: note(asked), 0.5)
     purgatory.changed("a")
-    await settle()
+    await run_until_idle()
     assert faults == ["planted", "planted"]
     assert third.result() is True and asked == [1]
     assert not any(one.done() for one in (first, second, fourth))
@@ -84,7 +84,7 @@ async def test_the_deadline_ends_it_with_false(
     assert not waiting.done()
     await tasks.advance(1)
     assert waiting.result() is False
-    await settle()
+    await run_until_idle()
     assert len(purgatory) == 0
 
 
@@ -92,7 +92,7 @@ async def test_the_deadline_ends_it_with_false(
 async def test_cancelling_forgets_it(purgatory: Purgatory, tasks: VirtualTasks, /) -> None:
     waiting = purgatory.wait(["a"], lambda: True, 0.5)
     waiting.cancel()
-    await settle()
+    await run_until_idle()
     assert len(purgatory) == 0
     assert tasks.pending_timers == 0
     purgatory.changed("a")
@@ -106,7 +106,7 @@ async def test_many_changes_in_an_iteration_are_checked_once(purgatory: Purgator
     for _ in range(5):
         purgatory.changed("a")
         purgatory.changed("b")
-    await settle()
+    await run_until_idle()
     assert len(asked) == 1
 
 
@@ -115,7 +115,7 @@ async def test_other_keys_do_not_wake(purgatory: Purgatory, /) -> None:
     asked: list[int] = []
     purgatory.wait(["a"], lambda: note(asked), 10)
     purgatory.changed("c")
-    await settle()
+    await run_until_idle()
     assert not asked
 
 
@@ -126,15 +126,15 @@ async def test_waiting_and_expired_requests_are_counted_by_operation(
     purgatory.wait(["a", "b"], lambda: True, 1, "Fetch")
     purgatory.wait(["a"], lambda: False, 1, "Fetch")
     purgatory.wait(["c"], lambda: False, 9, "Produce").cancel()
-    await settle()
+    await run_until_idle()
     assert purgatory.waiting == {"Fetch": 2, "Produce": 0}
     assert purgatory.watched == {"Fetch": 3, "Produce": 0}
     purgatory.changed("b")
-    await settle()
+    await run_until_idle()
     assert purgatory.waiting["Fetch"] == purgatory.watched["Fetch"] == 1
     assert purgatory.expired == {}
     await tasks.advance(1000)
-    await settle()
+    await run_until_idle()
     assert purgatory.waiting == purgatory.watched == {"Fetch": 0, "Produce": 0}
     assert purgatory.expired == {"Fetch": 1}
 
@@ -150,13 +150,13 @@ async def test_watchers_are_notified_once_for_the_changes_of_an_iteration(
         purgatory.changed("a")
         purgatory.changed("b")
         assert len(seen) == expected - 1
-        await settle()
+        await run_until_idle()
         assert len(seen) == expected
     assert tasks.pending_timers == 0
     assert not purgatory.waiting
     watching.cancel()
     purgatory.changed("a")
-    await settle()
+    await run_until_idle()
     assert len(seen) == 2
     assert len(purgatory) == 0
 
@@ -183,9 +183,9 @@ async def test_a_thousand_waiters_are_checked_a_few_in_each_iteration_and_in_ord
         await asyncio.sleep(0)
         most, before = max(most, len(asked) - before), len(asked)
     assert asked == list(range(MANY))
-    assert most <= KEYS_A_TURN
+    assert most <= KEYS_PER_STEP
     assert all(one.result() for one in waiting)
-    await settle()
+    await run_until_idle()
     assert len(purgatory) == 0 and tasks.pending_timers == 0
 
 
@@ -230,10 +230,10 @@ async def test_endless_changes_do_not_starve_other_keys(purgatory: Purgatory, /)
         await asyncio.sleep(0)
         purgatory.changed("a")
         iterations += 1
-        assert iterations <= 2 * MANY // KEYS_A_TURN, "it came after those of later changes"
+        assert iterations <= 2 * MANY // KEYS_PER_STEP, "it came after those of later changes"
     # Who was asked before a change is asked once more for it.
     before = len(asked)
-    await settle(3 * MANY // KEYS_A_TURN)
+    await run_until_idle(3 * MANY // KEYS_PER_STEP)
     assert len(asked) >= before + MANY
 
 
@@ -249,7 +249,7 @@ async def test_a_deadline_that_passes_before_it_is_asked_ends_the_wait_once(
     await tasks.advance(500)
     assert len(asked) < MANY, "its turn must not have come"
     assert last.result() is False
-    await settle(2 * MANY // KEYS_A_TURN)
+    await run_until_idle(2 * MANY // KEYS_PER_STEP)
     assert len(asked) == MANY
     assert purgatory.expired == {"Fetch": 1}
 
@@ -270,7 +270,7 @@ async def test_a_check_in_slices_is_interleaved_with_others(purgatory: Purgatory
     for turn in range(1, 51):
         await asyncio.sleep(0)
         assert len(steps) <= turn and not slow.done()
-    await settle(60)
+    await run_until_idle(60)
     assert slow.result() is True and quick.result() is True
 
 
@@ -289,16 +289,16 @@ async def test_one_whose_wait_ends_while_it_looks_looks_no_further(
     slow = purgatory.wait(["a"], slowly, 0.5, "Fetch")
     after = purgatory.wait(["a"], lambda: True, 10)
     purgatory.changed("a")
-    await settle(5)
+    await run_until_idle(5)
     assert len(steps) > 1
     if ends == "deadline":
         await tasks.advance(500)
         assert slow.result() is False
     else:
         slow.cancel()
-    await settle(5)
+    await run_until_idle(5)
     done = len(steps)
-    await settle(5)
+    await run_until_idle(5)
     assert len(steps) == done and after.result() is True
     assert len(purgatory) == 0
 
@@ -310,10 +310,10 @@ async def test_changes_while_one_looked_before_it_waited_count(purgatory: Purgat
     received = purgatory.wait(["a", "b"], lambda: True, 10, noted=noted)
     others = purgatory.wait(["a", "c"], lambda: True, 10, noted=noted)
     purgatory.end_notes(noted)
-    await settle()
+    await run_until_idle()
     assert received.result() is True and not others.done()
     purgatory.changed("c")
-    await settle()
+    await run_until_idle()
     assert others.result() is True
     assert list(noted) == ["b"]
 
@@ -358,8 +358,8 @@ async def test_no_waiter_is_forgotten_in_any_interleaving(
             chance.choice(waiting)[0].cancel()
         if chance.random() < 0.1:
             await tasks.advance(chance.choice([1, 60]))
-        await settle(chance.randint(0, 3))
-    await settle(len(waiting))
+        await run_until_idle(chance.randint(0, 3))
+    await run_until_idle(len(waiting))
     for future, is_reached in waiting:
         if future.cancelled():
             continue

@@ -26,7 +26,7 @@ from kavka.wire.apis import (
 )
 from kavka.wire.codec import long_messages
 from kavka.wire.codec.frames import encode_response
-from kavka.wire.codec.long_messages import BYTES_AN_ITEM, ITEMS_A_SLICE, SLICE_BYTES
+from kavka.wire.codec.long_messages import BYTES_AN_ITEM, ITEMS_PER_STEP, SLICE_BYTES
 from kavka.wire.error_counts import error_counter
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import Steps
@@ -222,7 +222,7 @@ def test_encoding_a_long_response_pauses(api: Api, answer: Any, items: int) -> N
         (whole,) = encode_response(api, api.highest, 1, response)
         parts, pauses = run(long_messages.encode_in_steps(api, api.highest, 1, response))
         assert b"".join(parts) == whole
-        at_least = items * count // ITEMS_A_SLICE
+        at_least = items * count // ITEMS_PER_STEP
         assert at_least <= pauses <= at_least + len(whole) // SLICE_BYTES + 1
         assert len(parts) == pauses + 1
 
@@ -252,7 +252,7 @@ def test_an_answer_without_lists() -> None:
 
 
 def test_lists_of_names_are_encoded_in_steps() -> None:
-    names = [f"topic-{number}" for number in range(3 * ITEMS_A_SLICE)]
+    names = [f"topic-{number}" for number in range(3 * ITEMS_PER_STEP)]
     nothing = consumer_group_describe.Assignment()
     member = consumer_group_describe.Member(
         "m", None, None, 1, "c", "h", names, None, nothing, nothing, 1
@@ -298,4 +298,4 @@ def test_counting_errors_pauses() -> None:
         long_messages.count_errors_in_steps(offset_fetch.API, offsets(9, [600, 1_500]))
     )
     assert counts == {0: 2_100 + 2, 16: 1}  # that of the whole, and of the groups
-    assert pauses == 2_100 // ITEMS_A_SLICE
+    assert pauses == 2_100 // ITEMS_PER_STEP

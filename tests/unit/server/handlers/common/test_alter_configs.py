@@ -32,7 +32,7 @@ from support.config_requests import (
     value_of,
 )
 from support.memory_broker import MemoryBroker, scenario
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 DONE = (Code.NONE, None)
 NO_OP = 4
@@ -187,7 +187,7 @@ async def test_other_requests_are_served_meanwhile(
     broker: MemoryBroker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both where names differ, and where what is named over and over is refused at a glance."""
-    monkeypatch.setattr(altering, "RESOURCES_A_SLICE", 3)
+    monkeypatch.setattr(altering, "RESOURCES_PER_STEP", 3)
     asked = [
         Alteration(ConfigResourceType.TOPIC, name if name == "t" else f"{name}.{number}", [])
         for number in range(60)
@@ -196,9 +196,9 @@ async def test_other_requests_are_served_meanwhile(
     waiting = asyncio.ensure_future(
         altering.alter(broker.parts, context, asked, validate_only=True)
     )
-    await settle(15)
+    await run_until_idle(15)
     assert not waiting.done()
-    await settle(200)
+    await run_until_idle(200)
     wrong = Code.INVALID_REQUEST if name == "t" else Code.UNKNOWN_TOPIC_OR_PARTITION
     assert [one.code for one in waiting.result()] == [wrong] * 60
 

@@ -12,7 +12,7 @@ from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.apis import end_txn
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
-from support.virtual import VirtualClock, VirtualTasks, settle
+from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
 
 class Story:
@@ -103,7 +103,7 @@ async def test_what_takes_slices_is_not_overtaken() -> None:
     assert story.received == ["now"]
     assert story.context.applied is not None and not story.context.applied.done()
     task = asyncio.ensure_future(answer)
-    await settle()
+    await run_until_idle()
     assert story.received == ["now"] * 3
     assert story.context.applied.done()
     assert task.done()

@@ -10,11 +10,11 @@ from uuid import UUID
 import pytest
 
 from kavka.groupcoord.offset_records import NO_EPOCH, NO_TIME
-from kavka.server.auth.authorizer import CHECKS_A_STEP
-from kavka.server.handlers.common.offset_commits import OFFSETS_A_STEP, Shape, ValidatedOffsets
+from kavka.server.auth.authorizer import CHECKS_PER_STEP
+from kavka.server.handlers.common.offset_commits import OFFSETS_PER_STEP, Shape, ValidatedOffsets
 from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.errors import ErrorCode as Code
-from kavka.wire.steps import ITEMS_A_STEP, run_at_once
+from kavka.wire.steps import ITEMS_PER_STEP, run_at_once
 from support.memory_broker import MemoryBroker, scenario
 from support.steps import stops_of
 
@@ -117,17 +117,17 @@ async def test_what_comes_with_an_offset(
     assert only.timestamp_ms == (99 if with_times else NO_TIME)
 
 
-@scenario(topics={"a": 2 * ITEMS_A_STEP})
+@scenario(topics={"a": 2 * ITEMS_PER_STEP})
 async def test_many_are_sorted_out_in_steps(broker: MemoryBroker) -> None:
     context = RequestContext(Peer("PLAINTEXT", "host:1"), 1, 1, None)
     found = ValidatedOffsets(broker.parts, context, shape())
     for name in ("a", "gone"):
-        assert stops_of(found.validate([topic(name, *range(2 * ITEMS_A_STEP))]))[0] == 2
-    gone = [topic("gone", 0)] * 2 * CHECKS_A_STEP
+        assert stops_of(found.validate([topic(name, *range(2 * ITEMS_PER_STEP))]))[0] == 2
+    gone = [topic("gone", 0)] * 2 * CHECKS_PER_STEP
     assert stops_of(found.validate(gone))[0] == 2, "questions"
     codes = [0] * len(found.offsets)
     assert stops_of(found.response_in_steps(codes))[0] == 0
     for _ in range(4):
-        run_at_once(found.validate([topic("a", *range(2 * ITEMS_A_STEP))]))
+        run_at_once(found.validate([topic("a", *range(2 * ITEMS_PER_STEP))]))
     codes = [0] * len(found.offsets)
-    assert stops_of(found.response_in_steps(codes))[0] == len(codes) // OFFSETS_A_STEP > 0
+    assert stops_of(found.response_in_steps(codes))[0] == len(codes) // OFFSETS_PER_STEP > 0

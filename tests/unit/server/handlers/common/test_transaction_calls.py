@@ -15,7 +15,7 @@ from kavka.server.request.context import Peer, RequestContext
 from kavka.txncoord.transaction_requests import NeedsProducerId
 from kavka.wire.errors import ApiError, ErrorCode
 from support.denied import Denied
-from support.virtual import VirtualClock, VirtualTasks, settle
+from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
 FENCED_SINCE = 2
 
@@ -49,7 +49,7 @@ def context(version: int = FENCED_SINCE) -> RequestContext:
 
 
 def asked(played: Played, of: RequestContext, transactional_id: str = "tx") -> Any:
-    def question(shard: object, ticket: object, now_ms: int) -> Decision:
+    def question(shard: object, reply_future: object, now_ms: int) -> Decision:
         raise AssertionError("the coordinator is played")
 
     return call_coordinator(
@@ -87,13 +87,13 @@ async def test_old_clients_know_no_fencing(version: int, code: ErrorCode) -> Non
 async def test_without_a_producer_id_it_is_asked_again_when_there_is_one() -> None:
     played, of = Played(NeedsProducerId(), NeedsProducerId(), "it"), context()
     answer = asyncio.ensure_future(asked(played, of))
-    await settle()
+    await run_until_idle()
     assert of.applied is not None
     for number in (1, 2):  # others take them all the first time
         assert len(played.reserved) == number
         assert not of.applied.done()
         played.reserved[-1].set_result(None)
-        await settle()
+        await run_until_idle()
     assert of.applied.done()
     assert await answer == "client_code it"
 
@@ -104,9 +104,9 @@ async def test_what_is_refused_then_is_refused(is_later: bool) -> None:
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     played, of = Played(NeedsProducerId(), future if is_later else refused), context(1)
     answer = asyncio.ensure_future(asked(played, of))
-    await settle()
+    await run_until_idle()
     played.reserved[-1].set_result(None)
-    await settle()
+    await run_until_idle()
     assert of.applied is not None and of.applied.done(), "others need not wait for the answer"
     future.set_exception(refused)
     assert await answer == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -116,7 +116,7 @@ async def test_what_is_refused_then_is_refused(is_later: bool) -> None:
 async def test_there_are_no_ids_left() -> None:
     played, of = Played(NeedsProducerId()), context()
     answer = asyncio.ensure_future(asked(played, of))
-    await settle()
+    await run_until_idle()
     played.reserved[-1].set_exception(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
     assert await answer == ErrorCode.UNKNOWN_SERVER_ERROR
     assert of.applied is not None and of.applied.done()

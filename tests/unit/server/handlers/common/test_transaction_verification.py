@@ -30,7 +30,7 @@ from support.memory_transactions import (
     release,
     write_markers,
 )
-from support.virtual import settle
+from support.virtual import run_until_idle
 
 OTHER = ("t", 1)
 ONE_PARTITION = "transaction.state.log.num.partitions=1"
@@ -59,13 +59,13 @@ async def test_a_transaction_in_every_version(broker: MemoryBroker, version: int
         assert (await one.write(values=[b"%d" % number])).offset == number
     assert await committed(broker) == []
     assert await one.end(commit=True) == Code.NONE
-    await settle()
+    await run_until_idle()
     assert await committed(broker) == [b"0", b"1", b"2"]
     if version < ADDS_SINCE:
         assert await one.add() == [Code.NONE]
     assert (await one.write(values=[b"gone"])).code == Code.NONE
     assert await one.end(commit=False) == Code.NONE
-    await settle()
+    await run_until_idle()
     assert await committed(broker) == [b"0", b"1", b"2"]
 
 
@@ -80,7 +80,7 @@ async def test_nothing_is_written_before_the_coordinator_is_sure(
         one.client.send("AddPartitionsToTxn", 3, **one.adding())
         one.client = broker.connect()
     answer = one.begin()
-    await settle()
+    await run_until_idle()
     assert not answer.done() and end_of(broker) == 0
     release(broker)
     await until(answer.done, "the answer")
@@ -100,7 +100,7 @@ async def test_a_later_produce_of_the_connection_does_not_overtake(broker: Memor
         one.client.send("Metadata", 12, topics=None),
     ]
     one.client.tell("Produce", 9, **producing({OTHER: build()}, acks=0))
-    await settle()
+    await run_until_idle()
     assert not any(answer.done() for answer in (first, *later))
     assert end_of(broker) == end_of(broker, OTHER) == 0
     release(broker)
@@ -114,7 +114,7 @@ async def test_others_need_not_wait(broker: MemoryBroker) -> None:
     one = await Transactor(broker).init()
     hold(broker)
     answer = one.begin()
-    await settle()
+    await run_until_idle()
     broker.client = broker.connect()
     assert (await broker.produce(build())).base_offset == 0
     release(broker)
@@ -131,7 +131,7 @@ async def test_a_marker_in_between_takes_the_guard_away(
     one = await Transactor(broker).init()
     hold(broker)
     answer = one.begin(PLACE, OTHER)
-    await settle()
+    await run_until_idle()
     ending = one.now._replace(epoch=one.now.epoch + 1)
     received = await write_markers(
         broker, ending, PLACE, commit=False, version=2, protocol=protocol
@@ -150,7 +150,7 @@ async def test_so_does_a_marker_of_the_same_epoch(broker: MemoryBroker) -> None:
     one.client.send("AddPartitionsToTxn", 3, **one.adding())
     one.client = broker.connect()
     answer = one.begin()
-    await settle()
+    await run_until_idle()
     assert await write_markers(broker, one.now, PLACE, commit=False) == [Code.NONE]
     release(broker)
     await until(answer.done, "the answer")
@@ -163,7 +163,7 @@ async def test_another_leads_when_the_answer_comes(broker: MemoryBroker) -> None
     one = await Transactor(broker).init()
     hold(broker)
     answer = one.begin()
-    await settle()
+    await run_until_idle()
     replica = broker.replica()
     now = replica.partition
     now.follow(Leadership(1, 2, now.leader_epoch + 1, (1, 2), now.partition_epoch + 1, (1, 2)))
@@ -178,7 +178,7 @@ async def test_the_topic_is_gone_when_the_answer_comes(broker: MemoryBroker) -> 
     one = await Transactor(broker).init()
     hold(broker)
     answer = one.begin()
-    await settle()
+    await run_until_idle()
     await broker.connect().ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
     release(broker)
     await until(answer.done, "the answer")
@@ -225,12 +225,12 @@ async def test_what_a_producer_sent_before_it_hung_up_is_written_as_it_was(
     hold(broker)
     records = {PLACE: one.batch(values=[b"first" * times])}
     one.client.send("Produce", 12, **one.producing(records))
-    await settle()
+    await run_until_idle()
     one.client.close()
-    await settle()
+    await run_until_idle()
     await write_much(broker, times)
     release(broker)
-    await settle()
+    await run_until_idle()
     assert [record.value for record in await broker.read_all(*OTHER)] == [b"other" * times] * 3
     assert [record.value for record in await broker.read_all()] == [b"first" * times]
     assert broker.parts.arenas.in_use_bytes == 0
@@ -241,13 +241,13 @@ async def test_without_an_answer_too(broker: MemoryBroker) -> None:
     one = await Transactor(broker).init()
     hold(broker)
     one.client.tell("Produce", 12, **one.producing({PLACE: one.batch()}, acks=0))
-    await settle()
+    await run_until_idle()
     assert end_of(broker) == 0
     release(broker)
     await until(lambda: end_of(broker) == 1, "it is written")
     hold(broker)
     one.client.tell("Produce", 12, **one.producing({OTHER: one.batch(sequence=5)}, acks=0))
-    await settle()
+    await run_until_idle()
     assert not one.client.is_closed
     release(broker)
     await one.client.closed()
@@ -258,7 +258,7 @@ async def test_a_stop_does_not_wait_for_it(broker: MemoryBroker) -> None:
     one = await Transactor(broker).init()
     hold(broker)
     answer = one.begin()
-    await settle()
+    await run_until_idle()
     await broker.stop()
     with pytest.raises(Closed):
         answer.result()
@@ -279,7 +279,7 @@ async def busy(broker: MemoryBroker, version: int = 12) -> Transactor:
     one.sequences = {PLACE: 1, OTHER: 1}
     hold(broker, *OTHER)
     assert await one.end(commit=True) == Code.NONE
-    await settle()
+    await run_until_idle()
     return one
 
 
@@ -291,7 +291,7 @@ async def test_a_newer_producer_is_kept_waiting_while_its_last_transaction_is_co
     answer = one.begin()
     await broker.advance(19)
     release(broker, *OTHER)
-    await settle()
+    await run_until_idle()
     assert not answer.done()
     await broker.advance(1)
     await until(answer.done, "the answer")
@@ -307,7 +307,7 @@ async def test_but_not_for_long(broker: MemoryBroker) -> None:
     await broker.advance(1)
     assert outcomes(answer.result()) == [Outcome(Code.CONCURRENT_TRANSACTIONS, -1, None, -1)]
     release(broker, *OTHER)
-    await settle()
+    await run_until_idle()
     assert (await one.write()).code == Code.NONE
 
 
@@ -433,7 +433,7 @@ async def test_a_compressed_batch_is_opened_where_its_topic_asks_for_it(
     values = [b"v" * 1000] * 100
     assert (await one.write(place, values)).code == Code.NONE
     assert await one.end(commit=True) == Code.NONE
-    await settle()
+    await run_until_idle()
     assert await committed(broker, place) == values
 
 
@@ -458,7 +458,7 @@ async def test_what_was_added_before_is_confirmed_at_once(broker: MemoryBroker) 
     assert guard(one.name, 11, header._replace(producer_id=-1)) is None
     assert guard(one.name, 11, header._replace(producer_epoch=7)) is None
     assert await one.end(commit=True) == Code.NONE
-    await settle()
+    await run_until_idle()
     assert guard(one.name, 11, header) is None, "it is over"
 
 
@@ -480,7 +480,7 @@ async def test_strangers_that_make_up_producers_are_no_harm_to_others(
     one = await Transactor(broker).init()
     hold(broker)
     waiting = one.begin()
-    await settle()
+    await run_until_idle()
     assert not waiting.done()
     for number in range(50):
         stranger = Transactor(broker, "tx" if knows_id else "nobody's")

@@ -9,7 +9,7 @@ import pytest
 
 from kavka.groupcoord import offset_records
 from kavka.groupcoord.shard import GroupShard
-from kavka.log.journal import Decision, JournalRecord, Reply, Ticket
+from kavka.log.journal import Decision, JournalRecord, Reply, ReplyFuture
 from kavka.server.monitoring.metrics import lag
 from kavka.server.monitoring.metrics import view as view_module
 from kavka.server.replica.partition_state import Leadership
@@ -85,8 +85,10 @@ async def test_offsets(broker: MemoryBroker) -> None:
         key = offset_records.partition_key(offset_records.topic_key("g", topic), partition)
         record = JournalRecord(key, offset_records.encode(COMMITTED))
 
-        def ask(_: object, ticket: Ticket, __: int, record: JournalRecord = record) -> Decision:
-            return Decision([record], [Reply(ticket, None)])
+        def ask(
+            _: object, future: ReplyFuture, __: int, record: JournalRecord = record
+        ) -> Decision:
+            return Decision([record], [Reply(future, None)])
 
         broker.parts.groups.call("g", ask)
     assert (await look(broker))[f"{MANAGER}numoffsets"] == 3
@@ -95,7 +97,7 @@ async def test_offsets(broker: MemoryBroker) -> None:
 @scenario(ON)
 async def test_many_groups_are_counted_in_slices(broker: MemoryBroker) -> None:
     await make_topic(broker)
-    many = 2 * view_module.GROUPS_PER_SLICE + 1
+    many = 2 * view_module.GROUPS_PER_STEP + 1
     fill(broker, [("classic", "Empty")] * many)
     found = await look(broker)
     assert found[f"{MANAGER}numgroupsempty"] == many
@@ -105,8 +107,8 @@ async def test_many_groups_are_counted_in_slices(broker: MemoryBroker) -> None:
 async def test_partitions_and_how_long_they_took(broker: MemoryBroker) -> None:
     await make_topic(broker)
 
-    def ask(shard: GroupShard, ticket: Ticket, now_ms: int) -> Decision:
-        return Decision([JournalRecord(b"\x7f\xff", b"")], [Reply(ticket, None)])
+    def ask(shard: GroupShard, future: ReplyFuture, now_ms: int) -> Decision:
+        return Decision([JournalRecord(b"\x7f\xff", b"")], [Reply(future, None)])
 
     broker.parts.groups.call("g", ask)
     await broker.kill(holding=READS)
@@ -240,7 +242,7 @@ async def test_partitions_without_lag_have_no_series(broker: MemoryBroker) -> No
 async def test_of_very_many_some_are_left_out_and_counted(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lag, "OFFSETS_PER_SLICE", 2)
+    monkeypatch.setattr(lag, "OFFSETS_PER_STEP", 2)
     await make_topic(broker)
     places = [(topic, index) for topic in ("a", "b") for index in range(5)]
     for number in range(7):
@@ -257,7 +259,7 @@ async def test_lag_is_found_out_in_slices(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is committed and deleted meanwhile is no harm."""
-    monkeypatch.setattr(lag, "OFFSETS_PER_SLICE", 2)
+    monkeypatch.setattr(lag, "OFFSETS_PER_STEP", 2)
     await make_topic(broker)
     await offset_requests.commit(broker, {("a", index): 1 for index in range(8)})
     work = lag.lags(broker.parts)

@@ -12,9 +12,9 @@ from kavka.server.monitoring.metrics.samples import Sample, Summary
 from kavka.server.runtime.histogram import Histogram
 from support.memory_broker import MemoryBroker, scenario
 from support.metrics import Scrape, sources
-from support.virtual import settle
+from support.virtual import run_until_idle
 
-LONG = 3 * text.SAMPLES_PER_SLICE + 1
+LONG = 3 * text.SAMPLES_PER_STEP + 1
 SPREAD = Histogram()
 for number in range(1000):
     SPREAD.add(number, 0.0)
@@ -37,7 +37,7 @@ TABLE = (
         "spreads",
         Kind.SUMMARY,
         ("api",),
-        *(((str(n),), Summary(SPREAD, n)) for n in range(3 * text.SUMMARIES_PER_SLICE)),
+        *(((str(n),), Summary(SPREAD, n)) for n in range(3 * text.SUMMARIES_PER_STEP)),
     ),
 )
 
@@ -96,10 +96,10 @@ def test_a_summary() -> None:
 def test_it_comes_in_pieces_of_bounded_size() -> None:
     def check(found: Scrape, pieces: list[bytes]) -> None:
         lines = [piece.count(b"\n") for piece in pieces]
-        assert max(lines) <= text.SAMPLES_PER_SLICE + 2
+        assert max(lines) <= text.SAMPLES_PER_STEP + 2
         assert all(lines), "none is empty"
         later = [piece.count(b"\n") for piece in pieces if piece.startswith(b"long{")]
-        assert later == [text.SAMPLES_PER_SLICE, text.SAMPLES_PER_SLICE, 1], "without a head"
+        assert later == [text.SAMPLES_PER_STEP, text.SAMPLES_PER_STEP, 1], "without a head"
 
     page(check)()
 
@@ -126,4 +126,4 @@ async def test_the_loop_runs_others_in_between(broker: MemoryBroker) -> None:
     async for _ in text.page(TABLE, sources(broker), broker.tasks):
         pieces += 1
     assert iterations - began >= pieces >= 10
-    await settle()
+    await run_until_idle()

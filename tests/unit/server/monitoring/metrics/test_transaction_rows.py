@@ -110,7 +110,7 @@ async def test_many_are_counted_in_slices(broker: MemoryBroker) -> None:
     await begun(broker)
     (shard,) = [one for one in broker.parts.transactions.shards() if one.state.transactions]
     (state,) = shard.state.transactions.values()
-    many = 2 * view_module.TRANSACTIONS_PER_SLICE + 1
+    many = 2 * view_module.TRANSACTIONS_PER_STEP + 1
     shard.state.transactions.update({str(number): state for number in range(many - 1)})
     assert (await look(broker)).all(IDS) == states(Empty=many)
 

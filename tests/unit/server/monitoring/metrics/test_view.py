@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kavka.server.monitoring.metrics.view import (
     LATE_AFTER_MS,
-    REPLICAS_PER_SLICE,
+    REPLICAS_PER_STEP,
     View,
     collect,
 )
@@ -62,7 +62,7 @@ async def test_no_more_replicas_can_be_needed_than_there_are(broker: MemoryBroke
 
 @scenario(ON)
 async def test_it_goes_in_slices(broker: MemoryBroker) -> None:
-    many = 2 * REPLICAS_PER_SLICE + 1
+    many = 2 * REPLICAS_PER_STEP + 1
     await broker.create("many", many)
     for number in range(3):
         await broker.create(f"small-{number}", 2)
