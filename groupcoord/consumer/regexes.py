@@ -13,7 +13,7 @@ from kavka.groupcoord.state import Topics
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import PauseCounter, Steps
 
-STATES_PER_STEP: Final = 5_000
+INSTRUCTIONS_PER_STEP: Final = 5_000
 """Work between two pauses, in names times instructions of the compiled regex: simple ones take
 about a microsecond a name, but some make RE2 execute each instruction at each character."""
 
@@ -68,7 +68,7 @@ def compiled(expression: str) -> Any | None:
 def names_a_slice(pattern: Any) -> int:
     """How many names to match between two pauses."""
     size: int = pattern.programsize
-    return max(1, min(NAMES_PER_STEP, STATES_PER_STEP // size))
+    return max(1, min(NAMES_PER_STEP, INSTRUCTIONS_PER_STEP // size))
 
 
 _REASONS: Final = {
