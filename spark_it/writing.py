@@ -17,6 +17,7 @@ from kavka.spark_it.clients import administered
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer, TopicPartition
+    from kafka.producer.future import FutureRecordMetadata
     from kafka.structs import OffsetAndMetadata
     from pyspark.sql import Row
 
@@ -143,7 +144,7 @@ class Transactions:
         self._sleep = sleep
         self._open: dict[int, Done] = {}
         """What the open transaction comes to."""
-        self._records = 0
+        self._sent: list[FutureRecordMetadata] = []
         self._opened = 0.0
 
     def write(self, rows: Iterable[Row]) -> None:
@@ -153,7 +154,7 @@ class Transactions:
                 continue  # by an earlier attempt of this task
             self._wait(task.began + row["due"])
             self._send(row)
-            if self._records >= task.transaction_records or self._rest() <= 0:
+            if len(self._sent) >= task.transaction_records or self._rest() <= 0:
                 self._commit()
         self._commit()
 
@@ -172,11 +173,11 @@ class Transactions:
     def _send(self, row: Row) -> None:
         if not self._open:
             self._producer.begin_transaction()
-            self._opened, self._records = self._clock(), 0
+            self._opened = self._clock()
         headers = [
             (header["key"], bytes(header["value"] or b"")) for header in row["headers"] or ()
         ]
-        self._producer.send(
+        sent = self._producer.send(
             self._task.topic,
             key=NO_KEY if row["key"] is None else bytes(row["key"]),
             value=None if row["value"] is None else bytes(row["value"]),
@@ -184,17 +185,23 @@ class Transactions:
             partition=row["target"],
             timestamp_ms=row["timestamp"] if self._task.original_timestamps else None,
         )
+        self._sent.append(sent)
         self._open[row["target"]] = Done(row["n"], place_of(row), self._task.writers)
-        self._records += 1
 
     def _commit(self) -> None:
         """Commit the records, and with them how far each partition is. What is not written by then
-        (KafkaError) the next attempt writes."""
+        (KafkaError) the next attempt writes.
+
+        Each record's delivery is asked for: kafka-python commits a transaction of which a batch has
+        expired (delivery.timeout.ms)."""
         if self._open:
+            self._producer.flush()
+            for sent in self._sent:
+                sent.get(timeout=0)
             offsets = group_offsets(self._task.topic, self._open)
             self._producer.send_offsets_to_transaction(offsets, self._task.group)
             self._producer.commit_transaction()
-            self._open = {}
+            self._open, self._sent = {}, []
 
 
 def _key_serializer() -> object:

@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from kafka.errors import KafkaTimeoutError
+
 from kavka.spark_it.writing import NO_KEY, Done, Task, Transactions, murmur2_partition
 
 START = 1_000.0
+
+
+class Sent:
+    """What `send` returns: a record that is delivered, or not."""
+
+    def __init__(self, failure: Exception | None) -> None:
+        self._failure = failure
+
+    def get(self, timeout: float) -> None:
+        assert timeout == 0
+        if self._failure is not None:
+            raise self._failure
 
 
 class Played:
@@ -15,6 +30,7 @@ class Played:
     def __init__(self) -> None:
         self.now = START
         self.calls: list[tuple[float, Any]] = []
+        self.undelivered: set[bytes] = set()
 
     def add(self, call: Any) -> None:
         self.calls.append((round(self.now - START, 6), call))
@@ -22,10 +38,15 @@ class Played:
     def begin_transaction(self) -> None:
         self.add("begin")
 
-    def send(self, topic: str, **record: Any) -> None:
+    def send(self, topic: str, **record: Any) -> Sent:
         self.now += 0.001  # no call takes no time
         self.add((record["partition"], record["value"]))
         self.record = record
+        expired = record["value"] in self.undelivered
+        return Sent(KafkaTimeoutError("expired") if expired else None)
+
+    def flush(self) -> None:
+        """All futures are done already."""
 
     def send_offsets_to_transaction(self, offsets: Any, group: str) -> None:
         assert group == "the-group"
@@ -46,8 +67,9 @@ def write(
     before: dict[int, int] | None = None,
     records: int = 100,
     seconds: float = 1.0,
+    played: Played | None = None,
 ) -> Played:
-    played = Played()
+    played = played or Played()
     task = Task(
         settings={},
         topic="a",
@@ -142,3 +164,12 @@ def test_a_record_is_sent_as_it_is() -> None:
 
 def test_a_record_without_key_has_no_partition_of_its_key() -> None:
     assert murmur2_partition(None, 4) is None
+
+
+def test_a_record_that_is_not_delivered_fails_the_task_before_the_commit() -> None:
+    """kafka-python itself would commit the transaction without it."""
+    played = Played()
+    played.undelivered = {b"2"}
+    with pytest.raises(KafkaTimeoutError):
+        write([row(n) for n in range(1, 6)], records=2, played=played)
+    assert [call for _, call in played.calls] == ["begin", (0, b"1"), (0, b"2")]
