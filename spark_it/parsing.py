@@ -7,16 +7,21 @@ instead.
 
 from __future__ import annotations
 
+import json
+import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kavka.spark_it import json_schema
+from kavka.spark_it import json_schema, json_values
 from kavka.spark_it.errors import SparkError
+from kavka.spark_it.expressions import check_distinct
 from kavka.spark_it.options import option
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
 PLACE: Final = "kafka"
 """The column of where a record came from."""
@@ -33,6 +38,13 @@ TOMBSTONE: Final = "has no value (a tombstone)"
 
 AVRO_PREFIX_BYTES: Final = 5
 """In the form of Confluent's serializers: a zero byte and the schema's id, big-endian."""
+
+READ: Final = "read"
+"""Of an Avro value: the struct of what Spark reads."""
+
+AVRO_FIELD: Final = "value"
+AVRO_END: Final = "end"
+AVRO_END_BYTES: Final = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +67,12 @@ class ValueOptions:
         "schema is that of schema_file, a registry is not asked",
         default="none",
         choices=("none", "confluent"),
+    )
+    avro_schema_ids: tuple[str, ...] = option(
+        "with avro_framing=confluent: the ids under which the registry has the schema of "
+        "schema_file; records with other ids are rejected. Any id is taken for it if not set",
+        default=(),
+        example="7",
     )
 
 
@@ -81,6 +99,7 @@ class Parser:
 
     def __init__(self, options: ValueOptions) -> None:
         self._options = options
+        self._schema_ids = _schema_ids(options)
         if options.value_format == "raw":
             if options.schema_file is not None:
                 raise SparkError("schema_file is of value_format json and avro; this is raw")
@@ -88,14 +107,11 @@ class Parser:
         if options.schema_file is None:
             raise SparkError(f"value_format {options.value_format} needs schema_file")
         if options.value_format == "json":
-            self._document = json_schema.read_schema(options.schema_file)
-            self._type = json_schema.struct_type(self._document)
-            self._check_names(self._type.fieldNames())
+            self._schema = json_schema.read_schema(options.schema_file)
+            self._check_names(self._schema.properties)
         else:
-            try:
-                self._avro = Path(options.schema_file).read_text()
-            except OSError as failure:
-                raise SparkError(f"{options.schema_file}: {failure.strerror}") from failure
+            self._avro_end = secrets.token_bytes(AVRO_END_BYTES)
+            self._avro = _with_end(options.schema_file)
 
     @property
     def may_reject(self) -> bool:
@@ -125,86 +141,89 @@ class Parser:
         if not self.may_reject:
             never = f.lit(None).cast("string").alias(REASON)
             return records.select(place(), VALUE, f.struct(VALUE).alias(PARSED), never)
-        parsed = records.select(place(), VALUE, self._parse().alias(PARSED))
+        records = records.select(place(), VALUE)
         if self._options.value_format == "json":
-            reason = self._json_reason()
+            read = json_values.parse(records, VALUE, self._schema)
+            parsed, reason = json_values.parsed(), json_values.reason(VALUE, self._schema)
         else:
-            reason = self._avro_reason(records)
+            read = records.withColumn(READ, self._read_avro())
+            self._check_avro_type(read.schema[READ].dataType)
+            parsed, reason = f.col(READ).getField(AVRO_FIELD), self._avro_reason()
         reason = f.when(f.col(VALUE).isNull(), TOMBSTONE).otherwise(reason)
-        return parsed.withColumn(REASON, reason)
+        return read.select(PLACE, VALUE, parsed.alias(PARSED), reason.alias(REASON))
 
-    def _parse(self) -> Column:
-        from pyspark.sql import functions as f
+    def _read_avro(self) -> Column:
+        """A struct of AVRO_FIELD and AVRO_END, both null if Spark cannot read the value.
 
-        if self._options.value_format == "json":
-            return f.from_json(f.col(VALUE).cast("string"), self._type, {"mode": "PERMISSIVE"})
-        from pyspark.sql.avro.functions import from_avro
-
-        return from_avro(self._avro_value(), self._avro, {"mode": "PERMISSIVE"})
-
-    def _avro_value(self) -> Column:
-        from pyspark.sql import functions as f
-
-        if self._options.avro_framing == "confluent":
-            return f.expr(f"substring({VALUE}, {AVRO_PREFIX_BYTES + 1})")
-        return f.col(VALUE)
-
-    def _avro_reason(self, records: DataFrame) -> Column:
-        """Null, or that a value is not of the schema.
-
-        Spark gives a row of nulls for such a value. It is also what a record of nulls gives, if
-        every field may be null; its bytes are those that Spark writes.
+        Spark reads a record and leaves the bytes behind it. So the value is followed by bytes that
+        no value has, and they must be read as what follows the record.
         """
         from pyspark.sql import functions as f
-        from pyspark.sql.avro.functions import from_avro, to_avro
+        from pyspark.sql.avro.functions import from_avro
+
+        value = f.col(VALUE)
+        if self._options.avro_framing == "confluent":
+            value = f.expr(f"substring({VALUE}, {AVRO_PREFIX_BYTES + 1})")
+        whole = f.concat(value, f.lit(bytearray(self._avro_end)))
+        return from_avro(whole, self._avro, {"mode": "PERMISSIVE"})
+
+    def _avro_reason(self) -> Column:
+        """Null, or why a value is not one of the schema."""
+        from pyspark.sql import functions as f
+
+        end = f.col(READ).getField(AVRO_END)
+        whole = end.eqNullSafe(f.lit(bytearray(self._avro_end)))
+        unmatched = f.when(~whole, "does not match the Avro schema")
+        if self._options.avro_framing == "none":
+            return unmatched
+        prefix = f.expr(f"substring({VALUE}, 1, {AVRO_PREFIX_BYTES})")
+        framed = (f.length(prefix) == AVRO_PREFIX_BYTES) & (
+            f.expr(f"hex(substring({VALUE}, 1, 1))") == "00"
+        )
+        schema_id = f.conv(f.hex(prefix), 16, 10).cast("long")
+        reason = f.when(~framed, "does not begin with a zero byte and the id of a schema")
+        if self._schema_ids:
+            wrong = f.concat(f.lit("has the schema id "), schema_id)
+            reason = reason.when(~schema_id.isin(*self._schema_ids), wrong)
+        return reason.otherwise(unmatched)
+
+    def _check_avro_type(self, read: DataType) -> None:
         from pyspark.sql.types import StructType
 
-        strict = from_avro(f.col(VALUE), self._avro, {"mode": "FAILFAST"})  # keeps what may be null
-        schema = records.select(strict.alias(PARSED)).schema[PARSED].dataType
+        assert isinstance(read, StructType)
+        schema = read[AVRO_FIELD].dataType
         if not isinstance(schema, StructType):
             raise SparkError(f"{self._options.schema_file}: the schema must be of a record")
         self._check_names(schema.fieldNames())
-        parsed = f.col(PARSED)
-        wrong = f.lit(True)
-        for field in schema.fields:
-            wrong = wrong & parsed.getField(field.name).isNull()
-        if all(field.nullable for field in schema.fields):
-            wrong = wrong & (to_avro(parsed, self._avro) != self._avro_value())
-        return f.when(wrong, "does not match the Avro schema")
-
-    def _json_reason(self) -> Column:
-        """Null, or why a text is no such object.
-
-        Spark gives null for a field of another type than the schema's, and for one that is not
-        there. The text itself, parsed without a schema, shows which it is.
-        """
-        from pyspark.sql import functions as f
-
-        text = f.col(VALUE).cast("string")
-        variant = f.try_parse_json(text)
-        reason = f.when(variant.isNull(), "is not JSON")
-        reason = reason.when(~f.schema_of_variant(variant).startswith("OBJECT"), "is not an object")
-        must = set(json_schema.required(self._document))
-        for field in self._type.fields:
-            given = f.try_variant_get(variant, _path(field.name), "variant")
-            there = given.isNotNull() & (f.schema_of_variant(given) != "VOID")
-            column = f.col(PARSED).getField(field.name)
-            wrong = f"{field.name} is not of type {field.dataType.simpleString()}"
-            reason = reason.when(there & column.isNull(), wrong)
-            if field.name in must:
-                reason = reason.when(~there, f"{field.name} is required and missing")
-        return reason
 
     @staticmethod
-    def _check_names(names: list[str]) -> None:
-        if PLACE in names:
+    def _check_names(names: Iterable[str]) -> None:
+        names = tuple(names)
+        check_distinct(names, "schema_file")
+        if PLACE in (name.casefold() for name in names):  # as tables do, whatever the capitals
             raise SparkError(
                 f"the schema has a field `{PLACE}`, the name of the column that says where a "
                 "record came from"
             )
 
 
-def _path(name: str) -> str:
-    """A field of an object in Spark's path language, whatever its name is."""
-    escaped = name.replace("'", "\\'")
-    return f"$['{escaped}']"
+def _with_end(schema_file: str) -> str:
+    """The Avro schema of a value that is followed by AVRO_END_BYTES bytes."""
+    try:
+        schema = json.loads(Path(schema_file).read_text())
+    except OSError as failure:
+        raise SparkError(f"{schema_file}: {failure.strerror}") from failure
+    except ValueError as failure:
+        raise SparkError(f"{schema_file} is not JSON: {failure}") from failure
+    end = {"type": "fixed", "name": "KavkaEnd", "size": AVRO_END_BYTES}
+    fields = [{"name": AVRO_FIELD, "type": schema}, {"name": AVRO_END, "type": end}]
+    return json.dumps({"type": "record", "name": "KavkaWhole", "fields": fields})
+
+
+def _schema_ids(options: ValueOptions) -> tuple[int, ...]:
+    if options.avro_schema_ids and options.avro_framing != "confluent":
+        raise SparkError("avro_schema_ids are of avro_framing confluent; this is none")
+    try:
+        return tuple(int(text) for text in options.avro_schema_ids)
+    except ValueError as failure:
+        raise SparkError(f"avro_schema_ids: {failure}") from failure

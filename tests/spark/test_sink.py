@@ -48,7 +48,8 @@ REJECTED: Final = {
     None: "has no value (a tombstone)",
     b"": "is not JSON",
     b'{"id": 1': "is not JSON",
-    b"\xff\xfe": "is not JSON",
+    b"\xff\xfe": "is not UTF-8",
+    b'{"id": 1} {"id": 2}': "is not JSON",
     b"[1]": "is not an object",
     b'"id"': "is not an object",
     b"{}": "id is required and missing",
@@ -57,6 +58,7 @@ REJECTED: Final = {
     b'{"id": 1.5}': "id is not of type bigint",
     b'{"id": 1, "tags": 2}': "tags is not of type array<string>",
     b'{"id": 1, "at": "yesterday"}': "at is not of type timestamp",
+    b'{"id": 1, "place": {"x": 1, "ok": 0}}': "place.ok is not of type boolean",
 }
 """Values that the schema does not allow, by what is wrong with them."""
 
