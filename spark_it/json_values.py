@@ -207,6 +207,8 @@ def _unseen(part: Part, place: _Place, name: str) -> Iterator[Column]:
     """As `_mistakes`, but only those that from_json does not see."""
     from pyspark.sql import functions as f
 
+    if _sees_all(part):
+        return
     if part.kind == "string":
         wrong = ~place.kind().isin("STRING", "VOID")
         yield f.when(wrong, f"{name} is not of type string")
@@ -215,6 +217,17 @@ def _unseen(part: Part, place: _Place, name: str) -> Iterator[Column]:
         yield f.when(wrong, f"{name}[] is not of type string")
         return
     yield from _within(part, place, name, _unseen)
+
+
+def _sees_all(part: Part) -> bool:
+    """Whether from_json sees all that can be wrong with such values."""
+    match part.kind:
+        case "object":
+            return not part.required and all(map(_sees_all, part.properties.values()))
+        case "array" | "map":
+            return part.items is not None and _sees_all(part.items)
+        case kind:
+            return kind in ("integer", "boolean")
 
 
 def _within(part: Part, place: _Place, name: str, find: Find) -> Iterator[Column]:
@@ -231,10 +244,10 @@ def _within(part: Part, place: _Place, name: str, find: Find) -> Iterator[Column
                     yield f.when(there & missing, f"{inner_name} is required and missing")
                 yield from find(inner, inside, inner_name)
         case "array" if part.items is not None:
-            yield from _first(part.items, place.get("array<variant>"), f"{name}[]", find)
+            yield _first(part.items, place.get("array<variant>"), f"{name}[]", find)
         case "map" if part.items is not None:
             values = f.map_values(place.get("map<string,variant>"))
-            yield from _first(part.items, values, f"{name}.*", find)
+            yield _first(part.items, values, f"{name}.*", find)
         case "number":
             infinite = place.get("double").isin(float("inf"), float("-inf"))
             yield f.when(infinite, f"{name} is too large for a double")
@@ -247,13 +260,9 @@ def _within(part: Part, place: _Place, name: str, find: Find) -> Iterator[Column
             yield f.when(~text.rlike(FORMS[kind]), wrong)
 
 
-def _first(part: Part, items: Column, name: str, find: Find) -> Iterator[Column]:
+def _first(part: Part, items: Column, name: str, find: Find) -> Column:
     """What is wrong with the first of `items` (an array of variants) that is none of `part`."""
     from pyspark.sql import functions as f
 
-    if next(find(part, _Place(f.lit(None), "$"), name), None) is None:
-        return
-    found = f.transform(
-        items, lambda item: f.coalesce(*find(part, _Place(item, "$"), name), f.lit(None))
-    )
-    yield f.get(f.filter(found, lambda mistake: mistake.isNotNull()), f.lit(0))
+    found = f.transform(items, lambda item: f.coalesce(*find(part, _Place(item, "$"), name)))
+    return f.get(f.filter(found, lambda mistake: mistake.isNotNull()), f.lit(0))

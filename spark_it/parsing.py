@@ -7,7 +7,6 @@ instead.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -210,14 +209,16 @@ class Parser:
 def _with_end(schema_file: str) -> str:
     """The Avro schema of a value that is followed by AVRO_END_BYTES bytes."""
     try:
-        schema = json.loads(Path(schema_file).read_text())
+        schema = Path(schema_file).read_text()  # as it is: Avro's parser takes comments, too
     except OSError as failure:
         raise SparkError(f"{schema_file}: {failure.strerror}") from failure
-    except ValueError as failure:
-        raise SparkError(f"{schema_file} is not JSON: {failure}") from failure
-    end = {"type": "fixed", "name": "KavkaEnd", "size": AVRO_END_BYTES}
-    fields = [{"name": AVRO_FIELD, "type": schema}, {"name": AVRO_END, "type": end}]
-    return json.dumps({"type": "record", "name": "KavkaWhole", "fields": fields})
+    return f"""{{"type": "record", "name": "KavkaWhole", "fields": [
+        {{"name": "{AVRO_FIELD}", "type": {schema}
+        }},
+        {{"name": "{AVRO_END}", "type":
+            {{"type": "fixed", "name": "KavkaEnd", "size": {AVRO_END_BYTES}}}
+        }}
+    ]}}"""
 
 
 def _schema_ids(options: ValueOptions) -> tuple[int, ...]:
