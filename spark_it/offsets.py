@@ -13,6 +13,8 @@ Offsets = Mapping[str, Mapping[str, int]]
 Positions = dict[str, dict[int, int]]
 """The offset after the last one there, by topic and partition."""
 
+OFFSET_MAX: Final = 2**63 - 1
+
 
 def parsed(offsets: str | None) -> dict[str, dict[str, int]]:
     """Offsets as Spark's listener gives them; {} for none.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kavka.spark_it.errors import SparkError
-from kavka.spark_it.offsets import Offsets, parsed
+from kavka.spark_it.offsets import Offsets, Positions, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +55,50 @@ def latest_offsets(spark: SparkSession, options: ReadingOptions) -> Offsets:
     query.awaitTermination()
     progress = query.lastProgress
     return parsed(progress["sources"][0]["endOffset"]) if progress else {}
+
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""The first offset of a partition and the one behind the last, to Spark's Kafka source."""
+
+
+def first_offsets(spark: SparkSession, options: ReadingOptions, ends: Positions) -> Positions:
+    """Where the option `starting` begins in partitions that end there: offsets, EARLIEST or LATEST.
+
+    Partitions that its offsets do not name have come later, and begin at their first record.
+    """
+    starting = options.starting
+    named: Offsets = {}
+    if starting.lstrip().startswith("{"):
+        named = json.loads(starting)
+    elif starting not in ("earliest", "latest"):
+        return _offsets_at(spark, options, ends)
+    other = LATEST if starting == "latest" else EARLIEST
+    return {
+        topic: {number: named.get(topic, {}).get(str(number), other) for number in partitions}
+        for topic, partitions in ends.items()
+    }
+
+
+def _offsets_at(spark: SparkSession, options: ReadingOptions, ends: Positions) -> Positions:
+    """Offsets of the first records from a time on; the ends where there are none.
+
+    The source shows them only in the records that it reads from there, so it reads them all.
+    """
+    from pyspark.sql import functions as f
+
+    found = {topic: dict(partitions) for topic, partitions in ends.items() if partitions}
+    if not found:
+        return {}
+    wanted = _source(options) | position("starting", options.starting)
+    for name in ("subscribe", "subscribePattern"):
+        wanted.pop(name, None)
+    wanted["assign"] = json.dumps({topic: list(numbers) for topic, numbers in found.items()})
+    records = spark.read.format("kafka").options(**wanted).load()
+    firsts = records.groupBy("topic", "partition").agg(f.min("offset").alias("first"))
+    for row in firsts.collect():
+        found[row["topic"]][row["partition"]] = row["first"]
+    return found
 
 
 def _source(options: ReadingOptions) -> dict[str, str]:

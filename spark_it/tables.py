@@ -13,23 +13,27 @@ the numbers of two checkpoints apart.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from kavka.spark_it import delta_tables
+from kavka.spark_it import checkpoints, delta_tables
+from kavka.spark_it.checkpoints import Span
 from kavka.spark_it.delta_tables import table_name
 from kavka.spark_it.errors import SparkError
-from kavka.spark_it.offsets import Offsets, Positions, parsed
+from kavka.spark_it.offsets import Offsets
 from kavka.spark_it.parsing import PLACE
 from kavka.spark_it.sessions import is_connect
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 BATCH: Final = "kafka_batch"
 """The column of Parquet tables that says which batch wrote a row; the directories' name."""
 
 QUERY_ID_CHARACTERS: Final = 8
+
+
+PLACE_COLUMNS: Final = (f"{PLACE}.topic", f"{PLACE}.partition", f"{PLACE}.offset")
 
 
 class BatchId(NamedTuple):
@@ -38,11 +42,18 @@ class BatchId(NamedTuple):
     query: str
     """Id of the checkpoint's query, a UUID."""
     number: int
+    span: Span | None = None
+    """Which records it has, if they are those of a stream; a table of Delta keeps it."""
+
+    @property
+    def series(self) -> str:
+        """What tells its query from others in the names of directories."""
+        return self.query[:QUERY_ID_CHARACTERS]
 
     @property
     def directory(self) -> str:
         """The value of the column `kafka_batch`; in order for one query."""
-        return f"{self.query[:QUERY_ID_CHARACTERS]}-{self.number:010d}"
+        return f"{self.series}-{self.number:010d}"
 
 
 class Table(Protocol):
@@ -54,6 +65,18 @@ class Table(Protocol):
 
     def read(self) -> DataFrame | None:
         """Its rows, of whole batches only; None when there is none yet."""
+
+    def places(self) -> DataFrame | None:
+        """Topic, partition and offset of its rows; None when there is none yet."""
+
+    def newest_batches(self) -> dict[str, BatchId]:
+        """The last whole batch of each query, by `BatchId.series`, as far as the table knows."""
+
+    def newest_batch(self, query: str) -> BatchId | None:
+        """The last whole batch of a query; None when the table knows of none."""
+
+    def discard(self, batch: BatchId) -> None:
+        """Remove a batch, whatever of it there is, so that it can be written again."""
 
     def write(self, rows: DataFrame, batch: BatchId) -> None:
         """Write a batch; again under the same id writes nothing twice."""
@@ -70,45 +93,6 @@ def open_table(spark: SparkSession, kind: str, path: str, partition_by: Sequence
     return ParquetTable(spark, path, partition_by)
 
 
-def resume(rows: Table, rejects: Table | None) -> Positions:
-    """Where to go on behind a table without its checkpoint: the offset after the last record.
-
-    A batch writes its rejects first. If it did not come to its rows, its rejects are removed here:
-    they are read again.
-    """
-    if isinstance(rows, ParquetTable):
-        rows.remove_incomplete()
-        if isinstance(rejects, ParquetTable):
-            rejects.remove_incomplete()
-            written = rows.newest_batches()
-            newest = rejects.newest_batches()
-            rejects.remove(name for query, name in newest.items() if name > written.get(query, ""))
-        return _ends([table for table in (rows, rejects) if table is not None])
-    found = _ends([rows])
-    if isinstance(rejects, DeltaTable) and rejects.exists():
-        rejects.delete(beyond(found))
-    return found
-
-
-def _ends(tables: Sequence[Table]) -> Positions:
-    """Where the records of tables end: the offset after the highest one by topic and partition."""
-    from pyspark.sql import functions as f
-
-    found: Positions = {}
-    for table in tables:
-        rows = table.read()
-        if rows is None:
-            continue
-        place = f.col(PLACE)
-        ends = rows.groupBy(
-            place["topic"].alias("topic"), place["partition"].alias("partition")
-        ).agg((f.max(place["offset"]) + 1).alias("next"))
-        for row in ends.collect():
-            partitions = found.setdefault(row["topic"], {})
-            partitions[row["partition"]] = max(row["next"], partitions.get(row["partition"], 0))
-    return found
-
-
 class DeltaTable:
     """A table of Delta Lake."""
 
@@ -116,6 +100,7 @@ class DeltaTable:
         self.path = path
         self._spark = spark
         self._partition_by = list(partition_by)
+        self._discarded: BatchId | None = None
 
     def exists(self) -> bool:
         return delta_tables.properties(self._spark, self.path) is not None
@@ -123,21 +108,47 @@ class DeltaTable:
     def read(self) -> DataFrame | None:
         return self._spark.read.format("delta").load(self.path) if self.exists() else None
 
-    def write(self, rows: DataFrame, batch: BatchId) -> None:
-        details = json.dumps({"kavka": {"query": batch.query, "batch": batch.number}})
-        (
-            rows.write.format("delta")
-            .mode("append")
-            .option("txnAppId", f"kavka-{batch.query}")
-            .option("txnVersion", str(batch.number))
-            .option("userMetadata", details)
-            .partitionBy(*self._partition_by)
-            .save(self.path)
-        )
+    def places(self) -> DataFrame | None:
+        rows = self.read()
+        return None if rows is None else rows.select(*PLACE_COLUMNS)
 
-    def delete(self, condition: str) -> None:
-        """Delete the rows for which a condition of SQL holds."""
-        self._spark.sql(f"DELETE FROM {table_name(self.path)} WHERE {condition}").collect()
+    def write(self, rows: DataFrame, batch: BatchId) -> None:
+        writer = rows.write.format("delta").mode("append").option("userMetadata", _details(batch))
+        if batch != self._discarded:  # whose number Delta has had
+            writer = writer.option("txnAppId", f"kavka-{batch.query}")
+            writer = writer.option("txnVersion", str(batch.number))
+        writer.partitionBy(*self._partition_by).save(self.path)
+
+    def newest_batches(self) -> dict[str, BatchId]:
+        found: dict[str, BatchId] = {}
+        for batch in self._history(None):
+            found.setdefault(batch.series, batch)
+        return found
+
+    def newest_batch(self, query: str) -> BatchId | None:
+        for limit in (RECENT_VERSIONS, None):  # the whole history may be long
+            for batch in self._history(limit):
+                if batch.query == query:
+                    return batch
+        return None
+
+    def _history(self, limit: int | None) -> Iterator[BatchId]:
+        """The batches of streams that it knows, the newest first."""
+        if not self.exists():
+            return
+        last = "" if limit is None else f" LIMIT {limit}"
+        versions = self._spark.sql(f"DESCRIBE HISTORY {table_name(self.path)}{last}")
+        for row in versions.where(f"userMetadata LIKE '{DETAILS_BEGIN}%'").collect():
+            details = json.loads(row["userMetadata"])["kavka"]
+            if "ends" in details:  # else it is none of a stream
+                span = Span(details["starts"], details["ends"])
+                yield BatchId(details["query"], details["batch"], span)
+
+    def discard(self, batch: BatchId) -> None:
+        if batch.span is not None and self.exists():
+            condition = between(*batch.span, f"`{PLACE}`.")
+            self._spark.sql(f"DELETE FROM {table_name(self.path)} WHERE {condition}").collect()
+            self._discarded = batch
 
     def compact(self) -> str:
         (done,) = self._spark.sql(f"OPTIMIZE {table_name(self.path)}").collect()
@@ -148,17 +159,31 @@ class DeltaTable:
         )
 
 
-def beyond(after: Positions, place: str = f"`{PLACE}`.") -> str:
-    """A condition of SQL: rows at or after these offsets, and of partitions that are not named.
+RECENT_VERSIONS: Final = 20
+"""Of a table of Delta: where its last batch is looked for first."""
 
-    `place` precedes the columns topic, partition and offset."""
+DETAILS_BEGIN: Final = '{"kavka": '
+
+
+def _details(batch: BatchId) -> str:
+    """What Delta's history says of a batch."""
+    details: dict[str, object] = {"query": batch.query, "batch": batch.number}
+    if batch.span is not None:
+        details |= batch.span._asdict()
+    return json.dumps({"kavka": details})
+
+
+def between(starts: Offsets, ends: Offsets, place: str) -> str:
+    """A condition of SQL: rows of the partitions that `ends` names, before these offsets and not
+    before those in `starts`. `place` precedes the columns topic, partition and offset."""
     parts = [
         f"({place}topic = {_quoted(topic)} and {place}partition = {partition} "
-        f"and {place}offset < {offset})"
-        for topic, partitions in after.items()
-        for partition, offset in partitions.items()
+        f"and {place}offset >= {starts.get(topic, {}).get(partition, 0)} "
+        f"and {place}offset < {end})"
+        for topic, partitions in ends.items()
+        for partition, end in partitions.items()
     ]
-    return f"not ({' or '.join(parts)})" if parts else "true"
+    return " or ".join(parts) or "false"
 
 
 def _quoted(text: str) -> str:
@@ -186,17 +211,33 @@ class ParquetTable:
         return bool(self.batches())
 
     def read(self) -> DataFrame | None:
-        """The complete batches. What a batch without `_SUCCESS` holds will be written again."""
+        """The complete batches, with the columns of all of them. What a batch without `_SUCCESS`
+        holds will be written again. SparkError if a column has types that have none in common."""
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
         from pyspark.errors import AnalysisException
 
         whole = [self._directory(name) for name in self.batches()]
         try:
-            reader = self._spark.read.option("basePath", self.path)
-            return reader.parquet(*whole) if whole else None
+            return self._reader().parquet(*whole) if whole else None
         except AnalysisException as failure:
             if failure.getCondition() == "UNABLE_TO_INFER_SCHEMA":
                 return None  # batches without rows have no files, if there are columns to part by
             raise
+        except Py4JJavaError as failure:  # PySpark has no exception of its own for it
+            if "CANNOT_MERGE_SCHEMAS" not in str(failure.java_exception):
+                raise
+            raise SparkError(
+                f"{self.path}: a column has different types in its batches"
+            ) from failure
+
+    def _reader(self) -> DataFrameReader:
+        # without mergeSchema the columns are those of one batch
+        return self._spark.read.option("basePath", self.path).option("mergeSchema", "true")
+
+    def places(self) -> DataFrame | None:
+        whole = [self._directory(name) for name in self.batches()]
+        rows = self._reader().schema(PLACES).parquet(*whole) if whole else None
+        return None if rows is None else rows.select(*PLACE_COLUMNS)
 
     def write(self, rows: DataFrame, batch: BatchId) -> None:
         directory = self._directory(batch.directory)
@@ -212,19 +253,26 @@ class ParquetTable:
         """The complete batches, by the value of `kafka_batch`."""
         return sorted(name for name in self._names() if self._is_complete(name))
 
-    def remove_incomplete(self) -> None:
-        """Remove what batches left that were not written whole and will not be written again: to
-        other readers their files are data."""
-        self.remove([name for name in self._names() if not self._is_complete(name)])
+    def discard(self, batch: BatchId) -> None:
+        self.remove([batch.directory])
 
-    def newest_batches(self) -> dict[str, str]:
-        """The last complete batch of each checkpoint, by the id of its query: it may be written
-        again, and is never compacted."""
-        return {
-            name.rpartition("-")[0]: name
-            for name in self.batches()  # in order
-            if not name.startswith(COMPACTED)
-        }
+    def remove_incomplete(self, kept: str | None = None) -> None:
+        """Remove what batches left that were not written whole and will not be written again: to
+        other readers their files are data. Those of the series `kept` stay."""
+        names = [name for name in self._names() if not self._is_complete(name)]
+        self.remove(name for name in names if name.rpartition("-")[0] != kept)
+
+    def newest_batches(self) -> dict[str, BatchId]:
+        """They may be written again, and are never compacted."""
+        found = {}
+        for name in self.batches():  # in order
+            if not name.startswith(COMPACTED):
+                series, _, number = name.rpartition("-")
+                found[series] = BatchId(series, int(number))
+        return found
+
+    def newest_batch(self, query: str) -> BatchId | None:
+        return self.newest_batches().get(BatchId(query, 0).series)
 
     def compact(self) -> str:
         """All batches that cannot be written again become one.
@@ -233,11 +281,14 @@ class ParquetTable:
         ones are removed and it takes its place: readers see records missing in between, never
         twice. A file says what is to be removed, so that the next run ends what a kill cut short.
         """
-        newest = set(self.newest_batches().values())
+        newest = {batch.directory for batch in self.newest_batches().values()}
         names = [name for name in self.batches() if name not in newest]
         batches = [name for name in names if not name.startswith(COMPACTED)]
-        everything = self.read()
-        if len(names) < 2 or everything is None:
+        try:
+            everything = self._as_written() if len(names) > 1 else None
+        except SparkError as failure:
+            return f"{self.path}: not compacted: {failure}"
+        if everything is None:
             return f"{self.path}: nothing to compact"
         rows = everything.where(f"{BATCH} in ({', '.join(map(_quoted, names))})").drop(BATCH)
         spread = rows.repartition(*self._partition_by) if self._partition_by else rows.coalesce(1)
@@ -249,6 +300,23 @@ class ParquetTable:
         self._files.write_text(f"{self.path}/{COMPACTION}", json.dumps(plan))
         self._finish_compaction()
         return f"{self.path}: {len(names):,} batches are one directory now"
+
+    def _as_written(self) -> DataFrame | None:
+        """Its rows, with the columns of `partition_by` as the texts in their directories' names:
+        Spark takes those for numbers and dates where it can, and 01234 for 1234."""
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        rows = self.read()
+        if rows is None:
+            return None
+        columns = [
+            StructField(column.name, StringType())
+            if column.name in (BATCH, *self._partition_by)
+            else column
+            for column in rows.schema
+        ]
+        whole = [self._directory(name) for name in self.batches()]
+        return self._reader().schema(StructType(columns)).parquet(*whole)
 
     def _finish_compaction(self) -> None:
         """End a compaction whose new directory is complete."""
@@ -275,6 +343,9 @@ class ParquetTable:
 
 
 PREFIX: Final = f"{BATCH}="
+PLACES: Final = f"{PLACE} struct<topic: string, partition: int, offset: bigint>"
+"""What every table has, whatever columns its values have."""
+
 COMPACTED: Final = "compacted-"
 """Begins the value of `kafka_batch` for what has been compacted."""
 
@@ -341,43 +412,8 @@ class Files:
         self.rename(path + ".tmp", path)
 
 
-def query_id(spark: SparkSession, checkpoint: str) -> str | None:
-    """The id of a checkpoint's query, which Spark writes before the first batch; None before."""
-    from pyspark.errors import PySparkException
-
-    try:
-        rows = spark.read.text(f"{checkpoint}/metadata").collect()
-    except PySparkException as failure:
-        if failure.getCondition() == "PATH_NOT_FOUND":
-            return None
-        raise
-    return str(json.loads(rows[0]["value"])["id"])
-
-
 def batch_id(spark: SparkSession, checkpoint: str, number: int) -> BatchId:
     """The id of a batch that Spark has given to be written."""
-    query = query_id(spark, checkpoint)
+    query = checkpoints.query_id(spark, checkpoint)
     assert query is not None  # Spark writes it before the first batch
     return BatchId(query, number)
-
-
-def committed_offsets(spark: SparkSession, checkpoint: str) -> Offsets:
-    """Where the last batch that the checkpoint says is done ended; {} when there is none."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql import functions as f
-
-    try:
-        done = (
-            spark.read.text(f"{checkpoint}/commits", pathGlobFilter="[0-9]*")
-            .select(f.regexp_extract(f.input_file_name(), r"(\d+)$", 1).cast("long").alias("n"))
-            .agg(f.max("n"))
-            .collect()[0][0]
-        )
-    except PySparkException as failure:
-        if failure.getCondition() == "PATH_NOT_FOUND":
-            return {}
-        raise
-    if done is None:
-        return {}
-    (offsets,) = spark.read.text(f"{checkpoint}/offsets/{done}", wholetext=True).collect()
-    return parsed(offsets["value"].splitlines()[2])  # after the version and the batch's metadata

@@ -22,6 +22,8 @@ from kavka.spark_it.sessions import is_connect
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from kavka.spark_it.batches import Repeat
+    from kavka.spark_it.offsets import Positions
     from kavka.spark_it.progress import Summary
     from kavka.spark_it.tables import BatchId
 
@@ -89,6 +91,7 @@ class Sink:
         options: Options,
         parser: Parser,
         report: Callable[[str], None] | None,
+        repeat: Repeat | None = None,
     ) -> None:
         from kavka.spark_it.progress import print_line
         from kavka.spark_it.tables import open_table
@@ -103,16 +106,14 @@ class Sink:
         rejects = options.rejects or f"{options.table}_rejects"
         self._rejects = open_table(spark, kind, rejects, ()) if parser.may_reject else None
         self._rejected = 0
+        self._repeat = repeat
 
     def follow(self) -> Summary:
         """Follow the topics from where the last run ended."""
         from kavka.spark_it import reading
         from kavka.spark_it.running import Query, run_queries
-        from kavka.spark_it.tables import query_id
 
-        starting = None
-        if query_id(self._spark, self._checkpoint) is None and self._rows.exists():
-            starting = self._resume()
+        starting = self._prepare()
         records = reading.stream(self._spark, self._options, starting=starting)
         self._parsed(records)  # wrong columns are an error now, not in the first batch
         writer = records.writeStream.foreachBatch(self._batch_writer())
@@ -120,27 +121,46 @@ class Sink:
         summary = run_queries(self._spark, [query], self._options, report=self._report)
         return self._with_details(summary)
 
+    def _prepare(self) -> str | None:
+        """Make the tables ready for the stream to go on; its starting offsets, unless the
+        checkpoint or the options have them."""
+        from kavka.spark_it import batches
+        from kavka.spark_it.checkpoints import last_plan, query_id
+
+        query = query_id(self._spark, self._checkpoint)
+        plan = last_plan(self._spark, self._checkpoint)
+        if plan is None or query is None:
+            there = self._rows.exists() or (self._rejects is not None and self._rejects.exists())
+            return self._resume() if there else None
+        self._repeat = batches.repeated(self._rows, query, plan, self._checkpoint)
+        batches.remove_unfinished(self._rows, self._rejects, but_of=query)
+        return None
+
     def backfill(self, starting: str, ending: str) -> Summary:
         """Add the records of a range that the table lacks.
 
-        Only those before the position of the stream, if there is one: it will read the others.
+        Only those before the position of the stream, which reads the others. SparkError when the
+        stream has not begun: where it will begin is not known.
         """
-        from pyspark.sql import functions as f
-
         from kavka.spark_it import reading
+        from kavka.spark_it.batches import remove_unfinished
+        from kavka.spark_it.checkpoints import position, query_id
         from kavka.spark_it.progress import Summary
-        from kavka.spark_it.tables import BatchId, beyond, committed_offsets
+        from kavka.spark_it.tables import BatchId, between
 
+        passed = position(self._spark, self._checkpoint)
+        if passed is None:
+            raise SparkError(
+                f"backfill_from: there is no checkpoint at {self._checkpoint}: run the sink "
+                "without backfill_from first; a backfill adds what lies before its position"
+            )
+        query = query_id(self._spark, self._checkpoint)
+        remove_unfinished(self._rows, self._rejects, but_of=query)
         records = reading.batch(self._spark, self._options, starting=starting, ending=ending)
-        passed = committed_offsets(self._spark, self._checkpoint)
-        if passed:
-            ends = {t: {int(p): o for p, o in ps.items()} for t, ps in passed.items()}
-            records = records.where(f"not ({beyond(ends, '')})")
-        columns = ["topic", "partition", "offset"]
+        records = records.where(between({}, passed, ""))
         for table in (self._rows, self._rejects):
-            if table is not None and (rows := table.read()) is not None:
-                there = rows.select(*(f.col(f"{PLACE}.{c}").alias(c) for c in columns))
-                records = records.join(there, columns, "left_anti")
+            if table is not None and (there := table.places()) is not None:
+                records = records.join(there, ["topic", "partition", "offset"], "left_anti")
         records = records.persist()
         try:
             summary = Summary("sink", batches=1, rows=records.count())
@@ -161,42 +181,53 @@ class Sink:
         return summary
 
     def _resume(self) -> str:
-        """The starting offsets behind what the table has, as its checkpoint is gone."""
+        """The starting offsets behind what the table has, as its checkpoint is gone; of partitions
+        that the table does not know, those of the option `starting`."""
         from kavka.spark_it import reading
+        from kavka.spark_it.batches import resume
         from kavka.spark_it.offsets import starting_offsets
-        from kavka.spark_it.tables import resume
 
-        ends = resume(self._rows, self._rejects)
-        first = LATEST if self._options.starting == "latest" else EARLIEST
-        partitions = reading.latest_offsets(self._spark, self._options)
-        for topic, numbers in partitions.items():
-            known = ends.setdefault(topic, {})
-            for number in numbers:
-                known.setdefault(int(number), first)
-        gone = sorted(set(ends) - set(partitions))
-        for topic in gone:
-            del ends[topic]
+        known = resume(self._rows, self._rejects)
+        latest = reading.latest_offsets(self._spark, self._options)
+        unknown = {
+            topic: {int(p): end for p, end in ends.items() if int(p) not in known.get(topic, {})}
+            for topic, ends in latest.items()
+        }
+        first = reading.first_offsets(self._spark, self._options, unknown)
         self._report(
             f"sink: {self._rows.path} has no checkpoint at {self._checkpoint}: going on behind "
             "the last record that it has of each partition"
         )
-        return starting_offsets(ends)
+        starts: Positions = {}
+        for topic, ends in latest.items():
+            all_of_them = known.get(topic, {}) | first.get(topic, {})
+            starts[topic] = {number: all_of_them[number] for number in map(int, ends)}
+        return starting_offsets(starts)
 
     def _batch_writer(self) -> Callable[[DataFrame, int], None]:
         """What writes a batch. Spark Connect sends it to its server, which a session cannot be sent
         to: there a sink is made of the options for each batch, and rejects are not counted."""
         if is_connect(self._spark):
-            return partial(write_on_server, self._options)
+            return partial(write_on_server, self._options, self._repeat)
         return self.write
 
     def write(self, records: DataFrame, number: int) -> None:
         """Write one batch of the stream."""
+        from kavka.spark_it import batches
+        from kavka.spark_it.checkpoints import span
         from kavka.spark_it.tables import batch_id
 
+        repeat = self._repeat if self._repeat and self._repeat.number == number else None
+        if repeat is not None and repeat.whole:
+            return
         every = self._options.compact_every
         if every and number and number % every == 0:
             self._compact()
-        self._write_parsed(records, batch_id(self._spark, self._checkpoint, number))
+        batch = batch_id(self._spark, self._checkpoint, number)
+        batch = batch._replace(span=span(self._spark, self._checkpoint, number))
+        if repeat is not None and self._rejects is not None:
+            batches.discard(self._rows, self._rejects, batch)
+        self._write_parsed(records, batch)
 
     def _compact(self) -> None:
         for table in (self._rejects, self._rows):
@@ -204,7 +235,7 @@ class Sink:
                 self._report(f"sink: {table.compact()}")
 
     def _write_parsed(self, records: DataFrame, batch: BatchId) -> None:
-        """Write records as one batch: the rejects first, as `tables.resume` has it."""
+        """Write records as one batch: the rejects first, as `kavka.spark_it.batches` has it."""
         from pyspark.sql import functions as f
 
         rows, rejects, common = self._parsed(records)
@@ -227,10 +258,16 @@ class Sink:
 
         parsed = self._parser.parse(records)
         rows = parsed.rows
+        spelled = {column.casefold(): column for column in rows.columns}  # Spark ignores case
         for column in self._options.partition_by:
-            if column == DATE and DATE not in rows.columns:
+            there = spelled.get(column.casefold())
+            if column == DATE and there is None:
                 rows = rows.withColumn(DATE, f.to_date(f.col(PLACE)["timestamp"]))
-            elif column not in rows.columns:
+            elif column != there and there is not None:
+                raise SparkError(
+                    f"partition_by: {column} is written {there} in the value; write it so here too"
+                )
+            elif there is None:
                 raise SparkError(
                     f"partition_by: there is no column {column}, only {', '.join(rows.columns)} "
                     f"and {DATE}, the day of the record's timestamp"
@@ -238,11 +275,8 @@ class Sink:
         return parsed._replace(rows=rows)
 
 
-def write_on_server(options: Options, records: DataFrame, number: int) -> None:
+def write_on_server(
+    options: Options, repeat: Repeat | None, records: DataFrame, number: int
+) -> None:
     """Write one batch of the stream, in the Python of a Spark Connect server."""
-    Sink(records.sparkSession, options, Parser(options), None).write(records, number)
-
-
-EARLIEST: Final = -2
-LATEST: Final = -1
-"""The first offset of a partition and the one behind the last, to Spark's Kafka source."""
+    Sink(records.sparkSession, options, Parser(options), None, repeat).write(records, number)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -338,6 +339,11 @@ def test_lost_records_are_an_error_that_says_so(
     wanted = options(broker, topic, tmp_path)
     with pytest.raises(SparkError, match="partition_by: there is no column day"):
         run(spark, options(broker, topic, tmp_path, partition_by=("day",)))
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"properties": {"Date": {"type": "string"}}}')
+    dated = options(broker, topic, tmp_path, value_format="json", schema_file=str(schema))
+    with pytest.raises(SparkError, match="partition_by: date is written Date in the value"):
+        run(spark, replace(dated, partition_by=("date",)))
     with pytest.raises(SparkError, match="needs schema_file"):
         run(spark, options(broker, topic, tmp_path, value_format="json"))
     with pytest.raises(SparkError, match="UnknownTopicOrPartition|does not exist"):

@@ -1,0 +1,174 @@
+"""The pipeline `sink` after a kill, and with a checkpoint that is lost, older than the table or not
+there yet: what is in the topic is in its tables once.
+
+What a kill leaves on disk the tests make themselves, as `test_sink` does.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from kavka.spark_it import reading
+from kavka.spark_it.errors import SparkError
+from kavka.spark_it.pipelines import sink
+from support.process import BrokerProcess
+from support.spark import Record, create_topic, numbered, produce
+from support.spark_queries import offsets, uncommit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kavka.spark_it.progress import Summary
+
+FORMATS: Final = ("delta", "parquet")
+NEW_QUERY: Final = "11111111-2222-3333-4444-555555555555"
+
+
+def options(broker: BrokerProcess, topic: str, path: Path, kind: str = "delta") -> sink.Options:
+    return sink.Options(
+        bootstrap_server=broker.bootstrap,
+        topics=(topic,),
+        table=str(path / "table"),
+        table_format=kind,
+    )
+
+
+def run(spark: SparkSession, wanted: sink.Options) -> Summary:
+    return sink.run(wanted, spark=spark, report=lambda line: None)
+
+
+def checkpoint(wanted: sink.Options) -> Path:
+    return Path(wanted.table, "_checkpoint")
+
+
+def places(spark: SparkSession, wanted: sink.Options, path: str) -> list[tuple[int, int]]:
+    """Partitions and offsets of a table's rows, as a reader that knows nothing of the sink has
+    them; none if there is no table."""
+    if not any(name.name != "_checkpoint" for name in Path(path).glob("*")):
+        return []
+    rows = spark.read.format(wanted.table_format).load(path)
+    return sorted(tuple(row) for row in rows.select("kafka.partition", "kafka.offset").collect())
+
+
+def lose_rows(wanted: sink.Options) -> None:
+    """Leave the first batch as a kill does that comes before its rows."""
+    for path in Path(wanted.table).iterdir():
+        if path.name != "_checkpoint":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    uncommit(str(checkpoint(wanted)))
+
+
+def test_a_query_killed_before_it_knows_its_first_offsets(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    """Its checkpoint was lost before, so they come from the table: also in the run after."""
+    create_topic(broker.bootstrap, topic)
+    produce(broker.bootstrap, topic, numbered(3, partitions=1))
+    wanted = options(broker, topic, tmp_path)
+    run(spark, wanted)
+    shutil.rmtree(checkpoint(wanted))
+    checkpoint(wanted).mkdir()
+    # what Spark writes when a query starts
+    (checkpoint(wanted) / "metadata").write_text(json.dumps({"id": NEW_QUERY}))
+    produce(broker.bootstrap, topic, numbered(1, partitions=1, start=3))
+    run(spark, wanted)
+    assert places(spark, wanted, wanted.table) == [(0, offset) for offset in range(4)]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_checkpoint_from_a_backup(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path, kind: str
+) -> None:
+    """It would give other records the numbers of batches that the table has had."""
+    create_topic(broker.bootstrap, topic)
+    wanted = options(broker, topic, tmp_path, kind)
+    for offset in range(2):
+        produce(broker.bootstrap, topic, numbered(1, partitions=1, start=offset))
+        run(spark, wanted)
+        if offset == 0:
+            shutil.copytree(checkpoint(wanted), tmp_path / "backup")
+    shutil.rmtree(checkpoint(wanted))
+    shutil.copytree(tmp_path / "backup", checkpoint(wanted))
+    produce(broker.bootstrap, topic, numbered(2, partitions=1, start=2))
+    with pytest.raises(SparkError, match="older than the table.*remove the checkpoint"):
+        run(spark, wanted)
+    shutil.rmtree(checkpoint(wanted))
+    run(spark, wanted)
+    assert places(spark, wanted, wanted.table) == [(0, offset) for offset in range(4)]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_schema_that_is_mended_after_a_kill(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path, kind: str
+) -> None:
+    """The batch had written its rejects; now others are rejected, and after a second kill none."""
+    schema = tmp_path / "schema.json"
+
+    def write_schema(types: dict[str, str], *required: str) -> None:
+        properties = {name: {"type": kind} for name, kind in types.items()}
+        schema.write_text(json.dumps({"required": required, "properties": properties}))
+
+    create_topic(broker.bootstrap, topic)
+    values = [b'{"id": 1}', b'{"id": "x"}', b'{"name": "n"}']
+    produce(broker.bootstrap, topic, [Record(value) for value in values])
+    wanted = options(broker, topic, tmp_path, kind)
+    wanted = replace(wanted, value_format="json", schema_file=str(schema))
+    rejects = f"{wanted.table}_rejects"
+
+    def found() -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        return places(spark, wanted, wanted.table), places(spark, wanted, rejects)
+
+    write_schema({"id": "integer", "name": "string"})
+    run(spark, wanted)
+    assert found() == ([(0, 0), (0, 2)], [(0, 1)])
+    lose_rows(wanted)
+    write_schema({"id": "integer", "name": "string"}, "id")
+    run(spark, wanted)
+    assert found() == ([(0, 0)], [(0, 1), (0, 2)])
+    lose_rows(wanted)
+    write_schema({"name": "string"})
+    run(spark, wanted)
+    assert found() == ([(0, 0), (0, 1), (0, 2)], [])
+
+
+def test_a_backfill_keeps_to_what_the_stream_has_passed(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    """Before the first run that is not known; in the first batch, killed before its rows, it is
+    nothing."""
+    create_topic(broker.bootstrap, topic)
+    produce(broker.bootstrap, topic, numbered(4, partitions=1))
+    wanted = options(broker, topic, tmp_path)
+    everything = replace(wanted, backfill_from="earliest")
+    with pytest.raises(SparkError, match="run the sink without backfill_from first"):
+        run(spark, replace(wanted, backfill_from=offsets(topic, {0: 2})))
+    run(spark, replace(wanted, starting=offsets(topic, {0: 2})))
+    lose_rows(wanted)
+    assert run(spark, everything).rows == 2
+    run(spark, wanted)
+    assert places(spark, wanted, wanted.table) == [(0, offset) for offset in range(4)]
+
+
+def test_where_partitions_begin_that_the_table_does_not_know(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    """As the option `starting` has it, also when it is a time or offsets."""
+    create_topic(broker.bootstrap, topic, 4)
+    wanted = options(broker, topic, tmp_path)
+    produce(broker.bootstrap, topic, numbered(2, partitions=1))
+    run(spark, wanted)
+    shutil.rmtree(checkpoint(wanted))
+    hour_ms = 3_600_000
+    records = [Record(b"v", None, 1, n * hour_ms) for n in range(3)]
+    produce(broker.bootstrap, topic, [*records, Record(b"v", None, 2, 0)])
+    by_time = replace(wanted, starting="1970-01-01T02:00:00Z")
+    ends = {topic: {1: 3, 2: 1, 3: 0}}
+    assert reading.first_offsets(spark, by_time, ends) == {topic: {1: 2, 2: 1, 3: 0}}
+    run(spark, replace(wanted, starting=offsets(topic, {0: 0, 1: 1, 2: -1})))
+    assert places(spark, wanted, wanted.table) == [(0, 0), (0, 1), (1, 1), (1, 2)]
