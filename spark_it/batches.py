@@ -7,7 +7,7 @@ be rejected. So its first rejects are removed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.spark_it.errors import SparkError
@@ -52,24 +52,29 @@ def discard(rows: Table, rejects: Table, batch: BatchId) -> None:
     rejects.discard(batch)
 
 
-def remove_unfinished(rows: Table, rejects: Table | None, *, but_of: str | None = None) -> None:
-    """Remove what was not written whole and will not be written again.
+def remove_unfinished(
+    rows: Table, rejects: Table | None, topics: Collection[str], *, but_of: str | None = None
+) -> None:
+    """Remove what was not written whole and will not be written again: of these topics, as others'
+    rejects may be those of another sink.
 
-    The last batch of the query `but_of` stays: its checkpoint is there, so it will be. Of the
-    other queries, then, only backfills can have left something: `resume` has removed the rest.
-    What they leave in a table of Delta, rejects, the next backfill does not write again.
+    The last batch of the query `but_of` stays: its checkpoint is there, so it will be written.
     """
     kept = None if but_of is None else BatchId(but_of, 0).series
     for table in (rows, rejects):
         if isinstance(table, ParquetTable):
             table.remove_incomplete(kept)
-    if rejects is None or (kept is not None and isinstance(rejects, DeltaTable)):
+    if rejects is None:
         return
     written = rows.newest_batches()
     for series, batch in rejects.newest_batches().items():
+        if series == kept or rejects.topics(batch).isdisjoint(topics):
+            continue
         whole = series in written and written[series].number >= batch.number
-        if series != kept and not whole and not _is_passed(rows, batch):
+        if not whole and not _is_passed(rows, batch):
             rejects.discard(batch)
+        if isinstance(rejects, DeltaTable):
+            return  # where what has been discarded is still in the history
 
 
 def _is_passed(rows: Table, batch: BatchId) -> bool:
@@ -83,12 +88,12 @@ def _is_passed(rows: Table, batch: BatchId) -> bool:
     return not places.where(between(starts, no_end, "")).isEmpty()
 
 
-def resume(rows: Table, rejects: Table | None) -> Positions:
+def resume(rows: Table, rejects: Table | None, topics: Collection[str]) -> Positions:
     """Where to go on behind tables without their checkpoint: the offset after the last record.
 
     Batches that were cut short are removed first: they are read again.
     """
-    remove_unfinished(rows, rejects)
+    remove_unfinished(rows, rejects, topics)
     return _ends([table for table in (rows, rejects) if table is not None])
 
 

@@ -70,10 +70,14 @@ class Table(Protocol):
         """Topic, partition and offset of its rows; None when there is none yet."""
 
     def newest_batches(self) -> dict[str, BatchId]:
-        """The last whole batch of each query, by `BatchId.series`, as far as the table knows."""
+        """The last whole batch of each query, by `BatchId.series`, as far as the table knows.
+        Delta knows none of backfills, and has the newest first."""
 
     def newest_batch(self, query: str) -> BatchId | None:
         """The last whole batch of a query; None when the table knows of none."""
+
+    def topics(self, batch: BatchId) -> set[str]:
+        """The topics of one of these batches."""
 
     def discard(self, batch: BatchId) -> None:
         """Remove a batch, whatever of it there is, so that it can be written again."""
@@ -100,7 +104,7 @@ class DeltaTable:
         self.path = path
         self._spark = spark
         self._partition_by = list(partition_by)
-        self._discarded: BatchId | None = None
+        self._discarded: BatchId | None = None  # it may be written again, though Delta had it
 
     def exists(self) -> bool:
         return delta_tables.properties(self._spark, self.path) is not None
@@ -114,7 +118,7 @@ class DeltaTable:
 
     def write(self, rows: DataFrame, batch: BatchId) -> None:
         writer = rows.write.format("delta").mode("append").option("userMetadata", _details(batch))
-        if batch != self._discarded:  # whose number Delta has had
+        if batch != self._discarded:
             writer = writer.option("txnAppId", f"kavka-{batch.query}")
             writer = writer.option("txnVersion", str(batch.number))
         writer.partitionBy(*self._partition_by).save(self.path)
@@ -143,6 +147,9 @@ class DeltaTable:
             if "ends" in details:  # else it is none of a stream
                 span = Span(details["starts"], details["ends"])
                 yield BatchId(details["query"], details["batch"], span)
+
+    def topics(self, batch: BatchId) -> set[str]:
+        return set() if batch.span is None else set(batch.span.ends)
 
     def discard(self, batch: BatchId) -> None:
         if batch.span is not None and self.exists():
@@ -252,6 +259,10 @@ class ParquetTable:
     def batches(self) -> list[str]:
         """The complete batches, by the value of `kafka_batch`."""
         return sorted(name for name in self._names() if self._is_complete(name))
+
+    def topics(self, batch: BatchId) -> set[str]:
+        rows = self._reader().schema(PLACES).parquet(self._directory(batch.directory))
+        return {row.topic for row in rows.select(f"{PLACE}.topic").distinct().collect()}
 
     def discard(self, batch: BatchId) -> None:
         self.remove([batch.directory])

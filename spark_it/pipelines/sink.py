@@ -133,7 +133,6 @@ class Sink:
             there = self._rows.exists() or (self._rejects is not None and self._rejects.exists())
             return self._resume() if there else None
         self._repeat = batches.repeated(self._rows, query, plan, self._checkpoint)
-        batches.remove_unfinished(self._rows, self._rejects, but_of=query)
         return None
 
     def backfill(self, starting: str, ending: str) -> Summary:
@@ -155,7 +154,7 @@ class Sink:
                 "without backfill_from first; a backfill adds what lies before its position"
             )
         query = query_id(self._spark, self._checkpoint)
-        remove_unfinished(self._rows, self._rejects, but_of=query)
+        remove_unfinished(self._rows, self._rejects, passed, but_of=query)
         records = reading.batch(self._spark, self._options, starting=starting, ending=ending)
         records = records.where(between({}, passed, ""))
         for table in (self._rows, self._rejects):
@@ -187,8 +186,8 @@ class Sink:
         from kavka.spark_it.batches import resume
         from kavka.spark_it.offsets import starting_offsets
 
-        known = resume(self._rows, self._rejects)
         latest = reading.latest_offsets(self._spark, self._options)
+        known = resume(self._rows, self._rejects, latest)
         unknown = {
             topic: {int(p): end for p, end in ends.items() if int(p) not in known.get(topic, {})}
             for topic, ends in latest.items()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from kavka.spark_it.progress import Summary
 
-FORMATS: Final = ("delta", "parquet")
+DELTA_AT_LEAST: Final = ("delta", pytest.param("parquet", marks=pytest.mark.whole))
 NEW_QUERY: Final = "11111111-2222-3333-4444-555555555555"
 
 
@@ -81,7 +81,7 @@ def test_a_query_killed_before_it_knows_its_first_offsets(
     assert places(spark, wanted, wanted.table) == [(0, offset) for offset in range(4)]
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", DELTA_AT_LEAST)
 def test_a_checkpoint_from_a_backup(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path, kind: str
 ) -> None:
@@ -103,7 +103,7 @@ def test_a_checkpoint_from_a_backup(
     assert places(spark, wanted, wanted.table) == [(0, offset) for offset in range(4)]
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", DELTA_AT_LEAST)
 def test_a_schema_that_is_mended_after_a_kill(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path, kind: str
 ) -> None:
@@ -153,6 +153,25 @@ def test_a_backfill_keeps_to_what_the_stream_has_passed(
     assert run(spark, everything).rows == 2
     run(spark, wanted)
     assert places(spark, wanted, wanted.table) == [(0, offset) for offset in range(4)]
+
+
+def test_a_topic_that_has_fewer_partitions_than_the_table(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    """It was made anew. Its checkpoint is lost, and the records are as many as before."""
+    from pyspark.sql import functions as f
+
+    create_topic(broker.bootstrap, topic)
+    produce(broker.bootstrap, topic, numbered(1, partitions=1))
+    wanted = options(broker, topic, tmp_path)
+    run(spark, wanted)
+    shutil.rmtree(checkpoint(wanted))
+    moved = f.col("kafka").withField("partition", f.lit(1))
+    rows = spark.read.format("delta").load(wanted.table).withColumn("kafka", moved)
+    rows.write.format("delta").mode("append").save(wanted.table)
+    produce(broker.bootstrap, topic, numbered(1, partitions=1, start=1))
+    run(spark, wanted)
+    assert places(spark, wanted, wanted.table) == [(0, 0), (0, 1), (1, 0)]
 
 
 def test_where_partitions_begin_that_the_table_does_not_know(
