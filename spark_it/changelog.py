@@ -5,10 +5,14 @@ records without a value (tombstones) remove it.
                       └─ events ─┬─ newest               the last event of each key
                                  └─ effective ─ versions   every row a key has had, with its times
 
-Events of a key are in the order of partition and offset; a key is in one partition, as Kafka's
-producers have it. Times are the records', which need not be in that order. As an event cannot take
-effect before the one that it follows, its time is the latest of its key's history so far. A
-tombstone of a key that has no row changes nothing, and its time does not count.
+Events of a key are in the order of their offsets within a partition. A key is in one partition, as
+Kafka's producers have it, until the topic gets more partitions or the producer another way to
+choose them. Between partitions the order is that of time, then of partition; the time of an event
+is then the latest of its key's in its partition up to it, so that the two orders agree.
+
+Times are the records', which need not be in that order. As an event cannot take effect before the
+one that it follows, its time is the latest of its key's history so far. A tombstone of a key that
+has no row changes nothing, and its time does not count.
 
 Keys of several topics are apart: one in two topics has two rows.
 """
@@ -30,7 +34,7 @@ AT: Final = "_at"
 
 TOPIC: Final = "_topic"
 ORDER: Final = "_order"
-"""Columns for what histories are sorted by, made once: then Spark shuffles and sorts once."""
+"""Columns for what histories are sorted by, made once: then Spark shuffles once."""
 
 VALID_FROM: Final = "valid_from"
 VALID_TO: Final = "valid_to"
@@ -82,27 +86,41 @@ def events(found: DataFrame, key_column: str, *, key_is_text: bool) -> DataFrame
     )
 
 
-def order() -> Column:
-    """Where an event stands in its key's history."""
-    from pyspark.sql import functions as f
-
-    return f.struct(f.col(f"{PLACE}.partition"), f.col(f"{PLACE}.offset"))
-
-
 def newest(frame: DataFrame, key_column: str) -> DataFrame:
-    """The last row of each key, with all its columns."""
+    """The last event of each key, with all its columns. Its time is the latest of its key's in its
+    partition, but for effective events, which keep theirs."""
     from pyspark.sql import functions as f
 
-    last = f.max_by(f.struct("*"), order()).alias("_last")
+    if ORDER in frame.columns:
+        return _last(frame, key_column, f.col(ORDER))
+    place = f.col(PLACE)
+    last = f.max_by(f.struct("*"), place["offset"]).alias("_last")
+    by_partition = frame.groupBy(place["topic"], place["partition"], f.col(key_column))
+    lasts = by_partition.agg(last, f.max(AT).alias("_latest"))
+    timed = lasts.select("_last.*", "_latest").withColumn(AT, f.col("_latest")).drop("_latest")
+    return _last(timed, key_column, f.struct(AT, place["partition"]))
+
+
+def _last(frame: DataFrame, key_column: str, order: Column) -> DataFrame:
+    """The row of each key that is the last in an order."""
+    from pyspark.sql import functions as f
+
     topic = f.col(f"{PLACE}.topic").alias("_of_topic")
+    last = f.max_by(f.struct("*"), order).alias("_last")
     return frame.groupBy(topic, key_column).agg(last).select("_last.*")
 
 
-def _placed(frame: DataFrame) -> DataFrame:
+def _placed(frame: DataFrame, key_column: str) -> DataFrame:
     """With the columns that histories are sorted by."""
+    from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    return frame.withColumns({TOPIC: f.col(f"{PLACE}.topic"), ORDER: order()})
+    place = f.col(PLACE)
+    own = Window.partitionBy(TOPIC, key_column, place["partition"]).orderBy(place["offset"])
+    latest = f.max(AT).over(own)  # of those with the same offset too
+    order = f.struct(latest, place["partition"], place["offset"])
+    topics = frame.withColumn(TOPIC, place["topic"])
+    return topics.repartition(TOPIC, key_column).withColumn(ORDER, order)
 
 
 def _history(key_column: str) -> WindowSpec:
@@ -120,7 +138,7 @@ def effective(frame: DataFrame, key_column: str) -> DataFrame:
     history = _history(key_column)
     no_row = f.lag(DELETED, 1, True).over(history)
     so_far = history.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    frame = frame if ORDER in frame.columns else _placed(frame)
+    frame = frame if ORDER in frame.columns else _placed(frame, key_column)
     return (
         frame.withColumn("_no_row", no_row)
         .where(~(f.col(DELETED) & f.col("_no_row")))
@@ -154,9 +172,9 @@ def state(frame: DataFrame) -> DataFrame:
 def changed_versions(table: DataFrame, frame: DataFrame, key_column: str) -> DataFrame:
     """The versions that `frame`, later events, adds to a table of versions or ends in it.
 
-    Events that the table has already are left out: each version has the place of its event. The
-    last version of a key says all of its history that matters: whether it has a row, and since
-    when.
+    Events that the table has already are left out: each version has the place of its event. So are
+    those that a key's last version is later than, of another partition. That version says all of
+    the history that matters: whether the key has a row, and since when.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -165,8 +183,10 @@ def changed_versions(table: DataFrame, frame: DataFrame, key_column: str) -> Dat
     keys = frame.select(topic.alias("_topic"), key.alias("_key")).distinct()
     same_key = (table[f"{PLACE}.topic"] == keys["_topic"]) & (table[key_column] == keys["_key"])
     there = table.join(keys, same_key, "left_semi")
-    both = _seeds(newest(there, key_column), frame).withColumn("_known", f.lit(True))
-    both = _placed(both.unionByName(frame.withColumn("_known", f.lit(False))))
+    place = [f.col(f"{PLACE}.{part}") for part in ("partition", "offset")]
+    seeds = _seeds(_last(there, key_column, f.struct(IS_CURRENT, VALID_FROM, *place)), frame)
+    both = seeds.withColumn("_known", f.lit(True))
+    both = _placed(both.unionByName(frame.withColumn("_known", f.lit(False))), key_column)
     last = f.max(f.when(f.col("_known"), f.col(ORDER))).over(Window.partitionBy(TOPIC, key_column))
     both = both.withColumn("_last", last)
     new = f.col("_last").isNull() | (f.col(ORDER) > f.col("_last"))

@@ -5,14 +5,19 @@ A table of Delta Lake follows the topic: each run goes on from the checkpoint an
 come. A row knows the place of its record, so a batch that is written again changes nothing. A
 table of Parquet, and any table with `as_of`, is made anew from the whole topic in every run.
 
-What order events have, and when they take effect, is said in `kavka.spark_it.changelog`. The
-topic has to have its whole history: what a compacted topic has dropped is missing from scd2 and
+What order events have, and when they take effect, is said in `kavka.spark_it.changelog`. A table
+that follows compares events with the last row of their key, by that row's own time. The form latest
+has no row of a key that is removed: an event of another partition that is older than the tombstone,
+and is read in a later batch, brings the key back.
+
+The topic has to have its whole history: what a compacted topic has dropped is missing from scd2 and
 from the past.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -36,6 +41,9 @@ NAME: Final = "compact-history"
 
 FORM: Final = "kavka.history"
 """The property of a Delta table that says which form it has: what made it may go on with it."""
+
+OWN_FILE: Final = re.compile(r"part-.*\.parquet|_SUCCESS|_temporary|\..*")
+"""Names in a directory that Spark has written as Parquet."""
 
 READ: Final = "read"
 REJECTS: Final = "rejects"
@@ -160,6 +168,9 @@ def _rebuild(spark: SparkSession, options: Options, parser: Parser) -> Summary:
     from kavka.spark_it.progress import Summary
 
     began = time.monotonic()
+    if options.table_format == "parquet":
+        for path in filter(None, (options.table, options.rejects)):
+            _check_replaceable(spark, path)
     ends = reading.latest_offsets(spark, options)
     until_ms, ending = None, json.dumps(ends) if ends else "latest"
     if options.as_of is not None:
@@ -187,6 +198,26 @@ def _rebuild(spark: SparkSession, options: Options, parser: Parser) -> Summary:
     )
 
 
+def _check_replaceable(spark: SparkSession, path: str) -> None:
+    """SparkError unless a directory has what this pipeline writes there, or nothing. On Spark
+    Connect, whose server's files cannot be listed, it is not checked."""
+    from kavka.spark_it.sessions import is_connect
+    from kavka.spark_it.tables import Files
+
+    if is_connect(spark):
+        return
+    names = Files(spark).list(path)
+    others = [name for name in names if not OWN_FILE.fullmatch(name)]
+    data = [name for name in names if not name.startswith(("_", "."))]
+    if not others and data and PLACE not in spark.read.parquet(path).columns:
+        others = data
+    if others:
+        raise SparkError(
+            f"{path} has files that compact-history did not write ({sorted(others)[0]}), and would "
+            "be replaced: give a path of its own"
+        )
+
+
 def _overwrite(rows: DataFrame, options: Options, path: str) -> None:
     rows.write.format(options.table_format).mode("overwrite").save(path)
 
@@ -202,8 +233,11 @@ def _follow(
 
     from kavka.spark_it.reading import stream
     from kavka.spark_it.running import Query, run_queries
+    from kavka.spark_it.tables import query_id
 
     checkpoint = options.checkpoint or f"{options.table}/_checkpoint"
+    if query_id(spark, checkpoint) is None:
+        _check_topics(spark, options)
     judged = _judged(stream(spark, options), parser, options)
     _open(spark, options, _rows(_events(judged, options), options).schema, options.form)
     observed = judged.observe("records", f.count(REASON).alias(REJECTS))
@@ -217,6 +251,31 @@ def _follow(
     summary = run_queries(spark, [Query(NAME, writer, checkpoint)], options, report=report)
     summary.details.setdefault(REJECTS, 0)
     return summary
+
+
+def _check_topics(spark: SparkSession, options: Options) -> None:
+    """SparkError when the table has records that its topics do not have any more, as they were
+    deleted and created again: what they have now would seem older."""
+    from pyspark.sql import functions as f
+
+    from kavka.spark_it import delta_tables
+    from kavka.spark_it.reading import latest_offsets
+
+    if delta_tables.properties(spark, options.table) is None:
+        return
+    table = spark.read.format("delta").load(options.table)
+    if PLACE not in table.columns:
+        return  # not ours, as is said later
+    last = table.groupBy(f"{PLACE}.topic", f"{PLACE}.partition").agg(f.max(f"{PLACE}.offset"))
+    rows = last.collect()
+    topics = latest_offsets(spark, options) if rows else {}
+    for topic, partition, offset in rows:
+        if topic in topics and offset >= topics[topic].get(str(partition), 0):
+            raise SparkError(
+                f"table: {options.table} has record {offset} of {topic}-{partition}, which has not "
+                "so many: the topic was deleted and created again. Remove the table to make it "
+                "anew, or give another path"
+            )
 
 
 def _open(spark: SparkSession, options: Options, schema: StructType, form: str) -> None:
@@ -271,8 +330,14 @@ def _merge_latest(events: DataFrame, options: Options) -> None:
     from kavka.spark_it import delta_tables
 
     names = [delta_tables.quoted(n) for n in changelog.state(events).columns]
-    place = [f"struct({side}.{PLACE}.partition, {side}.{PLACE}.offset)" for side in "st"]
-    newer = f"WHEN MATCHED AND {place[0]} > {place[1]}"
+    own, known = f"s.{PLACE}", f"t.{PLACE}"
+    later = (
+        f"struct(s.{changelog.AT}, {own}.partition) > struct({known}.timestamp, {known}.partition)"
+    )
+    newer = (
+        f"WHEN MATCHED AND CASE WHEN {own}.partition = {known}.partition "
+        f"THEN {own}.offset > {known}.offset ELSE {later} END"
+    )
     values = ", ".join(f"s.{n}" for n in names)
     delta_tables.merge(
         changelog.newest(events, options.key_column),

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import random
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,7 @@ from kavka.spark_it.pipelines.compact_history import Options, run
 from support import changelogs
 from support.changelogs import PARTITIONS, Row, random_changelog
 from support.process import BrokerProcess
-from support.spark import Stored, create_topic, end_offsets, produce, whole
+from support.spark import Record, Stored, create_topic, delete_topic, end_offsets, produce, whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -122,7 +123,7 @@ def test_the_table_of_many_batches_is_that_of_one(
     spark: SparkSession, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run dies after the write of a batch and before its commit; the next repeats the batch and
-    goes on."""
+    goes on. By then all keys have moved to other partitions, as when a topic gets more of them."""
     chance = random.Random(SEED)
     bootstrap, (topic,) = case.options.bootstrap_server, case.options.topics
     stored = produce(bootstrap, topic, random_changelog(chance, 60))
@@ -131,7 +132,7 @@ def test_the_table_of_many_batches_is_that_of_one(
         with pytest.raises(SparkError, match="died after the write"):
             run(case.options, spark=spark)
     assert case.table() == case.model(stored)  # written, and not yet in the checkpoint
-    stored += produce(bootstrap, topic, random_changelog(chance, 60))
+    stored += produce(bootstrap, topic, random_changelog(chance, 60, moved=1, later_s=40))
     summary = run(case.options, spark=spark)
     assert (summary.rows, summary.batches, summary.lag) == (120, 2, 0)
     assert summary.details["rejects"] == len(bad_ones(stored)) > 0
@@ -172,7 +173,7 @@ def test_a_table_as_of_then(case: Case, tmp_path: Path) -> None:
     bootstrap, (topic,) = case.options.bootstrap_server, case.options.topics
     first = produce(bootstrap, topic, random_changelog(chance, 60))
     first_ends = end_offsets(bootstrap, topic, PARTITIONS)
-    stored = first + produce(bootstrap, topic, random_changelog(chance, 60))
+    stored = first + produce(bootstrap, topic, random_changelog(chance, 60, moved=1))
 
     now = case.with_options(table=str(tmp_path / "parquet"), table_format="parquet")
     assert run(now.options, spark=case.spark).details["rejects"] == len(bad_ones(stored))
@@ -240,10 +241,64 @@ def test_a_table_is_only_continued_by_what_made_it(
     assert spark.read.parquet(empty.table).count() == 0
 
 
+def test_a_topic_created_again_needs_another_table(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    """Without the checkpoint, which Spark itself would find to be ahead of the topic."""
+    options = Options(
+        bootstrap_server=broker.bootstrap, topics=(topic,), table=str(tmp_path / "table")
+    )
+    create_topic(broker.bootstrap, topic, 1)
+    produce(broker.bootstrap, topic, [Record(b"1", b"k"), Record(b"2", b"k"), Record(b"3", b"k")])
+    run(options, spark=spark)
+    shutil.rmtree(tmp_path / "table" / "_checkpoint")
+    run(options, spark=spark)  # the same topic from its start changes nothing
+    shutil.rmtree(tmp_path / "table" / "_checkpoint")
+    delete_topic(broker.bootstrap, topic)
+    create_topic(broker.bootstrap, topic, 1)
+    produce(broker.bootstrap, topic, [Record(b"new", b"k")])
+    with pytest.raises(SparkError, match=f"has record 2 of {topic}-0, .* created again"):
+        run(options, spark=spark)
+
+
+def test_a_directory_of_others_is_not_replaced(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    options = Options(
+        bootstrap_server=broker.bootstrap,
+        topics=(topic,),
+        table=str(tmp_path / "table"),
+        table_format="parquet",
+        rejects=str(tmp_path / "rejects"),
+    )
+    (tmp_path / "home").mkdir()
+    letter = tmp_path / "home" / "letter.txt"
+    letter.write_text("dear")
+    other = str(tmp_path / "other")
+    spark.range(3).write.parquet(other)
+    for name in ("table", "rejects"):
+        with pytest.raises(SparkError, match="did not write .letter.txt"):
+            run(replace(options, **{name: str(letter.parent)}), spark=spark)
+        with pytest.raises(SparkError, match="did not write .part-"):
+            run(replace(options, **{name: other}), spark=spark)
+    assert letter.read_text() == "dear"
+    assert spark.read.parquet(other).count() == 3
+    for _ in range(2):  # over its own
+        assert run(options, spark=spark).rows == 0
+
+
 def test_versions_can_be_made_in_parts(spark: SparkSession) -> None:
     """Thousands of events of hundreds of keys, in two parts that overlap: those that the table has
-    already change nothing."""
+    already change nothing. In the middle keys move to other partitions."""
     chance = random.Random(SEED)
+
+    def records() -> list[Record]:
+        return [
+            *random_changelog(chance, 60),
+            *random_changelog(chance, 60, moved=1, later_s=40),
+        ]
+
     stored = [
         Stored(
             f"t{turn}",
@@ -254,7 +309,7 @@ def test_versions_can_be_made_in_parts(spark: SparkSession) -> None:
             record.value,
         )
         for turn in range(25)
-        for offset, record in enumerate(random_changelog(chance, 120))
+        for offset, record in enumerate(records())
         if not changelogs.is_bad(Stored("", 0, 0, 0, record.key, record.value))
     ]
     schema = (

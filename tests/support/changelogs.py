@@ -41,9 +41,12 @@ class Row(NamedTuple):
         return self[:5]
 
 
-def random_changelog(chance: random.Random, count: int) -> list[Record]:
-    """`count` records over KEYS keys, a partition a key. Their times are out of order, and equal
-    ones are frequent; a third are tombstones, often of keys without a row; some are bad."""
+def random_changelog(
+    chance: random.Random, count: int, *, moved: int = 0, later_s: int = 0
+) -> list[Record]:
+    """`count` records over KEYS keys, a partition a key: `moved` says by how many partitions it is
+    another one. Their times are out of order, and equal ones are frequent, all of them `later_s`
+    later than without it; a third are tombstones, often of keys without a row; some are bad."""
     made = []
     for number in range(count):
         key = chance.randrange(KEYS)
@@ -58,8 +61,8 @@ def random_changelog(chance: random.Random, count: int) -> list[Record]:
             Record(
                 value,
                 key=None if keyless else f"k{key}".encode(),
-                partition=key % PARTITIONS,
-                timestamp_ms=BASE_MS + 1000 * (number // 4 + chance.randrange(-8, 8)),
+                partition=(key + moved) % PARTITIONS,
+                timestamp_ms=BASE_MS + 1000 * (later_s + number // 4 + chance.randrange(-8, 8)),
             )
         )
     return made
@@ -72,14 +75,22 @@ def is_bad(record: Stored) -> bool:
 
 def rows(records: Iterable[Stored], *, until_ms: int | None = None) -> list[Row]:
     """Every row that every key has had, up to a time (inclusive), as compact-history defines it:
-    in the order of the log, at a time that never goes back within a key, and tombstones of keys
-    without a row left out."""
-    histories: dict[bytes, list[Stored]] = {}
+    in the order of each partition and, between partitions, of time, at a time that never goes back
+    within a key, and tombstones of keys without a row left out."""
+    histories: dict[bytes, list[tuple[int, int, int, Stored]]] = {}
+    latest_ms: dict[tuple[bytes, int], int] = {}
     for record in sorted(records, key=lambda r: (r.partition, r.offset)):
         if not is_bad(record):
             assert record.key is not None
-            histories.setdefault(record.key, []).append(record)
-    return sorted(row for history in histories.values() for row in _of_key(history, until_ms))
+            own = (record.key, record.partition)
+            latest_ms[own] = max(record.timestamp_ms, latest_ms.get(own, record.timestamp_ms))
+            place = (latest_ms[own], record.partition, record.offset)
+            histories.setdefault(record.key, []).append((*place, record))
+    return sorted(
+        row
+        for history in histories.values()
+        for row in _of_key([record for *_, record in sorted(history)], until_ms)
+    )
 
 
 def _of_key(history: Sequence[Stored], until_ms: int | None) -> Iterator[Row]:
