@@ -7,7 +7,7 @@ binary; null and an empty array are the same).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,7 @@ from kavka.spark_it.options import nearest
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.readwriter import DataFrameReader
 
 HEADERS: Final = "array<struct<key:string,value:binary>>"
 
@@ -37,6 +38,9 @@ SINK_COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Where the tables of the pipeline `sink` have them."""
 
+PLACE_COLUMNS: Final = ("partition", "offset")
+"""What every table must have."""
+
 COLUMNS_DOC: Final = (
     "where the table has topic, partition, offset, timestamp, key, value and headers, if not where "
     "the sink pipeline puts them: SQL expressions over its columns"
@@ -50,54 +54,96 @@ def of_topics(source: DataFrame) -> DataFrame:
 
 
 def of_table(
-    table: DataFrame, columns: Mapping[str, str], *, where: str | None = None, source: str = "table"
+    table: DataFrame,
+    columns: Mapping[str, str],
+    *,
+    where: str | None = None,
+    source: str = "table",
+    needed: Sequence[str] = (),
+    option: str = "columns",
 ) -> DataFrame:
     """The rows of a table in the form; of those only for which `where` (SQL) holds.
 
     `columns` has SQL expressions by the names of the form, over the table's columns; the others are
-    where the sink pipeline puts them. What the table does not have is null, but for partition and
-    offset, without which a record has no place: SparkError, as for an expression that Spark
-    refuses. Texts become bytes as UTF-8; a timestamp may also be a number of milliseconds.
+    where the sink pipeline puts them. What the table does not have is null, but for what is
+    `needed`, and for partition and offset, without which a record has no place: SparkError, as for
+    an expression that Spark refuses. Texts become bytes as UTF-8; a timestamp may also be a number
+    of milliseconds. `source` and `option` name the table and `columns` in errors.
     """
     for name in columns:
         if name not in TYPES:
             raise SparkError(
-                f"columns: a record has no {name}{nearest(name, TYPES)}: {', '.join(TYPES)}"
+                f"{option}: a record has no {name}{nearest(name, TYPES)}: {', '.join(TYPES)}"
             )
     if where is not None:
         _check(table, where, f"{source}: where")
         table = table.where(where)
-    return table.select(*[_table_column(table, name, columns, source) for name in TYPES])
+
+    def expression(name: str) -> str:
+        if name in columns:
+            _check(table, columns[name], f"{source}: {option}.{name}")
+            return columns[name]
+        if _resolves(table, SINK_COLUMNS[name]):
+            return SINK_COLUMNS[name]
+        if name not in (*PLACE_COLUMNS, *needed):
+            return "null"
+        null = "" if name in PLACE_COLUMNS else f", or that it has none ({option}.{name}=null)"
+        raise SparkError(
+            f"{source}: no column {SINK_COLUMNS[name]}: say in {option}.{name} where the table has "
+            f"the {name} of a record{null}"
+        )
+
+    return table.select(*[_column(table, name, expression(name)) for name in TYPES])
 
 
 def read_table(spark: SparkSession, path: str, format: str) -> DataFrame:
-    """A table in a directory. SparkError when it is not there or of another format."""
+    """A table in a directory, as it is now: what is added later is not in it, however often the
+    frame is read. SparkError when it is not there or of another format."""
     from pyspark.errors import PySparkException
 
     from kavka.spark_it.running import reason
 
+    reader = spark.read.format(format)
     try:
-        return spark.read.format(format).load(path)
+        if format == "parquet":
+            return _read_parquet(spark, reader.option("mergeSchema", "true"), path)
+        reader.load(path)  # else it is the history that is not there
+        return reader.option("versionAsOf", _version(spark, path)).load(path)
     except PySparkException as failure:
         raise SparkError(
             f"the table {path} cannot be read as {format}: {reason(failure)}"
         ) from failure
 
 
-def _table_column(table: DataFrame, name: str, columns: Mapping[str, str], source: str) -> Column:
-    from pyspark.sql import functions as f
+def _version(spark: SparkSession, path: str) -> int:
+    """The newest version of a table of Delta Lake."""
+    from kavka.spark_it.delta_tables import table_name
 
-    if name in columns:
-        _check(table, columns[name], f"{source}: columns.{name}")
-        return _column(table, name, columns[name])
-    if not _resolves(table, SINK_COLUMNS[name]):
-        if name in ("partition", "offset"):
-            raise SparkError(
-                f"{source}: no column {SINK_COLUMNS[name]}: say in columns.{name} where the table "
-                f"has the {name} of a record"
-            )
-        return f.lit(None).cast(TYPES[name]).alias(name)
-    return _column(table, name, SINK_COLUMNS[name])
+    (newest,) = spark.sql(f"DESCRIBE HISTORY {table_name(path)} LIMIT 1").collect()
+    return int(newest["version"])
+
+
+def _read_parquet(spark: SparkSession, reader: DataFrameReader, path: str) -> DataFrame:
+    """The files in a directory; of the sink's batches only the complete ones, as the others will be
+    written again."""
+    from kavka.spark_it.sessions import is_connect
+    from kavka.spark_it.tables import COMPACTION, PREFIX, Files
+
+    if is_connect(spark):
+        return reader.load(path)
+    files = Files(spark)
+    batches = [name for name in files.list(path) if name.startswith(PREFIX)]
+    if not batches:
+        return reader.load(path)
+    if files.exists(f"{path}/{COMPACTION}"):
+        raise SparkError(
+            f"the table {path} is being compacted, or its compaction was cut short: read it again "
+            "later; the next run of its sink ends the compaction"
+        )
+    complete = [name for name in batches if files.exists(f"{path}/{name}/_SUCCESS")]
+    if not complete:
+        raise SparkError(f"the table {path} has no complete batch: run its sink first")
+    return reader.option("basePath", path).load([f"{path}/{name}" for name in complete])
 
 
 def _column(frame: DataFrame, name: str, expression: str) -> Column:

@@ -69,7 +69,9 @@ def run(
     began = time.monotonic()
     try:
         table = records.read_table(spark, options.table, options.table_format)
-        rows = records.of_table(table, options.columns, where=options.where, source=options.table)
+        rows = records.of_table(
+            table, options.columns, where=options.where, source=options.table, needed=("value",)
+        )
         with kafka_errors(f"{NAME}: {options.bootstrap_server}"):
             replay = Replay(spark, options, settings, say, metrics)
             plan = replay.plan(rows)

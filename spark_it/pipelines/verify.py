@@ -246,7 +246,13 @@ def _first(spark: SparkSession, options: Options) -> DataFrame:
 
     if options.table is not None:
         table = records.read_table(spark, options.table, options.table_format)
-        return records.of_table(table, options.columns, where=options.where, source=options.table)
+        return records.of_table(
+            table,
+            options.columns,
+            where=options.where,
+            source=options.table,
+            needed=options.compare,
+        )
     return records.of_topics(reading.batch(spark, options, ending=options.ending))
 
 
@@ -256,7 +262,12 @@ def _second(spark: SparkSession, options: Options) -> DataFrame:
     if options.second_table is not None:
         table = records.read_table(spark, options.second_table, options.table_format)
         return records.of_table(
-            table, options.second_columns, where=options.second_where, source=options.second_table
+            table,
+            options.second_columns,
+            where=options.second_where,
+            source=options.second_table,
+            needed=options.compare,
+            option="second_columns",
         )
     ending = options.second_ending or options.ending
     return records.of_topics(reading.batch(spark, options.second_side(), ending=ending))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from kavka.spark_it import SparkError
 from kavka.spark_it.comparing import Rules
 from kavka.spark_it.pipelines import verify
 from support.process import BrokerProcess
@@ -125,6 +127,35 @@ def again(records: Sequence[Stored]) -> list[Record]:
         Record(record.value, record.key, record.partition, record.timestamp_ms, record.headers)
         for record in records
     ]
+
+
+def test_a_part_that_a_table_does_not_have_must_be_given(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Two tables whose values are other columns are not equal for lack of a column `value`."""
+    raw = write_table(
+        spark, random_side(random.Random(5), "a", records=9), f"{tmp_path}/raw", "parquet"
+    )
+    for name, number in (("first", 1), ("second", 2)):
+        rows = spark.read.parquet(raw).selectExpr("kafka", f"{number} as id")
+        rows.write.parquet(f"{tmp_path}/{name}")
+    wanted = verify.Options(
+        bootstrap_server="none:1",
+        table=f"{tmp_path}/first",
+        second_table=f"{tmp_path}/second",
+        table_format="parquet",
+    )
+
+    def found(**more: Any) -> dict[str, Any]:
+        return verify.run(replace(wanted, **more), spark=spark, report=silent).details
+
+    value = {"value": "to_json(struct(id))"}
+    with pytest.raises(SparkError, match=r"first: no column value: .* columns.value"):
+        found()
+    with pytest.raises(SparkError, match=r"second: no column value: .* second_columns.value"):
+        found(columns=value)
+    assert not found(columns=value, second_columns=value)["equal"]
+    assert found(compare=("key", "headers", "timestamp"))["equal"]
 
 
 def test_topics_and_tables_are_sides(
