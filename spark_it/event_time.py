@@ -32,6 +32,14 @@ WINDOW: Final = "_window"
 
 OURS: Final = (START, END, TIME, RAW_VALUE, WHY, WINDOW)
 
+JSON: Final = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""How rows are written as JSON: nulls too, and times to the microsecond, as Spark has them: by
+itself it cuts them to milliseconds, so that two groups might share a key."""
+
 REJECTS: Final = "rejects"
 """In the summary: how many records are in no window because they do not parse or have no time."""
 
@@ -125,6 +133,5 @@ def messages(frame: DataFrame, key: Sequence[str]) -> DataFrame:
     """Rows as records of a topic: the columns of `key` as JSON, and all of them."""
     from pyspark.sql import functions as f
 
-    nulls_too = {"ignoreNullFields": "false"}
-    text = f.to_json(f.struct(*key), nulls_too) if key else f.lit("{}")
-    return frame.select(text.alias("key"), f.to_json(f.struct("*"), nulls_too).alias("value"))
+    text = f.to_json(f.struct(*key), JSON) if key else f.lit("{}")
+    return frame.select(text.alias("key"), f.to_json(f.struct("*"), JSON).alias("value"))

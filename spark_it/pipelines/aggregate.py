@@ -17,6 +17,7 @@ have the group as key, in JSON, so that those of one group are in order, and all
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -119,6 +120,11 @@ def _check(options: Options) -> None:
         raise SparkError("give either table or output_topic (--table, --output-topic)")
     if options.table is None and options.checkpoint is None:
         raise SparkError("checkpoint is required with output_topic (--checkpoint)")
+    if options.output_topic is not None and _reads(options, options.output_topic):
+        raise SparkError(
+            f"output_topic: {options.output_topic} is one of the topics that are read: what is "
+            "written would be read again, without end"
+        )
     _check_times(options)
     if options.mode == "append" and options.watermark is None:
         raise SparkError(
@@ -136,6 +142,15 @@ def _check(options: Options) -> None:
             f"mode {options.mode} changes rows that are written already, which a table of Parquet "
             "cannot: use --table-format delta, or --mode append"
         )
+
+
+def _reads(options: Options, topic: str) -> bool:
+    if options.topic_pattern is None:
+        return topic in options.topics
+    try:
+        return re.fullmatch(options.topic_pattern, topic) is not None
+    except re.error:  # Java's expressions have more than Python's
+        return False
 
 
 def _check_times(options: Options) -> None:
@@ -183,10 +198,13 @@ def run(
     )
     judged = event_time.judged(stream(spark, options), parser, options.event_time)
     frame, groups = event_time.aggregated(judged, windows, options.group_by, options.aggregates)
+    if options.table is not None and options.mode == "append":
+        _check_checkpoint(spark, options.table_format, options.table, checkpoint)
     queries = [Query(NAME, _writer(frame, groups, options, checkpoint), checkpoint)]
     if options.rejects is not None:
         again = event_time.judged(stream(spark, options), parser, options.event_time)
         rejects, own = event_time.rejects(again), f"{checkpoint}-rejects"
+        _check_checkpoint(spark, options.table_format, options.rejects, own)
         adding = _append(rejects, options.table_format, options.rejects, own)
         queries.append(Query(f"{NAME}-rejects", adding, own))
     if options.mode == "update" and options.watermark is None:
@@ -220,6 +238,21 @@ def _writer(
         return frame.writeStream.foreachBatch(change).outputMode("update")
     writer = _append(frame, options.table_format, options.table, checkpoint)
     return writer.outputMode(options.mode)
+
+
+def _check_checkpoint(spark: SparkSession, kind: str, path: str, checkpoint: str) -> None:
+    """SparkError when a table that is only added to has rows and its checkpoint is not there: all
+    of them would be added again."""
+    from kavka.spark_it.tables import open_table, query_id
+
+    if query_id(spark, checkpoint) is not None:
+        return
+    rows = open_table(spark, kind, path, ()).read()
+    if rows is not None and not rows.isEmpty():
+        raise SparkError(
+            f"{path} has rows, and there is no checkpoint at {checkpoint}: they would be added "
+            "again. Give the checkpoint they were written with, or remove the table to make it anew"
+        )
 
 
 def _append(frame: DataFrame, kind: str, path: str, checkpoint: str) -> DataStreamWriter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kavka.spark_it import SparkError, delta_tables
+from kavka.spark_it import SparkError, delta_tables, event_time
 from kavka.spark_it.pipelines.aggregate import NAME, Options, run
 from support import windows
 from support.process import BrokerProcess
@@ -133,6 +134,11 @@ def test_update_into_delta(
     bad = [(r.partition, r.offset, r.value) for r in (*sent[60:63], sent[-1])]
     assert rejected(spark, options) == sorted(bad, key=lambda row: row[:2])
 
+    shutil.rmtree(f"{options.table}/_checkpoint-rejects")
+    with pytest.raises(SparkError, match="rejects has rows, and there is no checkpoint at"):
+        run(options, spark=spark)
+    assert rejected(spark, options) == sorted(bad, key=lambda row: row[:2])
+
 
 @pytest.mark.whole
 def test_at_random(spark: SparkSession, options: Options) -> None:
@@ -178,7 +184,8 @@ def test_at_random(spark: SparkSession, options: Options) -> None:
 def test_append(
     spark: SparkSession, options: Options, kind: str, given: dict[str, Any], model: Model
 ) -> None:
-    """Each window once, when the watermark has passed it, also when its batch is written twice."""
+    """Each window once, when the watermark has passed it, also when its batch is written twice, and
+    when the checkpoint is lost."""
     chance = random.Random(SEED)
     options = replace(options, mode="append", watermark="20 seconds", table_format=kind, **given)
     events = random_events(chance, 60, first_s=0, last_s=60)
@@ -199,6 +206,11 @@ def test_append(
     both = windows.closed(model(events + in_time), BASE_MS + 100_999)
     assert table(spark, options) == both
     assert len(both) > len(first) > 0
+
+    shutil.rmtree(f"{options.table}/_checkpoint")
+    with pytest.raises(SparkError, match="table has rows, and there is no checkpoint at"):
+        run(options, spark=spark)
+    assert table(spark, options) == both
 
 
 @pytest.mark.parametrize("mode", ["complete", "update"])
@@ -256,6 +268,24 @@ def test_complete_into_delta(spark: SparkSession, options: Options) -> None:
     run(options, spark=spark)
     sizes = [Event(r.timestamp_ms or 0, (r.key or b"").decode(), len(r.value or b"")) for r in made]
     assert table(spark, options) == tumbling(sizes)
+
+
+def test_times_are_written_to_the_microsecond(spark: SparkSession) -> None:
+    """As Spark has them: else groups of different times would share a key."""
+    times = ("2026-01-01T00:00:00.123456+00:00", "1969-12-31T23:59:59.999999+00:00")
+    rows = spark.createDataFrame(
+        [(datetime.fromisoformat(time),) for time in times], "at timestamp"
+    )
+    local = rows.selectExpr(
+        "at", "to_timestamp_ntz(date_format(at, 'yyyy-MM-dd HH:mm:ss.SSSSSS')) ntz"
+    )
+    made = event_time.messages(local, ["at"]).collect()
+    for row, time in zip(made, times, strict=True):
+        at = datetime.fromisoformat(time)
+        assert datetime.fromisoformat(json.loads(row.key)["at"]) == at
+        value = json.loads(row.value)
+        assert datetime.fromisoformat(value["at"]) == at
+        assert datetime.fromisoformat(value["ntz"]).microsecond == at.microsecond
 
 
 def millis(text: str) -> int:

@@ -277,11 +277,10 @@ def test_a_directory_of_others_is_not_replaced(
     letter.write_text("dear")
     other = str(tmp_path / "other")
     spark.range(3).write.parquet(other)
-    for name in ("table", "rejects"):
-        with pytest.raises(SparkError, match="did not write .letter.txt"):
-            run(replace(options, **{name: str(letter.parent)}), spark=spark)
-        with pytest.raises(SparkError, match="did not write .part-"):
-            run(replace(options, **{name: other}), spark=spark)
+    for path, found in ((str(letter.parent), "letter.txt"), (other, "part-")):
+        for wrong in (replace(options, table=path), replace(options, rejects=path)):
+            with pytest.raises(SparkError, match=f"did not write .{found}"):
+                run(wrong, spark=spark)
     assert letter.read_text() == "dear"
     assert spark.read.parquet(other).count() == 3
     for _ in range(2):  # over its own

@@ -33,6 +33,13 @@ SESSIONS: dict[str, Any] = {"window": None, "session_gap": "5 minutes", "group_b
         {"table": None, "output_topic": "totals", "checkpoint": "c"},
         {"table": None, "output_topic": "totals", "checkpoint": "c", "mode": "complete"},
         {**SESSIONS, "table": None, "output_topic": "totals", "checkpoint": "c"},
+        {
+            "table": None,
+            "output_topic": "my-events",
+            "checkpoint": "c",
+            "topics": (),
+            "topic_pattern": "events.*",
+        },
     ],
 )
 def test_what_is_possible(given: dict[str, Any]) -> None:
@@ -47,6 +54,20 @@ def test_what_is_possible(given: dict[str, Any]) -> None:
         ({"table": None}, "either table or output_topic"),
         ({"output_topic": "totals"}, "either table or output_topic"),
         ({"table": None, "output_topic": "totals"}, "checkpoint is required"),
+        (
+            {"table": None, "output_topic": "events", "checkpoint": "c"},
+            "events is one of the topics that are read",
+        ),
+        (
+            {
+                "table": None,
+                "output_topic": "events-out",
+                "checkpoint": "c",
+                "topics": (),
+                "topic_pattern": "events.*",
+            },
+            "events-out is one of the topics that are read",
+        ),
         ({"watermark": None}, "append needs a watermark"),
         ({**SESSIONS, "mode": "update"}, "update cannot have session windows"),
         ({**SESSIONS, "group_by": ()}, "session windows need group_by"),
