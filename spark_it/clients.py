@@ -30,7 +30,7 @@ JAAS: Final = "sasl.jaas.config"
 HOST_CHECK: Final = "ssl.endpoint.identification.algorithm"
 
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient
+    from kafka import KafkaAdminClient, KafkaConsumer
 
 T = TypeVar("T")
 
@@ -79,13 +79,25 @@ def administered(settings: Mapping[str, Any], call: Callable[[KafkaAdminClient],
     pass, such as a coordinator that is not there yet: the client itself does not. Then KafkaError.
     """
     from kafka import KafkaAdminClient
+
+    return _called(KafkaAdminClient, settings, call)
+
+
+def consumed(settings: Mapping[str, Any], call: Callable[[KafkaConsumer], T]) -> T:
+    """As `administered`, for a consumer; `settings` may have those of consumers too."""
+    from kafka import KafkaConsumer
+
+    return _called(KafkaConsumer, settings, call)
+
+
+def _called(client: Any, settings: Mapping[str, Any], call: Callable[[Any], T]) -> T:
     from kafka.errors import KafkaError
 
     deadline = time.monotonic() + RETRIED_WITHIN_S
     while True:
         try:
-            with closing(KafkaAdminClient(**of_client(KafkaAdminClient, settings))) as admin:
-                return call(admin)
+            with closing(client(**of_client(client, settings))) as connected:
+                return call(connected)
         except KafkaError as failure:
             if not failure.retriable or time.monotonic() > deadline:
                 raise
@@ -104,8 +116,8 @@ def kafka_errors(what: str) -> Iterator[None]:
 
 
 def of_client(client: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the settings that a class of kafka-python has: its admin client has fewer than its
-    producer."""
+    """Those of the settings that a class of kafka-python has: its admin client and its
+    consumer lack some of its producer's."""
     return {name: value for name, value in settings.items() if name in client.DEFAULT_CONFIG}
 
 

@@ -18,7 +18,16 @@ from kavka.spark_it.clients import administered
 from kavka.spark_it.errors import SparkError
 from kavka.spark_it.running import REASON_CHARACTERS_MAX, Stopped, run_until_signal
 from kavka.spark_it.shipping import ship_code
-from kavka.spark_it.writing import Done, Task, done_of, group_offsets, murmur2_partition, place_of
+from kavka.spark_it.writing import (
+    KEEP_EVERY_S,
+    Done,
+    Task,
+    done_of,
+    group_offsets,
+    murmur2_partition,
+    place_of,
+    stable_done_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -84,6 +93,7 @@ class Replay:
             f.min("timestamp").alias("oldest"),
             f.max(f.coalesce(null_header, f.lit(False))).alias("null_header"),
             f.max(f.coalesce("twin", f.lit(False))).alias("twin"),
+            f.max(f.expr("partition is null or offset is null")).alias("no_place"),
         )
         found = {row["target"]: row for row in stats.collect()}
         self._check_targets(found)
@@ -123,6 +133,7 @@ class Replay:
             transaction_seconds=options.transaction_seconds,
             writers=plan.writers,
             began=time.time(),
+            targets=sorted(plan.counts),
         )
         rows = self.spread(plan)
         self._announce(plan)
@@ -242,7 +253,7 @@ class Replay:
                 producer.init_transactions()  # ends the transaction that was open
         if self._options.restart:
             return dict.fromkeys(done, Done())
-        return self._committed() if writers else done
+        return self._stable() if writers else done
 
     def _announce(self, plan: Plan) -> None:
         """Say in the group's offsets, before a task begins, how many may have to be shut out."""
@@ -258,9 +269,29 @@ class Replay:
             self._settings, self._options.group, self._options.topic, range(self._partitions)
         )
 
+    def _stable(self) -> dict[int, Done]:
+        return stable_done_of(
+            self._settings, self._options.group, self._options.topic, range(self._partitions)
+        )
+
+    def _keep(self, done: Mapping[int, Done], counts: Mapping[int, int]) -> None:
+        """Commit the offsets of partitions that are finished again, so that the broker does not
+        forget them; the others are kept by their tasks, which may be changing them."""
+        finished = {t: one for t, one in done.items() if one.n and one.n == counts.get(t, 0)}
+        offsets = group_offsets(self._options.topic, finished)
+        group = self._options.group
+        if offsets:
+            administered(self._settings, lambda admin: admin.alter_group_offsets(group, offsets))
+
     def _reporting(self, plan: Plan) -> _Reporting:
+        keep_at = time.monotonic() + KEEP_EVERY_S
+
         def report() -> None:
+            nonlocal keep_at
             done = self._committed()
+            if time.monotonic() >= keep_at:
+                self._keep(done, plan.counts)
+                keep_at = time.monotonic() + KEEP_EVERY_S
             left = {target: count - done[target].n for target, count in plan.counts.items()}
             if self._metrics is not None:
                 self._metrics.set_lag({(self._options.topic, t): n for t, n in left.items()})
@@ -279,6 +310,11 @@ class Replay:
 
     def _check_targets(self, found: Mapping[int, Row]) -> None:
         topic, count = self._options.topic, self._partitions
+        if any(row["no_place"] for row in found.values()):
+            raise SparkError(
+                "the table has rows whose partition or offset is null: leave them out with where, "
+                "or say in columns where the table has them"
+            )
         wrong = [target for target in found if not 0 <= target < count]
         if wrong:
             raise SparkError(

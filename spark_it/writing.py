@@ -8,21 +8,28 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kavka.spark_it.clients import administered
+from kavka.spark_it.clients import administered, consumed
 
 if TYPE_CHECKING:
-    from kafka import KafkaProducer, TopicPartition
+    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.producer.future import FutureRecordMetadata
     from kafka.structs import OffsetAndMetadata
     from pyspark.sql import Row
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 """The broker ends a transaction that is open for so long; and those of a task that died."""
+
+STABLE_WITHIN_MS: Final = 2 * TRANSACTION_TIMEOUT_MS
+"""By then the transactions that were open have ended."""
+
+KEEP_EVERY_S: Final = 3600.0
+"""So often offsets are committed that have not changed: the broker forgets those that are older
+than its offsets.retention.minutes."""
 
 NO_KEY: Final = object()
 """Stands for a null key: kafka-python refuses a record whose key and value are both None before it
@@ -51,12 +58,35 @@ def place_of(row: Row) -> str:
 def done_of(
     settings: Mapping[str, Any], group: str, topic: str, partitions: Iterable[int]
 ) -> dict[int, Done]:
-    """What the group's offsets say, by partition."""
+    """What the group's offsets say, by partition. Those of a transaction that is open, or is just
+    being committed, are not among them."""
     from kafka import TopicPartition
 
     asked = [TopicPartition(topic, partition) for partition in partitions]
     found = administered(settings, lambda admin: admin.list_group_offsets({group: asked}))[group]
     return {asked_tp.partition: _done(found.get(asked_tp)) for asked_tp in asked}
+
+
+def stable_done_of(
+    settings: Mapping[str, Any], group: str, topic: str, partitions: Iterable[int]
+) -> dict[int, Done]:
+    """As `done_of`, after the end of the transactions that are open: what a transaction has written
+    is known, or will never be there. KafkaTimeoutError when one does not end.
+
+    Only kafka-python's consumer can ask for that (OffsetFetch's require_stable, KIP-447)."""
+    from kafka import TopicPartition
+
+    of_group = {"group_id": group, "isolation_level": "read_committed", "enable_auto_commit": False}
+
+    def asked(consumer: KafkaConsumer) -> dict[int, Done]:
+        found = {}
+        for partition in partitions:
+            place = TopicPartition(topic, partition)
+            offset = consumer.committed(place, metadata=True, timeout_ms=STABLE_WITHIN_MS)
+            found[partition] = _done(offset)
+        return found
+
+    return consumed({**settings, **of_group}, asked)
 
 
 def _done(offset: OffsetAndMetadata | None) -> Done:
@@ -101,6 +131,8 @@ class Task:
     writers: int
     began: float
     """Time in seconds since 1970 that the column `due` counts from, by the driver's clock."""
+    targets: Sequence[int]
+    """The partitions that get records. Task number n has those at n, n + writers, and so on."""
 
     def __call__(self, rows: Iterable[Row]) -> None:
         from kafka import KafkaProducer
@@ -117,40 +149,43 @@ class Task:
         }
         with closing(KafkaProducer(**settings)) as producer:
             producer.init_transactions()
-            done = done_of(self.settings, self.group, self.topic, range(self.partitions))
-            Transactions(self, producer, lambda target: done[target].n).write(rows)
+            own = self.targets[number :: self.writers]
+            done = stable_done_of(self.settings, self.group, self.topic, own)
+            Transactions(self, producer, done).write(rows)
 
 
 class Transactions:
     """Writes rows in transactions, each of so many records or so long at most.
 
-    `written_before` gives the number of records of a partition that are written already. `clock`
-    is in seconds since 1970, as Task.began; `sleep` waits so many seconds.
+    `done` says how far the partitions of the task are, those whose records are due much later too:
+    their offsets are committed again from time to time. `clock` is in seconds since 1970, as
+    Task.began; `sleep` waits so many seconds.
     """
 
     def __init__(
         self,
         task: Task,
         producer: KafkaProducer,
-        written_before: Callable[[int], int],
+        done: Mapping[int, Done],
         *,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._task = task
         self._producer = producer
-        self._written_before = written_before
+        self._done = dict(done)
         self._clock = clock
         self._sleep = sleep
         self._open: dict[int, Done] = {}
         """What the open transaction comes to."""
         self._sent: list[FutureRecordMetadata] = []
         self._opened = 0.0
+        self._keep_at = clock() + KEEP_EVERY_S
 
     def write(self, rows: Iterable[Row]) -> None:
         task = self._task
         for row in rows:
-            if row["n"] <= self._written_before(row["target"]):
+            if row["n"] <= self._done[row["target"]].n:
                 continue  # by an earlier attempt of this task
             self._wait(task.began + row["due"])
             self._send(row)
@@ -163,12 +198,16 @@ class Transactions:
         return self._opened + self._task.transaction_seconds - self._clock()
 
     def _wait(self, due: float) -> None:
-        """Wait until a record is due; what is open is committed in time."""
+        """Wait until a record is due; what is open is committed in time, and offsets are kept."""
         while (left := due - self._clock()) > 0:
-            if self._open and self._rest() <= 0:
+            until_commit = self._rest() if self._open else self._keep_at - self._clock()
+            if until_commit > 0:
+                self._sleep(min(left, until_commit))
+            elif self._open:
                 self._commit()
             else:
-                self._sleep(min(left, self._rest()) if self._open else left)
+                self._producer.begin_transaction()
+                self._commit_offsets()
 
     def _send(self, row: Row) -> None:
         if not self._open:
@@ -198,10 +237,20 @@ class Transactions:
             self._producer.flush()
             for sent in self._sent:
                 sent.get(timeout=0)
-            offsets = group_offsets(self._task.topic, self._open)
+            self._commit_offsets()
+
+    def _commit_offsets(self) -> None:
+        """Commit the transaction with what it changes, and from time to time with all offsets."""
+        changed = dict(self._open)
+        if self._clock() >= self._keep_at:
+            changed = {target: one for target, one in self._done.items() if one.n} | changed
+            self._keep_at = self._clock() + KEEP_EVERY_S
+        if changed:
+            offsets = group_offsets(self._task.topic, changed)
             self._producer.send_offsets_to_transaction(offsets, self._task.group)
-            self._producer.commit_transaction()
-            self._open, self._sent = {}, []
+        self._producer.commit_transaction()
+        self._done |= self._open
+        self._open, self._sent = {}, []
 
 
 def _key_serializer() -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,22 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
-from kavka.spark_it.writing import Task, Transactions, done_of
+from kavka.spark_it.writing import (
+    Done,
+    Task,
+    Transactions,
+    done_of,
+    group_offsets,
+    stable_done_of,
+)
 from support.broker import Kavka, finish
 from support.clients.kafka_python import create_topic
 
 TOPIC, GROUP = "target", "replay"
 FLUSH_WITHIN_S = 60.0
 READ_WITHIN_MS = 5000
+OPEN_FOR_S = 1.5
+"""Longer than it takes to ask for offsets."""
 EXPIRES = {"delivery_timeout_ms": 1500, "request_timeout_ms": 1000}
 """Settings of a producer whose records expire while the broker is down."""
 
@@ -51,12 +61,11 @@ def test_a_record_that_expires_while_the_broker_is_down_is_written_by_the_next_a
 
     def attempt(rows: Iterable[Any], **more: Any) -> None:
         settings = {"bootstrap_servers": broker.bootstrap}
-        task = Task(settings, TOPIC, 1, GROUP, False, 100, 60.0, 1, time.time())
+        task = Task(settings, TOPIC, 1, GROUP, False, 100, 60.0, 1, time.time(), [0])
         with closing(KafkaProducer(**settings, **more, transactional_id=GROUP)) as producer:
             producers.append(producer)
             producer.init_transactions()
-            done = done_of(settings, GROUP, TOPIC, [0])[0].n
-            Transactions(task, producer, lambda _: done).write(rows)
+            Transactions(task, producer, stable_done_of(settings, GROUP, TOPIC, [0])).write(rows)
 
     def rows() -> Iterator[dict[str, Any]]:
         yield row(1)
@@ -75,5 +84,28 @@ def test_a_record_that_expires_while_the_broker_is_down_is_written_by_the_next_a
         assert committed(broker) == []
         attempt([row(n) for n in (1, 2, 3)])
         assert committed(broker) == [b"1", b"2", b"3"]
+    finally:
+        finish(broker)
+
+
+def test_how_far_a_partition_is_is_known_when_its_transaction_has_ended(tmp_path: Path) -> None:
+    broker = Kavka(tmp_path / "broker", {"transaction.state.log.num.partitions": "1"}).start()
+    settings = {"bootstrap_servers": broker.bootstrap}
+    try:
+        create_topic(broker.bootstrap, TOPIC, 2)
+        with (
+            closing(KafkaProducer(**settings, transactional_id=GROUP)) as producer,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            producer.init_transactions()
+            producer.begin_transaction()
+            done = {0: Done(5, "source-0-9", 1)}
+            producer.send_offsets_to_transaction(group_offsets(TOPIC, done), GROUP)
+            assert done_of(settings, GROUP, TOPIC, [0, 1]) == {0: Done(), 1: Done()}
+            asked = pool.submit(stable_done_of, settings, GROUP, TOPIC, [0, 1])
+            with pytest.raises(TimeoutError):
+                asked.result(OPEN_FOR_S)
+            producer.commit_transaction()
+            assert asked.result(FLUSH_WITHIN_S) == {**done, 1: Done()}
     finally:
         finish(broker)

@@ -9,7 +9,7 @@ import pytest
 
 from kavka.spark_it import SparkError
 from kavka.spark_it.records import of_table, read_table
-from kavka.spark_it.tables import COMPACTION, BatchId, ParquetTable
+from kavka.spark_it.tables import COMPACTION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,10 +59,13 @@ def test_of_a_parquet_table_only_complete_batches_are_read(
 ) -> None:
     """With the columns of all of them."""
     path = tmp_path / "table"
-    table = ParquetTable(spark, str(path), [])
-    table.write(sink_rows(spark, 1), BatchId("12345678", 0))
-    table.write(sink_rows(spark, 2, columns="'new' as added"), BatchId("12345678", 1))
-    table.write(sink_rows(spark, 3), BatchId("12345678", 2))
+    batches = (
+        sink_rows(spark, 1),
+        sink_rows(spark, 2, columns="'new' as added"),
+        sink_rows(spark, 3),
+    )
+    for number, rows in enumerate(batches):
+        rows.write.parquet(f"{path}/kafka_batch=12345678-{number:010}")
     (path / "kafka_batch=12345678-0000000002" / "_SUCCESS").unlink()
     found = read_table(spark, str(path), "parquet")
     assert offsets(found) == [1, 2]

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kafka import KafkaAdminClient
 
-from kavka.spark_it import SparkError
+from kavka.spark_it import SparkError, replaying
 from kavka.spark_it.clients import client_settings
 from kavka.spark_it.pipelines import replay, verify
 from kavka.spark_it.records import of_table
@@ -164,6 +165,43 @@ def test_interrupted_it_goes_on_where_it_was(
     assert judged.details["matched"] == len(source)
 
 
+def test_finished_partitions_are_not_forgotten_while_others_are_written(
+    spark: SparkSession,
+    broker: BrokerProcess,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their offsets are committed again, without the tasks, which may be at their end; those of
+    partitions that are being written are not, as they may have changed meanwhile."""
+    source = stored(
+        [
+            Record(b"%d" % ms, partition=partition, timestamp_ms=ms)
+            for partition, ms in ((0, 1), (0, 2), *((1, ms) for ms in range(0, 6000, 500)))
+        ]
+    )
+    table = write_table(spark, source, str(tmp_path / "table"), "parquet")
+    create_topic(broker.bootstrap, topic, 2)
+    committed: list[dict[int, int]] = []
+    commit = KafkaAdminClient.alter_group_offsets
+
+    def noted(admin: KafkaAdminClient, group: str, offsets: Any) -> object:
+        committed.append({place.partition: one.offset for place, one in offsets.items()})
+        return commit(admin, group, offsets)
+
+    monkeypatch.setattr(KafkaAdminClient, "alter_group_offsets", noted)
+    monkeypatch.setattr(replaying, "REPORT_EVERY_S", 0.1)
+    monkeypatch.setattr(replaying, "KEEP_EVERY_S", 0.0)
+    wanted = options(broker, table, topic, speed=1.0, transaction_seconds=0.5)
+    assert replay.run(wanted, spark=spark, report=silent).rows == len(source)
+    announced, *kept = committed
+    assert announced == {0: 0, 1: 0}
+    assert {0: 2} in kept
+    assert all(offsets in ({0: 2}, {0: 2, 1: 12}) for offsets in kept), kept
+    assert contents(read_topic(broker.bootstrap, topic)) == contents(source)
+    assert replay.run(wanted, spark=spark, report=silent).rows == 0
+
+
 def written(broker: BrokerProcess, topic: str, count: int, running: Future[Summary]) -> None:
     """Wait until a topic of four partitions has so many records, committed or not."""
 
@@ -257,6 +295,11 @@ def test_what_does_not_fit_is_said_before_anything_is_written(
     refused(f"records of partition 2, and {topic} has 2 partitions")
     refused("several rows of one topic, partition and offset", partitions="key")
     refused("null_headers=empty", headers)
+    for part in ("partition", "offset"):
+        refused("rows whose partition or offset is null", columns={part: "null"})
+    parsed = str(tmp_path / "parsed")
+    spark.read.parquet(table).selectExpr("kafka", "1 as id").write.parquet(parsed)
+    refused("no column value: say in columns.value where .*columns.value=null", parsed)
     refused("cannot be read as parquet", str(tmp_path / "nothing"))
     refused("columns: a record has no vallue, did you mean value", columns={"vallue": "x"})
     refused("columns.value: 'nothing'", columns={"value": "nothing"})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kafka.errors import KafkaTimeoutError
 
-from kavka.spark_it.writing import NO_KEY, Done, Task, Transactions, murmur2_partition
+from kavka.spark_it.writing import KEEP_EVERY_S, NO_KEY, Done, Task, Transactions, murmur2_partition
 
 START = 1_000.0
 
@@ -80,12 +80,13 @@ def write(
         transaction_seconds=seconds,
         writers=3,
         began=START,
+        targets=range(5),
     )
-    done = before or {}
+    done = {target: Done((before or {}).get(target, 0), "p", 3) for target in range(5)}
     Transactions(
         task,
         played,
-        lambda target: done.get(target, 0),
+        done,
         clock=lambda: played.now,
         sleep=played.sleep,
     ).write(rows)
@@ -147,6 +148,25 @@ def test_what_an_earlier_attempt_has_written_is_left_out() -> None:
         (0.001, "commit"),
     ]
     assert write(rows[:1], before={0: 1}).calls == []
+
+
+def test_offsets_are_committed_again_before_the_broker_forgets_them() -> None:
+    """Those of a partition whose records are done or due much later, while others are written and
+    while nothing is."""
+    played = write([row(1), row(2, due=2 * KEEP_EVERY_S)], before={1: 7})
+    assert played.calls == [
+        (0.0, "begin"),
+        (0.001, (0, b"1")),
+        (1.0, {0: 1}),
+        (1.0, "commit"),
+        (KEEP_EVERY_S, "begin"),
+        (KEEP_EVERY_S, {0: 1, 1: 7}),
+        (KEEP_EVERY_S, "commit"),
+        (2 * KEEP_EVERY_S, "begin"),
+        (2 * KEEP_EVERY_S + 0.001, (0, b"2")),
+        (2 * KEEP_EVERY_S + 0.001, {0: 2, 1: 7}),
+        (2 * KEEP_EVERY_S + 0.001, "commit"),
+    ]
 
 
 def test_a_record_is_sent_as_it_is() -> None:
