@@ -243,9 +243,10 @@ def _writer(
 def _check_checkpoint(spark: SparkSession, kind: str, path: str, checkpoint: str) -> None:
     """SparkError when a table that is only added to has rows and its checkpoint is not there: all
     of them would be added again."""
-    from kavka.spark_it.tables import open_table, query_id
+    from kavka.spark_it.checkpoints import initial_offsets
+    from kavka.spark_it.tables import open_table
 
-    if query_id(spark, checkpoint) is not None:
+    if initial_offsets(spark, checkpoint) is not None:
         return
     rows = open_table(spark, kind, path, ()).read()
     if rows is not None and not rows.isEmpty():

@@ -231,12 +231,12 @@ def _follow(
     """Merge what has come since the last run."""
     from pyspark.sql import functions as f
 
+    from kavka.spark_it.checkpoints import initial_offsets
     from kavka.spark_it.reading import stream
     from kavka.spark_it.running import Query, run_queries
-    from kavka.spark_it.tables import query_id
 
     checkpoint = options.checkpoint or f"{options.table}/_checkpoint"
-    if query_id(spark, checkpoint) is None:
+    if initial_offsets(spark, checkpoint) is None:
         _check_topics(spark, options)
     judged = _judged(stream(spark, options), parser, options)
     _open(spark, options, _rows(_events(judged, options), options).schema, options.form)
