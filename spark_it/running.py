@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -148,11 +149,15 @@ def run_until_signal(calls: Sequence[Callable[[], None]], stop: Callable[[], Non
 
 
 REASON_CHARACTERS_MAX = 2000
+PYTHON_FRAME = re.compile(r'\n  File "[^\n]*(\n    [^\n]*)*')
+"""A call in a traceback: where it is, the code, and marks below it."""
 
 
 def reason(failure: Exception) -> str:
-    """Spark's message without the plans and stacks that it puts behind it."""
+    """Spark's message without the plans and stacks that it puts behind it, and those of Python,
+    which it puts before the reason why a batch could not be written."""
     text = str(failure).partition("\n\nJVM stacktrace")[0].partition("\n=== Streaming")[0]
+    text = PYTHON_FRAME.sub("", text)
     hint = " (is there a topic of this name?)" if "UnknownTopicOrPartition" in text else ""
     return text[:REASON_CHARACTERS_MAX] + hint
 
