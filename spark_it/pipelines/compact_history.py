@@ -231,13 +231,15 @@ def _follow(
     """Merge what has come since the last run."""
     from pyspark.sql import functions as f
 
-    from kavka.spark_it.checkpoints import initial_offsets
+    from kavka.spark_it.checkpoints import last_plan
     from kavka.spark_it.reading import stream
     from kavka.spark_it.running import Query, run_queries
 
     checkpoint = options.checkpoint or f"{options.table}/_checkpoint"
-    if initial_offsets(spark, checkpoint) is None:
+    plan = last_plan(spark, checkpoint)
+    if plan is None:
         _check_topics(spark, options)
+    last = plan.number if plan is not None else None  # unless it is done, it is written again
     judged = _judged(stream(spark, options), parser, options)
     _open(spark, options, _rows(_events(judged, options), options).schema, options.form)
     observed = judged.observe("records", f.count(REASON).alias(REJECTS))
@@ -245,7 +247,7 @@ def _follow(
     plain = replace(options, kafka={}, spark={})  # what Spark Connect can pickle, without secrets
 
     def change(batch: DataFrame, number: int) -> None:
-        _merge(batch, number, plain, checkpoint)
+        _merge(batch, number, plain, checkpoint, again=number == last)
 
     writer = observed.writeStream.foreachBatch(change)
     summary = run_queries(spark, [Query(NAME, writer, checkpoint)], options, report=report)
@@ -300,8 +302,12 @@ def _open(spark: SparkSession, options: Options, schema: StructType, form: str) 
         )
 
 
-def _merge(batch: DataFrame, number: int, options: Options, checkpoint: str) -> None:
-    """Write one batch of judged records: the rejects, then the rows."""
+def _merge(
+    batch: DataFrame, number: int, options: Options, checkpoint: str, *, again: bool
+) -> None:
+    """Write one batch of judged records: the rejects, then the rows. `again` says that an earlier
+    run may have written rejects of it already, by another schema."""
+    from kavka.spark_it.checkpoints import span
     from kavka.spark_it.tables import batch_id, open_table
 
     spark = batch.sparkSession
@@ -309,7 +315,11 @@ def _merge(batch: DataFrame, number: int, options: Options, checkpoint: str) -> 
     try:
         if options.rejects is not None:
             rejects = open_table(spark, options.table_format, options.rejects, ())
-            rejects.write(changelog.rejected(batch), batch_id(spark, checkpoint, number))
+            this = batch_id(spark, checkpoint, number)
+            if again:
+                this = this._replace(span=span(spark, checkpoint, number))
+                rejects.discard(this)
+            rejects.write(changelog.rejected(batch), this)
         events = _events(batch, options)
         if options.form == "scd2":
             _merge_versions(events, options)

@@ -21,6 +21,7 @@ from support import changelogs
 from support.changelogs import PARTITIONS, Row, random_changelog
 from support.process import BrokerProcess
 from support.spark import Record, Stored, create_topic, delete_topic, end_offsets, produce, whole
+from support.spark_queries import uncommit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -259,6 +260,37 @@ def test_a_topic_created_again_needs_another_table(
     produce(broker.bootstrap, topic, [Record(b"new", b"k")])
     with pytest.raises(SparkError, match=f"has record 2 of {topic}-0, .* created again"):
         run(options, spark=spark)
+
+
+def test_rejects_of_a_killed_batch_are_those_of_its_last_attempt(
+    spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    """The schema is mended between two attempts: what was rejected is a row then."""
+    schema = tmp_path / "schema.json"
+    strict = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    schema.write_text(json.dumps(strict))
+    create_topic(broker.bootstrap, topic)
+    values = [b'{"n": 1}', b"{}", b"no JSON"]
+    produce(broker.bootstrap, topic, [Record(value, value) for value in values])
+    options = Options(
+        bootstrap_server=broker.bootstrap,
+        topics=(topic,),
+        table=str(tmp_path / "table"),
+        rejects=str(tmp_path / "rejects"),
+        value_format="json",
+        schema_file=str(schema),
+    )
+
+    def found(path: str | None) -> list[int]:
+        rows = spark.read.format("delta").load(path).select("kafka.offset").collect()
+        return sorted(row.offset for row in rows)
+
+    run(options, spark=spark)
+    assert found(options.rejects) == [1, 2]
+    uncommit(f"{options.table}/_checkpoint")
+    schema.write_text(json.dumps({**strict, "required": []}))
+    run(options, spark=spark)
+    assert (found(options.table), found(options.rejects)) == ([0, 1], [2])
 
 
 def test_a_directory_of_others_is_not_replaced(
