@@ -89,7 +89,7 @@ def die(spark: SparkSession, path: Path, steps: int, *, halfway: bool) -> bool:
     return False
 
 
-@pytest.mark.parametrize("halfway", [False, True])
+@pytest.mark.parametrize("halfway", [pytest.param(False, marks=pytest.mark.whole), True])
 def test_a_killed_compaction_loses_and_duplicates_nothing(
     spark: SparkSession, written: Path, tmp_path: Path, halfway: bool
 ) -> None:

@@ -155,6 +155,7 @@ def test_a_backfill_keeps_to_what_the_stream_has_passed(
     assert places(spark, wanted, wanted.table) == [(0, offset) for offset in range(4)]
 
 
+@pytest.mark.whole
 def test_a_topic_that_has_fewer_partitions_than_the_table(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
@@ -174,6 +175,7 @@ def test_a_topic_that_has_fewer_partitions_than_the_table(
     assert places(spark, wanted, wanted.table) == [(0, 0), (0, 1), (1, 0)]
 
 
+@pytest.mark.whole
 def test_where_partitions_begin_that_the_table_does_not_know(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
