@@ -127,12 +127,12 @@ def _read_parquet(spark: SparkSession, reader: DataFrameReader, path: str) -> Da
     """The files in a directory; of the sink's batches only the complete ones, as the others will be
     written again."""
     from kavka.spark_it.sessions import is_connect
-    from kavka.spark_it.tables import COMPACTION, PREFIX, Files
+    from kavka.spark_it.tables import COMPACTION, Files, batch_directories, is_complete
 
     if is_connect(spark):
         return reader.load(path)
     files = Files(spark)
-    batches = [name for name in files.list(path) if name.startswith(PREFIX)]
+    batches = batch_directories(files, path)
     if not batches:
         return reader.load(path)
     if files.exists(f"{path}/{COMPACTION}"):
@@ -140,10 +140,10 @@ def _read_parquet(spark: SparkSession, reader: DataFrameReader, path: str) -> Da
             f"the table {path} is being compacted, or its compaction was cut short: read it again "
             "later; the next run of its sink ends the compaction"
         )
-    complete = [name for name in batches if files.exists(f"{path}/{name}/_SUCCESS")]
+    complete = [f"{path}/{name}" for name in batches if is_complete(files, f"{path}/{name}")]
     if not complete:
         raise SparkError(f"the table {path} has no complete batch: run its sink first")
-    return reader.option("basePath", path).load([f"{path}/{name}" for name in complete])
+    return reader.option("basePath", path).load(complete)
 
 
 def _column(frame: DataFrame, name: str, expression: str) -> Column:

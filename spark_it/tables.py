@@ -32,7 +32,6 @@ BATCH: Final = "kafka_batch"
 
 QUERY_ID_CHARACTERS: Final = 8
 
-
 PLACE_COLUMNS: Final = (f"{PLACE}.topic", f"{PLACE}.partition", f"{PLACE}.offset")
 
 
@@ -343,11 +342,10 @@ class ParquetTable:
         self._files.delete(written)
 
     def _names(self) -> list[str]:
-        there = self._files.list(self.path)
-        return [name.removeprefix(PREFIX) for name in there if name.startswith(PREFIX)]
+        return [name.removeprefix(PREFIX) for name in batch_directories(self._files, self.path)]
 
     def _is_complete(self, name: str) -> bool:
-        return self._files.exists(f"{self._directory(name)}/_SUCCESS")
+        return is_complete(self._files, self._directory(name))
 
     def _directory(self, name: str) -> str:
         return f"{self.path}/{PREFIX}{name}"
@@ -421,6 +419,16 @@ class Files:
         finally:
             stream.close()
         self.rename(path + ".tmp", path)
+
+
+def batch_directories(files: Files, path: str) -> list[str]:
+    """The names of the directories of a Parquet table's batches, complete or not."""
+    return [name for name in files.list(path) if name.startswith(PREFIX)]
+
+
+def is_complete(files: Files, directory: str) -> bool:
+    """Whether the batch in a directory was written whole."""
+    return files.exists(f"{directory}/_SUCCESS")
 
 
 def batch_id(spark: SparkSession, checkpoint: str, number: int) -> BatchId:
