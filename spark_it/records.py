@@ -38,7 +38,7 @@ SINK_COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Where the tables of the pipeline `sink` have them."""
 
-PLACE_COLUMNS: Final = ("partition", "offset")
+REQUIRED: Final = ("partition", "offset")
 """What every table must have."""
 
 COLUMNS_DOC: Final = (
@@ -85,9 +85,9 @@ def of_table(
             return columns[name]
         if _resolves(table, SINK_COLUMNS[name]):
             return SINK_COLUMNS[name]
-        if name not in (*PLACE_COLUMNS, *needed):
+        if name not in (*REQUIRED, *needed):
             return "null"
-        null = "" if name in PLACE_COLUMNS else f", or that it has none ({option}.{name}=null)"
+        null = "" if name in REQUIRED else f", or that it has none ({option}.{name}=null)"
         raise SparkError(
             f"{source}: no column {SINK_COLUMNS[name]}: say in {option}.{name} where the table has "
             f"the {name} of a record{null}"

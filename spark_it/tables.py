@@ -431,8 +431,11 @@ def is_complete(files: Files, directory: str) -> bool:
     return files.exists(f"{directory}/_SUCCESS")
 
 
-def batch_id(spark: SparkSession, checkpoint: str, number: int) -> BatchId:
-    """The id of a batch that Spark has given to be written."""
+def batch_id(
+    spark: SparkSession, checkpoint: str, number: int, *, with_span: bool = False
+) -> BatchId:
+    """The id of a batch that Spark has given to be written; its `span` is read on request."""
     query = checkpoints.query_id(spark, checkpoint)
     assert query is not None  # Spark writes it before the first batch
-    return BatchId(query, number)
+    span = checkpoints.span(spark, checkpoint, number) if with_span else None
+    return BatchId(query, number, span)

@@ -307,7 +307,6 @@ def _merge(
 ) -> None:
     """Write one batch of judged records: the rejects, then the rows. `again` says that an earlier
     run may have written rejects of it already, by another schema."""
-    from kavka.spark_it.checkpoints import span
     from kavka.spark_it.tables import batch_id, open_table
 
     spark = batch.sparkSession
@@ -315,9 +314,8 @@ def _merge(
     try:
         if options.rejects is not None:
             rejects = open_table(spark, options.table_format, options.rejects, ())
-            this = batch_id(spark, checkpoint, number)
+            this = batch_id(spark, checkpoint, number, with_span=again)
             if again:
-                this = this._replace(span=span(spark, checkpoint, number))
                 rejects.discard(this)
             rejects.write(changelog.rejected(batch), this)
         events = _events(batch, options)

@@ -213,7 +213,6 @@ class Sink:
     def write(self, records: DataFrame, number: int) -> None:
         """Write one batch of the stream."""
         from kavka.spark_it import batches
-        from kavka.spark_it.checkpoints import span
         from kavka.spark_it.tables import batch_id
 
         repeat = self._repeat if self._repeat and self._repeat.number == number else None
@@ -222,8 +221,7 @@ class Sink:
         every = self._options.compact_every
         if every and number and number % every == 0:
             self._compact()
-        batch = batch_id(self._spark, self._checkpoint, number)
-        batch = batch._replace(span=span(self._spark, self._checkpoint, number))
+        batch = batch_id(self._spark, self._checkpoint, number, with_span=True)
         if repeat is not None and self._rejects is not None:
             batches.discard(self._rows, self._rejects, batch)
         self._write_parsed(records, batch)

@@ -107,6 +107,41 @@ def test_findings_are_those_of_the_model(spark: SparkSession, tmp_path: Path, ca
     assert spark.read.parquet(path).count() == len(expected)
 
 
+class Alike(NamedTuple):
+    """Records by the letters of their values, in partition 0, and behind a slash in partition 1."""
+
+    first: str
+    second: str
+    found: dict[str, int]
+    partitions: str = "same"
+
+
+ALIKE = (
+    Alike("ABA", "BA", {"lost": 1}),  # if the first A was lost
+    Alike("AB", "BAA", {"duplicated": 1, "reordered": 1}),  # B is before each A
+    Alike("AB", "ABA", {"duplicated": 1}),
+    Alike("BA", "ABA", {"duplicated": 1}),  # B is behind the first A, but before the copy of it
+    Alike("ABAC", "CBA", {"lost": 1, "reordered": 2}),  # C is before B, and before either A
+    Alike("ABA", "BA/A", {}, partitions="any"),  # if the first A has gone to partition 1
+    Alike("AB/A", "BA/A", {}, partitions="any"),
+    Alike("AB/C", "BA/C", {"reordered": 1}, partitions="any"),
+)
+
+
+@pytest.mark.parametrize("case", ALIKE, ids=lambda case: f"{case.first}-{case.second}")
+def test_only_what_is_certain_is_reordered(spark: SparkSession, case: Alike) -> None:
+    def side(letters: str) -> list[Stored]:
+        return [
+            Stored("a", partition, offset, 1, None, letter.encode(), ())
+            for partition, values in enumerate(letters.split("/"))
+            for offset, letter in enumerate(values)
+        ]
+
+    rules = Rules(partitions=case.partitions)
+    report = verify.compare(frame(spark, side(case.first)), frame(spark, side(case.second)), rules)
+    assert {kind: count for kind, count in report.counts.items() if count} == case.found
+
+
 def test_a_limit_on_examples(spark: SparkSession) -> None:
     side = random_side(random.Random(3), "a", records=200)
     nothing = verify.compare(frame(spark, side), frame(spark, []), Rules(examples_max=2))

@@ -11,7 +11,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.spark_it.comparing import PARTS, Finding, Place
 from support.spark import Stored
@@ -72,6 +72,27 @@ def by_offset(record: Stored) -> Hashable:
     return record.partition, record.offset
 
 
+_Named = dict[tuple[Hashable, ...], Stored]
+"""Records by what makes them the same, and then their number among those."""
+
+
+class _Matched(NamedTuple):
+    """A record of both sides; where it may lie, when more of its like are on one of them."""
+
+    first: Stored
+    second: Stored
+    first_at_most: int
+    second_at_most: int
+
+
+def _by_identity(named: _Named) -> dict[tuple[Hashable, ...], list[Stored]]:
+    """Those that are the same, in their order."""
+    alike: dict[tuple[Hashable, ...], list[Stored]] = defaultdict(list)
+    for name, record in named.items():
+        alike[name[:-1]].append(record)
+    return alike
+
+
 @dataclass
 class Model:
     """Compares topic by topic, of the same names, or two topics; `findings` has all of them."""
@@ -87,8 +108,7 @@ class Model:
 
     def compare(self, first: Sequence[Stored], second: Sequence[Stored]) -> set[Finding]:
         one, other = self._named(first), self._named(second)
-        both = [(one[name], other[name]) for name in one if name in other]
-        self.matched = len(both)
+        self.matched = len(one.keys() & other.keys())
         known = {name[:-1] for name in one}
         lost = [one[name] for name in one if name not in other]
         extra = [other[name] for name in other if name[:-1] not in known]
@@ -96,10 +116,10 @@ class Model:
             if name not in one and name[:-1] in known:
                 self._add("duplicated", None, other[name])
         self._differing(lost, extra)
-        self._reordered(both)
+        self._reordered(one, other)
         return self.findings
 
-    def _named(self, side: Sequence[Stored]) -> dict[tuple[Hashable, ...], Stored]:
+    def _named(self, side: Sequence[Stored]) -> _Named:
         """Records by what makes them the same, and their number among those."""
         seen: Counter[tuple[Hashable, ...]] = Counter()
         named = {}
@@ -134,21 +154,34 @@ class Model:
     def _id(self, record: Stored) -> Hashable:
         return None if self.id is None else self.id(record)
 
-    def _reordered(self, both: Iterable[tuple[Stored, Stored]]) -> None:
-        groups: dict[Hashable, list[tuple[Stored, Stored]]] = defaultdict(list)
-        for one, other in both:
-            key = (one.key, other.key) if self.by_key else None
-            if not self.by_key or one.key is not None:
-                groups[one.topic, one.partition, other.partition, key].append((one, other))
+    def _reordered(self, one: _Named, other: _Named) -> None:
+        """Whichever of the records that are the same were lost or duplicated."""
+        of_one, of_other = _by_identity(one), _by_identity(other)
+        groups: dict[Hashable, list[_Matched]] = defaultdict(list)
+        for name in one.keys() & other.keys():
+            before, after = of_one[name[:-1]], of_other[name[:-1]]
+            if any(len({r.partition for r in side}) > 1 for side in (before, after)):
+                continue
+            first, second = one[name], other[name]
+            if not self.by_key or first.key is not None:
+                key = (first.key, second.key) if self.by_key else None
+                matched = _Matched(
+                    first,
+                    second,
+                    first_at_most=(before[-1] if len(before) > len(after) else first).offset,
+                    second_at_most=(after[-1] if len(after) > len(before) else second).offset,
+                )
+                groups[first.topic, first.partition, second.partition, key].append(matched)
         for pairs in groups.values():
-            for one, other in pairs:
+            for pair in pairs:
                 overtaking = [
-                    (ahead.offset, behind.offset)
-                    for ahead, behind in pairs
-                    if ahead.offset > one.offset and behind.offset < other.offset
+                    (ahead.first.offset, ahead.second_at_most)
+                    for ahead in pairs
+                    if ahead.first.offset > pair.first_at_most
+                    and ahead.second_at_most < pair.second.offset
                 ]
                 if overtaking:
-                    self._add("reordered", one, other, overtaken_by=max(overtaking))
+                    self._add("reordered", pair.first, pair.second, overtaken_by=max(overtaking))
 
     def _add(
         self,
