@@ -104,7 +104,9 @@ class ProducerStateManager:
         After an OSError or CorruptLogError it stays unknown.
         """
         truncations, states = self._truncations, ProducerStates()
-        replay = replay_in_steps(self._segments, self.snapshots, states, start, end)
+        replay = replay_in_steps(
+            self._segments, self.snapshots, states, start, end, with_recent=True
+        )
         for _ in chain(self._forgotten.clear_in_steps(), replay):
             yield None
             if self.is_known or truncations != self._truncations:

@@ -23,6 +23,7 @@ from kavka.log.errors import CorruptFileError, CorruptLogError
 from kavka.log.interrupted_work import base_of, clean_up_interrupted
 from kavka.log.partition_log import PartitionLog
 from kavka.log.producer_state import ProducerStates
+from kavka.log.recent_batches import WRITTEN_WITHIN_MS
 from kavka.log.replay import rebuild_txn_index, replay_batch, replay_in_steps, txn_index_damage
 from kavka.log.scan import BatchScanner, headers
 from kavka.log.segment import (
@@ -117,9 +118,7 @@ class LogLoader:
             self._check_txn_indexes(self._segments, end)
             self._rebuild_epochs(self._segments)
             if self._snapshots.newest >= 0:
-                run_at_once(
-                    replay_in_steps(self._segments, self._snapshots, self._producers, start, end)
-                )
+                self._replay_upto(self._segments, start, end)
         self._epochs.truncate_end(end)
         self._epochs.truncate_start(start)
         epochs = EpochFile(self._fs, self._location.directory, self._epochs)
@@ -285,15 +284,7 @@ class LogLoader:
         self._rebuild_epochs(self._segments[:first])
         self._epochs.truncate_end(begin)
         self._snapshots.remove_above(begin)
-        run_at_once(
-            replay_in_steps(
-                self._segments[:first],
-                self._snapshots,
-                self._producers,
-                self._checkpointed.start_offset,
-                begin,
-            )
-        )
+        self._replay_upto(self._segments[:first], self._checkpointed.start_offset, begin)
         end = begin
         for slot in range(first, len(bases)):
             if end < bases[slot] and slot > first:
@@ -358,6 +349,20 @@ class LogLoader:
         )
         segment.truncate_tail()
         return False, end
+
+    def _replay_upto(self, segments: Sequence[Segment], start: int, end: int) -> None:
+        """Set the producer state to that before `end`."""
+        last_written_ms = self._segments[-1].written_ms()
+        run_at_once(
+            replay_in_steps(
+                segments,
+                self._snapshots,
+                self._producers,
+                start,
+                end,
+                with_recent=self._location.now_ms - last_written_ms < WRITTEN_WITHIN_MS,
+            )
+        )
 
     def _replay(self, segment: Segment, position: int, header: BatchHeader) -> bool:
         """Update the producer state and transaction index; False for an invalid marker."""

@@ -8,6 +8,7 @@ from typing import Final
 from kavka.log.errors import CorruptFileError, CorruptLogError
 from kavka.log.fs import File
 from kavka.log.producer_state import ProducerStates
+from kavka.log.recent_batches import restore_recent_batches
 from kavka.log.scan import headers
 from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList
@@ -28,16 +29,21 @@ def replay_in_steps(
     producers: ProducerStates,
     start: int,
     end: int,
+    *,
+    with_recent: bool = False,
 ) -> Steps[None]:
-    """Set `producers` to the state just before `end`, for a log that starts at `start`.
+    """Set `producers` to the state just before `end`, for a log that starts at `start`; with those
+    batches that a snapshot leaves out, if `with_recent` (see `kavka.log.recent_batches`).
 
     CorruptLogError if a needed segment is damaged.
     """
     saved = yield from snapshots.load(end, producers)
     begin = start if saved < 0 else saved  # also those below the start offset
+    wanted = SegmentList(segments)
+    if with_recent and saved > start and len(producers):
+        yield from restore_recent_batches(list(wanted), producers, saved)
     if begin >= end:
         return
-    wanted = SegmentList(segments)
     for segment in wanted.since(begin) if len(wanted) else ():
         if segment.base_offset >= end:
             break

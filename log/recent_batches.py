@@ -1,0 +1,135 @@
+"""Restores the batches that a snapshot of the producer state leaves out.
+
+To recognise a duplicate of any batch that a client may have in flight, a broker has to remember
+five batches of a producer; a snapshot, whose format is Apache Kafka's, has only the newest. A
+producer that sends all five again after a restart, since their responses were lost, would get
+OUT_OF_ORDER_SEQUENCE_NUMBER for the first one: stock clients then continue with a new epoch and
+write the batches a second time. So the other four are read from the log, backwards from the
+snapshot's offset: in a log that was written shortly before, for producers that have written
+shortly before, and within limits, as the clients of others have given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kavka.log.errors import CorruptLogError
+from kavka.log.producer_entry import (
+    BATCHES_KEPT,
+    SEQUENCE_MASK,
+    AppendedBatch,
+    ProducerEntry,
+)
+from kavka.log.producer_state import ProducerStates
+from kavka.log.scan import headers
+from kavka.log.segment import Segment
+from kavka.wire.record_batches import CONTROL, BatchHeader
+from kavka.wire.steps import Steps
+
+WRITTEN_WITHIN_MS: Final = 15 * 60_000
+"""A log is read only if its last segment was written so recently: clients give a batch up after
+`delivery.timeout.ms`, two minutes by default."""
+
+BEHIND_NEWEST_MS: Final = 5 * 60_000
+"""Producers whose last batch is so much older than the newest one's are not looked for."""
+
+FIRST_WINDOW_BYTES: Final = 16 * 1024
+BYTES_MAX: Final = 4 << 20
+BATCHES_MAX: Final = 2000
+"""Limits of what is read of one log: at 3 us a batch, 6 ms."""
+
+
+def restore_recent_batches(
+    segments: Sequence[Segment], producers: ProducerStates, end: int
+) -> Steps[None]:
+    """Add the batches before the newest to `producers`, which were read from a snapshot at `end`.
+
+    `segments` are those of the log, the one with `end` or the end of the log included. Damage ends
+    the search: whoever reads the records reports it.
+    """
+    search = _Search((yield from _lacking_batches(producers)))
+    try:
+        for segment in reversed(segments):
+            if not search.is_active:
+                return
+            if segment.base_offset < end and segment.size:
+                yield from search.read(segment, end)
+    except CorruptLogError:
+        return
+
+
+def _lacking_batches(producers: ProducerStates) -> Steps[dict[int, ProducerEntry]]:
+    newest_ms = -1
+    for part in producers.parts():
+        newest_ms = max(newest_ms, *(entry.last_timestamp for entry in part))
+        yield None
+    found = {}
+    for part in producers.parts():
+        for entry in part:
+            if entry.last_timestamp >= newest_ms - BEHIND_NEWEST_MS and _lacks_batches(entry):
+                found[entry.producer_id] = entry
+        yield None
+    return found
+
+
+class _Search:
+    """The producers that lack batches, and what of the limits is left."""
+
+    def __init__(self, wanted: dict[int, ProducerEntry]) -> None:
+        self._wanted = wanted
+        self._bytes = BYTES_MAX
+        self._batches = BATCHES_MAX
+
+    @property
+    def is_active(self) -> bool:
+        """Whether batches are missing, and more may be read."""
+        return bool(self._wanted) and self._bytes > 0 and self._batches > 0
+
+    def read(self, segment: Segment, end: int) -> Steps[None]:
+        """Read a segment backwards from offset `end`, in windows that grow."""
+        found = segment.find(end)
+        upper = segment.size if found is None else found.position
+        window = FIRST_WINDOW_BYTES
+        while upper > 0 and self.is_active:
+            indexed = segment.indexed_before(max(0, upper - window))
+            lower = 0 if indexed is None else indexed.position
+            self._take(segment, lower, upper)
+            upper = lower
+            window *= 2
+            yield None
+
+    def _take(self, segment: Segment, lower: int, upper: int) -> None:
+        batches = [
+            header
+            for _, header in headers(segment.file, segment.path, lower, upper)
+            if header.producer_id in self._wanted and not header.attributes & CONTROL
+        ]
+        self._bytes -= upper - lower
+        self._batches -= len(batches)
+        for header in reversed(batches):
+            entry = self._wanted.get(header.producer_id)
+            if entry is not None:
+                _prepend(entry, header)
+                if not _lacks_batches(entry):
+                    del self._wanted[header.producer_id]
+
+
+def _lacks_batches(entry: ProducerEntry) -> bool:
+    """Whether older batches of its epoch may be in the log: sequence numbers begin with 0."""
+    return 0 < len(entry.batches) < BATCHES_KEPT and entry.batches[0].first_sequence > 0
+
+
+def _prepend(entry: ProducerEntry, header: BatchHeader) -> None:
+    """Add a batch before the oldest, if it is the one that was appended before that."""
+    oldest = entry.batches[0]
+    follows = (header.last_sequence + 1) & SEQUENCE_MASK == oldest.first_sequence
+    if follows and header.producer_epoch == entry.epoch and header.last_offset < oldest.base_offset:
+        batch = AppendedBatch(
+            header.base_sequence,
+            header.last_sequence,
+            header.last_offset,
+            header.last_offset_delta,
+            header.max_timestamp,
+        )
+        entry.batches = (batch, *entry.batches)
