@@ -1,0 +1,112 @@
+"""The invariants, judged from the recorded history alone, apart from the actors.
+
+The numbers are those of docs/reliability.md's table.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from sim.history import History, Place, Reading
+
+
+def judge(history: History, final: dict[Place, Reading]) -> list[str]:
+    """What is violated; `final` is what is read after all was healed."""
+    found = list(history.violations)
+    for place, reading in final.items():
+        found += _acknowledged_is_there(history, place, reading)
+        found += _no_duplicates(history, place, reading)
+        found += _order(history, place, reading)
+    found += _one_value_an_offset(history)
+    for reading in history.readings:
+        found += _monotonic(history, reading)
+    return found
+
+
+def _acknowledged_is_there(history: History, place: Place, reading: Reading) -> list[str]:
+    """I1: every acknowledged write is read, at the offset that was acknowledged."""
+    if history.may_lose:
+        return []
+    offsets = defaultdict[bytes, set[int]](set)
+    for record in reading.records:
+        offsets[record.value].add(record.offset)
+    return [
+        f"I1 lost: {value!r} was acknowledged at {place} {offset}, but is at "
+        f"{sorted(offsets[value]) or 'no offset'}"
+        for value, offset in history.acknowledged.items()
+        if history.writes[value].place == place and offset not in offsets[value]
+    ]
+
+
+def _no_duplicates(history: History, place: Place, reading: Reading) -> list[str]:
+    """I3: a record of an idempotent producer is there once; and what nobody wrote is not there."""
+    seen: dict[bytes, int] = {}
+    found = []
+    for offset, value in reading.records:
+        write = history.writes.get(value)
+        if write is None or write.place != place:
+            found.append(f"I2 foreign: {value!r} at {place} {offset} was never written there")
+        elif value in seen and write.is_idempotent:
+            found.append(f"I3 duplicate: {value!r} at {place} {seen[value]} and {offset}")
+        elif value in history.failed:
+            found.append(f"I4 refused: {value!r} at {place} {offset}")
+        seen[value] = offset
+    return found
+
+
+def _order(history: History, place: Place, reading: Reading) -> list[str]:
+    """I5: the records of an idempotent producer are in the order in which it wrote them."""
+    last: dict[str, tuple[int, int]] = {}
+    found = []
+    for offset, value in reading.records:
+        write = history.writes.get(value)
+        if write is None or not write.is_idempotent:
+            continue
+        number = int(value.split(b":")[1])
+        before = last.get(write.producer)
+        if before is not None and number != before[0] + 1 and not history.may_lose:
+            kind = "inversion" if number <= before[0] else "gap"
+            found.append(
+                f"I5 {kind}: at {place} {write.producer}'s {before[0]} at {before[1]} is followed "
+                f"by {number} at {offset}"
+            )
+        last[write.producer] = (number, offset)
+    return found
+
+
+def _one_value_an_offset(history: History) -> list[str]:
+    """I2: nobody reads another value at an offset than somebody else has read."""
+    if history.may_lose:
+        return []
+    values: dict[tuple[Place, int], tuple[bytes, str]] = {}
+    found = []
+    for reading in history.readings:
+        for offset, value in reading.records:
+            first = values.setdefault((reading.place, offset), (value, reading.reader))
+            if first[0] != value:
+                found.append(
+                    f"I2 changed: at {reading.place} {offset} {first[1]} read {first[0]!r}, "
+                    f"{reading.reader} {value!r}"
+                )
+    return found
+
+
+def _monotonic(history: History, reading: Reading) -> list[str]:
+    """I5, I6: an assigned reader skips nothing and never steps back; and the high watermark does
+    not go back."""
+    found = []
+    for before, after in zip(reading.records, reading.records[1:], strict=False):
+        if after.offset != before.offset + 1 and not history.may_lose:
+            found.append(
+                f"I5 skip: {reading.reader} read {reading.place} {before.offset}, then "
+                f"{after.offset}"
+            )
+    for (_, before_end), (at_s, end) in zip(
+        reading.high_watermarks, reading.high_watermarks[1:], strict=False
+    ):
+        if end < before_end and not history.may_lose:
+            found.append(
+                f"I6: the high watermark of {reading.place} went from {before_end} to {end} at "
+                f"{at_s:.3f} s"
+            )
+    return found

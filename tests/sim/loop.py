@@ -1,0 +1,270 @@
+"""An event loop on virtual time, for the processes of a simulated world.
+
+Each process has its own queue of ready callbacks, first in, first out as in asyncio. Which process
+runs its next callbacks is drawn from the seed, and so is the order of timers of the same time. Time
+passes only when no process has anything to run; when no timer is left either, the loop is idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
+from typing import Any
+
+RUNNING: ContextVar[Process] = ContextVar("process")
+"""The process whose code runs; tasks and callbacks inherit it from what creates them."""
+
+
+class Process:
+    """A process of the world: a broker, a client, or the world itself.
+
+    Its clock is ahead of the world's by `offset_ms`, and gains `drift` seconds a second.
+    """
+
+    def __init__(self, loop: SimLoop, name: str, *, offset_ms: int = 0, drift: float = 0.0) -> None:
+        self.name = name
+        self.offset_ms = offset_ms
+        self.rate = 1 + drift
+        self.is_dead = False
+        self.is_paused = False
+        self.ready: deque[asyncio.Handle] = deque()
+        self.is_queued = False
+        """Whether the loop has it among those that have something to run."""
+        self.context = copy_context()
+        self.context.run(RUNNING.set, self)
+        self._loop = loop
+        self.tasks: dict[asyncio.Task[Any], None] = {}
+        """All that it has begun. A process that is killed does not run their `finally` blocks, so
+        they are kept until the world ends."""
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function as this process."""
+        return self.context.copy().run(function, *args)
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        """Let the process call it: an event from outside."""
+        self._loop.enqueue(self, asyncio.Handle(callback, args, self._loop, self.context.copy()))
+
+    def call_at(self, due_s: float, callback: Callable[..., object], *args: Any) -> SimTimer:
+        """Let the process call it at a time of the world's clock."""
+        return self._loop.schedule(due_s, callback, args, self.context.copy())
+
+    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> SimTimer:
+        """The same, so many seconds of the world's clock from now."""
+        return self.call_at(self._loop.now_s + delay_s, callback, *args)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        """Run a coroutine as a task of this process."""
+        task: asyncio.Task[Any] = self.run(
+            lambda: self._loop.create_task(coroutine, name=f"{self.name}: {name}")
+        )
+        return task
+
+    def elapsed_s(self) -> float:
+        """Its monotonic clock."""
+        return self._loop.now_s * self.rate
+
+    def now_ms(self) -> int:
+        """Its clock of the day."""
+        return EPOCH_MS + self.offset_ms + int(self.elapsed_s() * 1000)
+
+    def kill(self) -> None:
+        """Nothing of it runs any further."""
+        self.is_dead = True
+        self.ready.clear()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.is_paused = False
+        self._loop.resumed(self)
+
+
+EPOCH_MS = 1_700_000_000_000
+
+
+class SimTimer(asyncio.TimerHandle):
+    """A timer, whose `cancel` needs no word to the loop."""
+
+    def cancel(self) -> None:
+        asyncio.Handle.cancel(self)
+
+
+class SimClock:
+    """`kavka.seams.Clock` of a process."""
+
+    def __init__(self, process: Process) -> None:
+        self.now_ms = process.now_ms
+        self.monotonic_s = process.elapsed_s
+
+
+class SimLoop(asyncio.AbstractEventLoop):
+    """The loop; `chance` draws every order that production leaves open."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.now_s = 0.0
+        self.failures: list[dict[str, Any]] = []
+        """Exceptions that nothing has handled, as asyncio reports them."""
+        self.steps = 0
+        """Callbacks run."""
+        self._chance = chance
+        self._timers: list[tuple[float, float, SimTimer]] = []
+        self._runnable: list[Process] = []
+        self._is_closed = False
+        self.world = Process(self, "world")
+
+    # -- running --------------------------------------------------------------------------
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine of the world to its end. Whatever else runs stops there; `Deadlock` when
+        it waits for something that never comes."""
+        task = self.world.spawn(work, name="main")
+        before = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)
+        try:
+            while not task.done():
+                self._run_some()
+        finally:
+            asyncio._set_running_loop(before)
+        return task.result()
+
+    def _run_some(self) -> None:
+        runnable = self._runnable
+        if not runnable:
+            self._advance()
+            return
+        index = int(self._chance.random() * len(runnable)) if len(runnable) > 1 else 0
+        process = runnable[index]
+        ready = process.ready
+        for _ in range(len(ready)):
+            if process.is_paused or not ready:
+                break
+            handle = ready.popleft()
+            if not handle.cancelled():
+                self.steps += 1
+                handle._run()
+        if not ready or process.is_paused:
+            process.is_queued = False
+            runnable.remove(process)
+
+    def _advance(self) -> None:
+        """Go on to the next timer, and make all of its time ready, in an order of chance."""
+        timers = self._timers
+        if not timers:
+            raise Deadlock("nothing is left to do, but the run has not ended")
+        due_s = timers[0][0]
+        self.now_s = max(self.now_s, due_s)
+        while timers and timers[0][0] <= due_s:
+            timer = heapq.heappop(timers)[2]
+            if not timer.cancelled():
+                self.enqueue(process_of(timer), timer)
+
+    def enqueue(self, process: Process, handle: asyncio.Handle) -> None:
+        """Make a callback of a process ready."""
+        if not process.is_dead:
+            process.ready.append(handle)
+            self._queue(process)
+
+    def resumed(self, process: Process) -> None:
+        """A process is no longer paused."""
+        if process.ready:
+            self._queue(process)
+
+    def _queue(self, process: Process) -> None:
+        if not process.is_queued and not process.is_paused:
+            process.is_queued = True
+            self._runnable.append(process)
+
+    def schedule(
+        self, due_s: float, callback: Callable[..., object], args: Any, context: Context | None
+    ) -> SimTimer:
+        """A timer at a time of the world's clock."""
+        timer = SimTimer(due_s, callback, args, self, context)
+        heapq.heappush(self._timers, (due_s, self._chance.random(), timer))
+        return timer
+
+    # -- asyncio's calls ------------------------------------------------------------------
+
+    def time(self) -> float:
+        return RUNNING.get(self.world).elapsed_s()
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self.enqueue(process_of(handle), handle)
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> SimTimer:
+        context = copy_context() if context is None else context
+        due_s = self.now_s + max(0.0, delay) / context.get(RUNNING, self.world).rate
+        return self.schedule(due_s, callback, args, context)
+
+    def call_at(  # type: ignore[override]
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> SimTimer:
+        return self.call_later(when - self.time(), callback, *args, context=context)
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Any,
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+        **_: Any,
+    ) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
+        process = RUNNING.get(self.world)
+        process.tasks[task] = None
+        task.add_done_callback(process.tasks.pop)
+        return task
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        self.failures.append(context)
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        self.call_exception_handler(context)
+
+    def close(self) -> None:
+        self._is_closed = True
+
+
+class Deadlock(AssertionError):
+    """Everything waits for something else."""
+
+
+def process_of(handle: asyncio.Handle) -> Process:
+    """Whose code it runs."""
+    context: Any = handle._context  # type: ignore[attr-defined]
+    loop: Any = handle._loop  # type: ignore[attr-defined]
+    process: Process = context.get(RUNNING, loop.world)
+    return process

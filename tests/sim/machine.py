@@ -1,0 +1,135 @@
+"""A broker's machine: its disk, its process, and what befalls them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+from kavka.log.memfs import MemFs
+from kavka.server.config import BrokerSettings
+from kavka.server.instance import Instance
+from kavka.server.runtime.tasks import LoopTasks
+from sim.jobs import SimJobs, Speed
+from sim.loop import Process, SimClock, SimLoop
+from sim.network import SimNetwork
+from sim.trace import Trace
+
+DATA = "/data"
+PORT = 9092
+
+
+class Killed(Exception):
+    """A process was killed before it had started."""
+
+
+class Machine:
+    """One broker, which can die and start again on the same disk."""
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        network: SimNetwork,
+        chance: random.Random,
+        trace: Trace,
+        *,
+        name: str,
+        settings: Sequence[str] = (),
+        speed: Speed | None = None,
+        offset_ms: int = 0,
+        drift: float = 0.0,
+    ) -> None:
+        self.name = name
+        self.address = (name, PORT)
+        self.settings = list(settings)
+        self.fs = MemFs()
+        self.lives = 0
+        self.failed = False
+        """Whether the broker has said that it can't go on."""
+        self._loop = loop
+        self._network = network
+        self._chance = chance
+        self._trace = trace
+        self._speed = speed or Speed()
+        self._offset_ms = offset_ms
+        self._drift = drift
+        self.process: Process | None = None
+        self.instance: Instance | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the process lives."""
+        return self.process is not None
+
+    def launch(self) -> None:
+        """Begin a start."""
+        assert self.process is None
+        self.lives += 1
+        self._trace.add(self.name, f"start {self.lives}")
+        self.failed = False
+        self._started: asyncio.Future[asyncio.Task[None]] = self._loop.create_future()
+        process = self.process = Process(
+            self._loop,
+            f"{self.name}.{self.lives}",
+            offset_ms=self._offset_ms,
+            drift=self._drift,
+        )
+        process.run(self._begin, process)
+
+    def _begin(self, process: Process) -> None:
+        clock = SimClock(process)
+        self.fs.now_ms = clock.now_ms
+        host, port = self.address
+        overrides = [f"log.dirs={DATA}", f"listeners=PLAINTEXT://{host}:{port}", *self.settings]
+        tasks = LoopTasks(self._loop)
+        self.instance = Instance(
+            BrokerSettings.load(environ={}, overrides=overrides),
+            clock=clock,
+            tasks=tasks,
+            jobs=SimJobs(self._loop, process, self._chance, self._speed),
+            random=random.Random(self._chance.getrandbits(64)),
+            fs=self.fs,
+            network=self._network.host(process, self.name),
+            on_failure=self._on_failure,
+        )
+        started, starting = self._started, tasks.spawn(self.instance.start(), name="start")
+        starting.add_done_callback(started.set_result)
+
+    async def started(self) -> None:
+        """Wait for the end of a start. Its failure is raised; `Killed` when it was."""
+        (await asyncio.shield(self._started)).result()
+
+    def _on_failure(self) -> None:
+        self.failed = True
+
+    async def stop(self) -> None:
+        """A clean stop."""
+        process, instance = self.process, self.instance
+        assert process is not None
+        assert instance is not None
+        self._trace.add(self.name, "stop")
+        await process.spawn(instance.stop(), name="stop")
+        self._end(silently=False)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._trace.add(self.name, "killed")
+        self._end(silently=False)
+        self.fs.kill()
+
+    def cut_power(self) -> None:
+        """The machine loses its power: what was not synced may be lost, whole or in part."""
+        self._trace.add(self.name, "power cut")
+        self._network.dark.add(self.name)
+        self._end(silently=True)
+        self.fs.crash(self._chance)
+
+    def _end(self, *, silently: bool) -> None:
+        process = self.process
+        assert process is not None
+        process.kill()
+        self._network.end_process(process, silently=silently)
+        if not self._started.done():
+            self._started.set_exception(Killed())
+            self._started.exception()  # it is no fault if nobody waits for it
+        self.process = self.instance = None

@@ -1,0 +1,240 @@
+"""Producers: batches of unique values to partitions, with the retries of a stock client.
+
+The rules are those of Apache Kafka's `Sender` and `TransactionManager` (clients 3.9): up to
+max.in.flight.requests.per.connection = 5 batches are on their way; a batch whose outcome is not
+known, or whose error is retriable, is sent again with the same sequence, and those behind it keep
+their order; an idempotent producer whose sequence is out of order takes the next epoch and numbers
+what is left from 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kavka.wire.errors import ErrorCode as Code
+from sim.client import BACKOFF_S, Client, Connection, Lost
+from sim.history import History, Place, Write
+from support.logs import NO_PRODUCER, batch
+from support.logs import Producer as Identity
+
+IN_FLIGHT_MAX = 5
+PRODUCE_VERSION = 9
+RETRIABLE = frozenset(
+    {
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.NOT_LEADER_OR_FOLLOWER,
+        Code.LEADER_NOT_AVAILABLE,
+        Code.KAFKA_STORAGE_ERROR,
+        Code.NOT_ENOUGH_REPLICAS,
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.COORDINATOR_NOT_AVAILABLE,
+        Code.NOT_COORDINATOR,
+        Code.CONCURRENT_TRANSACTIONS,
+        Code.REQUEST_TIMED_OUT,
+    }
+)
+
+
+@dataclass
+class Load:
+    """How much a producer writes."""
+
+    records: int
+    """In all."""
+    pause_s: float
+    """Between batches, on average."""
+    batch_max: int = 5
+    value_bytes_max: int = 200
+    compression: int = 0
+    acks: int = -1
+
+
+class Producer:
+    """One idempotent or plain producer of one partition."""
+
+    def __init__(
+        self,
+        client: Client,
+        history: History,
+        chance: random.Random,
+        name: str,
+        place: Place,
+        load: Load,
+        *,
+        idempotent: bool,
+    ) -> None:
+        self.name = name
+        self._client = client
+        self._history = history
+        self._chance = chance
+        self._place = place
+        self._load = load
+        self._is_idempotent = idempotent
+        self._identity = NO_PRODUCER
+        self._sequence = 0
+        self._number = 0
+        self._unfinished: deque[_Batch] = deque()
+        """Batches that are not acknowledged, in order; the first `_sent` are on their way."""
+        self._sent = 0
+        self._changed = asyncio.Event()
+        self.is_done = False
+
+    async def run(self) -> None:
+        """Write all, and wait for the outcomes."""
+        if self._is_idempotent:
+            await self._init()
+        writing = asyncio.ensure_future(self._write())
+        while not (writing.done() and not self._unfinished):
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self._send_all()
+            except Lost:
+                self._sent = 0
+                self._client.hang_up()
+                await asyncio.sleep(BACKOFF_S)
+                self._changed.set()
+        self.is_done = True
+
+    async def _init(self) -> None:
+        while True:
+            try:
+                answer = await self._client.ask(
+                    "InitProducerId",
+                    4,
+                    transactional_id=None,
+                    transaction_timeout_ms=60_000,
+                    producer_id=-1,
+                    producer_epoch=-1,
+                )
+            except Lost:
+                self._client.hang_up()
+            else:
+                if answer.error_code == Code.NONE:
+                    self._identity = Identity(answer.producer_id, answer.producer_epoch, 0)
+                    return
+                assert Code(answer.error_code) in RETRIABLE, Code(answer.error_code)
+            await asyncio.sleep(BACKOFF_S)
+
+    async def _write(self) -> None:
+        """The program that uses the producer."""
+        chance, load = self._chance, self._load
+        while self._number < load.records:
+            values = []
+            for _ in range(1 + chance.randrange(load.batch_max)):
+                filler = b"." * chance.randrange(load.value_bytes_max)
+                values.append(f"{self.name}:{self._number}:".encode() + filler)
+                self._number += 1
+            now_s = self._history.now_s()
+            for value in values:
+                self._history.writes[value] = Write(
+                    self.name, self._place, value, now_s, self._is_idempotent
+                )
+            self._unfinished.append(_Batch(values, self._sequence))
+            self._sequence += len(values)
+            self._changed.set()
+            await asyncio.sleep(load.pause_s * 2 * chance.random())
+        self._changed.set()
+
+    async def _send_all(self) -> None:
+        """Have as many on their way as may be."""
+        connection = await self._client.connection()
+        while self._sent < min(IN_FLIGHT_MAX, len(self._unfinished)):
+            one = self._unfinished[self._sent]
+            self._sent += 1
+            asyncio.ensure_future(self._send(connection, one))
+
+    async def _send(self, connection: Connection, one: _Batch) -> None:
+        identity = self._identity
+        if self._is_idempotent:
+            identity = identity._replace(sequence=one.sequence)
+        data = batch(
+            one.values,
+            producer=identity,
+            compression=self._load.compression,
+            timestamps=self._client.process.now_ms(),
+        )
+        topic, index = self._place
+        values = {
+            "transactional_id": None,
+            "acks": self._load.acks,
+            "timeout_ms": 30_000,
+            "topic_data": [
+                {"name": topic, "partition_data": [{"index": index, "records": bytes(data)}]}
+            ],
+        }
+        try:
+            answer = await connection.ask("Produce", PRODUCE_VERSION, **values)
+        except Lost:
+            if self._client._connection is connection and self._sent:
+                self._lost()
+            return
+        (response,) = answer.responses[0].partition_responses
+        self._answered(one, response)
+
+    def _lost(self) -> None:
+        """All that was on its way is sent again, on another connection; a plain producer without
+        retries gives it up."""
+        if not self._is_idempotent:
+            for _ in range(self._sent):
+                self._unfinished.popleft()
+        self._sent = 0
+        self._client.hang_up()
+        self._changed.set()
+
+    def _answered(self, one: _Batch, response: Any) -> None:
+        code = Code(response.error_code)
+        if one not in self._unfinished:
+            return
+        if code is Code.NONE:
+            assert self._unfinished[0] is one, "responses come in order"
+            self._unfinished.popleft()
+            self._sent -= 1
+            self._acknowledged(one.values, response.base_offset)
+        elif code in RETRIABLE and self._is_idempotent:
+            self._again_soon()
+        elif code in (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID):
+            if one is self._unfinished[0]:
+                self._next_epoch()
+            self._again_soon()  # else one before it was lost on its way
+        elif self._is_idempotent:
+            self._history.violation(f"{self.name}: Produce answered {code.name}")
+            self._unfinished.popleft()
+            self._sent -= 1
+        else:
+            self._unfinished.popleft()
+            self._sent -= 1
+        self._changed.set()
+
+    def _again_soon(self) -> None:
+        """Send all that is unfinished again, in order."""
+        self._sent = 0
+        self._client.hang_up()
+
+    def _next_epoch(self) -> None:
+        """All before the first unfinished batch was acknowledged, so the log has lost records. As
+        KIP-360 has it, what is left is numbered from 0 under the next epoch."""
+        if not self._history.may_lose:
+            self._history.violation(f"{self.name}: an acknowledged sequence is unknown")
+        self._identity = self._identity._replace(epoch=self._identity.epoch + 1)
+        self._sequence = 0
+        for one in self._unfinished:
+            one.sequence = self._sequence
+            self._sequence += len(one.values)
+
+    def _acknowledged(self, values: Sequence[bytes], base_offset: int) -> None:
+        history = self._history
+        for delta, value in enumerate(values):
+            history.acknowledged[value] = base_offset + delta
+            history.acknowledged_at_s[value] = history.now_s()
+
+
+@dataclass(eq=False)
+class _Batch:
+    values: list[bytes]
+    sequence: int

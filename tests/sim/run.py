@@ -1,0 +1,207 @@
+"""One seed: a world, its actors, its faults and its judges."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+from kavka.wire.errors import ErrorCode as Code
+from sim.client import Client
+from sim.history import History, Place, Reading
+from sim.jobs import Speed
+from sim.judge import judge
+from sim.loop import Deadlock, Process, SimLoop
+from sim.machine import Machine
+from sim.network import Quality, SimNetwork
+from sim.producers import Load, Producer
+from sim.readers import Reader
+from sim.trace import Trace
+from support import strict_arenas
+from support.wire_client import new_topic
+
+HEALED_WITHIN_S = 120.0
+"""So long after all faults have ended, everything must have been written and read (I11)."""
+
+
+@dataclass
+class Outcome:
+    """What came of a seed."""
+
+    seed: int
+    virtual_s: float
+    steps: int
+    digest: str
+    records: int
+    violations: list[str] = field(default_factory=list)
+    trace: list[str] = field(default_factory=list)
+
+
+class World:
+    """Everything of one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.chance = random.Random(seed)
+        self.loop = SimLoop(random.Random(self.chance.getrandbits(64)))  # type: ignore[abstract]
+        self.trace = Trace(lambda: self.loop.now_s)
+        self.history = History(lambda: self.loop.now_s)
+        self.network = SimNetwork(
+            self.loop, random.Random(self.chance.getrandbits(64)), self.trace, self._quality()
+        )
+        self.machine = Machine(
+            self.loop,
+            self.network,
+            random.Random(self.chance.getrandbits(64)),
+            self.trace,
+            name="broker1",
+            settings=self._settings(),
+            speed=self._speed(),
+        )
+
+    def _quality(self) -> Quality:
+        chance = self.chance
+        return Quality(
+            latency_s=chance.choice((0.00005, 0.0005, 0.002)),
+            slow_share=chance.choice((0.0, 0.01, 0.1)),
+            window_bytes=chance.choice((4096, 65536, 262144)),
+            pieces_share=chance.choice((0.0, 0.1, 0.5)),
+        )
+
+    def _speed(self) -> Speed:
+        chance = self.chance
+        return Speed(
+            disk_s=chance.choice((0.0001, 0.001, 0.01)), slow_share=chance.choice((0.0, 0.02, 0.1))
+        )
+
+    def _settings(self) -> list[str]:
+        chance = self.chance
+        return [
+            f"log.roll.ms={chance.choice((50, 1000, 1 << 40))}",
+            f"log.index.interval.bytes={chance.choice((100, 4096))}",
+            "log.retention.ms=-1",
+        ]
+
+    def client(self, name: str) -> Client:
+        """A client's process on a host of its own."""
+        process = Process(self.loop, name)
+        return Client(process, self.network.host(process, name), self.machine.address)
+
+    async def create(self, topic: str, partitions: int) -> None:
+        """Create a topic, when there is a broker."""
+        client = self.client("admin")
+
+        async def ask() -> None:
+            answer = await client.ask(
+                "CreateTopics", 7, topics=[new_topic(topic, partitions)], timeout_ms=10_000
+            )
+            assert answer.topics[0].error_code == Code.NONE, answer
+
+        await client.process.spawn(ask(), name="create")
+
+    async def main(self) -> None:
+        """The story of this seed."""
+        chance = self.chance
+        self.machine.launch()
+        await self.machine.started()
+        topics = {"a": 1 + chance.randrange(3)}
+        for topic, partitions in topics.items():
+            await self.create(topic, partitions)
+        places = [(topic, index) for topic, count in topics.items() for index in range(count)]
+        producers = [
+            self._producer(f"p{n}", chance.choice(places)) for n in range(1 + chance.randrange(4))
+        ]
+        for n, place in enumerate(places):
+            client = self.client(f"r{n}")
+            reader = Reader(client, self.history, f"r{n}", place)
+            client.process.spawn(reader.run(), name="read")
+        await self._faults(producers)
+        self.network.heal()
+        if not self.machine.is_up:
+            self.machine.launch()
+            await self.machine.started()
+        deadline_s = self.loop.now_s + HEALED_WITHIN_S
+        while not all(one.is_done for one in producers):
+            if self.loop.now_s > deadline_s:
+                self.history.violation("I11: not all is written although all was healed")
+                break
+            await asyncio.sleep(1.0)
+        self.final = await self._read_all(places)
+        await self.machine.stop()
+
+    def _producer(self, name: str, place: Place) -> Producer:
+        chance = self.chance
+        load = Load(
+            records=chance.choice((20, 200)),
+            pause_s=chance.choice((0.001, 0.05, 0.5)),
+            value_bytes_max=chance.choice((20, 2000)),
+            compression=chance.choice((0, 0, 1, 2, 3, 4)),
+        )
+        client = self.client(name)
+        seeded = random.Random(chance.getrandbits(64))
+        idempotent = chance.random() < 0.7
+        producer = Producer(client, self.history, seeded, name, place, load, idempotent=idempotent)
+        client.process.spawn(producer.run(), name="produce")
+        return producer
+
+    async def _faults(self, producers: list[Producer]) -> None:
+        chance, machine = self.chance, self.machine
+        mean_s = chance.choice((0.05, 1.0, 10.0))
+        for _ in range(chance.randrange(12)):
+            await asyncio.sleep(mean_s * 2 * chance.random())
+            kind = chance.choice(("kill", "kill", "restart", "reset", "cut", "pause"))
+            if kind in ("kill", "restart"):
+                if kind == "kill":
+                    machine.kill()
+                else:
+                    await machine.stop()
+                await asyncio.sleep(chance.choice((0.0, 0.1, 5.0)))
+                machine.launch()
+                await machine.started()
+            elif kind == "reset":
+                self.network.reset_one()
+            elif kind == "cut":
+                client = f"p{chance.randrange(len(producers))}"
+                pair = [client, machine.name]
+                chance.shuffle(pair)
+                self.network.cut(*pair)
+                await asyncio.sleep(chance.choice((0.5, 5.0, 40.0)))
+                self.network.heal()
+            elif machine.process is not None:
+                machine.process.pause()
+                self.trace.add(machine.name, "paused")
+                await asyncio.sleep(chance.choice((0.5, 5.0, 40.0)))
+                machine.process.resume()
+                self.trace.add(machine.name, "resumed")
+
+    async def _read_all(self, places: list[Place]) -> dict[Place, Reading]:
+        final = {}
+        for topic, index in places:
+            client = self.client(f"final-{topic}-{index}")
+            reader = Reader(client, self.history, f"final {topic}-{index}", (topic, index))
+            await client.process.spawn(reader.run(until_end=True), name="read")
+            final[topic, index] = reader.reading
+        return final
+
+
+def run(seed: int) -> Outcome:
+    """Live through a seed."""
+    world = World(seed)
+    with strict_arenas.enforce():
+        try:
+            world.loop.run(world.main())
+            violations = judge(world.history, world.final)
+        except Deadlock as failure:
+            violations = [f"deadlock: {failure}"]
+    violations += [f"unhandled: {one}" for one in world.loop.failures]
+    violations += strict_arenas.found
+    strict_arenas.found.clear()
+    return Outcome(
+        seed,
+        world.loop.now_s,
+        world.loop.steps,
+        world.trace.digest(),
+        len(world.history.acknowledged),
+        violations,
+        list(world.trace.lines),
+    )
