@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
+
 Place = tuple[str, int]
 """Topic and partition."""
 
@@ -18,6 +20,9 @@ class Write(NamedTuple):
     value: bytes
     at_s: float
     is_idempotent: bool
+    """Whether it may be there once only."""
+    is_dense: bool
+    """Whether each record of its producer follows the one with the number before."""
 
 
 class Seen(NamedTuple):
@@ -33,8 +38,21 @@ class Reading:
 
     reader: str
     place: Place
+    committed: bool = False
+    """Whether it reads what is committed only."""
     records: list[Seen] = field(default_factory=list)
     high_watermarks: list[tuple[float, int]] = field(default_factory=list)
+
+
+class Transaction:
+    """A transaction of one producer, and what came of it."""
+
+    def __init__(self, producer: str, number: int) -> None:
+        self.producer = producer
+        self.number = number
+        self.values: dict[bytes, Place] = {}
+        self.outcome = ABORTED
+        """UNKNOWN from the moment that a commit is sent until its response."""
 
 
 class History:
@@ -48,6 +66,7 @@ class History:
         self.acknowledged_at_s: dict[bytes, float] = {}
         self.failed: dict[bytes, None] = {}
         """Writes that the broker has refused: none of them may be seen."""
+        self.transactions: list[Transaction] = []
         self.readings: list[Reading] = []
         self.violations: list[str] = []
         self.may_lose = False

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from sim.history import History, Place, Reading
+from sim.history import ABORTED, COMMITTED, UNKNOWN, History, Place, Reading
 
 
-def judge(history: History, final: dict[Place, Reading]) -> list[str]:
-    """What is violated; `final` is what is read after all was healed."""
+def judge(
+    history: History, final: dict[Place, Reading], committed: dict[Place, Reading]
+) -> list[str]:
+    """What is violated; `final` is all that is read after all was healed, and `committed` what is
+    read of it with read_committed."""
     found = list(history.violations)
     for place, reading in final.items():
         found += _acknowledged_is_there(history, place, reading)
         found += _no_duplicates(history, place, reading)
         found += _order(history, place, reading)
     found += _one_value_an_offset(history)
+    found += _transactions(history, committed)
+    found += _nothing_aborted(history)
     for reading in history.readings:
         found += _monotonic(history, reading)
     return found
@@ -60,7 +65,7 @@ def _order(history: History, place: Place, reading: Reading) -> list[str]:
     found = []
     for offset, value in reading.records:
         write = history.writes.get(value)
-        if write is None or not write.is_idempotent:
+        if write is None or not write.is_dense:
             continue
         number = int(value.split(b":")[1])
         before = last.get(write.producer)
@@ -92,21 +97,40 @@ def _one_value_an_offset(history: History) -> list[str]:
 
 
 def _monotonic(history: History, reading: Reading) -> list[str]:
-    """I5, I6: an assigned reader skips nothing and never steps back; and the high watermark does
-    not go back."""
+    """I6: the high watermark does not go back."""
+    ends = reading.high_watermarks
+    return [
+        f"I6: the high watermark of {reading.place} went from {before} to {end} at {at_s:.3f} s"
+        for (_, before), (at_s, end) in zip(ends, ends[1:], strict=False)
+        if end < before and not history.may_lose
+    ]
+
+
+def _transactions(history: History, final: dict[Place, Reading]) -> list[str]:
+    """I4: a reader of what is committed sees a transaction whole or not at all."""
+    there = {value for reading in final.values() for _, value in reading.records}
     found = []
-    for before, after in zip(reading.records, reading.records[1:], strict=False):
-        if after.offset != before.offset + 1 and not history.may_lose:
-            found.append(
-                f"I5 skip: {reading.reader} read {reading.place} {before.offset}, then "
-                f"{after.offset}"
-            )
-    for (_, before_end), (at_s, end) in zip(
-        reading.high_watermarks, reading.high_watermarks[1:], strict=False
-    ):
-        if end < before_end and not history.may_lose:
-            found.append(
-                f"I6: the high watermark of {reading.place} went from {before_end} to {end} at "
-                f"{at_s:.3f} s"
-            )
+    for one in history.transactions:
+        missing = [value for value in one.values if value not in there]
+        name = f"{one.producer}'s transaction {one.number}, {one.outcome}"
+        if one.outcome == COMMITTED and missing and not history.may_lose:
+            found.append(f"I1 lost: of {name}, {missing[:3]} is not read")
+        if one.outcome == ABORTED and len(missing) < len(one.values):
+            found.append(f"I4 aborted: of {name}, {set(one.values) - set(missing)} is read")
+        if one.outcome == UNKNOWN and 0 < len(missing) < len(one.values) and not history.may_lose:
+            found.append(f"I4 part: of {name}, only {missing[:3]} is not read")
     return found
+
+
+def _nothing_aborted(history: History) -> list[str]:
+    """I4: nobody who reads what is committed ever gets a record of an aborted transaction."""
+    aborted = {
+        value: one for one in history.transactions if one.outcome == ABORTED for value in one.values
+    }
+    return [
+        f"I4 aborted: {reading.reader} read {value!r} at {reading.place} {offset}"
+        for reading in history.readings
+        if reading.committed
+        for offset, value in reading.records
+        if value in aborted
+    ]

@@ -133,7 +133,12 @@ class Producer:
             now_s = self._history.now_s()
             for value in values:
                 self._history.writes[value] = Write(
-                    self.name, self._place, value, now_s, self._is_idempotent
+                    self.name,
+                    self._place,
+                    value,
+                    now_s,
+                    is_idempotent=self._is_idempotent,
+                    is_dense=self._is_idempotent,
                 )
             self._unfinished.append(_Batch(values, self._sequence))
             self._sequence += len(values)

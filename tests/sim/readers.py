@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 from kafka.record import MemoryRecords
@@ -15,6 +14,7 @@ from sim.producers import RETRIABLE
 from support.memory_broker import fetching
 
 FETCH_VERSION = 11
+COMMITTED = 1
 
 
 class Reader:
@@ -27,23 +27,24 @@ class Reader:
         name: str,
         place: Place,
         *,
-        isolation_level: int = 0,
+        committed: bool = False,
         max_bytes: int = 1 << 20,
     ) -> None:
         self._client = client
         self._history = history
         self._place = place
-        self._isolation_level = isolation_level
+        self._committed = committed
         self._max_bytes = max_bytes
-        self.reading = Reading(name, place)
+        self._aborted: set[int] = set()
+        self.reading = Reading(name, place, committed)
         history.readings.append(self.reading)
         self.position = 0
         self.end = -1
-        """The high watermark that came with the last response."""
+        """The high watermark that came with the last response, or the last stable offset."""
 
     async def run(self, until_end: bool = False) -> None:
         """Read on; with `until_end` only to the end that the log has then."""
-        while not until_end or self.position != self.end:
+        while not until_end or self.position < self.end or self.end < 0:
             try:
                 answer = await self._client.ask(
                     "Fetch",
@@ -52,41 +53,64 @@ class Reader:
                         {self._place: self.position},
                         max_bytes=self._max_bytes,
                         max_wait_ms=0 if until_end else 500,
-                        isolation_level=self._isolation_level,
+                        isolation_level=int(self._committed),
                     ),
                 )
             except Lost:
                 self._client.hang_up()
                 await asyncio.sleep(BACKOFF_S)
                 continue
-            if answer.error_code != Code.NONE or not answer.responses:
-                await asyncio.sleep(BACKOFF_S)
+            response = answer.responses[0].partitions[0]
+            code = Code(answer.error_code or response.error_code)
+            if code is Code.NONE:
+                self._take(response)
                 continue
-            self._take(answer.responses[0].partitions[0])
-            if answer.responses[0].partitions[0].error_code != Code.NONE:
-                await asyncio.sleep(BACKOFF_S)
+            if code is Code.OFFSET_OUT_OF_RANGE and self._history.may_lose:
+                self.position = 0
+                self.reading = Reading(self.reading.reader, self._place, self._committed)
+                self._history.readings.append(self.reading)
+            elif code not in RETRIABLE:
+                self._history.violation(f"{self.reading.reader}: Fetch answered {code.name}")
+            await asyncio.sleep(BACKOFF_S)
 
     def _take(self, response: Any) -> None:
-        code = Code(response.error_code)
-        if code is not Code.NONE:
-            if code not in RETRIABLE:
-                self._history.violation(f"{self.reading.reader}: Fetch answered {code.name}")
+        reading = self.reading
+        reading.high_watermarks.append((self._history.now_s(), response.high_watermark))
+        self.end = response.last_stable_offset if self._committed else response.high_watermark
+        if response.last_stable_offset > response.high_watermark:
+            self._history.violation(
+                f"I6: the last stable offset of {self._place} is {response.last_stable_offset}, "
+                f"its high watermark {response.high_watermark}"
+            )
+        aborted = sorted(
+            (one.first_offset, one.producer_id) for one in response.aborted_transactions or ()
+        )
+        batches = MemoryRecords(bytes(response.records or b""))
+        while (batch := batches.next_batch()) is not None:
+            assert batch.validate_crc(), "a batch with a bad CRC"
+            if batch.next_offset <= self.position:
+                continue
+            if batch.base_offset > self.position and not self._history.may_lose:
+                self._history.violation(
+                    f"I5 skip: {reading.reader} read {self._place} from {self.position} and got "
+                    f"{batch.base_offset}"
+                )
+            if batch.next_offset > self.end and not self._history.may_lose:
+                self._history.violation(
+                    f"I6: {reading.reader} got {self._place} {batch.next_offset - 1}, behind the "
+                    f"end {self.end}"
+                )
+            while aborted and aborted[0][0] <= batch.base_offset:
+                self._aborted.add(aborted.pop(0)[1])
+            self._take_batch(batch)
+            self.position = batch.next_offset
+
+    def _take_batch(self, batch: Any) -> None:
+        if batch.is_control_batch:
+            self._aborted.discard(batch.producer_id)
             return
-        self.end = response.high_watermark
-        self.reading.high_watermarks.append((self._history.now_s(), self.end))
-        for offset, value in records(response.records):
-            if offset < self.position:
-                continue  # of the batch that has the first record that was asked for
-            self.reading.records.append(Seen(offset, value))
-            self.position = offset + 1
-
-
-def records(data: Any) -> Iterator[tuple[int, bytes]]:
-    """(offset, value) of the records in a response."""
-    batches = MemoryRecords(bytes(data or b""))
-    while (batch := batches.next_batch()) is not None:
-        if not batch.validate_crc():
-            raise AssertionError("a batch with a bad CRC")
-        if not batch.is_control_batch:
-            for record in batch:
-                yield record.offset, record.value
+        if self._committed and batch.is_transactional and batch.producer_id in self._aborted:
+            return
+        for record in batch:
+            if record.offset >= self.position:
+                self.reading.records.append(Seen(record.offset, record.value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -23,6 +23,7 @@ from sim.network import Quality, SimNetwork
 from sim.producers import Load, Producer
 from sim.readers import Reader
 from sim.trace import Trace
+from sim.transactions import TransactionalProducer
 from support import strict_arenas
 from support.wire_client import new_topic
 
@@ -114,13 +115,14 @@ class World:
         for topic, partitions in topics.items():
             await self.create(topic, partitions)
         places = [(topic, index) for topic, count in topics.items() for index in range(count)]
-        producers = [
+        producers: list[Producer | TransactionalProducer] = [
             self._producer(f"p{n}", chance.choice(places)) for n in range(1 + chance.randrange(4))
         ]
         for n, place in enumerate(places):
             client = self.client(f"r{n}")
-            reader = Reader(client, self.history, f"r{n}", place)
+            reader = Reader(client, self.history, f"r{n}", place, committed=chance.random() < 0.5)
             client.process.spawn(reader.run(), name="read")
+        producers += [self._transactional(f"t{n}", places) for n in range(chance.randrange(4))]
         await self._faults(producers)
         self.network.heal()
         if not self.machine.is_up:
@@ -132,7 +134,8 @@ class World:
                 self.history.violation("I11: not all is written although all was healed")
                 break
             await asyncio.sleep(1.0)
-        self.final = await self._read_all(places)
+        self.final = await self._read_all(places, committed=False)
+        self.committed = await self._read_all(places, committed=True)
         await self.machine.stop()
 
     def _producer(self, name: str, place: Place) -> Producer:
@@ -150,7 +153,24 @@ class World:
         client.process.spawn(producer.run(), name="produce")
         return producer
 
-    async def _faults(self, producers: list[Producer]) -> None:
+    def _transactional(self, name: str, places: list[Place]) -> TransactionalProducer:
+        chance = self.chance
+        client = self.client(name)
+        producer = TransactionalProducer(
+            client,
+            self.history,
+            random.Random(chance.getrandbits(64)),
+            name,
+            places,
+            transactions=chance.choice((5, 30)),
+            pause_s=chance.choice((0.001, 0.05, 0.5)),
+            timeout_ms=chance.choice((1000, 10_000, 60_000)),
+            newer=chance.random() < 0.5,
+        )
+        client.process.spawn(producer.run(), name="transactions")
+        return producer
+
+    async def _faults(self, producers: Sequence[Producer | TransactionalProducer]) -> None:
         chance, machine = self.chance, self.machine
         mean_s = chance.choice((0.05, 1.0, 10.0))
         for _ in range(chance.randrange(12)):
@@ -167,7 +187,7 @@ class World:
             elif kind == "reset":
                 self.network.reset_one()
             elif kind == "cut":
-                client = f"p{chance.randrange(len(producers))}"
+                client = chance.choice(producers).name
                 pair = [client, machine.name]
                 chance.shuffle(pair)
                 self.network.cut(*pair)
@@ -180,11 +200,17 @@ class World:
                 machine.process.resume()
                 self.trace.add(machine.name, "resumed")
 
-    async def _read_all(self, places: list[Place]) -> dict[Place, Reading]:
+    async def _read_all(self, places: list[Place], *, committed: bool) -> dict[Place, Reading]:
         final = {}
         for topic, index in places:
-            client = self.client(f"final-{topic}-{index}")
-            reader = Reader(client, self.history, f"final {topic}-{index}", (topic, index))
+            client = self.client(f"final-{topic}-{index}-{committed}")
+            reader = Reader(
+                client,
+                self.history,
+                f"final {topic}-{index}",
+                (topic, index),
+                committed=committed,
+            )
             await client.process.spawn(reader.run(until_end=True), name="read")
             final[topic, index] = reader.reading
         return final
@@ -208,7 +234,7 @@ def run(seed: int) -> Outcome:
     with strict_arenas.enforce(), same_each_time():
         try:
             world.loop.run(world.main())
-            violations = judge(world.history, world.final)
+            violations = judge(world.history, world.final, world.committed)
         except Deadlock as failure:
             violations = [f"deadlock: {failure}"]
     violations += [f"unhandled: {one}" for one in world.loop.failures]

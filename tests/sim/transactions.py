@@ -1,0 +1,213 @@
+"""Transactional producers: each transaction writes unique values to several partitions.
+
+The rules are those of Apache Kafka's `TransactionManager` (clients 3.9 and 4.0): a request whose
+response is lost, or whose error is retriable, is sent again, Produce with the same sequence; after
+any other error the transaction is given up and the next one begins with InitProducerId, which
+aborts what is left. A commit that is answered by such an error after its first response was lost
+may have taken effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+from kavka.wire.errors import ErrorCode as Code
+from sim.client import BACKOFF_S, Client, Lost
+from sim.history import ABORTED, COMMITTED, UNKNOWN, History, Place, Transaction, Write
+from sim.producers import RETRIABLE
+from support.logs import Producer as Identity
+from support.logs import batch
+
+
+class GivenUp(Exception):
+    """The transaction can't go on."""
+
+
+class TransactionalProducer:
+    """One transactional id. `newer`: with the protocol of KIP-890's second part, in which each
+    transaction has an epoch of its own and partitions are added by Produce."""
+
+    def __init__(
+        self,
+        client: Client,
+        history: History,
+        chance: random.Random,
+        name: str,
+        places: list[Place],
+        *,
+        transactions: int,
+        pause_s: float,
+        timeout_ms: int,
+        newer: bool,
+    ) -> None:
+        self.name = name
+        self._client = client
+        self._history = history
+        self._chance = chance
+        self._places = places
+        self._count = transactions
+        self._pause_s = pause_s
+        self._timeout_ms = timeout_ms
+        self._newer = newer
+        self._identity = Identity(-1, -1, 0)
+        self._sequences: dict[Place, int] = {}
+        self.is_done = False
+
+    async def run(self) -> None:
+        """All transactions, one after the other."""
+        ready = False
+        for number in range(self._count):
+            if not ready:
+                await self._init()
+            transaction = Transaction(self.name, number)
+            self._history.transactions.append(transaction)
+            try:
+                await self._live(transaction)
+                ready = True
+            except GivenUp:
+                ready = False
+            await self._pause()
+        await self._init()  # aborts what may be left
+        self.is_done = True
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._pause_s * 2 * self._chance.random())
+
+    async def _init(self) -> None:
+        while True:
+            # the first one creates the coordinators' topic
+            await self._ask("FindCoordinator", 2, key=self.name, key_type=1)
+            answer, _ = await self._ask(
+                "InitProducerId",
+                4,
+                transactional_id=self.name,
+                transaction_timeout_ms=self._timeout_ms,
+                producer_id=-1,
+                producer_epoch=-1,
+            )
+            if answer.error_code == Code.NONE:
+                self._identity = Identity(answer.producer_id, answer.producer_epoch, 0)
+                self._sequences.clear()
+                return
+            self._expect(Code(answer.error_code), RETRIABLE)
+            await asyncio.sleep(BACKOFF_S)
+
+    async def _live(self, transaction: Transaction) -> None:
+        chance = self._chance
+        commit = chance.random() < 0.7
+        added: set[Place] = set()
+        for step in range(1 + chance.randrange(4)):
+            place = chance.choice(self._places)
+            if not self._newer and place not in added:
+                await self._add(place)
+                added.add(place)
+            prefix = f"{self.name}:{transaction.number}.{step}."
+            values = [
+                f"{prefix}{index}:".encode() + b"." * chance.randrange(200)
+                for index in range(1 + chance.randrange(3))
+            ]
+            for value in values:
+                transaction.values[value] = place
+                self._history.writes[value] = Write(
+                    self.name,
+                    place,
+                    value,
+                    self._history.now_s(),
+                    is_idempotent=True,
+                    is_dense=False,
+                )
+            await self._produce(place, values)
+            await self._pause()
+        await self._end(transaction, commit)
+
+    async def _add(self, place: Place) -> None:
+        topic, index = place
+        values = {
+            "v3_and_below_transactional_id": self.name,
+            "v3_and_below_producer_id": self._identity.id,
+            "v3_and_below_producer_epoch": self._identity.epoch,
+            "v3_and_below_topics": [{"name": topic, "partitions": [index]}],
+        }
+        while True:
+            answer, _ = await self._ask("AddPartitionsToTxn", 3, **values)
+            (result,) = answer.results_by_topic_v3_and_below[0].results_by_partition
+            if self._is_done(Code(result.partition_error_code)):
+                return
+            await asyncio.sleep(BACKOFF_S)
+
+    async def _produce(self, place: Place, values: list[bytes]) -> None:
+        sequence = self._sequences.get(place, 0)
+        data = batch(
+            values,
+            producer=self._identity._replace(sequence=sequence),
+            transactional=True,
+            timestamps=self._client.process.now_ms(),
+        )
+        topic, index = place
+        partition_data = [{"index": index, "records": bytes(data)}]
+        while True:
+            answer, _ = await self._ask(
+                "Produce",
+                12 if self._newer else 9,
+                transactional_id=self.name,
+                acks=-1,
+                timeout_ms=30_000,
+                topic_data=[{"name": topic, "partition_data": partition_data}],
+            )
+            (response,) = answer.responses[0].partition_responses
+            if self._is_done(Code(response.error_code)):
+                self._sequences[place] = sequence + len(values)
+                return
+            await asyncio.sleep(BACKOFF_S)
+
+    async def _end(self, transaction: Transaction, commit: bool) -> None:
+        was_lost = False
+        if commit:
+            transaction.outcome = UNKNOWN
+        while True:
+            answer, lost = await self._ask(
+                "EndTxn",
+                5 if self._newer else 4,
+                transactional_id=self.name,
+                producer_id=self._identity.id,
+                producer_epoch=self._identity.epoch,
+                committed=commit,
+            )
+            was_lost = was_lost or lost
+            code = Code(answer.error_code)
+            if code is Code.NONE:
+                transaction.outcome = COMMITTED if commit else ABORTED
+                if self._newer:
+                    self._identity = Identity(answer.producer_id, answer.producer_epoch, 0)
+                    self._sequences.clear()
+                return
+            if code not in RETRIABLE:
+                if not was_lost:
+                    transaction.outcome = ABORTED
+                raise GivenUp(code)
+            await asyncio.sleep(BACKOFF_S)
+
+    def _is_done(self, code: Code) -> bool:
+        """False: again. GivenUp after any other error than a retriable one."""
+        if code is Code.NONE:
+            return True
+        if code in RETRIABLE:
+            return False
+        raise GivenUp(code)
+
+    def _expect(self, code: Code, expected: frozenset[Code]) -> None:
+        if code not in expected:
+            self._history.violation(f"{self.name}: InitProducerId answered {code.name}")
+
+    async def _ask(self, name: str, version: int, /, **values: Any) -> tuple[Any, bool]:
+        """Ask until there is a response; and whether an earlier one was lost."""
+        was_lost = False
+        while True:
+            try:
+                return await self._client.ask(name, version, **values), was_lost
+            except Lost:
+                was_lost = True
+                self._client.hang_up()
+                await asyncio.sleep(BACKOFF_S)
