@@ -137,6 +137,8 @@ class LogLoader:
             log.unsynced(epochs.path)
         if not clean:
             self._mark_all_unsynced(log)
+            if end - log.recovery_point >= self._location.settings.flush_after:
+                _flush(log)
         return log
 
     def _check_all(self) -> PartitionLog:
@@ -391,6 +393,15 @@ class LogLoader:
                     self._fs.remove(path)
         self._fs.sync_dir(self._location.directory)
         del self._segments[slot:]
+
+
+def _flush(log: PartitionLog) -> None:
+    """Flush what has been recovered: where records wait for that, those that clients have seen
+    before the crash would else be hidden again until the first flush."""
+    plan = log.flush_plan()
+    assert plan is not None, "there are unflushed records"
+    plan.run()
+    log.flushed(plan)
 
 
 def has_offset_gaps(segment: Segment) -> bool:

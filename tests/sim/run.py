@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -14,6 +14,7 @@ from kafka.record import default_records
 
 from kavka.wire.errors import ErrorCode as Code
 from sim.client import Client
+from sim.faults import Faults
 from sim.history import History, Place, Reading
 from sim.jobs import Speed
 from sim.judge import judge
@@ -56,6 +57,8 @@ class World:
         self.network = SimNetwork(
             self.loop, random.Random(self.chance.getrandbits(64)), self.trace, self._quality()
         )
+        self.is_durable = self.chance.random() < 0.5
+        """Whether records are synced before they are acknowledged."""
         self.machine = Machine(
             self.loop,
             self.network,
@@ -87,6 +90,7 @@ class World:
             f"log.roll.ms={chance.choice((50, 1000, 1 << 40))}",
             f"log.index.interval.bytes={chance.choice((100, 4096))}",
             "log.retention.ms=-1",
+            f"kavka.durability={'fsync' if self.is_durable else 'system'}",
         ]
 
     def client(self, name: str) -> Client:
@@ -123,11 +127,9 @@ class World:
             reader = Reader(client, self.history, f"r{n}", place, committed=chance.random() < 0.5)
             client.process.spawn(reader.run(), name="read")
         producers += [self._transactional(f"t{n}", places) for n in range(chance.randrange(4))]
-        await self._faults(producers)
-        self.network.heal()
-        if not self.machine.is_up:
-            self.machine.launch()
-            await self.machine.started()
+        faults = Faults(self, [one.name for one in producers])
+        await faults.run()
+        await faults.heal()
         deadline_s = self.loop.now_s + HEALED_WITHIN_S
         while not all(one.is_done for one in producers):
             if self.loop.now_s > deadline_s:
@@ -169,36 +171,6 @@ class World:
         )
         client.process.spawn(producer.run(), name="transactions")
         return producer
-
-    async def _faults(self, producers: Sequence[Producer | TransactionalProducer]) -> None:
-        chance, machine = self.chance, self.machine
-        mean_s = chance.choice((0.05, 1.0, 10.0))
-        for _ in range(chance.randrange(12)):
-            await asyncio.sleep(mean_s * 2 * chance.random())
-            kind = chance.choice(("kill", "kill", "restart", "reset", "cut", "pause"))
-            if kind in ("kill", "restart"):
-                if kind == "kill":
-                    machine.kill()
-                else:
-                    await machine.stop()
-                await asyncio.sleep(chance.choice((0.0, 0.1, 5.0)))
-                machine.launch()
-                await machine.started()
-            elif kind == "reset":
-                self.network.reset_one()
-            elif kind == "cut":
-                client = chance.choice(producers).name
-                pair = [client, machine.name]
-                chance.shuffle(pair)
-                self.network.cut(*pair)
-                await asyncio.sleep(chance.choice((0.5, 5.0, 40.0)))
-                self.network.heal()
-            elif machine.process is not None:
-                machine.process.pause()
-                self.trace.add(machine.name, "paused")
-                await asyncio.sleep(chance.choice((0.5, 5.0, 40.0)))
-                machine.process.resume()
-                self.trace.add(machine.name, "resumed")
 
     async def _read_all(self, places: list[Place], *, committed: bool) -> dict[Place, Reading]:
         final = {}

@@ -8,6 +8,7 @@ import random
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -490,3 +491,26 @@ def test_the_greatest_timestamp_survives_a_power_failure(how: str) -> None:
         broker.crash(random.Random(seed))
         found = broker.log().batch_for_timestamp(logs.TIMESTAMP + 299_000)
         assert found is not None and found.base_offset == 299, seed
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_flushed"),
+    [
+        ({"kavka_durability": "fsync"}, True),
+        ({"flush_messages": 3}, True),
+        ({"flush_messages": 4}, False),
+        ({}, False),
+    ],
+)
+def test_records_that_wait_for_a_flush_are_flushed_at_the_start(
+    fs: MemFs, changes: dict[str, Any], is_flushed: bool
+) -> None:
+    """Consumers have read them before the kill: they must not wait for the next flush again."""
+    broker = Broker(fs, log_settings=logs.settings(**changes))
+    logs.fill(broker.log(), 3)
+    broker.kill()
+    log = broker.log()
+    assert log.end_offset == 3
+    assert log.recovery_point == (3 if is_flushed else 0)
+    broker.crash()
+    assert broker.log().end_offset == (3 if is_flushed else 0)
