@@ -22,7 +22,7 @@ class ProducerIdAllocator:
         self._allocate = allocate
         self._next = 0
         self._end = 0
-        self._reserving: asyncio.Task[None] | None = None
+        self._reserving: asyncio.Task[ApiError | None] | None = None
 
     def try_next(self) -> int | None:
         """The next id; None if the block is used up."""
@@ -39,7 +39,10 @@ class ProducerIdAllocator:
             return
         if self._reserving is None:
             self._reserving = self._tasks.spawn(self._reserve(), name="producer id block")
-        await asyncio.shield(self._reserving)  # a cancelled waiter must not cancel the others
+        # a cancelled waiter must not cancel the others
+        refusal = await asyncio.shield(self._reserving)
+        if refusal is not None:
+            raise refusal
 
     async def next(self) -> int:
         """The next id; waits for a new block if this one is used up."""
@@ -47,16 +50,18 @@ class ProducerIdAllocator:
             await self.reserve()
         return producer_id
 
-    async def _reserve(self) -> None:
+    async def _reserve(self) -> ApiError | None:
+        """The error for those who wait: it is no failure of this task."""
         try:
             first, count = await self._allocate()
             self._next, self._end = first, first + count
         except CoordinationError as failure:
             # as Apache Kafka: clients retry after this error, but not after others
-            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(failure)) from failure
+            return ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(failure))
         except ApiError as refusal:
-            if refusal.code != ErrorCode.NOT_CONTROLLER:
-                raise
-            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from refusal
+            if refusal.code == ErrorCode.NOT_CONTROLLER:
+                return ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return refusal
         finally:
             self._reserving = None
+        return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import time
 
@@ -16,10 +15,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--trace", action="store_true", help="print what happened")
     parser.add_argument("--digests", action="store_true", help="print only the traces' digests")
-    parser.add_argument("--logs", action="store_true", help="show what the brokers log")
     given = parser.parse_args()
-    if not given.logs:
-        logging.disable()
     failed = 0
     for seed in range(given.first, given.first + given.seeds):
         began_s = time.perf_counter()

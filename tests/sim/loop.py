@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -62,7 +63,12 @@ class Process:
         task: asyncio.Task[Any] = self.run(
             lambda: self._loop.create_task(coroutine, name=f"{self.name}: {name}")
         )
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self._loop.failures.append({"task": task.get_name(), "exception": failure})
 
     def elapsed_s(self) -> float:
         """Its monotonic clock."""
@@ -112,6 +118,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.now_s = 0.0
         self.failures: list[dict[str, Any]] = []
         """Exceptions that nothing has handled, as asyncio reports them."""
+        self.deadline_s = math.inf
+        """When a run that has not ended is given up."""
         self.steps = 0
         """Callbacks run."""
         self._chance = chance
@@ -160,6 +168,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         if not timers:
             raise Deadlock("nothing is left to do, but the run has not ended")
         due_s = timers[0][0]
+        if due_s > self.deadline_s:
+            raise Deadlock(f"after {due_s:.0f} s the run has not ended")
         self.now_s = max(self.now_s, due_s)
         while timers and timers[0][0] <= due_s:
             timer = heapq.heappop(timers)[2]

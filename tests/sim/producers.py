@@ -88,7 +88,7 @@ class Producer:
         """Write all, and wait for the outcomes."""
         if self._is_idempotent:
             await self._init()
-        writing = asyncio.ensure_future(self._write())
+        writing = self._client.process.spawn(self._write(), name="write")
         while not (writing.done() and not self._unfinished):
             await self._changed.wait()
             self._changed.clear()
@@ -152,7 +152,7 @@ class Producer:
         while self._sent < min(IN_FLIGHT_MAX, len(self._unfinished)):
             one = self._unfinished[self._sent]
             self._sent += 1
-            asyncio.ensure_future(self._send(connection, one))
+            self._client.process.spawn(self._send(connection, one), name="send")
 
     async def _send(self, connection: Connection, one: _Batch) -> None:
         identity = self._identity

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import logging
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from sim.faults import Faults
 from sim.history import History, Place, Reading
 from sim.jobs import Speed
 from sim.judge import judge
-from sim.loop import Deadlock, Process, SimLoop
+from sim.loop import Process, SimLoop
 from sim.machine import Machine
 from sim.network import Quality, SimNetwork
 from sim.producers import Load, Producer
@@ -100,12 +101,13 @@ class World:
 
     async def create(self, topic: str, partitions: int) -> None:
         """Create a topic, when there is a broker."""
+        types = ("producer", "producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
+        configs = {"compression.type": self.chance.choice(types)}
+        new = new_topic(topic, partitions, configs=configs)
         client = self.client("admin")
 
         async def ask() -> None:
-            answer = await client.ask(
-                "CreateTopics", 7, topics=[new_topic(topic, partitions)], timeout_ms=10_000
-            )
+            answer = await client.ask("CreateTopics", 7, topics=[new], timeout_ms=10_000)
             assert answer.topics[0].error_code == Code.NONE, answer
 
         await client.process.spawn(ask(), name="create")
@@ -130,6 +132,7 @@ class World:
         faults = Faults(self, [one.name for one in producers])
         await faults.run()
         await faults.heal()
+        self.loop.deadline_s = self.loop.now_s + 2 * HEALED_WITHIN_S
         deadline_s = self.loop.now_s + HEALED_WITHIN_S
         while not all(one.is_done for one in producers):
             if self.loop.now_s > deadline_s:
@@ -145,7 +148,7 @@ class World:
         load = Load(
             records=chance.choice((20, 200)),
             pause_s=chance.choice((0.001, 0.05, 0.5)),
-            value_bytes_max=chance.choice((20, 2000)),
+            value_bytes_max=chance.choice((20, 2000, 20_000)),
             compression=chance.choice((0, 0, 1, 2, 3, 4)),
         )
         client = self.client(name)
@@ -200,16 +203,46 @@ def same_each_time() -> Iterator[None]:
         yield
 
 
+class Complaints(logging.Handler):
+    """What brokers log with a traceback: something has failed that nobody has thought of."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            failure = record.exc_info[1]
+            self.found.append(f"logged: {record.getMessage()}: {failure!r}")
+
+
+@contextmanager
+def complaints() -> Iterator[list[str]]:
+    """Those of all brokers meanwhile, which log nothing else."""
+    kavka, handler = logging.getLogger("kavka"), Complaints()
+    before = kavka.level, kavka.propagate
+    kavka.addHandler(handler)
+    kavka.setLevel(logging.ERROR)
+    kavka.propagate = False
+    try:
+        yield handler.found
+    finally:
+        kavka.removeHandler(handler)
+        kavka.setLevel(before[0])
+        kavka.propagate = before[1]
+
+
 def run(seed: int) -> Outcome:
     """Live through a seed."""
     world = World(seed)
-    with strict_arenas.enforce(), same_each_time():
+    with strict_arenas.enforce(), same_each_time(), complaints() as logged:
         try:
             world.loop.run(world.main())
             violations = judge(world.history, world.final, world.committed)
-        except Deadlock as failure:
-            violations = [f"deadlock: {failure}"]
+        except Exception as failure:
+            violations = [*world.history.violations, f"the world ends: {failure!r}"]
     violations += [f"unhandled: {one}" for one in world.loop.failures]
+    violations += logged
     violations += strict_arenas.found
     strict_arenas.found.clear()
     return Outcome(

@@ -1,0 +1,133 @@
+"""Bugs that are planted into the broker, to see that the simulation finds them.
+
+Each is a small patch of production code that takes away what some promise rests on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from kavka.log.flush import FlushPlan
+from kavka.log.memfs import MemFs
+from kavka.log.partition_log import PartitionLog
+from kavka.log.producer_state import ProducerStates
+from kavka.log.segment import Segment
+from kavka.log.snapshots import Snapshots
+from kavka.server.replica.batch_admission import InlineBudget
+from kavka.server.request.context import RequestContext
+from kavka.txncoord.ending import Ending
+from kavka.wire.steps import Steps
+from sim.run import run
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+class Bug(NamedTuple):
+    """A planted bug."""
+
+    name: str
+    seeds_max: int
+    """Within so many seeds, from the first on, it is found."""
+    plant: Plant
+
+
+def _view_outlives_its_request(patch: pytest.MonkeyPatch) -> None:
+    init = InlineBudget.__init__
+
+    def borrow(budget: InlineBudget, own: object) -> None:
+        init(budget, lambda view: view)
+
+    patch.setattr(InlineBudget, "__init__", borrow)
+    patch.setattr(RequestContext, "keep_frame", lambda context: None)
+
+
+def _no_fsync(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FlushPlan, "sync_files", lambda plan: None)
+
+
+def _no_fsync_of_directories(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MemFs, "sync_dir", lambda fs, path: None)
+
+
+def _checkpoint_before_its_data(patch: pytest.MonkeyPatch) -> None:
+    def flush_plan(log: PartitionLog, *args: Any, **kwargs: Any) -> FlushPlan | None:
+        log.recovery_point = log.end_offset
+        return make(log, *args, **kwargs)
+
+    make = PartitionLog.flush_plan
+    patch.setattr(PartitionLog, "flush_plan", flush_plan)
+
+
+def _answer_before_its_append(patch: pytest.MonkeyPatch) -> None:
+    class Later:
+        """Writes a little later."""
+
+        def __init__(self, file: Any) -> None:
+            self._file = file
+
+        def pwrite(self, data: Any, offset: int) -> None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(0.01, self._file.pwrite, bytes(data), offset)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._file, name)
+
+    def late_append(segment: Segment, *args: Any) -> None:
+        file = segment.file
+        segment.open_file = Later(file)
+        try:
+            append(segment, *args)
+        finally:
+            segment.open_file = file
+
+    append = Segment.append
+    patch.setattr(Segment, "append", late_append)
+
+
+def _sequences_not_restored(patch: pytest.MonkeyPatch) -> None:
+    def load(snapshots: Snapshots, upto: int, states: ProducerStates) -> Steps[int]:
+        found = yield from original(snapshots, upto, states)
+        states.clear()
+        return found
+
+    original = Snapshots.load
+    patch.setattr(Snapshots, "load", load)
+
+
+def _markers_dropped_at_the_start(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ending, "loaded", lambda ending, now_ms: iter(()))
+
+
+def _stable_offset_too_high(patch: pytest.MonkeyPatch) -> None:
+    def last_stable_offset(log: PartitionLog, high_watermark: int) -> int:
+        return min(high_watermark, original(log, high_watermark) + 1)
+
+    original = PartitionLog.last_stable_offset
+    patch.setattr(PartitionLog, "last_stable_offset", last_stable_offset)
+
+
+BUGS = (
+    Bug("a view outlives its request", 20, _view_outlives_its_request),
+    Bug("an fsync is skipped", 20, _no_fsync),
+    Bug("directories are not synced", 20, _no_fsync_of_directories),
+    Bug("a checkpoint is written before its data", 20, _checkpoint_before_its_data),
+    Bug("an answer is sent before the append", 20, _answer_before_its_append),
+    Bug("sequences of producers are not restored", 20, _sequences_not_restored),
+    Bug("markers are dropped at the start", 40, _markers_dropped_at_the_start),
+    Bug("the last stable offset is too high by one", 20, _stable_offset_too_high),
+)
+
+
+def caught_by(bug: Bug, first: int = 1, seeds: int | None = None) -> tuple[int, str] | None:
+    """The number of seeds until it is found, and what is found first; None if it is not."""
+    with pytest.MonkeyPatch.context() as patch:
+        bug.plant(patch)
+        for number in range(seeds or bug.seeds_max):
+            outcome = run(first + number)
+            if outcome.violations:
+                return number + 1, outcome.violations[0]
+    return None

@@ -1,0 +1,13 @@
+"""The simulation's own test: it finds every planted bug."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.planted import BUGS, Bug, caught_by
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_planted_bug_is_found(bug: Bug) -> None:
+    found = caught_by(bug)
+    assert found is not None, f"not within {bug.seeds_max} seeds"
