@@ -143,7 +143,7 @@ def _refuse(pool: ArenaPool, arena: Arena) -> None:
 
 @contextmanager
 def enforce() -> Iterator[None]:
-    """Have it so, for all pools of this process."""
+    """Have it so, for all pools of this process; it may be so already."""
     release, staging_buffer = AS_IN_PRODUCTION["release"], AS_IN_PRODUCTION["staging_buffer"]
 
     def strict_release(pool: ArenaPool, arena: Arena) -> None:
@@ -160,12 +160,13 @@ def enforce() -> Iterator[None]:
         "staging_buffer": strict_staging_buffer,
         "abandon": _refuse,
     }
+    before = {name: getattr(ArenaPool, name) for name in strict}
     for name, method in strict.items():
         setattr(ArenaPool, name, method)
     try:
         yield
     finally:
-        for name, method in AS_IN_PRODUCTION.items():
+        for name, method in before.items():
             setattr(ArenaPool, name, method)
 
 
