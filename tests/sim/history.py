@@ -44,6 +44,29 @@ class Reading:
     high_watermarks: list[tuple[float, int]] = field(default_factory=list)
 
 
+@dataclass
+class Commit:
+    """An offset that a member of a group commits."""
+
+    member: str
+    group: str
+    place: Place
+    generation: int
+    offset: int
+    at_s: float
+    acknowledged_s: float | None = None
+
+
+class Fetched(NamedTuple):
+    """A committed offset that a member was given, and when it asked; -1: there is none."""
+
+    member: str
+    group: str
+    place: Place
+    offset: int
+    at_s: float
+
+
 class Transaction:
     """A transaction of one producer, and what came of it."""
 
@@ -66,6 +89,8 @@ class History:
         self.acknowledged_at_s: dict[bytes, float] = {}
         self.failed: dict[bytes, None] = {}
         """Writes that the broker has refused: none of them may be seen."""
+        self.commits: list[Commit] = []
+        self.fetched: list[Fetched] = []
         self.transactions: list[Transaction] = []
         self.readings: list[Reading] = []
         self.violations: list[str] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from sim.history import ABORTED, COMMITTED, UNKNOWN, History, Place, Reading
+from sim.history import ABORTED, COMMITTED, UNKNOWN, Commit, History, Place, Reading
 
 
 def judge(
@@ -23,6 +23,9 @@ def judge(
     found += _one_value_an_offset(history)
     found += _transactions(history, committed)
     found += _nothing_aborted(history)
+    if not history.may_lose:
+        found += _commits_stay(history)
+        found += _replaced_members_commit_nothing(history)
     for reading in history.readings:
         found += _monotonic(history, reading)
     return found
@@ -140,3 +143,49 @@ def _nothing_aborted(history: History) -> list[str]:
         for offset, value in reading.records
         if value in aborted
     ]
+
+
+def _commits_stay(history: History) -> list[str]:
+    """I7: who asks for a committed offset gets one at least as high as any that was acknowledged
+    before, and none that nobody has committed."""
+    found = []
+    for one in history.fetched:
+        before = [
+            commit
+            for commit in history.commits
+            if (commit.group, commit.place) == (one.group, one.place) and commit.at_s <= one.at_s
+        ]
+        acknowledged = [
+            commit
+            for commit in before
+            if commit.acknowledged_s is not None and commit.acknowledged_s < one.at_s
+        ]
+        highest = max(acknowledged, key=lambda commit: commit.offset, default=None)
+        if highest is not None and one.offset < highest.offset:
+            found.append(
+                f"I7 lost: {one.member} was given {one.offset} of {one.group} {one.place} at "
+                f"{one.at_s:.3f} s, {highest.member} had committed {highest.offset} at "
+                f"{highest.acknowledged_s:.3f} s"
+            )
+    return found
+
+
+def _replaced_members_commit_nothing(history: History) -> list[str]:
+    """I7: no commit is accepted of a generation after one of a later generation was."""
+    found = []
+    latest: dict[tuple[str, Place], list[Commit]] = defaultdict(list)
+    for commit in history.commits:
+        if commit.acknowledged_s is not None:
+            latest[commit.group, commit.place].append(commit)
+    for commits in latest.values():
+        for commit in commits:
+            for other in commits:
+                assert other.acknowledged_s is not None
+                if other.generation > commit.generation and other.acknowledged_s < commit.at_s:
+                    found.append(
+                        f"I7 stale: {commit.member} committed {commit.offset} of {commit.group} "
+                        f"{commit.place} in generation {commit.generation} at {commit.at_s:.3f} s, "
+                        f"after {other.member} had in {other.generation}"
+                    )
+                    break
+    return found

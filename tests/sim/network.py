@@ -418,6 +418,9 @@ class SimTransport(asyncio.Transport):
         self._on_its_way -= count
         if self._ended or not self._outbox:
             return
+        waiting, window = self.get_write_buffer_size(), self._network.quality.window_bytes
+        if window - self._on_its_way < min(waiting, window // 2):
+            return  # a TCP waits for more room than for a few bytes (RFC 1122, 4.2.3.4)
         self._push()
         if not self._outbox:
             if self._closing:

@@ -6,9 +6,10 @@ import asyncio
 import gzip
 import logging
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from uuid import UUID
 
 import pytest
 from kafka.record import default_records
@@ -16,6 +17,7 @@ from kafka.record import default_records
 from kavka.wire.errors import ErrorCode as Code
 from sim.client import Client
 from sim.faults import Faults
+from sim.groups import ClassicMember, ConsumerMember, Member, Membership
 from sim.history import History, Place, Reading
 from sim.jobs import Speed
 from sim.judge import judge
@@ -58,6 +60,7 @@ class World:
         self.network = SimNetwork(
             self.loop, random.Random(self.chance.getrandbits(64)), self.trace, self._quality()
         )
+        self.topic_ids: dict[str, UUID] = {}
         self.is_durable = self.chance.random() < 0.5
         """Whether records are synced before they are acknowledged."""
         self.machine = Machine(
@@ -91,6 +94,14 @@ class World:
             f"log.roll.ms={chance.choice((50, 1000, 1 << 40))}",
             f"log.index.interval.bytes={chance.choice((100, 4096))}",
             "log.retention.ms=-1",
+            f"offsets.topic.num.partitions={chance.choice((1, 3))}",
+            f"transaction.state.log.num.partitions={chance.choice((1, 3))}",
+            "group.min.session.timeout.ms=1000",
+            f"group.initial.rebalance.delay.ms={chance.choice((0, 500))}",
+            f"group.consumer.session.timeout.ms={chance.choice((1000, 6000))}",
+            "group.consumer.min.session.timeout.ms=1000",
+            "group.consumer.min.heartbeat.interval.ms=100",
+            f"group.consumer.heartbeat.interval.ms={chance.choice((100, 300))}",
             f"kavka.durability={'fsync' if self.is_durable else 'system'}",
         ]
 
@@ -109,6 +120,7 @@ class World:
         async def ask() -> None:
             answer = await client.ask("CreateTopics", 7, topics=[new], timeout_ms=10_000)
             assert answer.topics[0].error_code == Code.NONE, answer
+            self.topic_ids[topic] = answer.topics[0].topic_id
 
         await client.process.spawn(ask(), name="create")
 
@@ -129,7 +141,10 @@ class World:
             reader = Reader(client, self.history, f"r{n}", place, committed=chance.random() < 0.5)
             client.process.spawn(reader.run(), name="read")
         producers += [self._transactional(f"t{n}", places) for n in range(chance.randrange(4))]
-        faults = Faults(self, [one.name for one in producers])
+        members = [
+            member for n in range(chance.randrange(3)) for member in self._group(f"g{n}", topics)
+        ]
+        faults = Faults(self, [one.name for one in (*producers, *members)])
         await faults.run()
         await faults.heal()
         self.loop.deadline_s = self.loop.now_s + 2 * HEALED_WITHIN_S
@@ -139,6 +154,8 @@ class World:
                 self.history.violation("I11: not all is written although all was healed")
                 break
             await asyncio.sleep(1.0)
+        for member in members:
+            member.is_stopping = True
         self.final = await self._read_all(places, committed=False)
         self.committed = await self._read_all(places, committed=True)
         await self.machine.stop()
@@ -174,6 +191,29 @@ class World:
         )
         client.process.spawn(producer.run(), name="transactions")
         return producer
+
+    def _group(self, name: str, topics: Mapping[str, int]) -> list[Member]:
+        chance = self.chance
+        topic, partitions = chance.choice(list(topics.items()))
+        membership = Membership(
+            name,
+            topic,
+            self.topic_ids[topic],
+            partitions,
+            session_timeout_ms=chance.choice((1000, 6000, 30_000)),
+            commit_s=chance.choice((0.01, 0.2, 2.0)),
+            stay_s=chance.choice((1.0, 10.0, 100.0)),
+        )
+        kind = chance.choice((ClassicMember, ConsumerMember))
+        members: list[Member] = []
+        for n in range(1 + chance.randrange(4)):
+            client = self.client(f"{name}m{n}")
+            seeded = random.Random(chance.getrandbits(64))
+            instance = f"i{n}" if chance.random() < 0.2 else None
+            member = kind(client, self.history, seeded, client.process.name, membership, instance)
+            client.process.spawn(member.run(), name="member")
+            members.append(member)
+        return members
 
     async def _read_all(self, places: list[Place], *, committed: bool) -> dict[Place, Reading]:
         final = {}

@@ -1,0 +1,356 @@
+"""Members of consumer groups, of both protocols, that commit ever higher offsets.
+
+A member that is given a partition asks for its committed offset and goes on from there: so within a
+partition the commits of all owners rise, and a fetched offset that is lower than an acknowledged
+one shows a lost commit; a commit that is accepted from a member that has been replaced shows too.
+The rules are those of Apache Kafka's `AbstractCoordinator` and `ConsumerCoordinator` (clients 3.9),
+and of `ConsumerHeartbeatRequestManager` (KIP-848).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from kavka.wire.errors import ErrorCode as Code
+from sim.client import BACKOFF_S, Client, Lost
+from sim.history import Commit, Fetched, History
+from sim.producers import RETRIABLE
+
+AGAIN = RETRIABLE | {Code.UNSTABLE_OFFSET_COMMIT}
+
+
+class Replaced(Exception):
+    """The group goes on without this member as it was: it has to join again."""
+
+
+class Rebalance(Exception):
+    """The member keeps its id, and has to take part in a rebalance."""
+
+
+@dataclass(frozen=True)
+class Membership:
+    """What the members of a group have in common."""
+
+    group: str
+    topic: str
+    topic_id: UUID
+    partitions: int
+    session_timeout_ms: int
+    commit_s: float
+    """Between two commits, on average."""
+    stay_s: float
+    """How long a member stays, on average."""
+
+
+class Member(ABC):
+    """One member, until it is stopped."""
+
+    def __init__(
+        self,
+        client: Client,
+        history: History,
+        chance: random.Random,
+        name: str,
+        membership: Membership,
+        instance: str | None = None,
+    ) -> None:
+        self.name = name
+        self.client = client
+        self.chance = chance
+        self.membership = membership
+        self.instance = instance
+        self.positions: dict[int, int] = {}
+        """The offsets to be committed next, of the partitions that it owns."""
+        self.is_stopping = False
+        self.member_id = ""
+        self.generation = -1
+        self._history = history
+
+    async def run(self) -> None:
+        """Join, work and leave, again and again."""
+        await self._ask("FindCoordinator", 2, key=self.membership.group, key_type=0)
+        while not self.is_stopping:
+            try:
+                await self.stay(self.membership.stay_s * 2 * self.chance.random())
+                await self.leave()
+            except Replaced:
+                pass
+            self.positions.clear()
+            self.member_id, self.generation = self.new_id(), -1
+            await asyncio.sleep(self.chance.random())
+
+    @abstractmethod
+    def new_id(self) -> str:
+        """The id with which it joins."""
+
+    @abstractmethod
+    async def stay(self, for_s: float) -> None:
+        """Be a member for so long. `Replaced`."""
+
+    @abstractmethod
+    async def leave(self) -> None:
+        """Leave the group, so that others need not wait for the end of the session."""
+
+    # -- offsets --------------------------------------------------------------------------
+
+    async def take(self, partitions: Iterable[int]) -> None:
+        """Own these from now on. `Replaced`, `Rebalance`."""
+        wanted = sorted(partitions)
+        self.positions = {one: at for one, at in self.positions.items() if one in wanted}
+        new = [one for one in wanted if one not in self.positions]
+        if new:
+            at_s = self._history.now_s()
+            found = await self._fetch(new)
+            for partition, offset in found.items():
+                place = (self.membership.topic, partition)
+                group = self.membership.group
+                self._history.fetched.append(Fetched(self.name, group, place, offset, at_s))
+                self.positions[partition] = max(offset, 0)
+
+    async def _fetch(self, partitions: Sequence[int]) -> dict[int, int]:
+        values = fetching(self.membership, partitions, self.member_id, self.member_epoch())
+        while True:
+            answer = await self._ask("OffsetFetch", 9, **values)
+            (group,) = answer.groups
+            found = [one for topic in group.topics for one in topic.partitions]
+            codes = {Code(group.error_code), *(Code(one.error_code) for one in found)}
+            if codes == {Code.NONE}:
+                return {one.partition_index: one.committed_offset for one in found}
+            for code in codes - {Code.NONE}:
+                self._check(code)
+            await asyncio.sleep(BACKOFF_S)
+
+    def member_epoch(self) -> int:
+        """For OffsetFetch, which knows only those of the consumer protocol."""
+        return -1
+
+    async def commit(self) -> None:
+        """Commit something higher for some of the partitions. `Replaced`, `Rebalance`."""
+        own = [one for one in self.positions if self.chance.random() < 0.7]
+        if not own:
+            return
+        membership, history = self.membership, self._history
+        offsets = {one: self.positions[one] + 1 + self.chance.randrange(5) for one in own}
+        commits = [
+            Commit(
+                self.name,
+                membership.group,
+                (membership.topic, one),
+                self.generation,
+                offset,
+                history.now_s(),
+            )
+            for one, offset in offsets.items()
+        ]
+        history.commits += commits
+        self.positions |= offsets  # whether it is acknowledged or not: never the same twice
+        answer = await self._ask("OffsetCommit", 9, **self.committing(offsets))
+        codes = {one.partition_index: one.error_code for one in answer.topics[0].partitions}
+        for one in commits:
+            if codes[one.place[1]] == Code.NONE:
+                one.acknowledged_s = history.now_s()
+        for code in set(codes.values()) - {Code.NONE}:
+            self._check(Code(code))
+
+    def committing(self, offsets: Mapping[int, int]) -> dict[str, Any]:
+        """The values of an OffsetCommit."""
+        membership = self.membership
+        partitions = [
+            {"partition_index": one, "committed_offset": offset, "committed_metadata": ""}
+            for one, offset in offsets.items()
+        ]
+        return {
+            "group_id": membership.group,
+            "generation_id_or_member_epoch": self.generation,
+            "member_id": self.member_id,
+            "group_instance_id": self.instance,
+            "topics": [{"name": membership.topic, "partitions": partitions}],
+        }
+
+    # -- asking ---------------------------------------------------------------------------
+
+    def _check(self, code: Code) -> None:
+        """Raise what follows from an error; nothing if the request may be sent again."""
+        if code in (
+            Code.UNKNOWN_MEMBER_ID,
+            Code.ILLEGAL_GENERATION,
+            Code.FENCED_INSTANCE_ID,
+            Code.FENCED_MEMBER_EPOCH,
+            Code.UNRELEASED_INSTANCE_ID,
+        ):
+            raise Replaced(code)
+        if code in (Code.REBALANCE_IN_PROGRESS, Code.STALE_MEMBER_EPOCH):
+            raise Rebalance(code)
+        if code is Code.GROUP_ID_NOT_FOUND and self._history.may_lose:
+            raise Replaced(code)
+        if code not in AGAIN:
+            self._history.violation(f"{self.name} in {self.membership.group}: {code.name}")
+
+    async def _ask(self, name: str, version: int, /, **values: Any) -> Any:
+        """Ask until there is a response."""
+        while True:
+            try:
+                return await self.client.ask(name, version, **values)
+            except Lost:
+                self.client.hang_up()
+                await asyncio.sleep(BACKOFF_S)
+
+
+def fetching(
+    membership: Membership, partitions: Sequence[int], member_id: str = "", epoch: int = -1
+) -> dict[str, Any]:
+    """The values of an OffsetFetch."""
+    return {
+        "require_stable": True,
+        "groups": [
+            {
+                "group_id": membership.group,
+                "member_id": member_id if epoch >= 0 else None,
+                "member_epoch": epoch,
+                "topics": [{"name": membership.topic, "partition_indexes": list(partitions)}],
+            }
+        ],
+    }
+
+
+class ClassicMember(Member):
+    """A member of the classic protocol."""
+
+    def new_id(self) -> str:
+        return ""
+
+    async def stay(self, for_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + for_s
+        while not self.is_stopping and loop.time() < ends_s:
+            try:
+                await self._join()
+                await self._work(ends_s)
+            except Rebalance:
+                self.positions.clear()  # as with the eager assignors
+
+    async def _work(self, ends_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        while not self.is_stopping and loop.time() < ends_s:
+            pause_s = self.membership.commit_s * 2 * self.chance.random()
+            await asyncio.sleep(min(pause_s, self.membership.session_timeout_ms / 3000))
+            await self.commit()
+            answer = await self._ask("Heartbeat", 4, **self._identity())
+            if answer.error_code != Code.NONE:
+                self._check(Code(answer.error_code))
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "group_id": self.membership.group,
+            "generation_id": self.generation,
+            "member_id": self.member_id,
+            "group_instance_id": self.instance,
+        }
+
+    async def _join(self) -> None:
+        timeout_ms = self.membership.session_timeout_ms
+        while True:
+            joined = await self._ask(
+                "JoinGroup",
+                7,
+                group_id=self.membership.group,
+                session_timeout_ms=timeout_ms,
+                rebalance_timeout_ms=timeout_ms,
+                member_id=self.member_id,
+                group_instance_id=self.instance,
+                protocol_type="consumer",
+                protocols=[{"name": "dealt", "metadata": b""}],
+            )
+            code = Code(joined.error_code)
+            if code is Code.NONE:
+                break
+            if code is Code.MEMBER_ID_REQUIRED:
+                self.member_id = joined.member_id
+                continue
+            if code is Code.UNKNOWN_MEMBER_ID:
+                self.member_id = ""
+            else:
+                self._check(code)
+            await asyncio.sleep(BACKOFF_S)
+        self.member_id, self.generation = joined.member_id, joined.generation_id
+        synced = await self._sync(joined)
+        await self.take(json.loads(synced.assignment or b"[]"))
+
+    async def _sync(self, joined: Any) -> Any:
+        assignments = []
+        if joined.leader == joined.member_id:
+            members = sorted(one.member_id for one in joined.members)
+            for number, member_id in enumerate(members):
+                dealt = range(number, self.membership.partitions, len(members))
+                part = json.dumps(list(dealt)).encode()
+                assignments.append({"member_id": member_id, "assignment": part})
+        while True:
+            synced = await self._ask("SyncGroup", 4, **self._identity(), assignments=assignments)
+            if synced.error_code == Code.NONE:
+                return synced
+            self._check(Code(synced.error_code))
+            await asyncio.sleep(BACKOFF_S)
+
+    async def leave(self) -> None:
+        member = {"member_id": self.member_id, "group_instance_id": self.instance}
+        if self.member_id and self.instance is None:
+            await self._ask("LeaveGroup", 4, group_id=self.membership.group, members=[member])
+
+
+class ConsumerMember(Member):
+    """A member of the consumer protocol (KIP-848)."""
+
+    def new_id(self) -> str:
+        return str(UUID(int=self.chance.getrandbits(128)))
+
+    def member_epoch(self) -> int:
+        return self.generation
+
+    async def stay(self, for_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + for_s
+        self.member_id, self.generation = self.new_id(), 0
+        owned: list[int] = []
+        while not self.is_stopping and loop.time() < ends_s:
+            answer = await self._ask("ConsumerGroupHeartbeat", 1, **self._heartbeat(owned))
+            code = Code(answer.error_code)
+            if code is not Code.NONE:
+                self._check(code)
+                await asyncio.sleep(BACKOFF_S)
+                continue
+            self.generation = answer.member_epoch
+            if answer.assignment is not None:
+                owned = [p for one in answer.assignment.topic_partitions for p in one.partitions]
+            interval_s = answer.heartbeat_interval_ms / 1000
+            try:
+                await self.take(owned)
+                await asyncio.sleep(
+                    min(interval_s, self.membership.commit_s * 2 * self.chance.random())
+                )
+                await self.commit()
+            except Rebalance:
+                await asyncio.sleep(BACKOFF_S)
+
+    def _heartbeat(self, owned: Sequence[int]) -> dict[str, Any]:
+        membership = self.membership
+        topics = [{"topic_id": membership.topic_id, "partitions": list(owned)}] if owned else []
+        return {
+            "group_id": membership.group,
+            "member_id": self.member_id,
+            "member_epoch": self.generation,
+            "instance_id": self.instance,
+            "rebalance_timeout_ms": membership.session_timeout_ms,
+            "subscribed_topic_names": [membership.topic],
+            "topic_partitions": topics,
+        }
+
+    async def leave(self) -> None:
+        values = {**self._heartbeat([]), "member_epoch": -1 if self.instance is None else -2}
+        await self._ask("ConsumerGroupHeartbeat", 1, **values)
