@@ -132,32 +132,45 @@ class Member(ABC):
         return -1
 
     async def commit(self) -> None:
-        """Commit something higher for some of the partitions. `Replaced`, `Rebalance`."""
+        """Commit something higher for some of the partitions, perhaps without waiting for the
+        response, as `commitAsync` does. `Replaced`, `Rebalance`."""
         own = [one for one in self.positions if self.chance.random() < 0.7]
         if not own:
             return
-        membership, history = self.membership, self._history
         offsets = {one: self.positions[one] + 1 + self.chance.randrange(5) for one in own}
+        self.positions |= offsets  # whether it is acknowledged or not: never the same twice
+        work = self._commit(offsets, self.generation, self.committing(offsets))
+        if self.chance.random() < 0.7:
+            codes = await work
+        else:
+            self.client.process.spawn(work, name="commit")
+            codes = set()
+        for code in codes:
+            self._check(code)
+
+    async def _commit(
+        self, offsets: Mapping[int, int], generation: int, values: Mapping[str, Any]
+    ) -> set[Code]:
+        """The errors that it is answered with."""
+        membership, history = self.membership, self._history
         commits = [
             Commit(
                 self.name,
                 membership.group,
                 (membership.topic, one),
-                self.generation,
+                generation,
                 offset,
                 history.now_s(),
             )
             for one, offset in offsets.items()
         ]
         history.commits += commits
-        self.positions |= offsets  # whether it is acknowledged or not: never the same twice
-        answer = await self._ask("OffsetCommit", 9, **self.committing(offsets))
-        codes = {one.partition_index: one.error_code for one in answer.topics[0].partitions}
+        answer = await self._ask("OffsetCommit", 9, **values)
+        codes = {one.partition_index: Code(one.error_code) for one in answer.topics[0].partitions}
         for one in commits:
-            if codes[one.place[1]] == Code.NONE:
+            if codes[one.place[1]] is Code.NONE:
                 one.acknowledged_s = history.now_s()
-        for code in set(codes.values()) - {Code.NONE}:
-            self._check(Code(code))
+        return set(codes.values()) - {Code.NONE}
 
     def committing(self, offsets: Mapping[int, int]) -> dict[str, Any]:
         """The values of an OffsetCommit."""

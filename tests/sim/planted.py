@@ -11,12 +11,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from kavka.groupcoord import expiry
+from kavka.groupcoord.classic.group import ClassicGroup
+from kavka.groupcoord.consumer.group import ConsumerGroup
 from kavka.log.flush import FlushPlan
 from kavka.log.memfs import MemFs
 from kavka.log.partition_log import PartitionLog
 from kavka.log.producer_state import ProducerStates
 from kavka.log.segment import Segment
 from kavka.log.snapshots import Snapshots
+from kavka.server.connections.connection import Connection
 from kavka.server.replica.batch_admission import InlineBudget
 from kavka.server.request.context import RequestContext
 from kavka.txncoord.ending import Ending
@@ -110,6 +114,34 @@ def _stable_offset_too_high(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionLog, "last_stable_offset", last_stable_offset)
 
 
+def _answers_out_of_order(patch: pytest.MonkeyPatch) -> None:
+    def send_ready(connection: Connection, slot: Any, waiting: Any) -> None:
+        connection._slots.remove(slot)
+        connection._slots.appendleft(slot)
+        send(connection, slot, waiting)
+
+    send = Connection._send_ready
+    patch.setattr(Connection, "_send_ready", send_ready)
+
+
+def _stale_generation_accepted(patch: pytest.MonkeyPatch) -> None:
+    def check_commit(
+        group: ClassicGroup, member_id: str, instance: str | None, generation: int, **more: Any
+    ) -> None:
+        check(group, member_id, instance, group.generation if generation >= 0 else -1, **more)
+
+    check = ClassicGroup.check_commit
+    patch.setattr(ClassicGroup, "check_commit", check_commit)
+
+
+def _fenced_member_commits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ConsumerGroup, "check_commit", lambda *args, **more: None)
+
+
+def _offsets_expire_by_the_wrong_clock(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(expiry, "_MS_A_MINUTE", 0)
+
+
 BUGS = (
     Bug("a view outlives its request", 20, _view_outlives_its_request),
     Bug("an fsync is skipped", 20, _no_fsync),
@@ -118,6 +150,10 @@ BUGS = (
     Bug("an answer is sent before the append", 20, _answer_before_its_append),
     Bug("sequences of producers are not restored", 20, _sequences_not_restored),
     Bug("markers are dropped at the start", 40, _markers_dropped_at_the_start),
+    Bug("answers overtake each other", 40, _answers_out_of_order),
+    Bug("a stale generation is accepted", 40, _stale_generation_accepted),
+    Bug("a fenced member may still commit", 40, _fenced_member_commits),
+    Bug("offsets expire by the wrong clock", 40, _offsets_expire_by_the_wrong_clock),
     Bug("the last stable offset is too high by one", 20, _stable_offset_too_high),
 )
 

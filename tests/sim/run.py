@@ -96,6 +96,7 @@ class World:
             "log.retention.ms=-1",
             f"offsets.topic.num.partitions={chance.choice((1, 3))}",
             f"transaction.state.log.num.partitions={chance.choice((1, 3))}",
+            f"offsets.retention.check.interval.ms={chance.choice((1000, 600_000))}",
             "group.min.session.timeout.ms=1000",
             f"group.initial.rebalance.delay.ms={chance.choice((0, 500))}",
             f"group.consumer.session.timeout.ms={chance.choice((1000, 6000))}",
