@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from sim.loop import Process
+
 if TYPE_CHECKING:
     from sim.run import World
 
@@ -15,15 +17,15 @@ FAULTS_MAX = 12
 class Faults:
     """The faults of one world."""
 
-    def __init__(self, world: World, clients: Sequence[str]) -> None:
-        """`clients` are the hosts whose paths to the broker may be cut."""
+    def __init__(self, world: World, clients: Sequence[Process]) -> None:
+        """`clients` may be paused, and their paths to the broker cut."""
         self._world = world
         self._clients = clients
         chance = world.chance
         self._mean_s = chance.choice((0.05, 1.0, 10.0))
         kinds: list[Callable[[], Awaitable[None]]] = [
             *(self._kill, self._restart, self._cut_power),
-            *(self._reset, self._cut_path, self._pause),
+            *(self._reset, self._cut_path, self._pause, self._pause_client),
         ]
         self._kinds = [kind for kind in kinds if chance.random() < 0.5]
 
@@ -66,15 +68,22 @@ class Faults:
 
     async def _cut_path(self) -> None:
         world = self._world
-        pair = [world.chance.choice(self._clients), world.machine.name]
+        pair = [world.chance.choice(self._clients).name, world.machine.name]
         world.chance.shuffle(pair)
         world.network.cut(*pair)
         await asyncio.sleep(world.chance.choice((0.5, 5.0, 40.0)))
         world.network.heal()
 
     async def _pause(self) -> None:
-        world, process = self._world, self._world.machine.process
+        process = self._world.machine.process
         assert process is not None
+        await self._pause_process(process)
+
+    async def _pause_client(self) -> None:
+        await self._pause_process(self._world.chance.choice(self._clients))
+
+    async def _pause_process(self, process: Process) -> None:
+        world = self._world
         process.pause()
         world.trace.add(process.name, "paused")
         await asyncio.sleep(world.chance.choice((0.5, 5.0, 40.0)))

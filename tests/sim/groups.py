@@ -165,7 +165,11 @@ class Member(ABC):
             for one, offset in offsets.items()
         ]
         history.commits += commits
-        answer = await self._ask("OffsetCommit", 9, **values)
+        try:
+            answer = await self.client.ask("OffsetCommit", 9, **values)
+        except Lost:  # and not again: it could undo a later one
+            self.client.hang_up()
+            return set()
         codes = {one.partition_index: Code(one.error_code) for one in answer.topics[0].partitions}
         for one in commits:
             if codes[one.place[1]] is Code.NONE:

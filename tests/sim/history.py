@@ -29,7 +29,8 @@ class Seen(NamedTuple):
     """A record that a reader was given."""
 
     offset: int
-    value: bytes
+    value: bytes | None
+    key: bytes | None
 
 
 @dataclass
@@ -86,9 +87,8 @@ class History:
         self.writes: dict[bytes, Write] = {}
         self.acknowledged: dict[bytes, int] = {}
         """Offsets by value."""
-        self.acknowledged_at_s: dict[bytes, float] = {}
-        self.failed: dict[bytes, None] = {}
-        """Writes that the broker has refused: none of them may be seen."""
+        self.ends: dict[Place, int] = {}
+        """The offset behind the last acknowledged record."""
         self.commits: list[Commit] = []
         self.fetched: list[Fetched] = []
         self.transactions: list[Transaction] = []

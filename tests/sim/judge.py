@@ -6,15 +6,19 @@ The numbers are those of docs/reliability.md's table.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
-from sim.history import ABORTED, COMMITTED, UNKNOWN, Commit, History, Place, Reading
+from sim.history import ABORTED, COMMITTED, UNKNOWN, History, Place, Reading
 
 
 def judge(
-    history: History, final: dict[Place, Reading], committed: dict[Place, Reading]
+    history: History,
+    final: dict[Place, Reading],
+    committed: dict[Place, Reading],
+    offsets: Iterable[Reading],
 ) -> list[str]:
-    """What is violated; `final` is all that is read after all was healed, and `committed` what is
-    read of it with read_committed."""
+    """What is violated; `final` is all that is read after all was healed, `committed` what is read
+    of it with read_committed, and `offsets` what is in the topic of committed offsets."""
     found = list(history.violations)
     for place, reading in final.items():
         found += _acknowledged_is_there(history, place, reading)
@@ -25,7 +29,7 @@ def judge(
     found += _nothing_aborted(history)
     if not history.may_lose:
         found += _commits_stay(history)
-        found += _replaced_members_commit_nothing(history)
+        found += _replaced_members_commit_nothing(history, offsets)
     for reading in history.readings:
         found += _monotonic(history, reading)
     return found
@@ -35,7 +39,7 @@ def _acknowledged_is_there(history: History, place: Place, reading: Reading) -> 
     """I1: every acknowledged write is read, at the offset that was acknowledged."""
     if history.may_lose:
         return []
-    offsets = defaultdict[bytes, set[int]](set)
+    offsets = defaultdict[bytes | None, set[int]](set)
     for record in reading.records:
         offsets[record.value].add(record.offset)
     return [
@@ -48,16 +52,14 @@ def _acknowledged_is_there(history: History, place: Place, reading: Reading) -> 
 
 def _no_duplicates(history: History, place: Place, reading: Reading) -> list[str]:
     """I3: a record of an idempotent producer is there once; and what nobody wrote is not there."""
-    seen: dict[bytes, int] = {}
+    seen: dict[bytes | None, int] = {}
     found = []
-    for offset, value in reading.records:
-        write = history.writes.get(value)
+    for offset, value, _ in reading.records:
+        write = history.writes.get(value or b"")
         if write is None or write.place != place:
             found.append(f"I2 foreign: {value!r} at {place} {offset} was never written there")
         elif value in seen and write.is_idempotent:
             found.append(f"I3 duplicate: {value!r} at {place} {seen[value]} and {offset}")
-        elif value in history.failed:
-            found.append(f"I4 refused: {value!r} at {place} {offset}")
         seen[value] = offset
     return found
 
@@ -66,11 +68,11 @@ def _order(history: History, place: Place, reading: Reading) -> list[str]:
     """I5: the records of an idempotent producer are in the order in which it wrote them."""
     last: dict[str, tuple[int, int]] = {}
     found = []
-    for offset, value in reading.records:
-        write = history.writes.get(value)
+    for offset, value, _ in reading.records:
+        write = history.writes.get(value or b"")
         if write is None or not write.is_dense:
             continue
-        number = int(value.split(b":")[1])
+        number = int((value or b"").split(b":")[1])
         before = last.get(write.producer)
         if before is not None and number != before[0] + 1 and not history.may_lose:
             kind = "inversion" if number <= before[0] else "gap"
@@ -86,10 +88,10 @@ def _one_value_an_offset(history: History) -> list[str]:
     """I2: nobody reads another value at an offset than somebody else has read."""
     if history.may_lose:
         return []
-    values: dict[tuple[Place, int], tuple[bytes, str]] = {}
+    values: dict[tuple[Place, int], tuple[bytes | None, str]] = {}
     found = []
     for reading in history.readings:
-        for offset, value in reading.records:
+        for offset, value, _ in reading.records:
             first = values.setdefault((reading.place, offset), (value, reading.reader))
             if first[0] != value:
                 found.append(
@@ -115,7 +117,7 @@ def _transactions(history: History, final: dict[Place, Reading]) -> list[str]:
     too.)"""
     if history.may_lose:
         return []
-    there = {value for reading in final.values() for _, value in reading.records}
+    there = {value for reading in final.values() for _, value, _ in reading.records}
     found = []
     for one in history.transactions:
         missing = [value for value in one.values if value not in there]
@@ -140,7 +142,7 @@ def _nothing_aborted(history: History) -> list[str]:
         f"I4 aborted: {reading.reader} read {value!r} at {reading.place} {offset}"
         for reading in history.readings
         if reading.committed
-        for offset, value in reading.records
+        for offset, value, _ in reading.records
         if value in aborted
     ]
 
@@ -170,22 +172,44 @@ def _commits_stay(history: History) -> list[str]:
     return found
 
 
-def _replaced_members_commit_nothing(history: History) -> list[str]:
-    """I7: no commit is accepted of a generation after one of a later generation was."""
-    found = []
-    latest: dict[tuple[str, Place], list[Commit]] = defaultdict(list)
+def _replaced_members_commit_nothing(history: History, stored: Iterable[Reading]) -> list[str]:
+    """I7: among the commits of a partition as they are stored, none of an earlier generation is
+    behind one of a later generation. `stored` are the partitions of the offsets' topic."""
+    generations: dict[tuple[str, Place, int], set[int]] = defaultdict(set)
     for commit in history.commits:
-        if commit.acknowledged_s is not None:
-            latest[commit.group, commit.place].append(commit)
-    for commits in latest.values():
-        for commit in commits:
-            for other in commits:
-                assert other.acknowledged_s is not None
-                if other.generation > commit.generation and other.acknowledged_s < commit.at_s:
-                    found.append(
-                        f"I7 stale: {commit.member} committed {commit.offset} of {commit.group} "
-                        f"{commit.place} in generation {commit.generation} at {commit.at_s:.3f} s, "
-                        f"after {other.member} had in {other.generation}"
-                    )
-                    break
+        generations[commit.group, commit.place, commit.offset].add(commit.generation)
+    latest: dict[tuple[str, Place], tuple[int, int]] = {}
+    found = []
+    for reading in stored:
+        for at, value, key in reading.records:
+            committed = _committed_offset(key, value)
+            if committed is None:
+                continue
+            group, place, offset = committed
+            possible = generations[group, place, offset]
+            generation, before = latest.get((group, place), (-1, -1))
+            if not possible:
+                found.append(f"I7 foreign: nobody has committed {offset} of {group} {place}")
+            elif max(possible) < generation:
+                found.append(
+                    f"I7 stale: {offset} of {group} {place}, of generation {possible}, is stored "
+                    f"at {at} behind {before} of generation {generation}"
+                )
+            else:
+                oldest = min(one for one in possible if one >= generation)
+                latest[group, place] = (oldest, offset)
     return found
+
+
+def _committed_offset(key: bytes | None, value: bytes | None) -> tuple[str, Place, int] | None:
+    """(group, partition, offset) of a record of the offsets' topic, in the form of Apache Kafka's
+    OffsetCommitKey and OffsetCommitValue; None for other records, and what removes an offset."""
+    if key is None or value is None or int.from_bytes(key[:2]) > 1:
+        return None
+    names, at = [], 2
+    for _ in range(2):
+        length = int.from_bytes(key[at : at + 2])
+        names.append(key[at + 2 : at + 2 + length].decode())
+        at += 2 + length
+    group, topic = names
+    return group, (topic, int.from_bytes(key[at : at + 4])), int.from_bytes(value[2:10])

@@ -236,7 +236,8 @@ class Producer:
         history = self._history
         for delta, value in enumerate(values):
             history.acknowledged[value] = base_offset + delta
-            history.acknowledged_at_s[value] = history.now_s()
+        end = base_offset + len(values)
+        history.ends[self._place] = max(end, history.ends.get(self._place, 0))
 
 
 @dataclass(eq=False)

@@ -28,13 +28,14 @@ class Reader:
         place: Place,
         *,
         committed: bool = False,
-        max_bytes: int = 1 << 20,
+        compacted: bool = False,
     ) -> None:
+        """`compacted`: offsets may be missing."""
         self._client = client
         self._history = history
         self._place = place
         self._committed = committed
-        self._max_bytes = max_bytes
+        self._may_skip = compacted
         self._aborted: set[int] = set()
         self.reading = Reading(name, place, committed)
         history.readings.append(self.reading)
@@ -51,7 +52,6 @@ class Reader:
                     FETCH_VERSION,
                     **fetching(
                         {self._place: self.position},
-                        max_bytes=self._max_bytes,
                         max_wait_ms=0 if until_end else 500,
                         isolation_level=int(self._committed),
                     ),
@@ -90,7 +90,8 @@ class Reader:
             assert batch.validate_crc(), "a batch with a bad CRC"
             if batch.next_offset <= self.position:
                 continue
-            if batch.base_offset > self.position and not self._history.may_lose:
+            may_skip = self._may_skip or self._history.may_lose
+            if batch.base_offset > self.position and not may_skip:
                 self._history.violation(
                     f"I5 skip: {reading.reader} read {self._place} from {self.position} and got "
                     f"{batch.base_offset}"
@@ -113,4 +114,4 @@ class Reader:
             return
         for record in batch:
             if record.offset >= self.position:
-                self.reading.records.append(Seen(record.offset, record.value))
+                self.reading.records.append(Seen(record.offset, record.value, record.key))

@@ -24,12 +24,15 @@ from sim.judge import judge
 from sim.loop import Process, SimLoop
 from sim.machine import Machine
 from sim.network import Quality, SimNetwork
+from sim.probers import Prober
 from sim.producers import Load, Producer
 from sim.readers import Reader
 from sim.trace import Trace
 from sim.transactions import TransactionalProducer
 from support import strict_arenas
 from support.wire_client import new_topic
+
+OFFSETS = "__consumer_offsets"
 
 HEALED_WITHIN_S = 120.0
 """So long after all faults have ended, everything must have been written and read (I11)."""
@@ -61,6 +64,7 @@ class World:
             self.loop, random.Random(self.chance.getrandbits(64)), self.trace, self._quality()
         )
         self.topic_ids: dict[str, UUID] = {}
+        self.clients: list[Process] = []
         self.is_durable = self.chance.random() < 0.5
         """Whether records are synced before they are acknowledged."""
         self.machine = Machine(
@@ -109,6 +113,7 @@ class World:
     def client(self, name: str) -> Client:
         """A client's process on a host of its own."""
         process = Process(self.loop, name)
+        self.clients.append(process)
         return Client(process, self.network.host(process, name), self.machine.address)
 
     async def create(self, topic: str, partitions: int) -> None:
@@ -145,7 +150,11 @@ class World:
         members = [
             member for n in range(chance.randrange(3)) for member in self._group(f"g{n}", topics)
         ]
-        faults = Faults(self, [one.name for one in (*producers, *members)])
+        for n in range(chance.randrange(2)):
+            client = self.client(f"q{n}")
+            seeded = random.Random(chance.getrandbits(64))
+            client.process.spawn(Prober(client, self.history, seeded, places).run(), name="probe")
+        faults = Faults(self, self.clients)
         await faults.run()
         await faults.heal()
         self.loop.deadline_s = self.loop.now_s + 2 * HEALED_WITHIN_S
@@ -159,7 +168,16 @@ class World:
             member.is_stopping = True
         self.final = await self._read_all(places, committed=False)
         self.committed = await self._read_all(places, committed=True)
+        topics = await self.partitions()
+        places = [(OFFSETS, index) for index in range(topics.get(OFFSETS, 0))]
+        self.offsets = list((await self._read_all(places, committed=False)).values())
         await self.machine.stop()
+
+    async def partitions(self) -> dict[str, int]:
+        """How many partitions each topic has."""
+        client = self.client("admin2")
+        answer = await client.process.spawn(client.ask("Metadata", 9, topics=None), name="list")
+        return {one.name: len(one.partitions) for one in answer.topics}
 
     def _producer(self, name: str, place: Place) -> Producer:
         chance = self.chance
@@ -202,7 +220,7 @@ class World:
             self.topic_ids[topic],
             partitions,
             session_timeout_ms=chance.choice((1000, 6000, 30_000)),
-            commit_s=chance.choice((0.01, 0.2, 2.0)),
+            commit_s=chance.choice((0.05, 0.5, 3.0)),
             stay_s=chance.choice((1.0, 10.0, 100.0)),
         )
         kind = chance.choice((ClassicMember, ConsumerMember))
@@ -226,6 +244,7 @@ class World:
                 f"final {topic}-{index}",
                 (topic, index),
                 committed=committed,
+                compacted=topic == OFFSETS,
             )
             await client.process.spawn(reader.run(until_end=True), name="read")
             final[topic, index] = reader.reading
@@ -279,7 +298,7 @@ def run(seed: int) -> Outcome:
     with strict_arenas.enforce(), same_each_time(), complaints() as logged:
         try:
             world.loop.run(world.main())
-            violations = judge(world.history, world.final, world.committed)
+            violations = judge(world.history, world.final, world.committed, world.offsets)
         except Exception as failure:
             violations = [*world.history.violations, f"the world ends: {failure!r}"]
     violations += [f"unhandled: {one}" for one in world.loop.failures]
