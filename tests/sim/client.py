@@ -112,6 +112,10 @@ class Client:
         self._address = address
         self._connection: Connection | None = None
 
+    def another(self) -> Client:
+        """One with a connection of its own, in the same process."""
+        return Client(self.process, self._network, self._address)
+
     async def connection(self) -> Connection:
         """An open connection, as soon as there is one again."""
         while self._connection is None or not self._connection.is_open:

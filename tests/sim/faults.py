@@ -17,10 +17,14 @@ FAULTS_MAX = 12
 class Faults:
     """The faults of one world."""
 
-    def __init__(self, world: World, clients: Sequence[Process]) -> None:
-        """`clients` may be paused, and their paths to the broker cut."""
+    def __init__(
+        self, world: World, clients: Sequence[Process], members: Sequence[Process]
+    ) -> None:
+        """`clients` may be paused, and their paths to the broker cut; above all `members` of
+        groups, whom others replace then."""
         self._world = world
         self._clients = clients
+        self._members = members
         chance = world.chance
         self._mean_s = chance.choice((0.05, 1.0, 10.0))
         kinds: list[Callable[[], Awaitable[None]]] = [
@@ -68,7 +72,7 @@ class Faults:
 
     async def _cut_path(self) -> None:
         world = self._world
-        pair = [world.chance.choice(self._clients).name, world.machine.name]
+        pair = [self._some_client().name, world.machine.name]
         world.chance.shuffle(pair)
         world.network.cut(*pair)
         await asyncio.sleep(world.chance.choice((0.5, 5.0, 40.0)))
@@ -80,7 +84,12 @@ class Faults:
         await self._pause_process(process)
 
     async def _pause_client(self) -> None:
-        await self._pause_process(self._world.chance.choice(self._clients))
+        await self._pause_process(self._some_client())
+
+    def _some_client(self) -> Process:
+        chance = self._world.chance
+        members = self._members if chance.random() < 0.7 else ()
+        return chance.choice(members or self._clients)
 
     async def _pause_process(self, process: Process) -> None:
         world = self._world

@@ -137,19 +137,37 @@ class Member(ABC):
         own = [one for one in self.positions if self.chance.random() < 0.7]
         if not own:
             return
-        offsets = {one: self.positions[one] + 1 + self.chance.randrange(5) for one in own}
+        offsets = {one: self._history.higher_offset(self.positions[one]) for one in own}
         self.positions |= offsets  # whether it is acknowledged or not: never the same twice
-        work = self._commit(offsets, self.generation, self.committing(offsets))
+        work = self._commit(offsets, self.generation, self.committing(offsets), self.client)
         if self.chance.random() < 0.7:
-            codes = await work
+            for code in await work:
+                self._check(code)
         else:
             self.client.process.spawn(work, name="commit")
-            codes = set()
-        for code in codes:
-            self._check(code)
+
+    def commit_late(self) -> None:
+        """A commit is delayed on its way, on a connection of its own, while the member rejoins."""
+        higher = self._history.higher_offset
+        offsets = {one: higher(offset) for one, offset in self.positions.items()}
+        values, generation = self.committing(offsets), self.generation
+        client = self.client.another()
+
+        async def commit() -> None:
+            await client.connection()
+            await asyncio.sleep(self.membership.session_timeout_ms / 1000 * self.chance.random())
+            await self._commit(offsets, generation, values, client)
+            client.hang_up()
+
+        if offsets:
+            self.client.process.spawn(commit(), name="late commit")
 
     async def _commit(
-        self, offsets: Mapping[int, int], generation: int, values: Mapping[str, Any]
+        self,
+        offsets: Mapping[int, int],
+        generation: int,
+        values: Mapping[str, Any],
+        client: Client,
     ) -> set[Code]:
         """The errors that it is answered with."""
         membership, history = self.membership, self._history
@@ -166,9 +184,9 @@ class Member(ABC):
         ]
         history.commits += commits
         try:
-            answer = await self.client.ask("OffsetCommit", 9, **values)
+            answer = await client.ask("OffsetCommit", 9, **values)
         except Lost:  # and not again: it could undo a later one
-            self.client.hang_up()
+            client.hang_up()
             return set()
         codes = {one.partition_index: Code(one.error_code) for one in answer.topics[0].partitions}
         for one in commits:
@@ -251,6 +269,8 @@ class ClassicMember(Member):
                 await self._join()
                 await self._work(ends_s)
             except Rebalance:
+                if self.chance.random() < 0.3:
+                    self.commit_late()
                 self.positions.clear()  # as with the eager assignors
 
     async def _work(self, ends_s: float) -> None:

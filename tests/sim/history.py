@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 
+OFFSET_STEP = 1_000_000
+
 Place = tuple[str, int]
 """Topic and partition."""
 
@@ -94,9 +96,15 @@ class History:
         self.transactions: list[Transaction] = []
         self.readings: list[Reading] = []
         self.violations: list[str] = []
+        self._offsets_made = 0
         self.may_lose = False
         """Whether acknowledged records may be lost: the power was cut, and nothing is synced before
         it is acknowledged."""
+
+    def higher_offset(self, offset: int) -> int:
+        """One to be committed that nobody else commits."""
+        self._offsets_made += 1
+        return (offset // OFFSET_STEP + 1) * OFFSET_STEP + self._offsets_made
 
     def violation(self, what: str) -> None:
         """A judge has found something."""

@@ -154,7 +154,7 @@ class World:
             client = self.client(f"q{n}")
             seeded = random.Random(chance.getrandbits(64))
             client.process.spawn(Prober(client, self.history, seeded, places).run(), name="probe")
-        faults = Faults(self, self.clients)
+        faults = Faults(self, self.clients, [one.client.process for one in members])
         await faults.run()
         await faults.heal()
         self.loop.deadline_s = self.loop.now_s + 2 * HEALED_WITHIN_S
