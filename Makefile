@@ -18,6 +18,8 @@ MOVE_KILLS ?= 40
 FAULT_EXAMPLES ?= 4000
 FUZZ_FRAMES ?= 10000000
 FUZZ_SEED ?= 5
+SEEDS ?= 10000
+FIRST_SEED ?= 1
 SPARK_RECORDS ?= 5000000
 SPARK_MINUTES ?= 8
 
@@ -34,7 +36,7 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: help run test pythons lint unit format crash groups transactions commits moves misbehaviour faults fuzz spark spark-soak compact bench dist pages clean java clients clients-page
+.PHONY: help run test pythons lint unit format crash groups transactions commits moves misbehaviour faults fuzz simulate spark spark-soak compact bench dist pages clean java clients clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -120,6 +122,10 @@ faults: $(FOR_TEST) java ## break disk and files in every way: 4000 histories (F
 		$(BIN)/pytest tests/unit/log/test_log_faults.py
 	@$(STEP) "damaged files" env DAMAGE=whole $(BIN)/pytest \
 		tests/unit/log/test_damage.py tests/unit/log/test_index_damage.py
+
+simulate: $(FOR_TEST) ## simulate a broker and its clients under faults: 10,000 seeds (SEEDS=, FIRST_SEED=)
+	@env PYTHONPATH=src:tests $(BIN)/python -m sim --seeds $(SEEDS) --first $(FIRST_SEED) \
+		--failures failing-seeds.txt
 
 spark: $(FOR_TEST) java ## Spark's Kafka source and sink, and the pipelines, on Kavka and on Apache Kafka
 	@$(STEP) "Spark" env SPARK=whole $(BIN)/pytest tests/spark

@@ -1,39 +1,121 @@
-"""`python -m sim [--seeds N] [--first S]`: simulate worlds, one a seed."""
+"""`python -m sim`: simulate many seeds on all cores, or one seed to see what happened.
+
+python -m sim --seeds 10000            # with progress; failing seeds go into --failures
+python -m sim --seed 17                # one: its plan, its trace, what is violated
+python -m sim --seed 17 --shrink       # the smallest plan that still shows it
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
 
-from sim.run import run
+from sim.plan import draw
+from sim.run import Outcome, run, shrink
+
+TRACE_LINES = 200
+SHRINKING_RUNS = 100
+PROGRESS_S = 5.0
+BATCH = 10
+
+
+class Result(NamedTuple):
+    """What is reported of a seed."""
+
+    seed: int
+    virtual_s: float
+    digest: str
+    violations: tuple[str, ...]
+
+
+def simulate(seed: int) -> Result:
+    """One seed, in whatever process."""
+    outcome = run(seed)
+    return Result(seed, outcome.virtual_s, outcome.digest, tuple(outcome.violations))
+
+
+def results(seeds: range, workers: int) -> Iterator[Result]:
+    """Those of all seeds, as they come, in order."""
+    if workers == 1:
+        yield from map(simulate, seeds)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        yield from pool.map(simulate, seeds, chunksize=BATCH)
+
+
+def many(seeds: range, workers: int, failures: Path | None) -> int:
+    """Simulate seeds; the number of failed ones."""
+    began_s = shown_s = time.monotonic()
+    failed, virtual_s = 0, 0.0
+    for done, result in enumerate(results(seeds, workers), 1):
+        virtual_s += result.virtual_s
+        if result.violations:
+            failed += 1
+            print(f"seed {result.seed}: {len(result.violations)} violations", flush=True)
+            for violation in result.violations[:3]:
+                print(f"  {violation[:300]}", flush=True)
+            if failures is not None:
+                with failures.open("a") as file:
+                    file.write(f"{result.seed}\n")
+        now_s = time.monotonic()
+        if now_s - shown_s >= PROGRESS_S or done == len(seeds):
+            shown_s, minutes = now_s, (now_s - began_s) / 60
+            print(
+                f"simulate: {done} of {len(seeds)} seeds, {failed} failed; "
+                f"{done / minutes:.0f} seeds and {virtual_s / 3600 / minutes:.2f} virtual hours "
+                "a minute",
+                flush=True,
+            )
+    return failed
+
+
+def show(outcome: Outcome) -> None:
+    """Print what happened in a run."""
+    print(*outcome.plan.story(), sep="\n")
+    print(*outcome.trace[-TRACE_LINES:], sep="\n")
+    print(f"seed {outcome.seed}: {outcome.virtual_s:.1f} virtual s, {outcome.steps} steps")
+    for violation in outcome.violations:
+        print(f"  {violation[:300]}")
+
+
+def one(seed: int, *, smallest: bool) -> int:
+    """Show a seed; 1 if something is violated."""
+    outcome = run(seed)
+    if smallest and outcome.violations:
+        outcome = shrink(outcome, SHRINKING_RUNS, lambda: print(".", end="", flush=True))
+        whole = draw(seed)
+        print(
+            f"\nleft of {len(whole.actors)} actors and {len(whole.faults)} faults: "
+            f"{len(outcome.plan.actors)} and {len(outcome.plan.faults)}"
+        )
+    show(outcome)
+    return int(bool(outcome.violations))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="sim")
-    parser.add_argument("--seeds", type=int, default=100)
-    parser.add_argument("--first", type=int, default=1)
-    parser.add_argument("--trace", action="store_true", help="print what happened")
+    parser.add_argument("--seeds", type=int, default=100, help="how many")
+    parser.add_argument("--first", type=int, default=1, help="the first of them")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--failures", type=Path, help="a file that failing seeds are added to")
     parser.add_argument("--digests", action="store_true", help="print only the traces' digests")
+    parser.add_argument("--seed", type=int, help="show what happens in this one")
+    parser.add_argument("--shrink", action="store_true", help="with the smallest plan")
     given = parser.parse_args()
-    failed = 0
-    for seed in range(given.first, given.first + given.seeds):
-        began_s = time.perf_counter()
-        outcome = run(seed)
-        if given.digests:
-            print(seed, outcome.digest)
-            continue
-        took_s = time.perf_counter() - began_s
-        print(
-            f"seed {seed}: {outcome.virtual_s:.1f} virtual s in {took_s:.2f} s, "
-            f"{outcome.steps} steps, {outcome.records} records, {outcome.digest[:12]}"
-        )
-        if given.trace:
-            print(*outcome.trace, sep="\n")
-        for violation in outcome.violations[:20]:
-            print("  ", violation)
-        failed += bool(outcome.violations)
-    return int(failed > 0)
+    seeds = range(given.first, given.first + given.seeds)
+    if given.seed is not None:
+        return one(given.seed, smallest=given.shrink)
+    if given.digests:
+        for result in results(seeds, 1):
+            print(result.seed, result.digest)
+        return 0
+    return int(many(seeds, given.workers, given.failures) > 0)
 
 
 if __name__ == "__main__":

@@ -1,100 +1,84 @@
-"""What befalls a world: which faults are on at all, when and how often, is drawn from the seed."""
+"""What befalls a world, one fault after the other."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from sim.loop import Process
+from sim.plan import Fault
 
 if TYPE_CHECKING:
-    from sim.run import World
-
-FAULTS_MAX = 12
+    from sim.world import World
 
 
 class Faults:
     """The faults of one world."""
 
-    def __init__(
-        self, world: World, clients: Sequence[Process], members: Sequence[Process]
-    ) -> None:
-        """`clients` may be paused, and their paths to the broker cut; above all `members` of
-        groups, whom others replace then."""
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._clients = clients
-        self._members = members
-        chance = world.chance
-        self._mean_s = chance.choice((0.05, 1.0, 10.0))
-        kinds: list[Callable[[], Awaitable[None]]] = [
-            *(self._kill, self._restart, self._cut_power),
-            *(self._reset, self._cut_path, self._pause, self._pause_client),
-        ]
-        self._kinds = [kind for kind in kinds if chance.random() < 0.5]
+        self._kinds = {
+            "kill": self._kill,
+            "restart": self._restart,
+            "cut power": self._cut_power,
+            "reset": self._reset,
+            "cut path": self._cut_path,
+            "pause": self._pause,
+            "pause client": self._pause_client,
+        }
 
     async def run(self) -> None:
-        """Let them happen, one after the other."""
-        chance = self._world.chance
-        for _ in range(chance.randrange(FAULTS_MAX) if self._kinds else 0):
-            await asyncio.sleep(self._mean_s * 2 * chance.random())
-            await chance.choice(self._kinds)()
-
-    async def heal(self) -> None:
-        """All is well again."""
+        """Let them happen; all is well again at the end."""
+        for fault in self._world.plan.faults:
+            await asyncio.sleep(fault.after_s)
+            await self._kinds[fault.kind](fault)
         self._world.network.heal()
-        assert self._world.machine.is_up
 
-    async def _kill(self) -> None:
+    async def _kill(self, fault: Fault) -> None:
         self._world.machine.kill()
-        await self._start_again()
+        await self._start_again(fault)
 
-    async def _restart(self) -> None:
+    async def _restart(self, fault: Fault) -> None:
         await self._world.machine.stop()
-        await self._start_again()
+        await self._start_again(fault)
 
-    async def _cut_power(self) -> None:
+    async def _cut_power(self, fault: Fault) -> None:
         world = self._world
-        world.history.may_lose = world.history.may_lose or not world.is_durable
+        world.history.may_lose = world.history.may_lose or not world.plan.is_durable
         world.machine.cut_power()
-        await asyncio.sleep(world.chance.choice((0.1, 5.0, 40.0)))
+        await asyncio.sleep(fault.lasts_s)
         world.network.light(world.machine.name)
-        await self._start_again()
+        await self._start_again(fault)
 
-    async def _start_again(self) -> None:
+    async def _start_again(self, fault: Fault) -> None:
         machine = self._world.machine
-        await asyncio.sleep(self._world.chance.choice((0.0, 0.1, 5.0)))
+        await asyncio.sleep(fault.down_s)
         machine.launch()
         await machine.started()
 
-    async def _reset(self) -> None:
+    async def _reset(self, fault: Fault) -> None:
         self._world.network.reset_one()
 
-    async def _cut_path(self) -> None:
+    async def _cut_path(self, fault: Fault) -> None:
         world = self._world
-        pair = [self._some_client().name, world.machine.name]
-        world.chance.shuffle(pair)
-        world.network.cut(*pair)
-        await asyncio.sleep(world.chance.choice((0.5, 5.0, 40.0)))
+        path = (fault.client, world.machine.name)
+        world.network.cut(*(path if fault.is_from_client else reversed(path)))
+        await asyncio.sleep(fault.lasts_s)
         world.network.heal()
 
-    async def _pause(self) -> None:
+    async def _pause(self, fault: Fault) -> None:
         process = self._world.machine.process
         assert process is not None
-        await self._pause_process(process)
+        await self._pause_process(process, fault)
 
-    async def _pause_client(self) -> None:
-        await self._pause_process(self._some_client())
+    async def _pause_client(self, fault: Fault) -> None:
+        process = self._world.clients.get(fault.client)
+        if process is not None:
+            await self._pause_process(process, fault)
 
-    def _some_client(self) -> Process:
-        chance = self._world.chance
-        members = self._members if chance.random() < 0.7 else ()
-        return chance.choice(members or self._clients)
-
-    async def _pause_process(self, process: Process) -> None:
-        world = self._world
+    async def _pause_process(self, process: Process, fault: Fault) -> None:
         process.pause()
-        world.trace.add(process.name, "paused")
-        await asyncio.sleep(world.chance.choice((0.5, 5.0, 40.0)))
+        self._world.trace.add(process.name, "paused")
+        await asyncio.sleep(fault.lasts_s)
         process.resume()
-        world.trace.add(process.name, "resumed")
+        self._world.trace.add(process.name, "resumed")

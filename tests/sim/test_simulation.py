@@ -18,7 +18,7 @@ TESTS = Path(__file__).parents[1]
 def test_no_seed_violates_anything(first: int) -> None:
     for seed in range(first, first + 10):
         outcome = run(seed)
-        assert not outcome.violations, f"python -m sim --first {seed} --seeds 1 --trace"
+        assert not outcome.violations, f"python -m sim --seed {seed} --shrink"
 
 
 def digests(hash_seed: int, seeds: range) -> list[str]:

@@ -1,0 +1,282 @@
+"""What a seed means: settings, actors and faults, all drawn before anything runs.
+
+So an actor or a fault can be left out, and all others stay as they were: that is how a failure is
+shrunk. Which kinds of actors and faults there are at all is drawn too (swarm testing).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from sim.history import Place
+from sim.jobs import Speed
+from sim.network import Quality
+from sim.producers import Load
+
+TOPIC: Final = "a"
+FAULTS_MAX: Final = 12
+BROKER: Final = "broker1"
+
+
+@dataclass(frozen=True)
+class ProducerPlan:
+    """An idempotent or plain producer of one partition."""
+
+    name: str
+    seed: int
+    place: Place
+    load: Load
+    idempotent: bool
+
+
+@dataclass(frozen=True)
+class TransactionalPlan:
+    """A transactional producer to all partitions; see `sim.transactions`."""
+
+    name: str
+    seed: int
+    transactions: int
+    pause_s: float
+    timeout_ms: int
+    newer: bool
+
+
+@dataclass(frozen=True)
+class ReaderPlan:
+    """A reader of one partition."""
+
+    name: str
+    place: Place
+    committed: bool
+
+
+@dataclass(frozen=True)
+class MemberPlan:
+    """A member of a group; see `sim.groups.Membership`."""
+
+    name: str
+    seed: int
+    group: str
+    is_classic: bool
+    instance: str | None
+    session_timeout_ms: int
+    commit_s: float
+    stay_s: float
+
+
+@dataclass(frozen=True)
+class ProberPlan:
+    """A client that pipelines questions."""
+
+    name: str
+    seed: int
+
+
+Actor: TypeAlias = ProducerPlan | TransactionalPlan | ReaderPlan | MemberPlan | ProberPlan
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that happens `after_s` after the fault before has ended, for `lasts_s`; see
+    `sim.faults`."""
+
+    kind: str
+    after_s: float
+    lasts_s: float
+    down_s: float
+    """How long a broker is down before it starts again."""
+    client: str
+    """Whose path is cut, or who is paused."""
+    is_from_client: bool
+    """Which direction of the path is cut."""
+
+    def __str__(self) -> str:
+        return f"{self.after_s:.3f} s later {self.kind}"
+
+
+KINDS: Final = ("kill", "restart", "cut power", "reset", "cut path", "pause", "pause client")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All of a seed."""
+
+    seed: int
+    quality: Quality
+    speed: Speed
+    is_durable: bool
+    """Whether records are synced before they are acknowledged."""
+    settings: tuple[str, ...]
+    partitions: int
+    compression_type: str
+    actors: tuple[Actor, ...]
+    faults: tuple[Fault, ...]
+
+    @property
+    def places(self) -> list[Place]:
+        """All partitions."""
+        return [(TOPIC, index) for index in range(self.partitions)]
+
+    def without_actor(self, name: str) -> Plan:
+        """The same without one of the actors."""
+        return replace(self, actors=tuple(one for one in self.actors if one.name != name))
+
+    def without_fault(self, index: int) -> Plan:
+        """The same without one of the faults, the others at the same times."""
+        faults = list(self.faults)
+        left_out = faults.pop(index)
+        if index < len(faults):
+            waited_s = left_out.after_s + left_out.lasts_s + left_out.down_s
+            faults[index] = replace(faults[index], after_s=faults[index].after_s + waited_s)
+        return replace(self, faults=tuple(faults))
+
+    def story(self) -> list[str]:
+        """What it consists of, to be read."""
+        return [
+            f"settings: {', '.join(self.settings)}; compression.type={self.compression_type}",
+            *(str(one) for one in self.actors),
+            *(str(one) for one in self.faults),
+        ]
+
+
+def draw(seed: int) -> Plan:
+    """The plan of a seed."""
+    chance = random.Random(seed)
+    is_durable = chance.random() < 0.5
+    partitions = 1 + chance.randrange(3)
+    actors = _Actors(chance, partitions).draw()
+    return Plan(
+        seed,
+        _quality(chance),
+        _speed(chance),
+        is_durable,
+        tuple(_settings(chance, is_durable=is_durable)),
+        partitions,
+        chance.choice(("producer", "producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")),
+        tuple(actors),
+        tuple(_faults(chance, actors)),
+    )
+
+
+def _quality(chance: random.Random) -> Quality:
+    return Quality(
+        latency_s=chance.choice((0.00005, 0.0005, 0.002)),
+        slow_share=chance.choice((0.0, 0.01, 0.1)),
+        window_bytes=chance.choice((4096, 65536, 262144)),
+        pieces_share=chance.choice((0.0, 0.1, 0.5)),
+    )
+
+
+def _speed(chance: random.Random) -> Speed:
+    return Speed(
+        disk_s=chance.choice((0.0001, 0.001, 0.01)), slow_share=chance.choice((0.0, 0.02, 0.1))
+    )
+
+
+def _settings(chance: random.Random, *, is_durable: bool) -> list[str]:
+    return [
+        f"log.roll.ms={chance.choice((50, 1000, 1 << 40))}",
+        f"log.index.interval.bytes={chance.choice((100, 4096))}",
+        "log.retention.ms=-1",
+        f"offsets.topic.num.partitions={chance.choice((1, 3))}",
+        f"transaction.state.log.num.partitions={chance.choice((1, 3))}",
+        f"offsets.retention.check.interval.ms={chance.choice((1000, 600_000))}",
+        "group.min.session.timeout.ms=1000",
+        f"group.initial.rebalance.delay.ms={chance.choice((0, 500))}",
+        f"group.consumer.session.timeout.ms={chance.choice((1000, 6000))}",
+        "group.consumer.min.session.timeout.ms=1000",
+        "group.consumer.min.heartbeat.interval.ms=100",
+        f"group.consumer.heartbeat.interval.ms={chance.choice((100, 300))}",
+        f"kavka.durability={'fsync' if is_durable else 'system'}",
+    ]
+
+
+class _Actors:
+    def __init__(self, chance: random.Random, partitions: int) -> None:
+        self._chance = chance
+        self._places = [(TOPIC, index) for index in range(partitions)]
+
+    def draw(self) -> list[Actor]:
+        """Producers and readers always, the others perhaps."""
+        chance = self._chance
+        return [
+            *(self._producer(f"p{n}") for n in range(1 + chance.randrange(4))),
+            *(
+                ReaderPlan(f"r{n}", place, committed=chance.random() < 0.5)
+                for n, place in enumerate(self._places)
+            ),
+            *(self._transactional(f"t{n}") for n in range(chance.randrange(4))),
+            *(one for n in range(chance.randrange(3)) for one in self._members(f"g{n}")),
+            *(ProberPlan(f"q{n}", self._seed()) for n in range(chance.randrange(2))),
+        ]
+
+    def _seed(self) -> int:
+        return self._chance.getrandbits(64)
+
+    def _producer(self, name: str) -> ProducerPlan:
+        chance = self._chance
+        load = Load(
+            records=chance.choice((20, 200)),
+            pause_s=chance.choice((0.001, 0.05, 0.5)),
+            value_bytes_max=chance.choice((20, 2000, 20_000)),
+            compression=chance.choice((0, 0, 1, 2, 3, 4)),
+        )
+        place = chance.choice(self._places)
+        return ProducerPlan(name, self._seed(), place, load, idempotent=chance.random() < 0.7)
+
+    def _transactional(self, name: str) -> TransactionalPlan:
+        chance = self._chance
+        return TransactionalPlan(
+            name,
+            self._seed(),
+            transactions=chance.choice((5, 30)),
+            pause_s=chance.choice((0.001, 0.05, 0.5)),
+            timeout_ms=chance.choice((1000, 10_000, 60_000)),
+            newer=chance.random() < 0.5,
+        )
+
+    def _members(self, group: str) -> Sequence[MemberPlan]:
+        chance = self._chance
+        common = MemberPlan(
+            "",
+            0,
+            group,
+            is_classic=chance.random() < 0.5,
+            instance=None,
+            session_timeout_ms=chance.choice((1000, 6000, 30_000)),
+            commit_s=chance.choice((0.05, 0.5, 3.0)),
+            stay_s=chance.choice((1.0, 10.0, 100.0)),
+        )
+        return [
+            replace(
+                common,
+                name=f"{group}m{n}",
+                seed=self._seed(),
+                instance=f"i{n}" if chance.random() < 0.2 else None,
+            )
+            for n in range(1 + chance.randrange(4))
+        ]
+
+
+def _faults(chance: random.Random, actors: Sequence[Actor]) -> list[Fault]:
+    mean_s = chance.choice((0.05, 1.0, 10.0))
+    kinds = [kind for kind in KINDS if chance.random() < 0.5]
+    members = [one.name for one in actors if isinstance(one, MemberPlan)]
+    faults = []
+    for _ in range(chance.randrange(FAULTS_MAX) if kinds else 0):
+        # above all members of groups, whom others replace meanwhile
+        clients = members if members and chance.random() < 0.7 else [one.name for one in actors]
+        faults.append(
+            Fault(
+                chance.choice(kinds),
+                after_s=mean_s * 2 * chance.random(),
+                lasts_s=chance.choice((0.5, 5.0, 40.0)),
+                down_s=chance.choice((0.0, 0.1, 5.0)),
+                client=chance.choice(clients),
+                is_from_client=chance.random() < 0.5,
+            )
+        )
+    return faults

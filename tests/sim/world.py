@@ -1,0 +1,213 @@
+"""The world of one plan: its machine, its actors and how its run ends."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from functools import singledispatchmethod
+from uuid import UUID
+
+from kavka.wire.errors import ErrorCode as Code
+from sim.client import Client
+from sim.faults import Faults
+from sim.groups import ClassicMember, ConsumerMember, Member, Membership
+from sim.history import History, Place, Reading
+from sim.loop import Process, SimLoop
+from sim.machine import Machine
+from sim.network import SimNetwork
+from sim.plan import (
+    BROKER,
+    TOPIC,
+    Actor,
+    MemberPlan,
+    Plan,
+    ProberPlan,
+    ProducerPlan,
+    ReaderPlan,
+    TransactionalPlan,
+)
+from sim.probers import Prober
+from sim.producers import Producer
+from sim.readers import Reader
+from sim.trace import Trace
+from sim.transactions import TransactionalProducer
+from support.wire_client import new_topic
+
+OFFSETS = "__consumer_offsets"
+
+HEALED_WITHIN_S = 120.0
+"""So long after all faults have ended, everything must have been written and read (I11)."""
+
+
+class World:
+    """Everything of one run. After `main` the logs' contents are in `final`, `committed` and
+    `offsets`, as the judges want them."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        chance = random.Random(f"world {plan.seed}")
+        self.loop = SimLoop(_own(chance))  # type: ignore[abstract]
+        self.trace = Trace(lambda: self.loop.now_s)
+        self.history = History(lambda: self.loop.now_s)
+        self.network = SimNetwork(self.loop, _own(chance), self.trace, plan.quality)
+        self.machine = Machine(
+            self.loop,
+            self.network,
+            _own(chance),
+            self.trace,
+            name=BROKER,
+            settings=plan.settings,
+            speed=plan.speed,
+        )
+        self.clients: dict[str, Process] = {}
+        self.final: dict[Place, Reading] = {}
+        self.committed: dict[Place, Reading] = {}
+        self.offsets: list[Reading] = []
+        self._writers: list[Producer | TransactionalProducer] = []
+        self._members: list[Member] = []
+        self._topic_id = UUID(int=0)
+
+    async def main(self) -> None:
+        """From the broker's first start to its last stop."""
+        self.machine.launch()
+        await self.machine.started()
+        await self._create()
+        for actor in self.plan.actors:
+            self._begin(actor)
+        await Faults(self).run()
+        self.loop.deadline_s = self.loop.now_s + 2 * HEALED_WITHIN_S
+        await self._all_written()
+        for member in self._members:
+            member.is_stopping = True
+        self.final = await self._read(self.plan.places, "final")
+        self.committed = await self._read(self.plan.places, "committed", committed=True)
+        count = (await self._partitions()).get(OFFSETS, 0)
+        places = [(OFFSETS, index) for index in range(count)]
+        self.offsets = list((await self._read(places, "offsets", compacted=True)).values())
+        await self.machine.stop()
+
+    async def _all_written(self) -> None:
+        deadline_s = self.loop.now_s + HEALED_WITHIN_S
+        while not all(one.is_done for one in self._writers):
+            if self.loop.now_s > deadline_s:
+                self.history.violation("I11: not all is written although all was healed")
+                return
+            await asyncio.sleep(1.0)
+
+    # -- actors ---------------------------------------------------------------------------
+
+    def client(self, name: str) -> Client:
+        """A client's process on a host of its own."""
+        process = self.clients[name] = Process(self.loop, name)
+        return Client(process, self.network.host(process, name), self.machine.address)
+
+    @singledispatchmethod
+    def _begin(self, actor: Actor) -> None:
+        raise NotImplementedError(actor)
+
+    @_begin.register
+    def _(self, actor: ProducerPlan) -> None:
+        client, chance = self.client(actor.name), random.Random(actor.seed)
+        producer = Producer(
+            client,
+            self.history,
+            chance,
+            actor.name,
+            actor.place,
+            actor.load,
+            idempotent=actor.idempotent,
+        )
+        self._writers.append(producer)
+        client.process.spawn(producer.run(), name="produce")
+
+    @_begin.register
+    def _(self, actor: TransactionalPlan) -> None:
+        client, chance = self.client(actor.name), random.Random(actor.seed)
+        producer = TransactionalProducer(
+            client,
+            self.history,
+            chance,
+            actor.name,
+            self.plan.places,
+            transactions=actor.transactions,
+            pause_s=actor.pause_s,
+            timeout_ms=actor.timeout_ms,
+            newer=actor.newer,
+        )
+        self._writers.append(producer)
+        client.process.spawn(producer.run(), name="transactions")
+
+    @_begin.register
+    def _(self, actor: ReaderPlan) -> None:
+        client = self.client(actor.name)
+        reader = Reader(client, self.history, actor.name, actor.place, committed=actor.committed)
+        client.process.spawn(reader.run(), name="read")
+
+    @_begin.register
+    def _(self, actor: MemberPlan) -> None:
+        client, chance = self.client(actor.name), random.Random(actor.seed)
+        membership = Membership(
+            actor.group,
+            TOPIC,
+            self._topic_id,
+            self.plan.partitions,
+            actor.session_timeout_ms,
+            actor.commit_s,
+            actor.stay_s,
+        )
+        kind = ClassicMember if actor.is_classic else ConsumerMember
+        member = kind(client, self.history, chance, actor.name, membership, actor.instance)
+        self._members.append(member)
+        client.process.spawn(member.run(), name="member")
+
+    @_begin.register
+    def _(self, actor: ProberPlan) -> None:
+        client, chance = self.client(actor.name), random.Random(actor.seed)
+        prober = Prober(client, self.history, chance, self.plan.places)
+        client.process.spawn(prober.run(), name="probe")
+
+    # -- administration -------------------------------------------------------------------
+
+    async def _create(self) -> None:
+        client = self.client("admin")
+        configs = {"compression.type": self.plan.compression_type}
+        topic = new_topic(TOPIC, self.plan.partitions, configs=configs)
+        answer = await client.process.spawn(
+            client.ask("CreateTopics", 7, topics=[topic], timeout_ms=10_000), name="create"
+        )
+        assert answer.topics[0].error_code == Code.NONE, answer
+        self._topic_id = answer.topics[0].topic_id
+
+    async def _partitions(self) -> dict[str, int]:
+        """How many partitions each topic has."""
+        client = self.client("lister")
+        answer = await client.process.spawn(client.ask("Metadata", 9, topics=None), name="list")
+        return {one.name: len(one.partitions) for one in answer.topics}
+
+    async def _read(
+        self,
+        places: list[Place],
+        name: str,
+        *,
+        committed: bool = False,
+        compacted: bool = False,
+    ) -> dict[Place, Reading]:
+        """All that is there."""
+        found = {}
+        for topic, index in places:
+            client = self.client(f"{name}-{topic}-{index}")
+            reader = Reader(
+                client,
+                self.history,
+                client.process.name,
+                (topic, index),
+                committed=committed,
+                compacted=compacted,
+            )
+            await client.process.spawn(reader.run(until_end=True), name="read")
+            found[topic, index] = reader.reading
+        return found
+
+
+def _own(chance: random.Random) -> random.Random:
+    return random.Random(chance.getrandbits(64))
