@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from sim.history import ABORTED, COMMITTED, UNKNOWN, History, Place, Reading
+from sim.history import ABORTED, COMMITTED, UNKNOWN, Commit, History, Place, Reading
 
 
 def judge(
@@ -164,12 +164,23 @@ def _commits_stay(history: History) -> list[str]:
         ]
         highest = max(acknowledged, key=lambda commit: commit.offset, default=None)
         if highest is not None and one.offset < highest.offset:
+            if any(
+                _may_be_later(commit, highest) for commit in before if commit.offset == one.offset
+            ):
+                continue
             found.append(
                 f"I7 lost: {one.member} was given {one.offset} of {one.group} {one.place} at "
                 f"{one.at_s:.3f} s, {highest.member} had committed {highest.offset} at "
                 f"{highest.acknowledged_s:.3f} s"
             )
     return found
+
+
+def _may_be_later(commit: Commit, other: Commit) -> bool:
+    """Whether a commit, sent without waiting for others, may have taken effect after another of
+    its generation."""
+    is_before = commit.acknowledged_s is not None and commit.acknowledged_s < other.at_s
+    return not is_before and commit.generation >= other.generation
 
 
 def _replaced_members_commit_nothing(history: History, stored: Iterable[Reading]) -> list[str]:

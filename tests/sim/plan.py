@@ -181,6 +181,7 @@ def _settings(chance: random.Random, *, is_durable: bool) -> list[str]:
         f"log.roll.ms={chance.choice((50, 1000, 1 << 40))}",
         f"log.index.interval.bytes={chance.choice((100, 4096))}",
         "log.retention.ms=-1",
+        f"log.flush.offset.checkpoint.interval.ms={chance.choice((200, 60_000))}",
         f"offsets.topic.num.partitions={chance.choice((1, 3))}",
         f"transaction.state.log.num.partitions={chance.choice((1, 3))}",
         f"offsets.retention.check.interval.ms={chance.choice((1000, 600_000))}",

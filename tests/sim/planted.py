@@ -58,12 +58,13 @@ def _no_fsync_of_directories(patch: pytest.MonkeyPatch) -> None:
 
 
 def _checkpoint_before_its_data(patch: pytest.MonkeyPatch) -> None:
-    def flush_plan(log: PartitionLog, *args: Any, **kwargs: Any) -> FlushPlan | None:
+    def append(log: PartitionLog, *args: Any, **more: Any) -> Any:
+        done = original(log, *args, **more)
         log.recovery_point = log.end_offset
-        return make(log, *args, **kwargs)
+        return done
 
-    make = PartitionLog.flush_plan
-    patch.setattr(PartitionLog, "flush_plan", flush_plan)
+    original = PartitionLog.append
+    patch.setattr(PartitionLog, "append", append)
 
 
 def _answer_before_its_append(patch: pytest.MonkeyPatch) -> None:
