@@ -151,6 +151,7 @@ pages: $(FOR_TEST) ## make the pages of docs/ that are made from tables anew
 	@.ci/page $(BIN)/python conformance.md differential.page
 	@.ci/page $(BIN)/python architecture.md lint.rooms
 	@.ci/page $(BIN)/python pipelines.md kavka.spark_it.page
+	@.ci/page $(BIN)/python simulation.md sim.page
 
 clients-page: $(FOR_TEST) java
 	@.ci/page $(BIN)/python clients.md admin

@@ -150,10 +150,10 @@ BUGS = (
     Bug("a checkpoint is written before its data", 20, _checkpoint_before_its_data),
     Bug("an answer is sent before the append", 20, _answer_before_its_append),
     Bug("sequences of producers are not restored", 20, _sequences_not_restored),
-    Bug("markers are dropped at the start", 40, _markers_dropped_at_the_start),
-    Bug("answers overtake each other", 80, _answers_out_of_order),
+    Bug("markers are dropped at the start", 60, _markers_dropped_at_the_start),
+    Bug("answers overtake each other", 60, _answers_out_of_order),
     Bug("a stale generation is accepted", 40, _stale_generation_accepted),
-    Bug("a fenced member may still commit", 40, _fenced_member_commits),
+    Bug("a fenced member may still commit", 60, _fenced_member_commits),
     Bug("offsets expire by the wrong clock", 40, _offsets_expire_by_the_wrong_clock),
     Bug("the last stable offset is too high by one", 20, _stable_offset_too_high),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sim import page
 from sim.planted import BUGS, Bug, caught_by
 
 
@@ -11,3 +12,7 @@ from sim.planted import BUGS, Bug, caught_by
 def test_a_planted_bug_is_found(bug: Bug) -> None:
     found = caught_by(bug)
     assert found is not None, f"not within {bug.seeds_max} seeds"
+
+
+def test_the_page_names_all_bugs() -> None:
+    assert page.PAGE.read_text() == page.page(), "run: make pages"
