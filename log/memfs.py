@@ -110,6 +110,11 @@ class MemFs:
         """Account for the new length of a file."""
         self._used_bytes += after - before
 
+    @property
+    def used_bytes(self) -> int:
+        """The sum of all files."""
+        return self._used_bytes
+
     def free_bytes(self) -> int:
         """The free space."""
         if self.capacity_bytes is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from kavka.log.memfs import Fault as DiskFault
 from sim.loop import Process
 from sim.plan import Fault
 
@@ -25,6 +26,8 @@ class Faults:
             "cut path": self._cut_path,
             "pause": self._pause,
             "pause client": self._pause_client,
+            "disk error": self._break_disk,
+            "disk full": self._fill_disk,
         }
 
     async def run(self) -> None:
@@ -55,6 +58,33 @@ class Faults:
         await asyncio.sleep(fault.down_s)
         machine.launch()
         await machine.started()
+
+    async def _break_disk(self, fault: Fault) -> None:
+        """One operation fails."""
+        fs = self._world.machine.fs
+        fs.faults.append(DiskFault(fault.operation, fault.files))
+        await self._live_with(fault)
+        fs.faults.clear()
+        await self._mend(fault)
+
+    async def _fill_disk(self, fault: Fault) -> None:
+        fs = self._world.machine.fs
+        fs.capacity_bytes = fs.used_bytes + 500
+        await self._live_with(fault)
+        fs.capacity_bytes = None
+        await self._mend(fault)
+
+    async def _live_with(self, fault: Fault) -> None:
+        self._world.trace.add(self._world.machine.name, f"{fault.kind} begins")
+        await asyncio.sleep(fault.lasts_s)
+        self._world.trace.add(self._world.machine.name, f"{fault.kind} ends")
+
+    async def _mend(self, fault: Fault) -> None:
+        """A broker whose only disk has failed has stopped: somebody starts it again."""
+        machine = self._world.machine
+        await machine.end_of_failure()
+        if not machine.is_up:
+            await self._start_again(fault)
 
     async def _reset(self, fault: Fault) -> None:
         self._world.network.reset_one()

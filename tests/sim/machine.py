@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 
+from kavka.log.errors import StorageError
 from kavka.log.memfs import MemFs
 from kavka.server.config import BrokerSettings
 from kavka.server.instance import Instance
@@ -44,8 +45,7 @@ class Machine:
         self.settings = list(settings)
         self.fs = MemFs()
         self.lives = 0
-        self.failed = False
-        """Whether the broker has said that it can't go on."""
+        self._failing: asyncio.Task[None] | None = None
         self._loop = loop
         self._network = network
         self._chance = chance
@@ -66,7 +66,7 @@ class Machine:
         assert self.process is None
         self.lives += 1
         self._trace.add(self.name, f"start {self.lives}")
-        self.failed = False
+        self._failing = None
         self._started: asyncio.Future[asyncio.Task[None]] = self._loop.create_future()
         process = self.process = Process(
             self._loop,
@@ -100,16 +100,30 @@ class Machine:
         (await asyncio.shield(self._started)).result()
 
     def _on_failure(self) -> None:
-        self.failed = True
+        """It can't go on: it stops, and the process ends, as `kavka start` does."""
+        self._trace.add(self.name, "has failed")
+        self._failing = self._loop.world.spawn(self.stop(), name="end of a failed broker")
+
+    async def end_of_failure(self) -> None:
+        """If the broker has said that it can't go on: wait until its process has ended."""
+        if self._failing is not None:
+            await self._failing
 
     async def stop(self) -> None:
-        """A clean stop."""
+        """A clean stop, or as clean as the disk lets it be."""
         process, instance = self.process, self.instance
         assert process is not None
         assert instance is not None
         self._trace.add(self.name, "stop")
-        await process.spawn(instance.stop(), name="stop")
+        stopped = self._loop.create_future()
+        task = process.run(self._loop.create_task, instance.stop())
+        task.add_done_callback(stopped.set_result)
+        try:
+            (await stopped).result()
+        except (StorageError, OSError) as failure:
+            self._trace.add(self.name, f"stop failed: {failure}")
         self._end(silently=False)
+        self.fs.kill()
 
     def kill(self) -> None:
         """SIGKILL."""

@@ -92,12 +92,21 @@ class Fault:
     """Whose path is cut, or who is paused."""
     is_from_client: bool
     """Which direction of the path is cut."""
+    operation: str
+    """Which operation of the disk fails."""
+    files: str
+    """Of files whose names end so."""
 
     def __str__(self) -> str:
         return f"{self.after_s:.3f} s later {self.kind}"
 
 
-KINDS: Final = ("kill", "restart", "cut power", "reset", "cut path", "pause", "pause client")
+KINDS: Final = (
+    *("kill", "restart", "cut power", "reset", "cut path", "pause", "pause client"),
+    *("disk error", "disk full"),
+)
+OPERATIONS: Final = ("pwrite", "sync", "sync_dir", "create", "rename", "truncate", "pread", "open")
+FILES: Final = ("", "", ".log", ".index", ".snapshot")
 
 
 @dataclass(frozen=True)
@@ -278,6 +287,8 @@ def _faults(chance: random.Random, actors: Sequence[Actor]) -> list[Fault]:
                 down_s=chance.choice((0.0, 0.1, 5.0)),
                 client=chance.choice(clients),
                 is_from_client=chance.random() < 0.5,
+                operation=chance.choice(OPERATIONS),
+                files=chance.choice(FILES),
             )
         )
     return faults
