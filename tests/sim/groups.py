@@ -255,6 +255,23 @@ def fetching(
     }
 
 
+async def committed_offsets(client: Client, membership: Membership) -> dict[int, int]:
+    """All committed offsets of a group, by partition."""
+    values = fetching(membership, range(membership.partitions))
+    while True:
+        try:
+            await client.ask("FindCoordinator", 2, key=membership.group, key_type=0)
+            answer = await client.ask("OffsetFetch", 9, **values)
+        except Lost:
+            client.hang_up()
+        else:
+            (group,) = answer.groups
+            found = [one for topic in group.topics for one in topic.partitions]
+            if not group.error_code and not any(one.error_code for one in found):
+                return {one.partition_index: one.committed_offset for one in found}
+        await asyncio.sleep(BACKOFF_S)
+
+
 class ClassicMember(Member):
     """A member of the classic protocol."""
 

@@ -20,6 +20,13 @@ RUNNING: ContextVar[Process] = ContextVar("process")
 """The process whose code runs; tasks and callbacks inherit it from what creates them."""
 
 
+CHECK_STEPS = 200
+
+
+def _nothing() -> None:
+    pass
+
+
 class Process:
     """A process of the world: a broker, a client, or the world itself.
 
@@ -120,6 +127,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Exceptions that nothing has handled, as asyncio reports them."""
         self.deadline_s = math.inf
         """When a run that has not ended is given up."""
+        self.on_check: Callable[[], object] = _nothing
+        """Called every CHECK_STEPS callbacks, between two."""
+        self._next_check = CHECK_STEPS
         self.steps = 0
         """Callbacks run."""
         self._chance = chance
@@ -161,6 +171,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         if not ready or process.is_paused:
             process.is_queued = False
             runnable.remove(process)
+        if self.steps >= self._next_check:
+            self._next_check = self.steps + CHECK_STEPS
+            self.on_check()
 
     def _advance(self) -> None:
         """Go on to the next timer, and make all of its time ready, in an order of chance."""

@@ -125,6 +125,20 @@ class Machine:
         self._end(silently=False)
         self.fs.kill()
 
+    def check_invariants(self) -> None:
+        """AssertionError when what the broker knows contradicts itself."""
+        broker = None if self.instance is None else self.instance.broker
+        if broker is None:
+            return
+        for replica in broker.replicas:
+            partition, log = replica.partition, replica.log
+            partition.check_invariants()
+            assert partition.high_watermark <= log.end_offset, replica.key
+            assert log.start_offset <= log.end_offset, replica.key
+            assert log.recovery_point <= log.end_offset, replica.key
+            stable = log.last_stable_offset(partition.high_watermark)
+            assert stable <= partition.high_watermark, replica.key
+
     def kill(self) -> None:
         """SIGKILL."""
         self._trace.add(self.name, "killed")

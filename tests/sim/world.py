@@ -10,7 +10,13 @@ from uuid import UUID
 from kavka.wire.errors import ErrorCode as Code
 from sim.client import Client
 from sim.faults import Faults
-from sim.groups import ClassicMember, ConsumerMember, Member, Membership
+from sim.groups import (
+    ClassicMember,
+    ConsumerMember,
+    Member,
+    Membership,
+    committed_offsets,
+)
 from sim.history import History, Place, Reading
 from sim.loop import Process, SimLoop
 from sim.machine import Machine
@@ -59,12 +65,14 @@ class World:
             settings=plan.settings,
             speed=plan.speed,
         )
+        self.loop.on_check = self.machine.check_invariants
         self.clients: dict[str, Process] = {}
         self.final: dict[Place, Reading] = {}
         self.committed: dict[Place, Reading] = {}
         self.offsets: list[Reading] = []
         self._writers: list[Producer | TransactionalProducer] = []
         self._members: list[Member] = []
+        self._memberships: list[asyncio.Task[None]] = []
         self._topic_id = UUID(int=0)
 
     async def main(self) -> None:
@@ -77,13 +85,13 @@ class World:
         await Faults(self).run()
         self.loop.deadline_s = self.loop.now_s + 2 * HEALED_WITHIN_S
         await self._all_written()
-        for member in self._members:
-            member.is_stopping = True
+        await self._all_left()
         self.final = await self._read(self.plan.places, "final")
         self.committed = await self._read(self.plan.places, "committed", committed=True)
         count = (await self._partitions()).get(OFFSETS, 0)
         places = [(OFFSETS, index) for index in range(count)]
         self.offsets = list((await self._read(places, "offsets", compacted=True)).values())
+        await self._same_after_kill()
         await self.machine.stop()
 
     async def _all_written(self) -> None:
@@ -93,6 +101,36 @@ class World:
                 self.history.violation("I11: not all is written although all was healed")
                 return
             await asyncio.sleep(1.0)
+
+    async def _all_left(self) -> None:
+        """All members leave their groups."""
+        for member in self._members:
+            member.is_stopping = True
+        deadline_s = self.loop.now_s + HEALED_WITHIN_S
+        while not all(task.done() for task in self._memberships):
+            if self.loop.now_s > deadline_s:
+                self.history.violation("I11: a member does not get out of its group")
+                return
+            await asyncio.sleep(1.0)
+
+    async def _same_after_kill(self) -> None:
+        """What the coordinator knows is what its log says: the same after SIGKILL."""
+        before = await self._committed_offsets("before")
+        self.machine.kill()
+        self.machine.launch()
+        await self.machine.started()
+        after = await self._committed_offsets("after")
+        if before != after:
+            self.history.violation(f"committed offsets {before} are {after} after SIGKILL")
+
+    async def _committed_offsets(self, name: str) -> dict[str, dict[int, int]]:
+        groups = sorted({one.membership.group: one.membership for one in self._members}.items())
+        client = self.client(f"offsets-{name}")
+        found = {}
+        for group, membership in groups:
+            work = committed_offsets(client, membership)
+            found[group] = await client.process.spawn(work, name="offsets")
+        return found
 
     # -- actors ---------------------------------------------------------------------------
 
@@ -158,7 +196,7 @@ class World:
         kind = ClassicMember if actor.is_classic else ConsumerMember
         member = kind(client, self.history, chance, actor.name, membership, actor.instance)
         self._members.append(member)
-        client.process.spawn(member.run(), name="member")
+        self._memberships.append(client.process.spawn(member.run(), name="member"))
 
     @_begin.register
     def _(self, actor: ProberPlan) -> None:
