@@ -41,6 +41,9 @@ from support.wire_client import new_topic
 
 OFFSETS = "__consumer_offsets"
 
+SETTLED_S = 40.0
+"""So long after a client's end the broker has nothing of it left to do."""
+
 HEALED_WITHIN_S = 120.0
 """So long after all faults have ended, everything must have been written and read (I11)."""
 
@@ -112,6 +115,10 @@ class World:
                 self.history.violation("I11: a member does not get out of its group")
                 return
             await asyncio.sleep(1.0)
+        for member in self._members:  # and commits that are late
+            member.client.process.kill()
+            self.network.end_process(member.client.process, silently=False)
+        await asyncio.sleep(SETTLED_S)
 
     async def _same_after_kill(self) -> None:
         """What the coordinator knows is what its log says: the same after SIGKILL."""
