@@ -44,6 +44,8 @@ class Reading:
     committed: bool = False
     """Whether it reads what is committed only."""
     records: list[Seen] = field(default_factory=list)
+    position: int = 0
+    """Where it reads next."""
     high_watermarks: list[tuple[float, int]] = field(default_factory=list)
 
 
@@ -77,6 +79,8 @@ class Transaction:
         self.producer = producer
         self.number = number
         self.values: dict[bytes, Place] = {}
+        self.keys: dict[bytes, bytes | None] = {}
+        """By value."""
         self.outcome = ABORTED
         """UNKNOWN from the moment that a commit is sent until its response."""
 

@@ -15,10 +15,12 @@ def judge(
     history: History,
     final: dict[Place, Reading],
     committed: dict[Place, Reading],
+    compacted: dict[Place, Reading],
     offsets: Iterable[Reading],
 ) -> list[str]:
     """What is violated; `final` is all that is read after all was healed, `committed` what is read
-    of it with read_committed, and `offsets` what is in the topic of committed offsets."""
+    of it with read_committed, `compacted` the same of the compacted topic, and `offsets` what
+    is in the topic of committed offsets."""
     found = list(history.violations)
     for place, reading in final.items():
         found += _acknowledged_is_there(history, place, reading)
@@ -27,6 +29,8 @@ def judge(
     found += _one_value_an_offset(history)
     found += _transactions(history, committed)
     found += _nothing_aborted(history)
+    found += _last_values_stay(history, compacted)
+    found += _nothing_withheld(history, compacted)
     if not history.may_lose:
         found += _commits_stay(history)
         found += _replaced_members_commit_nothing(history, offsets)
@@ -120,6 +124,10 @@ def _transactions(history: History, final: dict[Place, Reading]) -> list[str]:
     there = {value for reading in final.values() for _, value, _ in reading.records}
     found = []
     for one in history.transactions:
+        if not one.values.keys() - there and one.outcome != ABORTED:
+            continue
+        if any(place not in final for place in one.values.values()):
+            continue  # of a topic that is compacted
         missing = [value for value in one.values if value not in there]
         name = f"{one.producer}'s transaction {one.number}, {one.outcome}"
         if one.outcome == COMMITTED and missing:
@@ -145,6 +153,49 @@ def _nothing_aborted(history: History) -> list[str]:
         for offset, value, _ in reading.records
         if value in aborted
     ]
+
+
+def _last_values_stay(history: History, compacted: dict[Place, Reading]) -> list[str]:
+    """I10: the last committed record of a key stays in a topic that is compacted."""
+    if history.may_lose:
+        return []
+    possible: dict[tuple[Place, bytes], list[bytes]] = {}
+    for one in history.transactions:
+        last: dict[tuple[Place, bytes], bytes] = {}
+        for value, place in one.values.items():
+            if place in compacted and (key := one.keys[value]) is not None:
+                last[place, key] = value
+        if one.outcome == COMMITTED:
+            possible |= {where: [value] for where, value in last.items()}
+        elif one.outcome == UNKNOWN:
+            for where, value in last.items():
+                possible.setdefault(where, [b""]).append(value)
+    found = []
+    for (place, key), values in possible.items():
+        read = [value for _, value, of in compacted[place].records if of == key]
+        if (read[-1] if read else b"") not in values:
+            found.append(
+                f"I10: the last value of {key!r} at {place} is {read[-1:]}, not of {values}"
+            )
+    return found
+
+
+def _nothing_withheld(history: History, compacted: dict[Place, Reading]) -> list[str]:
+    """I10: who has read a compacted topic up to some offset was given all that is still there."""
+    if history.may_lose:
+        return []
+    found = []
+    for reading in history.readings:
+        final = compacted.get(reading.place)
+        if final is None or not reading.committed:
+            continue
+        given = {offset for offset, _, _ in reading.records}
+        found += [
+            f"I10: {reading.reader} was not given {value!r} at {reading.place} {offset}"
+            for offset, value, _ in final.records
+            if offset < reading.position and offset not in given
+        ]
+    return found
 
 
 def _commits_stay(history: History) -> list[str]:

@@ -17,6 +17,7 @@ from sim.network import Quality
 from sim.producers import Load
 
 TOPIC: Final = "a"
+COMPACTED: Final = "compacted"
 FAULTS_MAX: Final = 12
 BROKER: Final = "broker1"
 
@@ -42,6 +43,8 @@ class TransactionalPlan:
     pause_s: float
     timeout_ms: int
     newer: bool
+    keys: int | None
+    """With keys it writes to the compacted topic."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class ReaderPlan:
     name: str
     place: Place
     committed: bool
+    pause_s: float = 0.0
+    max_bytes: int = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -121,13 +126,20 @@ class Plan:
     settings: tuple[str, ...]
     partitions: int
     compression_type: str
+    compaction: tuple[tuple[str, str], ...]
+    """Configs of the compacted topic."""
     actors: tuple[Actor, ...]
     faults: tuple[Fault, ...]
 
     @property
     def places(self) -> list[Place]:
-        """All partitions."""
+        """The partitions that keep all records."""
         return [(TOPIC, index) for index in range(self.partitions)]
+
+    @property
+    def compacted(self) -> list[Place]:
+        """Those that are compacted."""
+        return [(COMPACTED, index) for index in range(self.partitions)]
 
     def without_actor(self, name: str) -> Plan:
         """The same without one of the actors."""
@@ -165,6 +177,7 @@ def draw(seed: int) -> Plan:
         tuple(_settings(chance, is_durable=is_durable)),
         partitions,
         chance.choice(("producer", "producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")),
+        tuple(_compaction(chance).items()),
         tuple(actors),
         tuple(_faults(chance, actors)),
     )
@@ -194,6 +207,7 @@ def _settings(chance: random.Random, *, is_durable: bool) -> list[str]:
         f"offsets.topic.num.partitions={chance.choice((1, 3))}",
         f"transaction.state.log.num.partitions={chance.choice((1, 3))}",
         f"offsets.retention.check.interval.ms={chance.choice((1000, 600_000))}",
+        "log.cleaner.backoff.ms=100",
         "group.min.session.timeout.ms=1000",
         f"group.initial.rebalance.delay.ms={chance.choice((0, 500))}",
         f"group.consumer.session.timeout.ms={chance.choice((1000, 6000))}",
@@ -202,6 +216,15 @@ def _settings(chance: random.Random, *, is_durable: bool) -> list[str]:
         f"group.consumer.heartbeat.interval.ms={chance.choice((100, 300))}",
         f"kavka.durability={'fsync' if is_durable else 'system'}",
     ]
+
+
+def _compaction(chance: random.Random) -> dict[str, str]:
+    return {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.01",
+        "delete.retention.ms": str(chance.choice((0, 500))),
+        "segment.ms": str(chance.choice((50, 500))),
+    }
 
 
 class _Actors:
@@ -221,6 +244,7 @@ class _Actors:
             *(self._transactional(f"t{n}") for n in range(chance.randrange(4))),
             *(one for n in range(chance.randrange(3)) for one in self._members(f"g{n}")),
             *(ProberPlan(f"q{n}", self._seed()) for n in range(chance.randrange(2))),
+            *(self._slow_reader(f"s{n}") for n in range(chance.randrange(3))),
         ]
 
     def _seed(self) -> int:
@@ -237,6 +261,17 @@ class _Actors:
         place = chance.choice(self._places)
         return ProducerPlan(name, self._seed(), place, load, idempotent=chance.random() < 0.7)
 
+    def _slow_reader(self, name: str) -> ReaderPlan:
+        """Of the compacted topic: what it reads may be compacted meanwhile."""
+        chance = self._chance
+        return ReaderPlan(
+            name,
+            (COMPACTED, chance.choice(self._places)[1]),
+            committed=True,
+            pause_s=chance.choice((0.0, 0.1, 1.0)),
+            max_bytes=chance.choice((1, 1000)),
+        )
+
     def _transactional(self, name: str) -> TransactionalPlan:
         chance = self._chance
         return TransactionalPlan(
@@ -246,6 +281,7 @@ class _Actors:
             pause_s=chance.choice((0.001, 0.05, 0.5)),
             timeout_ms=chance.choice((1000, 10_000, 60_000)),
             newer=chance.random() < 0.5,
+            keys=chance.choice((None, None, 1, 5)),
         )
 
     def _members(self, group: str) -> Sequence[MemberPlan]:

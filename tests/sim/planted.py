@@ -14,17 +14,23 @@ import pytest
 from kavka.groupcoord import expiry
 from kavka.groupcoord.classic.group import ClassicGroup
 from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.log.compaction.transactions import CleanedTransactions
 from kavka.log.flush import FlushPlan
+from kavka.log.index import Floor, OffsetIndex
+from kavka.log.journal import Decision, Journal
 from kavka.log.memfs import MemFs
 from kavka.log.partition_log import PartitionLog
 from kavka.log.producer_state import ProducerStates
 from kavka.log.segment import Segment
 from kavka.log.snapshots import Snapshots
+from kavka.log.txn_index import AbortedTxn
 from kavka.server.connections.connection import Connection
 from kavka.server.replica.batch_admission import InlineBudget
 from kavka.server.request.context import RequestContext
 from kavka.txncoord.ending import Ending
-from kavka.wire.steps import Steps
+from kavka.wire.control_records import Marker
+from kavka.wire.record_batches import BatchHeader
+from kavka.wire.steps import Steps, run_at_once
 from sim.run import run
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -143,6 +149,40 @@ def _offsets_expire_by_the_wrong_clock(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(expiry, "_MS_A_MINUTE", 0)
 
 
+def _aborted_marker_removed_too_early(patch: pytest.MonkeyPatch) -> None:
+    def on_control_batch(
+        cleaned: CleanedTransactions, header: BatchHeader, marker: Marker | None
+    ) -> tuple[bool, AbortedTxn | None]:
+        needless, entry = original(cleaned, header, marker)
+        return needless or (marker is not None and not marker.committed), None
+
+    original = CleanedTransactions.on_control_batch
+    patch.setattr(CleanedTransactions, "on_control_batch", on_control_batch)
+
+
+def _applied_before_its_append(patch: pytest.MonkeyPatch) -> None:
+    def append(journal: Journal, decision: Decision, now_ms: int) -> Steps[None]:
+        records, producer = decision.records, decision.producer
+        journal.machine.apply_all(records, producer)
+
+        def append_late() -> None:
+            run_at_once(journal._port.append(records, producer, now_ms))
+
+        asyncio.get_running_loop().call_later(0.01, append_late)
+        return
+        yield
+
+    patch.setattr(Journal, "_append", append)
+
+
+def _index_off_by_one(patch: pytest.MonkeyPatch) -> None:
+    def floor(index: OffsetIndex, offset: int) -> Floor:
+        return original(index, offset + 1)
+
+    original = OffsetIndex.floor
+    patch.setattr(OffsetIndex, "floor", floor)
+
+
 BUGS = (
     Bug("a view outlives its request", 20, _view_outlives_its_request),
     Bug("an fsync is skipped", 20, _no_fsync),
@@ -155,6 +195,9 @@ BUGS = (
     Bug("a stale generation is accepted", 40, _stale_generation_accepted),
     Bug("a fenced member may still commit", 60, _fenced_member_commits),
     Bug("offsets expire by the wrong clock", 40, _offsets_expire_by_the_wrong_clock),
+    Bug("compaction removes an abort marker too early", 60, _aborted_marker_removed_too_early),
+    Bug("a coordinator applies before it appends", 60, _applied_before_its_append),
+    Bug("a position of an index is off by one", 60, _index_off_by_one),
     Bug("the last stable offset is too high by one", 20, _stable_offset_too_high),
 )
 

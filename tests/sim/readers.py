@@ -29,6 +29,8 @@ class Reader:
         *,
         committed: bool = False,
         compacted: bool = False,
+        pause_s: float = 0.0,
+        max_bytes: int = 1 << 20,
     ) -> None:
         """`compacted`: offsets may be missing."""
         self._client = client
@@ -36,6 +38,8 @@ class Reader:
         self._place = place
         self._committed = committed
         self._may_skip = compacted
+        self._pause_s = pause_s
+        self._max_bytes = max_bytes
         self._aborted: set[int] = set()
         self.reading = Reading(name, place, committed)
         history.readings.append(self.reading)
@@ -52,6 +56,7 @@ class Reader:
                     FETCH_VERSION,
                     **fetching(
                         {self._place: self.position},
+                        max_bytes=self._max_bytes,
                         max_wait_ms=0 if until_end else 500,
                         isolation_level=int(self._committed),
                     ),
@@ -64,6 +69,7 @@ class Reader:
             code = Code(answer.error_code or response.error_code)
             if code is Code.NONE:
                 self._take(response)
+                await asyncio.sleep(self._pause_s)
                 continue
             if code is Code.OFFSET_OUT_OF_RANGE and self._history.may_lose:
                 self.position = 0
@@ -104,7 +110,7 @@ class Reader:
             while aborted and aborted[0][0] <= batch.base_offset:
                 self._aborted.add(aborted.pop(0)[1])
             self._take_batch(batch)
-            self.position = batch.next_offset
+            self.position = reading.position = batch.next_offset
 
     def _take_batch(self, batch: Any) -> None:
         if batch.is_control_batch:

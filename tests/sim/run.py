@@ -86,7 +86,9 @@ def run_plan(plan: Plan) -> Outcome:
     with strict_arenas.enforce(), same_each_time(), complaints() as logged:
         try:
             world.loop.run(world.main())
-            violations = judge(world.history, world.final, world.committed, world.offsets)
+            violations = judge(
+                world.history, world.final, world.committed, world.compacted, world.offsets
+            )
         except Exception as failure:
             violations = [*world.history.violations, f"the world ends: {failure!r}"]
     violations += [f"unhandled: {one}" for one in world.loop.failures]

@@ -41,7 +41,9 @@ class TransactionalProducer:
         pause_s: float,
         timeout_ms: int,
         newer: bool,
+        keys: int | None = None,
     ) -> None:
+        """`keys`: so many different ones, its own, for topics that are compacted."""
         self.name = name
         self._client = client
         self._history = history
@@ -51,6 +53,7 @@ class TransactionalProducer:
         self._pause_s = pause_s
         self._timeout_ms = timeout_ms
         self._newer = newer
+        self._keys = keys
         self._identity = Identity(-1, -1, 0)
         self._sequences: dict[Place, int] = {}
         self.is_done = False
@@ -108,6 +111,8 @@ class TransactionalProducer:
                 f"{prefix}{index}:".encode() + b"." * chance.randrange(200)
                 for index in range(1 + chance.randrange(3))
             ]
+            keys = [self._key() for _ in values]
+            transaction.keys |= dict(zip(values, keys, strict=True))
             for value in values:
                 transaction.values[value] = place
                 self._history.writes[value] = Write(
@@ -118,7 +123,7 @@ class TransactionalProducer:
                     is_idempotent=True,
                     is_dense=False,
                 )
-            await self._produce(place, values)
+            await self._produce(place, values, keys)
             await self._pause()
         await self._end(transaction, commit)
 
@@ -137,10 +142,15 @@ class TransactionalProducer:
                 return
             await asyncio.sleep(BACKOFF_S)
 
-    async def _produce(self, place: Place, values: list[bytes]) -> None:
+    def _key(self) -> bytes | None:
+        keys = self._keys
+        return None if keys is None else f"{self.name} {self._chance.randrange(keys)}".encode()
+
+    async def _produce(self, place: Place, values: list[bytes], keys: list[bytes | None]) -> None:
         sequence = self._sequences.get(place, 0)
         data = batch(
             values,
+            keys=keys,
             producer=self._identity._replace(sequence=sequence),
             transactional=True,
             timestamps=self._client.process.now_ms(),

@@ -23,6 +23,7 @@ from sim.machine import Machine
 from sim.network import SimNetwork
 from sim.plan import (
     BROKER,
+    COMPACTED,
     TOPIC,
     Actor,
     MemberPlan,
@@ -49,8 +50,8 @@ HEALED_WITHIN_S = 120.0
 
 
 class World:
-    """Everything of one run. After `main` the logs' contents are in `final`, `committed` and
-    `offsets`, as the judges want them."""
+    """Everything of one run. After `main` the logs' contents are in `final`, `committed`,
+    `compacted` and `offsets`, as the judges want them."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -72,6 +73,7 @@ class World:
         self.clients: dict[str, Process] = {}
         self.final: dict[Place, Reading] = {}
         self.committed: dict[Place, Reading] = {}
+        self.compacted: dict[Place, Reading] = {}
         self.offsets: list[Reading] = []
         self._writers: list[Producer | TransactionalProducer] = []
         self._members: list[Member] = []
@@ -91,6 +93,9 @@ class World:
         await self._all_left()
         self.final = await self._read(self.plan.places, "final")
         self.committed = await self._read(self.plan.places, "committed", committed=True)
+        self.compacted = await self._read(
+            self.plan.compacted, "compacted", committed=True, compacted=True
+        )
         count = (await self._partitions()).get(OFFSETS, 0)
         places = [(OFFSETS, index) for index in range(count)]
         self.offsets = list((await self._read(places, "offsets", compacted=True)).values())
@@ -173,7 +178,8 @@ class World:
             self.history,
             chance,
             actor.name,
-            self.plan.places,
+            self.plan.places if actor.keys is None else self.plan.compacted,
+            keys=actor.keys,
             transactions=actor.transactions,
             pause_s=actor.pause_s,
             timeout_ms=actor.timeout_ms,
@@ -185,7 +191,16 @@ class World:
     @_begin.register
     def _(self, actor: ReaderPlan) -> None:
         client = self.client(actor.name)
-        reader = Reader(client, self.history, actor.name, actor.place, committed=actor.committed)
+        reader = Reader(
+            client,
+            self.history,
+            actor.name,
+            actor.place,
+            committed=actor.committed,
+            compacted=actor.place[0] == COMPACTED,
+            pause_s=actor.pause_s,
+            max_bytes=actor.max_bytes,
+        )
         client.process.spawn(reader.run(), name="read")
 
     @_begin.register
@@ -216,9 +231,12 @@ class World:
     async def _create(self) -> None:
         client = self.client("admin")
         configs = {"compression.type": self.plan.compression_type}
-        topic = new_topic(TOPIC, self.plan.partitions, configs=configs)
+        topics = [
+            new_topic(TOPIC, self.plan.partitions, configs=configs),
+            new_topic(COMPACTED, self.plan.partitions, configs=dict(self.plan.compaction)),
+        ]
         answer = await client.process.spawn(
-            client.ask("CreateTopics", 7, topics=[topic], timeout_ms=10_000), name="create"
+            client.ask("CreateTopics", 7, topics=topics, timeout_ms=10_000), name="create"
         )
         assert answer.topics[0].error_code == Code.NONE, answer
         self._topic_id = answer.topics[0].topic_id

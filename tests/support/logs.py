@@ -89,7 +89,7 @@ def batch(
     values: Sequence[bytes | None],
     *,
     timestamps: Sequence[int] | int = TIMESTAMP,
-    keys: Sequence[bytes] | None = None,
+    keys: Sequence[bytes | None] | None = None,
     producer: Producer = NO_PRODUCER,
     compression: int = 0,
     transactional: bool = False,
