@@ -21,6 +21,8 @@ RUNNING: ContextVar[Process] = ContextVar("process")
 
 
 CHECK_STEPS = 200
+STEPS_MAX = 1_000_000
+"""Callbacks after which a run is given up; most have some ten thousand."""
 
 
 def _nothing() -> None:
@@ -173,6 +175,8 @@ class SimLoop(asyncio.AbstractEventLoop):
             runnable.remove(process)
         if self.steps >= self._next_check:
             self._next_check = self.steps + CHECK_STEPS
+            if self.steps > STEPS_MAX:
+                raise Deadlock(f"after {STEPS_MAX} callbacks the run has not ended")
             self.on_check()
 
     def _advance(self) -> None:

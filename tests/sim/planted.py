@@ -14,7 +14,6 @@ import pytest
 from kavka.groupcoord import expiry
 from kavka.groupcoord.classic.group import ClassicGroup
 from kavka.groupcoord.consumer.group import ConsumerGroup
-from kavka.log.compaction.transactions import CleanedTransactions
 from kavka.log.flush import FlushPlan
 from kavka.log.index import Floor, OffsetIndex
 from kavka.log.journal import Decision, Journal
@@ -23,12 +22,13 @@ from kavka.log.partition_log import PartitionLog
 from kavka.log.producer_state import ProducerStates
 from kavka.log.segment import Segment
 from kavka.log.snapshots import Snapshots
-from kavka.log.txn_index import AbortedTxn
+from kavka.log.txn_guards import Guard
 from kavka.server.connections.connection import Connection
 from kavka.server.replica.batch_admission import InlineBudget
+from kavka.server.replica.partition_state import PartitionState
 from kavka.server.request.context import RequestContext
 from kavka.txncoord.ending import Ending
-from kavka.wire.control_records import Marker
+from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import BatchHeader
 from kavka.wire.steps import Steps, run_at_once
 from sim.run import run
@@ -149,15 +149,20 @@ def _offsets_expire_by_the_wrong_clock(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(expiry, "_MS_A_MINUTE", 0)
 
 
-def _aborted_marker_removed_too_early(patch: pytest.MonkeyPatch) -> None:
-    def on_control_batch(
-        cleaned: CleanedTransactions, header: BatchHeader, marker: Marker | None
-    ) -> tuple[bool, AbortedTxn | None]:
-        needless, entry = original(cleaned, header, marker)
-        return needless or (marker is not None and not marker.committed), None
+def _acknowledged_before_its_fsync(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PartitionState, "configure", lambda partition, flush_after: False)
 
-    original = CleanedTransactions.on_control_batch
-    patch.setattr(CleanedTransactions, "on_control_batch", on_control_batch)
+
+def _duplicates_appended(patch: pytest.MonkeyPatch) -> None:
+    def check(states: ProducerStates, header: BatchHeader, guard: Guard | None = None) -> None:
+        try:
+            original(states, header, guard)
+        except ApiError as failure:
+            if failure.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                raise
+
+    original = ProducerStates.check
+    patch.setattr(ProducerStates, "check", check)
 
 
 def _applied_before_its_append(patch: pytest.MonkeyPatch) -> None:
@@ -195,7 +200,8 @@ BUGS = (
     Bug("a stale generation is accepted", 40, _stale_generation_accepted),
     Bug("a fenced member may still commit", 60, _fenced_member_commits),
     Bug("offsets expire by the wrong clock", 40, _offsets_expire_by_the_wrong_clock),
-    Bug("compaction removes an abort marker too early", 60, _aborted_marker_removed_too_early),
+    Bug("records are acknowledged before their fsync", 60, _acknowledged_before_its_fsync),
+    Bug("duplicates are appended", 60, _duplicates_appended),
     Bug("a coordinator applies before it appends", 60, _applied_before_its_append),
     Bug("a position of an index is off by one", 60, _index_off_by_one),
     Bug("the last stable offset is too high by one", 20, _stable_offset_too_high),

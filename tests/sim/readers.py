@@ -40,7 +40,6 @@ class Reader:
         self._may_skip = compacted
         self._pause_s = pause_s
         self._max_bytes = max_bytes
-        self._aborted: set[int] = set()
         self.reading = Reading(name, place, committed)
         history.readings.append(self.reading)
         self.position = 0
@@ -91,6 +90,7 @@ class Reader:
         aborted = sorted(
             (one.first_offset, one.producer_id) for one in response.aborted_transactions or ()
         )
+        gone: set[int] = set()  # as stock consumers: each response names all that it has part of
         batches = MemoryRecords(bytes(response.records or b""))
         while (batch := batches.next_batch()) is not None:
             assert batch.validate_crc(), "a batch with a bad CRC"
@@ -108,15 +108,15 @@ class Reader:
                     f"end {self.end}"
                 )
             while aborted and aborted[0][0] <= batch.base_offset:
-                self._aborted.add(aborted.pop(0)[1])
-            self._take_batch(batch)
+                gone.add(aborted.pop(0)[1])
+            self._take_batch(batch, gone)
             self.position = reading.position = batch.next_offset
 
-    def _take_batch(self, batch: Any) -> None:
+    def _take_batch(self, batch: Any, gone: set[int]) -> None:
         if batch.is_control_batch:
-            self._aborted.discard(batch.producer_id)
+            gone.discard(batch.producer_id)
             return
-        if self._committed and batch.is_transactional and batch.producer_id in self._aborted:
+        if self._committed and batch.is_transactional and batch.producer_id in gone:
             return
         for record in batch:
             if record.offset >= self.position:
