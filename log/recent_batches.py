@@ -5,8 +5,9 @@ five batches of a producer; a snapshot, whose format is Apache Kafka's, has only
 producer that sends all five again after a restart, since their responses were lost, would get
 OUT_OF_ORDER_SEQUENCE_NUMBER for the first one: stock clients then continue with a new epoch and
 write the batches a second time. So the other four are read from the log, backwards from the
-snapshot's offset: in a log that was written shortly before, for producers that have written
-shortly before, and within limits, as the clients of others have given up.
+snapshot's offset and within limits: in a log that was written shortly before, as the clients of
+others have given up, and for the producers whose newest batch is within these limits. The batches'
+timestamps say nothing about that: they come from the clients' clocks, or are those of the events.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ WRITTEN_WITHIN_MS: Final = 15 * 60_000
 """A log is read only if its last segment was written so recently: clients give a batch up after
 `delivery.timeout.ms`, two minutes by default."""
 
-BEHIND_NEWEST_MS: Final = 5 * 60_000
-"""Producers whose last batch is so much older than the newest one's are not looked for."""
-
 FIRST_WINDOW_BYTES: Final = 16 * 1024
 BYTES_MAX: Final = 4 << 20
 BATCHES_MAX: Final = 2000
 """Limits of what is read of one log: at 3 us a batch, 6 ms."""
+
+BATCHES_PER_STEP: Final = 64
+"""Batches whose headers are read in one step, at 3 us each, and for big ones a read of 64 KiB."""
 
 
 def restore_recent_batches(
@@ -48,29 +49,45 @@ def restore_recent_batches(
     `segments` are those of the log, the one with `end` or the end of the log included. Damage ends
     the search: whoever reads the records reports it.
     """
-    search = _Search((yield from _lacking_batches(producers)))
+    before = [one for one in segments if one.base_offset < end and one.size]
     try:
-        for segment in reversed(segments):
+        wanted = yield from _lacking_batches(producers, _offset_before(before, end, BYTES_MAX))
+        search = _Search(wanted)
+        for segment in reversed(before):
             if not search.is_active:
                 return
-            if segment.base_offset < end and segment.size:
-                yield from search.read(segment, end)
+            yield from search.read(segment, end)
     except CorruptLogError:
         return
 
 
-def _lacking_batches(producers: ProducerStates) -> Steps[dict[int, ProducerEntry]]:
-    newest_ms = -1
-    for part in producers.parts():
-        newest_ms = max(newest_ms, *(entry.last_timestamp for entry in part))
-        yield None
+def _offset_before(segments: Sequence[Segment], end: int, size: int) -> int:
+    """The offset of an indexed batch at least `size` bytes before offset `end`; 0 if the log is
+    smaller."""
+    for segment in reversed(segments):
+        upper = _position(segment, end)
+        if upper > size:
+            indexed = segment.indexed_before(upper - size)
+            return segment.base_offset if indexed is None else indexed.base_offset
+        size -= upper
+    return 0
+
+
+def _lacking_batches(producers: ProducerStates, since: int) -> Steps[dict[int, ProducerEntry]]:
+    """The producers that lack batches and whose newest batch ends at offset `since` or later."""
     found = {}
     for part in producers.parts():
         for entry in part:
-            if entry.last_timestamp >= newest_ms - BEHIND_NEWEST_MS and _lacks_batches(entry):
+            if _lacks_batches(entry) and entry.batches[-1].last_offset >= since:
                 found[entry.producer_id] = entry
         yield None
     return found
+
+
+def _position(segment: Segment, offset: int) -> int:
+    """Where the batch with an offset begins in a segment; the segment's size if it is beyond."""
+    found = segment.find(offset)
+    return segment.size if found is None else found.position
 
 
 class _Search:
@@ -88,25 +105,29 @@ class _Search:
 
     def read(self, segment: Segment, end: int) -> Steps[None]:
         """Read a segment backwards from offset `end`, in windows that grow."""
-        found = segment.find(end)
-        upper = segment.size if found is None else found.position
+        upper = _position(segment, end)
         window = FIRST_WINDOW_BYTES
         while upper > 0 and self.is_active:
             indexed = segment.indexed_before(max(0, upper - window))
             lower = 0 if indexed is None else indexed.position
-            self._take(segment, lower, upper)
+            yield from self._take(segment, lower, upper)
             upper = lower
             window *= 2
             yield None
 
-    def _take(self, segment: Segment, lower: int, upper: int) -> None:
-        batches = [
-            header
-            for _, header in headers(segment.file, segment.path, lower, upper)
-            if header.producer_id in self._wanted and not header.attributes & CONTROL
-        ]
+    def _take(self, segment: Segment, lower: int, upper: int) -> Steps[None]:
+        """Take what is wanted between two positions; nothing if there are too many batches, as a
+        producer's batches are taken from the newest on."""
         self._bytes -= upper - lower
-        self._batches -= len(batches)
+        batches = []
+        for _, header in headers(segment.file, segment.path, lower, upper):
+            self._batches -= 1
+            if self._batches < 0:
+                return
+            if header.producer_id in self._wanted and not header.attributes & CONTROL:
+                batches.append(header)
+            if self._batches % BATCHES_PER_STEP == 0:
+                yield None
         for header in reversed(batches):
             entry = self._wanted.get(header.producer_id)
             if entry is not None:

@@ -257,8 +257,13 @@ class LogLoader:
         """Rebuild the leader epochs from the headers, if they could not be read from the file."""
         if not self._saved_epochs:
             for segment in segments:
-                for _, header in headers(segment.file, segment.path, 0, segment.size):
-                    self._note_epoch(header)
+                try:
+                    for _, header in headers(segment.file, segment.path, 0, segment.size):
+                        self._note_epoch(header)
+                except CorruptLogError as damage:
+                    logger.error(
+                        "%s; leader epochs that began after that are not known", damage.message
+                    )
 
     def _note_epoch(self, header: BatchHeader) -> None:
         if header.leader_epoch > self._epochs.latest:
@@ -353,7 +358,8 @@ class LogLoader:
         return False, end
 
     def _replay_upto(self, segments: Sequence[Segment], start: int, end: int) -> None:
-        """Set the producer state to that before `end`."""
+        """Set the producer state to that before `end`. These segments are flushed: damage in one
+        of them is reported to the readers that come upon it, and the rest of the log is served."""
         last_written_ms = self._segments[-1].written_ms()
         run_at_once(
             replay_in_steps(
@@ -363,6 +369,7 @@ class LogLoader:
                 start,
                 end,
                 with_recent=self._location.now_ms - last_written_ms < WRITTEN_WITHIN_MS,
+                skip_damage=True,
             )
         )
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from kavka.log.errors import CorruptFileError, CorruptLogError
 from kavka.log.fs import File
 from kavka.log.producer_state import ProducerStates
-from kavka.log.recent_batches import restore_recent_batches
+from kavka.log.recent_batches import BATCHES_PER_STEP, restore_recent_batches
 from kavka.log.scan import headers
 from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList
@@ -19,8 +19,7 @@ from kavka.wire.errors import ApiError
 from kavka.wire.record_batches import CONTROL, BatchHeader
 from kavka.wire.steps import Steps, run_at_once
 
-BATCHES_PER_STEP: Final = 64
-"""Batches replayed in one step, at 3 us each, and for big ones a read of 64 KiB."""
+logger = logging.getLogger(__name__)
 
 
 def replay_in_steps(
@@ -31,11 +30,13 @@ def replay_in_steps(
     end: int,
     *,
     with_recent: bool = False,
+    skip_damage: bool = False,
 ) -> Steps[None]:
     """Set `producers` to the state just before `end`, for a log that starts at `start`; with those
     batches that a snapshot leaves out, if `with_recent` (see `kavka.log.recent_batches`).
 
-    CorruptLogError if a needed segment is damaged.
+    CorruptLogError if a needed segment is damaged; with `skip_damage` the rest of that segment is
+    left out, and logged.
     """
     saved = yield from snapshots.load(end, producers)
     begin = start if saved < 0 else saved  # also those below the start offset
@@ -47,17 +48,28 @@ def replay_in_steps(
     for segment in wanted.since(begin) if len(wanted) else ():
         if segment.base_offset >= end:
             break
-        first = segment.find(begin)
-        if first is None:
-            continue
-        found = headers(segment.file, segment.path, first.position, segment.size)
-        for number, (position, header) in enumerate(found, 1):
-            if header.last_offset >= end:
-                break
-            if header.producer_id >= 0:
-                replay_batch(producers, segment.file, segment.path, position, header)
-            if number % BATCHES_PER_STEP == 0:
-                yield None
+        try:
+            yield from _replay_segment(segment, producers, begin, end)
+        except CorruptLogError as damage:
+            if not skip_damage:
+                raise
+            logger.error("%s; what its producers wrote after that is not known", damage.message)
+
+
+def _replay_segment(
+    segment: Segment, producers: ProducerStates, begin: int, end: int
+) -> Steps[None]:
+    first = segment.find(begin)
+    if first is None:
+        return
+    found = headers(segment.file, segment.path, first.position, segment.size)
+    for number, (position, header) in enumerate(found, 1):
+        if header.last_offset >= end:
+            break
+        if header.producer_id >= 0:
+            replay_batch(producers, segment.file, segment.path, position, header)
+        if number % BATCHES_PER_STEP == 0:
+            yield None
 
 
 def txn_index_damage(segment: Segment, end: int) -> str | None:

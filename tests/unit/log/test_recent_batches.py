@@ -16,7 +16,7 @@ from kavka.log.producer_state import ProducerStates
 from kavka.log.segment import Segment
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import read_header
-from kavka.wire.steps import run_at_once
+from kavka.wire.steps import Steps, run_at_once
 from support import logs
 from support.logs import TIMESTAMP, Broker, Producer
 
@@ -95,9 +95,11 @@ def read_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     take = recent_batches._Search._take
 
-    def counted(search: recent_batches._Search, segment: Segment, lower: int, upper: int) -> None:
+    def counted(
+        search: recent_batches._Search, segment: Segment, lower: int, upper: int
+    ) -> Steps[None]:
         sizes.append(upper - lower)
-        take(search, segment, lower, upper)
+        yield from take(search, segment, lower, upper)
 
     monkeypatch.setattr(recent_batches._Search, "_take", counted)
     return sizes
@@ -117,14 +119,34 @@ def test_an_old_log_is_not_read(fs: MemFs, monkeypatch: pytest.MonkeyPatch) -> N
     assert not written.are_recognised(7)
 
 
+@pytest.mark.parametrize("ahead_ms", [24 * 3_600_000, -24 * 3_600_000])
+def test_what_the_timestamps_say_does_not_matter(fs: MemFs, ahead_ms: int) -> None:
+    """They come from other machines' clocks, or are those of events long ago."""
+    broker = Broker(fs, log_settings=logs.settings(**SETTINGS))
+    written = Written(broker.log())
+    for _ in range(2 * KEPT):
+        written.append(7, 2)
+        written.append(8, 2, timestamp=TIMESTAMP + ahead_ms)
+    broker.restart()
+    written.log = broker.log()
+    assert written.are_recognised(7)
+    assert written.are_recognised(8)
+
+
 def test_producers_that_have_stopped_are_not_looked_for(
     fs: MemFs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broker = Broker(fs, log_settings=logs.settings())
+    """Their newest batch is further from the end of the log than may be read."""
+    monkeypatch.setattr(recent_batches, "BYTES_MAX", 100_000)
+    broker = Broker(fs, log_settings=logs.settings(index_interval_bytes=200))
     written = Written(broker.log())
-    for producer, behind_ms in ((7, recent_batches.BEHIND_NEWEST_MS + 1), (8, 0)):
-        for _ in range(KEPT):
-            written.append(producer, 2, timestamp=TIMESTAMP - behind_ms)
+    for _ in range(KEPT):
+        written.append(7, 1)
+    others = logs.batch([b"v" * 1000])
+    for _ in range(120):
+        logs.append(written.log, others)
+    for _ in range(KEPT):
+        written.append(8, 1)
     sizes = read_bytes(monkeypatch)
     broker.restart()
     written.log = broker.log()
@@ -147,6 +169,23 @@ def test_no_more_is_read_than_the_limits_allow(fs: MemFs, monkeypatch: pytest.Mo
     assert sum(sizes[:-1]) < 50_000 <= sum(sizes)
     states = {one.producer_id: len(one.batches) for one in broker.log().producer_manager.states}
     assert states == {7: 1, 8: KEPT}
+
+
+def test_no_more_batches_are_looked_at_than_the_limit_whosever_they_are(
+    fs: MemFs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent_batches, "BATCHES_MAX", 10)
+    broker = Broker(fs, log_settings=logs.settings())
+    written = Written(broker.log())
+    for number in range(20):
+        logs.append(written.log, logs.batch([b"%d" % number]))  # of no producer
+    written.append(7, 1)
+    written.append(7, 1)
+    for number in range(20):
+        logs.append(written.log, logs.batch([b"%d" % number]))
+    broker.restart()
+    (entry,) = broker.log().producer_manager.states
+    assert len(entry.batches) == 1
 
 
 def test_damage_ends_the_search(fs: MemFs, monkeypatch: pytest.MonkeyPatch) -> None:

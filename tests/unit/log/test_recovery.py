@@ -97,6 +97,35 @@ def test_only_segments_after_the_recovery_point_are_recovered(
         logs.read_from(log)
 
 
+@pytest.mark.parametrize("again", [Broker.restart, Broker.kill])
+@pytest.mark.parametrize("lost", [".snapshot", "leader-epoch-checkpoint"])
+def test_a_log_is_served_though_flushed_records_are_damaged_that_others_are_rebuilt_from(
+    again: Callable[[Broker], None], lost: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fs, broker, records = written()
+    log = broker.log()
+    logs.flush(log)
+    broker.logs.checkpoint({}).run()
+    broker.restart()
+    log = broker.log()
+    path = logs.files(fs, log, ".log")[1]
+    kept = fs.read_bytes(path)[:700]
+    fs.create(path).pwrite(kept, 0)
+    for name in logs.files(fs, log, lost):
+        fs.remove(name)
+    fs.remove(path.replace(".log", ".index"))
+    broker.logs.checkpoint({}).run()
+    broker.kill()
+    again(broker)
+    log = broker.log()
+    assert log.end_offset == 80
+    assert logs.read_from(log, 40) == records[40:]
+    assert any(f"{path} has no batch at byte" in one.getMessage() for one in caplog.records)
+    (producer,) = log.producers
+    assert producer.last_sequence == 79
+    assert logs.epoch_entries(log)[-1] == (3, 60)
+
+
 TAILS = {"nothing": b"", "zeros": bytes(5000), "ones": b"\xff" * 700}
 
 
