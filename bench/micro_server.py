@@ -153,6 +153,11 @@ class _Network:
     def close(self) -> None:
         """There is nothing to close."""
 
+    async def connect(
+        self, host: str, port: int, factory: Callable[[], asyncio.BaseProtocol]
+    ) -> asyncio.BaseTransport:
+        raise ConnectionRefusedError(port)
+
     async def resolve(self, host: str) -> str:
         return host
 

@@ -7,13 +7,14 @@ and reads the tree.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from kavka.seams import Random, Tasks
 from kavka.server.cluster.control_messages import TopicPartition
@@ -49,9 +50,6 @@ from kavka.zktree.api import (
     WatchKind,
 )
 from kavka.zktree.paths import TopicAssignment, random_uuid
-
-if TYPE_CHECKING:
-    import asyncio
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +92,8 @@ class ActiveController:
         self._runner: asyncio.Task[None] | None = None
         self._pending_commands = 0
         """Commands that are still being executed in tasks."""
+        self._state_writes: dict[asyncio.Task[None], None] = {}
+        """Those of the commands that write states of partitions."""
         self._idle_waits: list[asyncio.Future[None]] = []
         self._closed = False
         self._channels = Channels(self.put, tasks)
@@ -192,7 +192,9 @@ class ActiveController:
             case Send():
                 self._channels.send(command)
             case WriteStates():
-                self._spawn(self._write_states(command), name="write of partition states")
+                write = self._spawn(self._write_states(command), name="write of partition states")
+                self._state_writes[write] = None
+                write.add_done_callback(self._state_writes.pop)
             case Enqueue():
                 self.put(command.event)
             case RemoveTopic():
@@ -204,7 +206,7 @@ class ActiveController:
             case Warn():
                 logger.warning("controller epoch %d: %s", self.cluster.epoch, command.text)
 
-    def _spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
         """Run `work` in a task beside the queue; its result comes back as an event."""
 
         async def run() -> None:
@@ -219,7 +221,7 @@ class ActiveController:
                 self._report_settled()
 
         self._pending_commands += 1
-        self._tasks.spawn(run(), name=f"controller's {name}")
+        return self._tasks.spawn(run(), name=f"controller's {name}")
 
     def _notify_waiters(self, event: Event) -> None:
         match event:
@@ -246,6 +248,8 @@ class ActiveController:
             self.put(partial(self._load_partitions, tuple(names)))
 
     async def _remove_topic(self, name: str) -> None:
+        if self._state_writes:  # which may be of this topic, and create nodes of it
+            await asyncio.wait(list(self._state_writes))
         await self.store.remove_topic(name)  # the watch on all topics then fires
         logger.info("deleted topic %s", name)
 

@@ -81,14 +81,22 @@ class _Reply:
     def release(self, tasks: Tasks) -> None:
         if self.future.done():
             return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
+        if self.error is None:
             self.future.set_result(self.value)
+            return
+        self.future.set_exception(self.error)
+        if isinstance(self.error, SessionExpired):
+            self._mark_retrieved()
 
     def fail(self, reason: str) -> None:
         if not self.future.done():
             self.future.set_exception(ConnectionLost(reason))
+            self._mark_retrieved()
+
+    def _mark_retrieved(self) -> None:
+        """The end of a session fails all requests. A caller that has sent several stops at the
+        first one that it awaits, and asyncio would log the others as never retrieved."""
+        self.future.exception()
 
 
 @dataclass(slots=True)

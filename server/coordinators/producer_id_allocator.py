@@ -35,14 +35,19 @@ class ProducerIdAllocator:
     async def reserve(self) -> None:
         """Reserve the next block, if this one is used up. ApiError if no ids are left, or
         COORDINATOR_LOAD_IN_PROGRESS if no block can be reserved now."""
+        if reserving := self.begin_reserve():
+            # a cancelled waiter must not cancel the others
+            refusal = await asyncio.shield(reserving)
+            if refusal is not None:
+                raise refusal
+
+    def begin_reserve(self) -> asyncio.Task[ApiError | None] | None:
+        """Begin to reserve the next block, if this one is used up: the task, which never fails."""
         if self._next < self._end:
-            return
+            return None
         if self._reserving is None:
             self._reserving = self._tasks.spawn(self._reserve(), name="producer id block")
-        # a cancelled waiter must not cancel the others
-        refusal = await asyncio.shield(self._reserving)
-        if refusal is not None:
-            raise refusal
+        return self._reserving
 
     async def next(self) -> int:
         """The next id; waits for a new block if this one is used up."""

@@ -218,7 +218,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         if isinstance(command, WriteMarkers):
             self.on_markers(command, coordinator_epoch)
         else:  # ReserveProducerIds
-            self._replicas.tasks.spawn(self._producer_ids.reserve(), name="producer ids")
+            self._producer_ids.begin_reserve()
 
     def _on_resignation(self, partition: int) -> None:
         self.on_resigned(partition)

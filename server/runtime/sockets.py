@@ -1,4 +1,4 @@
-"""Listening sockets of the operating system."""
+"""Sockets of the operating system."""
 
 from __future__ import annotations
 
@@ -167,6 +167,12 @@ class SocketNetwork:
             bound.close()
             raise
         return SocketListening(self._loop, bound, self._backlog)
+
+    async def connect(
+        self, host: str, port: int, factory: Callable[[], asyncio.BaseProtocol]
+    ) -> asyncio.BaseTransport:
+        transport, _ = await self._loop.create_connection(factory, host, port)
+        return transport
 
     async def resolve(self, host: str) -> str:
         found = await self._loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)

@@ -167,6 +167,12 @@ class Network(Protocol):
         """Bind an address; connections are refused until `accept`. OSError if not available."""
         ...
 
+    async def connect(
+        self, host: str, port: int, factory: Callable[[], asyncio.BaseProtocol]
+    ) -> asyncio.BaseTransport:
+        """Connect to a listener elsewhere. OSError if it is refused, or there is no answer."""
+        ...
+
     async def resolve(self, host: str) -> str:
         """The IPv4 or IPv6 address of a host, in text form. OSError if it has none."""
         ...

@@ -254,7 +254,7 @@ class MemoryBroker:
         """Another connection, from the address `host`."""
         names = [one.name for one in self.settings.listeners]
         ports = [port for port in self.network.ports if port != self.instance.http_port]
-        return self.network.connect(ports[names.index(listener)], host)
+        return self.network.client(ports[names.index(listener)], host)
 
     async def ask(self, name: str, version: int, /, **values: Any) -> Any:
         """Ask on the first connection."""

@@ -332,14 +332,20 @@ class MemoryNetwork:
             raise OSError(errno.ENOENT, f"no host {host}")
         return address
 
-    def connect(self, port: int, host: str = CLIENT_HOST) -> Client:
-        """A new connection from `host`; ConnectionRefusedError where no listener accepts one."""
-        return self.connect_as(Client, port, host)
+    async def connect(
+        self, host: str, port: int, factory: Callable[[], asyncio.BaseProtocol]
+    ) -> asyncio.BaseTransport:
+        """Refused: the broker is alone in this network. (That of `sim.network` has more hosts.)"""
+        raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens at {host}:{port}")
 
-    def connect_as(
+    def client(self, port: int, host: str = CLIENT_HOST) -> Client:
+        """A new connection from `host`; ConnectionRefusedError where no listener accepts one."""
+        return self.client_as(Client, port, host)
+
+    def client_as(
         self, kind: Callable[[str], AnyClient], port: int, host: str = CLIENT_HOST
     ) -> AnyClient:
-        """As `connect`, with a client of another kind."""
+        """As `client`, with a client of another kind."""
         listening = self._bound.get(port)
         if listening is None or listening.factory is None:
             raise ConnectionRefusedError(port)

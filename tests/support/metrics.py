@@ -71,7 +71,7 @@ def scrape(port: int) -> Scrape:
 
 async def look(broker: MemoryBroker) -> Scrape:
     """Ask a broker on the network in memory that has the setting `ON`."""
-    answer = await broker.network.connect_as(HttpClient, PORT).get("/metrics")
+    answer = await broker.network.client_as(HttpClient, PORT).get("/metrics")
     assert answer.status == 200, answer
     return Scrape(answer.body.decode())
 

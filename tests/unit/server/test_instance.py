@@ -237,7 +237,7 @@ async def test_a_stop_accepts_no_connection_and_closes_the_others(broker: Memory
     assert broker.client.is_closed
     assert waiting.exception() is not None
     with pytest.raises(ConnectionRefusedError):
-        broker.network.connect(port)
+        broker.network.client(port)
     await broker.revive()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -15,6 +17,7 @@ from kavka.server.controller.request_outcomes import not_controller
 from kavka.server.controller.topic_validation import NewTopic
 from kavka.wire.errors import ErrorCode
 from kavka.zktree import paths
+from kavka.zktree.api import Create, Op, OpResult
 from support.controlled_broker import LISTENER, ControlledCluster
 from support.virtual import run_until_idle
 
@@ -116,3 +119,32 @@ async def test_partitions_that_others_add_are_created(
         }
         assert indexes == set(range(2 if count == 3 else 3, count)), "only the new ones"
     assert caplog.records == []
+
+
+async def test_a_topic_is_removed_after_states_of_its_new_partitions_were_written(
+    cluster: ControlledCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else the write creates nodes below those that are being removed."""
+    await cluster.start(NewTopic("t", 1, 1))
+    multi, may_write = cluster.session.multi, asyncio.Event()
+
+    async def slow_multi(ops: Sequence[Op]) -> list[OpResult]:
+        if any(isinstance(op, Create) and op.path == paths.partition_state("t", 1) for op in ops):
+            await may_write.wait()
+        return await multi(ops)
+
+    monkeypatch.setattr(cluster.session, "multi", slow_multi)
+    path = paths.topic("t")
+    before = paths.decode_topic((await cluster.session.get(path)).data)
+    await cluster.session.set(
+        path, paths.encode_topic(replace(before, replicas={0: (0,), 1: (0,)}))
+    )
+    await run_until_idle()
+    await cluster.session.create(paths.topic_deletion("t"))
+    await run_until_idle()
+    assert await cluster.session.exists(path) is not None
+    may_write.set()
+    await cluster.idle()
+    for node in (path, paths.topic_deletion("t"), paths.config(paths.TOPIC_CONFIGS, "t")):
+        assert await cluster.session.exists(node) is None
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]

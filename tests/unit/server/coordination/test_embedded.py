@@ -35,6 +35,25 @@ def test_scenarios(scenario: Scenario, rewrite: bool) -> None:
     scenario_on_loop(scenario, rewrite, CoordinationMachine)
 
 
+async def test_at_the_end_of_a_session_only_one_of_several_requests_need_be_awaited() -> None:
+    """As where many nodes are read at once: the first failure ends that."""
+    unretrieved: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, found: unretrieved.append(found))
+    fs = new_fs()
+    session = await open_on(fs)
+    fs.faults.append(Fault("pwrite"))
+    lost = [session.create("/a"), session.create("/b")]
+    with pytest.raises(ConnectionLost):
+        await lost[0]
+    late = [session.exists("/a"), session.exists("/b")]
+    with pytest.raises(SessionExpired):
+        await late[0]
+    del lost, late
+    gc.collect()
+    await asyncio.sleep(0)
+    assert unretrieved == []
+
+
 async def test_requests_are_refused_while_too_many_bytes_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

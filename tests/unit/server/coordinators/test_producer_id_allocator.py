@@ -88,6 +88,20 @@ async def test_a_failure_concerns_all_that_wait_and_no_later_request(
 
 
 @allocating
+async def test_a_refused_block_that_nobody_waits_for_is_no_failed_task(
+    ids: ProducerIdAllocator, blocks: Blocks
+) -> None:
+    """As when the abort of a timed-out transaction needs an id: it is tried again later."""
+    reserving = ids.begin_reserve()
+    assert reserving is not None
+    await run_until_idle()
+    blocks.asked[-1].set_exception(not_controller())
+    refusal = await reserving
+    assert refusal is not None
+    assert refusal.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+@allocating
 async def test_if_no_block_can_be_reserved_clients_retry(
     ids: ProducerIdAllocator, blocks: Blocks
 ) -> None:

@@ -47,7 +47,7 @@ async def subscribe(broker: MemoryBroker, **configs: str) -> None:
 
 async def metrics(broker: MemoryBroker) -> str:
     """The page."""
-    answer = await broker.network.connect_as(HttpClient, PORT).get("/metrics")
+    answer = await broker.network.client_as(HttpClient, PORT).get("/metrics")
     return answer.body.decode()
 
 

@@ -62,7 +62,7 @@ class Scene:
         raise ValueError("in the middle")
 
     def connect(self) -> HttpClient:
-        return self.network.connect_as(HttpClient, PORT)
+        return self.network.client_as(HttpClient, PORT)
 
 
 def run(test: Test) -> None:

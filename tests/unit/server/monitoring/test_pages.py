@@ -22,7 +22,7 @@ ON = f"kavka.http.listener=127.0.0.1:{PORT}"
 
 
 def connect(broker: MemoryBroker) -> HttpClient:
-    return broker.network.connect_as(HttpClient, PORT)
+    return broker.network.client_as(HttpClient, PORT)
 
 
 async def get(broker: MemoryBroker, path: str) -> Answer:
@@ -56,7 +56,7 @@ async def test_a_running_broker_is_well(broker: MemoryBroker) -> None:
 @scenario("kavka.http.listener=:0")
 async def test_a_free_port_is_reported(broker: MemoryBroker) -> None:
     assert broker.instance.http_port is not None
-    client = broker.network.connect_as(HttpClient, broker.instance.http_port)
+    client = broker.network.client_as(HttpClient, broker.instance.http_port)
     assert (await client.get("/readyz")).status == 200
 
 

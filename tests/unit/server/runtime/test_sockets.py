@@ -1,4 +1,4 @@
-"""Listening sockets of the machine: bound first, let in later."""
+"""Sockets of the machine: bound first, accepting later; and connecting to others."""
 
 from __future__ import annotations
 
@@ -59,6 +59,33 @@ async def greeting(host: str, port: int) -> bytes:
     writer.close()
     await writer.wait_closed()
     return data
+
+
+class Listener(asyncio.Protocol):
+    """Keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.received = bytearray()
+        self.is_over = False
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_over = True
+
+
+@with_network
+async def test_connects_to_a_listener(network: SocketNetwork, /) -> None:
+    bound = await network.bind(HOST, 0)
+    with pytest.raises(ConnectionRefusedError):
+        await network.connect(HOST, bound.port, Listener)
+    await bound.accept(lambda _: Greeter())
+    listener = Listener()
+    await network.connect(HOST, bound.port, lambda: listener)
+    await until(lambda: listener.is_over)
+    assert listener.received == b"hello"
+    bound.close()
 
 
 @pytest.mark.parametrize("host", [HOST, "localhost", ""])
