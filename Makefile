@@ -126,6 +126,7 @@ faults: $(FOR_TEST) java ## break disk and files in every way: 4000 histories (F
 simulate: $(FOR_TEST) ## simulate a broker and its clients under faults: 10,000 seeds (SEEDS=, FIRST_SEED=)
 	@env PYTHONPATH=src:tests $(BIN)/python -m sim --seeds $(SEEDS) --first $(FIRST_SEED) \
 		--failures failing-seeds.txt
+	@env PYTHONPATH=src:tests $(BIN)/python -m sim --seeds 200 --first $(FIRST_SEED) --same
 
 spark: $(FOR_TEST) java ## Spark's Kafka source and sink, and the pipelines, on Kavka and on Apache Kafka
 	@$(STEP) "Spark" env SPARK=whole $(BIN)/pytest tests/spark

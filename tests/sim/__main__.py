@@ -1,6 +1,7 @@
 """`python -m sim`: simulate many seeds on all cores, or one seed to see what happened.
 
 python -m sim --seeds 10000            # with progress; failing seeds go into --failures
+python -m sim --seeds 200 --same       # whether each has the same trace in two processes
 python -m sim --seed 17                # one: its plan, its trace, what is violated
 python -m sim --seed 17 --shrink       # the smallest plan that still shows it
 """
@@ -16,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from sim.digests import digests
 from sim.plan import draw
 from sim.run import Outcome, run, shrink
 
@@ -75,6 +77,16 @@ def many(seeds: range, workers: int, failures: Path | None) -> int:
     return failed
 
 
+def same(seeds: range) -> int:
+    """Whether each seed has one trace; the number of those that have not."""
+    one, other = digests(seeds)
+    wrong = [seed for seed, *lines in zip(seeds, one, other, strict=True) if len(set(lines)) > 1]
+    print(f"simulate: {len(seeds) - len(wrong)} of {len(seeds)} seeds have the same trace twice")
+    for seed in wrong:
+        print(f"seed {seed} has two traces")
+    return len(wrong)
+
+
 def show(outcome: Outcome) -> None:
     """Print what happened in a run."""
     print(*outcome.plan.story(), sep="\n")
@@ -105,12 +117,15 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--failures", type=Path, help="a file that failing seeds are added to")
     parser.add_argument("--digests", action="store_true", help="print only the traces' digests")
+    parser.add_argument("--same", action="store_true", help="compare the traces of two processes")
     parser.add_argument("--seed", type=int, help="show what happens in this one")
     parser.add_argument("--shrink", action="store_true", help="with the smallest plan")
     given = parser.parse_args()
     seeds = range(given.first, given.first + given.seeds)
     if given.seed is not None:
         return one(given.seed, smallest=given.shrink)
+    if given.same:
+        return int(same(seeds) > 0)
     if given.digests:
         for result in results(seeds, 1):
             print(result.seed, result.digest)

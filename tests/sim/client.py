@@ -30,6 +30,14 @@ class _Asked(NamedTuple):
     response: asyncio.Future[Any]
 
 
+class Answer(NamedTuple):
+    """A response."""
+
+    message: Any
+    was_lost: bool
+    """Whether the response to an earlier attempt was lost, which may have taken effect."""
+
+
 class Connection(asyncio.Protocol):
     """One connection, on which requests may be pipelined."""
 
@@ -132,6 +140,17 @@ class Client:
     async def ask(self, name: str, version: int, /, **values: Any) -> Any:
         """Ask on the connection. `Lost` when it ends."""
         return await (await self.connection()).ask(name, version, **values)
+
+    async def ask_until_answered(self, name: str, version: int, /, **values: Any) -> Answer:
+        """Ask again and again, until there is a response."""
+        was_lost = False
+        while True:
+            try:
+                return Answer(await self.ask(name, version, **values), was_lost)
+            except Lost:
+                was_lost = True
+                self.hang_up()
+                await asyncio.sleep(BACKOFF_S)
 
     def hang_up(self) -> None:
         """Close the connection; the next request opens another one."""

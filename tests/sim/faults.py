@@ -28,6 +28,7 @@ class Faults:
             "pause client": self._pause_client,
             "disk error": self._break_disk,
             "disk full": self._fill_disk,
+            "clock jump": self._jump,
         }
 
     async def run(self) -> None:
@@ -56,6 +57,8 @@ class Faults:
     async def _start_again(self, fault: Fault) -> None:
         machine = self._world.machine
         await asyncio.sleep(fault.down_s)
+        if fault.rots:
+            machine.flip_bit(fault.rots)
         machine.launch()
         await machine.started()
 
@@ -112,3 +115,11 @@ class Faults:
         await asyncio.sleep(fault.lasts_s)
         process.resume()
         self._world.trace.add(process.name, "resumed")
+
+    async def _jump(self, fault: Fault) -> None:
+        machine, client = self._world.machine, self._world.clients.get(fault.client)
+        self._world.trace.add(fault.client, f"clock jumps by {fault.by_ms} ms")
+        if fault.client == machine.name:
+            machine.set_clock(fault.by_ms)
+        elif client is not None:
+            client.offset_ms += fault.by_ms

@@ -19,6 +19,7 @@ from typing import Any
 from uuid import UUID
 
 from kavka.wire.errors import ErrorCode as Code
+from sim.actors import Actor
 from sim.client import BACKOFF_S, Client, Lost
 from sim.history import Commit, Fetched, History
 from sim.producers import RETRIABLE
@@ -49,7 +50,7 @@ class Membership:
     """How long a member stays, on average."""
 
 
-class Member(ABC):
+class Member(Actor, ABC):
     """One member, until it is stopped."""
 
     def __init__(
@@ -57,13 +58,10 @@ class Member(ABC):
         client: Client,
         history: History,
         chance: random.Random,
-        name: str,
         membership: Membership,
         instance: str | None = None,
     ) -> None:
-        self.name = name
-        self.client = client
-        self.chance = chance
+        super().__init__(client, history, chance)
         self.membership = membership
         self.instance = instance
         self.positions: dict[int, int] = {}
@@ -71,7 +69,6 @@ class Member(ABC):
         self.is_stopping = False
         self.member_id = ""
         self.generation = -1
-        self._history = history
 
     async def run(self) -> None:
         """Join, work and leave, again and again."""
@@ -81,7 +78,8 @@ class Member(ABC):
                 await self.stay(self.membership.stay_s * 2 * self.chance.random())
                 await self.leave()
             except Replaced:
-                pass
+                if self.chance.random() < 0.3:
+                    self.commit_late()
             self.positions.clear()
             self.member_id, self.generation = self.new_id(), -1
             await asyncio.sleep(self.chance.random())
@@ -106,12 +104,12 @@ class Member(ABC):
         self.positions = {one: at for one, at in self.positions.items() if one in wanted}
         new = [one for one in wanted if one not in self.positions]
         if new:
-            at_s = self._history.now_s()
+            at_s = self.history.now_s()
             found = await self._fetch(new)
             for partition, offset in found.items():
                 place = (self.membership.topic, partition)
                 group = self.membership.group
-                self._history.fetched.append(Fetched(self.name, group, place, offset, at_s))
+                self.history.fetched.append(Fetched(self.name, group, place, offset, at_s))
                 self.positions[partition] = max(offset, 0)
 
     async def _fetch(self, partitions: Sequence[int]) -> dict[int, int]:
@@ -137,7 +135,7 @@ class Member(ABC):
         own = [one for one in self.positions if self.chance.random() < 0.7]
         if not own:
             return
-        offsets = {one: self._history.higher_offset(self.positions[one]) for one in own}
+        offsets = {one: self.history.higher_offset(self.positions[one]) for one in own}
         self.positions |= offsets  # whether it is acknowledged or not: never the same twice
         work = self._commit(offsets, self.generation, self.committing(offsets), self.client)
         if self.chance.random() < 0.7:
@@ -148,7 +146,7 @@ class Member(ABC):
 
     def commit_late(self) -> None:
         """A commit is delayed on its way, on a connection of its own, while the member rejoins."""
-        higher = self._history.higher_offset
+        higher = self.history.higher_offset
         offsets = {one: higher(offset) for one, offset in self.positions.items()}
         values, generation = self.committing(offsets), self.generation
         client = self.client.another()
@@ -170,7 +168,7 @@ class Member(ABC):
         client: Client,
     ) -> set[Code]:
         """The errors that it is answered with."""
-        membership, history = self.membership, self._history
+        membership, history = self.membership, self.history
         commits = [
             Commit(
                 self.name,
@@ -223,19 +221,21 @@ class Member(ABC):
             raise Replaced(code)
         if code in (Code.REBALANCE_IN_PROGRESS, Code.STALE_MEMBER_EPOCH):
             raise Rebalance(code)
-        if code is Code.GROUP_ID_NOT_FOUND and self._history.may_lose:
+        if code is Code.GROUP_ID_NOT_FOUND and self._may_be_gone():
             raise Replaced(code)
         if code not in AGAIN:
-            self._history.violation(f"{self.name} in {self.membership.group}: {code.name}")
+            self.history.violation(f"{self.name} in {self.membership.group}: {code.name}")
+
+    def _may_be_gone(self) -> bool:
+        """Whether the group may have been removed: it was empty for a moment, as when the member
+        was paused, and had no offsets (offsets.retention.check.interval.ms)."""
+        group = self.membership.group
+        return self.history.may_lose or not any(
+            one.group == group and one.acknowledged_s is not None for one in self.history.commits
+        )
 
     async def _ask(self, name: str, version: int, /, **values: Any) -> Any:
-        """Ask until there is a response."""
-        while True:
-            try:
-                return await self.client.ask(name, version, **values)
-            except Lost:
-                self.client.hang_up()
-                await asyncio.sleep(BACKOFF_S)
+        return (await self.client.ask_until_answered(name, version, **values)).message
 
 
 def fetching(
@@ -259,16 +259,12 @@ async def committed_offsets(client: Client, membership: Membership) -> dict[int,
     """All committed offsets of a group, by partition."""
     values = fetching(membership, range(membership.partitions))
     while True:
-        try:
-            await client.ask("FindCoordinator", 2, key=membership.group, key_type=0)
-            answer = await client.ask("OffsetFetch", 9, **values)
-        except Lost:
-            client.hang_up()
-        else:
-            (group,) = answer.groups
-            found = [one for topic in group.topics for one in topic.partitions]
-            if not group.error_code and not any(one.error_code for one in found):
-                return {one.partition_index: one.committed_offset for one in found}
+        await client.ask_until_answered("FindCoordinator", 2, key=membership.group, key_type=0)
+        answer, _ = await client.ask_until_answered("OffsetFetch", 9, **values)
+        (group,) = answer.groups
+        found = [one for topic in group.topics for one in topic.partitions]
+        if not group.error_code and not any(one.error_code for one in found):
+            return {one.partition_index: one.committed_offset for one in found}
         await asyncio.sleep(BACKOFF_S)
 
 

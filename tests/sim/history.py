@@ -15,12 +15,10 @@ Place = tuple[str, int]
 
 
 class Write(NamedTuple):
-    """A record that a producer wants to write; `value` is unique."""
+    """A record that a producer wants to write; its value is unique."""
 
     producer: str
     place: Place
-    value: bytes
-    at_s: float
     is_idempotent: bool
     """Whether it may be there once only."""
     is_dense: bool

@@ -11,13 +11,18 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
-from kavka.seams import Pool
+from kavka.log.memfs import Died, MemFs
+from kavka.seams import Pool, ProcessLost
 from kavka.server.runtime.jobs import THREADS_MAX
 from sim.loop import Process, SimLoop
 from support import strict_arenas
 from support.virtual import InlineWorker
+
+CHANGES_MAX = 40
+"""Before so many of its changes of files a child process dies, if it does."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,8 @@ class Speed:
     process_s: float = 0.5
     slow_share: float = 0.02
     slow_factor: float = 200.0
+    dies_share: float = 0.0
+    """How many of the child processes die in the middle of their work."""
 
 
 class _Job(NamedTuple):
@@ -37,14 +44,20 @@ class _Job(NamedTuple):
     result: asyncio.Future[Any]
 
 
+class _Outcome(NamedTuple):
+    value: Any
+    failure: Exception | None = None
+
+
 class SimJobs:
     """`kavka.seams.Jobs`."""
 
     def __init__(
-        self, loop: SimLoop, process: Process, chance: random.Random, speed: Speed
+        self, loop: SimLoop, process: Process, fs: MemFs, chance: random.Random, speed: Speed
     ) -> None:
         self._loop = loop
         self._process = process
+        self._fs = fs
         self._chance = chance
         self._speed = speed
         self._free = dict(THREADS_MAX)
@@ -63,27 +76,12 @@ class SimJobs:
             self._process.call_later(self._takes_s(pool), self._do, pool, job)
 
     def _do(self, pool: Pool, job: _Job) -> None:
-        try:
-            strict_arenas.check_owned(job.args)
-            value = job.function(*job.args)
-        except Exception as failure:
-            self._process.call_later(self._takes_s(pool), self._failed, pool, job, failure)
-        else:
-            self._process.call_later(self._takes_s(pool), self._done, pool, job, value)
+        self._process.call_later(self._takes_s(pool), self._end, pool, job, _outcome(job))
 
-    def _done(self, pool: Pool, job: _Job, value: Any) -> None:
-        self._end(pool)
-        if not job.result.done():
-            job.result.set_result(value)
-
-    def _failed(self, pool: Pool, job: _Job, failure: Exception) -> None:
-        self._end(pool)
-        if not job.result.done():
-            job.result.set_exception(failure)
-
-    def _end(self, pool: Pool) -> None:
+    def _end(self, pool: Pool, job: _Job, outcome: _Outcome) -> None:
         self._free[pool] += 1
         self._begin(pool)
+        _complete(job, outcome)
 
     def _takes_s(self, pool: Pool | None) -> float:
         speed, chance = self._speed, self._chance
@@ -98,27 +96,45 @@ class SimJobs:
         on_message: Callable[[Any], object],
         keep: Sequence[int] = (),
     ) -> asyncio.Future[Any]:
-        """All of it happens at one moment; a kill finds it done, or not begun."""
-        job = _Job(function, (InlineWorker(on_message), *args), self._loop.create_future())
+        """All of it happens at one moment, or all up to where it dies; a kill of the broker finds
+        it done, or not begun."""
+        worker = InlineWorker(partial(self._report, on_message))
+        job = _Job(function, (worker, *args), self._loop.create_future())
         self._process.call_later(self._takes_s(None), self._do_process, job)
         return job.result
+
+    def _report(self, on_message: Callable[[Any], object], message: Any) -> None:
+        """The broker takes a message, and does not die with the child."""
+        fs = self._fs
+        left, fs.dies_after = fs.dies_after, None
+        on_message(message)
+        fs.dies_after = left
 
     def _do_process(self, job: _Job) -> None:
         if job.result.cancelled():
             return
+        if self._chance.random() < self._speed.dies_share:
+            self._fs.dies_after = self._chance.randrange(CHANGES_MAX)
         try:
-            value = job.function(*job.args)
-        except Exception as failure:
-            self._process.call_later(self._takes_s(None), _fail, job, failure)
-        else:
-            self._process.call_later(self._takes_s(None), _complete, job, value)
+            outcome = _outcome(job)
+        except Died as failure:
+            outcome = _Outcome(None, ProcessLost(str(failure)))
+        self._fs.dies_after = None
+        self._process.call_later(self._takes_s(None), _complete, job, outcome)
 
 
-def _fail(job: _Job, failure: Exception) -> None:
-    if not job.result.done():
-        job.result.set_exception(failure)
+def _outcome(job: _Job) -> _Outcome:
+    try:
+        strict_arenas.check_owned(job.args)
+        return _Outcome(job.function(*job.args))
+    except Exception as failure:
+        return _Outcome(None, failure)
 
 
-def _complete(job: _Job, value: Any) -> None:
-    if not job.result.done():
-        job.result.set_result(value)
+def _complete(job: _Job, outcome: _Outcome) -> None:
+    if job.result.done():
+        return
+    if outcome.failure is None:
+        job.result.set_result(outcome.value)
+    else:
+        job.result.set_exception(outcome.failure)

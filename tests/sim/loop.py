@@ -137,7 +137,6 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._chance = chance
         self._timers: list[tuple[float, float, SimTimer]] = []
         self._runnable: list[Process] = []
-        self._is_closed = False
         self.world = Process(self, "world")
 
     # -- running --------------------------------------------------------------------------
@@ -273,16 +272,13 @@ class SimLoop(asyncio.AbstractEventLoop):
         return True
 
     def is_closed(self) -> bool:
-        return self._is_closed
+        return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         self.failures.append(context)
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         self.call_exception_handler(context)
-
-    def close(self) -> None:
-        self._is_closed = True
 
 
 class Deadlock(AssertionError):

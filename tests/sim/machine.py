@@ -11,6 +11,7 @@ from kavka.log.memfs import MemFs
 from kavka.server.config import BrokerSettings
 from kavka.server.instance import Instance
 from kavka.server.runtime.tasks import LoopTasks
+from kavka.zktree.api import CoordinationError
 from sim.jobs import SimJobs, Speed
 from sim.loop import Process, SimClock, SimLoop
 from sim.network import SimNetwork
@@ -18,6 +19,10 @@ from sim.trace import Trace
 
 DATA = "/data"
 PORT = 9092
+
+
+DISK_FAILURES = (StorageError, OSError, CoordinationError)
+"""What a start fails with that needs the disk."""
 
 
 class Killed(Exception):
@@ -45,6 +50,8 @@ class Machine:
         self.settings = list(settings)
         self.fs = MemFs()
         self.lives = 0
+        self.failures = 0
+        """How often the broker could not go on, as its disk had failed."""
         self._failing: asyncio.Task[None] | None = None
         self._loop = loop
         self._network = network
@@ -53,7 +60,11 @@ class Machine:
         self._speed = speed or Speed()
         self._offset_ms = offset_ms
         self._drift = drift
+        self.rotten: set[str] = set()
+        """How the names of files end in which a bit has flipped."""
         self.process: Process | None = None
+        self._dead: list[Process] = []
+        """Kept, with their tasks, until the world ends."""
         self.instance: Instance | None = None
 
     @property
@@ -81,28 +92,44 @@ class Machine:
         self.fs.now_ms = clock.now_ms
         host, port = self.address
         overrides = [f"log.dirs={DATA}", f"listeners=PLAINTEXT://{host}:{port}", *self.settings]
-        tasks = LoopTasks(self._loop)
         self.instance = Instance(
             BrokerSettings.load(environ={}, overrides=overrides),
             clock=clock,
-            tasks=tasks,
-            jobs=SimJobs(self._loop, process, self._chance, self._speed),
+            tasks=LoopTasks(self._loop),
+            jobs=SimJobs(self._loop, process, self.fs, self._chance, self._speed),
             random=random.Random(self._chance.getrandbits(64)),
             fs=self.fs,
             network=self._network.host(process, self.name),
             on_failure=self._on_failure,
         )
-        started, starting = self._started, tasks.spawn(self.instance.start(), name="start")
+        started, starting = self._started, self._loop.create_task(self.instance.start())
         starting.add_done_callback(started.set_result)
+        starting.add_done_callback(self._start_ended)
+
+    def _start_ended(self, starting: asyncio.Task[None]) -> None:
+        if isinstance(starting.exception(), DISK_FAILURES) and self._failing is None:
+            self._on_failure()
 
     async def started(self) -> None:
-        """Wait for the end of a start. Its failure is raised; `Killed` when it was."""
-        (await asyncio.shield(self._started)).result()
+        """Wait until a start has succeeded. A failure is raised unless the disk has failed;
+        `Killed` when it was."""
+        while True:
+            starting = await asyncio.shield(self._started)
+            if not isinstance(starting.exception(), DISK_FAILURES):
+                starting.result()
+                return
+            await self.end_of_failure()
 
     def _on_failure(self) -> None:
         """It can't go on: it stops, and the process ends, as `kavka start` does."""
         self._trace.add(self.name, "has failed")
-        self._failing = self._loop.world.spawn(self.stop(), name="end of a failed broker")
+        self.failures += 1
+        self._failing = self._loop.world.spawn(self._fail(), name="end of a failed broker")
+
+    async def _fail(self) -> None:
+        await self._stop()
+        if not self.fs.faults and self.fs.capacity_bytes is None:
+            self.launch()  # what failed was noticed late: the disk is well again
 
     async def end_of_failure(self) -> None:
         """If the broker has said that it can't go on: wait until its process has ended."""
@@ -111,6 +138,11 @@ class Machine:
 
     async def stop(self) -> None:
         """A clean stop, or as clean as the disk lets it be."""
+        await self.end_of_failure()
+        await self.started()
+        await self._stop()
+
+    async def _stop(self) -> None:
         process, instance = self.process, self.instance
         assert process is not None
         assert instance is not None
@@ -124,6 +156,29 @@ class Machine:
             self._trace.add(self.name, f"stop failed: {failure}")
         self._end(silently=False)
         self.fs.kill()
+
+    def set_clock(self, by_ms: int) -> None:
+        """Its clock of the day jumps."""
+        self._offset_ms += by_ms
+        if self.process is not None:
+            self.process.offset_ms += by_ms
+
+    def flip_bit(self, suffix: str) -> None:
+        """A bit of a file rots."""
+        fs = self.fs
+        files = [
+            f"{DATA}/{name}/{file}"
+            for name in fs.list_dir(DATA)
+            if fs.is_dir(f"{DATA}/{name}")
+            for file in fs.list_dir(f"{DATA}/{name}")
+            if file.endswith(suffix) and fs.size(f"{DATA}/{name}/{file}")
+        ]
+        if files:
+            path = self._chance.choice(files)
+            bit = self._chance.randrange(8 * fs.size(path))
+            self._trace.add(self.name, f"bit {bit} of {path} flips")
+            self.rotten.add(suffix)
+            fs.flip_bit(path, bit)
 
     def check_invariants(self) -> None:
         """AssertionError when what the broker knows contradicts itself."""
@@ -155,9 +210,12 @@ class Machine:
     def _end(self, *, silently: bool) -> None:
         process = self.process
         assert process is not None
+        if self._failing is not None and self._failing is not asyncio.current_task(self._loop):
+            self._failing.cancel()
         process.kill()
         self._network.end_process(process, silently=silently)
         if not self._started.done():
             self._started.set_exception(Killed())
             self._started.exception()  # it is no fault if nobody waits for it
+        self._dead.append(process)
         self.process = self.instance = None

@@ -106,14 +106,12 @@ class SimNetwork:
             if transport.process is process:
                 transport.forget(silently=silently)
 
-    def reset_one(self) -> bool:
+    def reset_one(self) -> None:
         """Reset a connection of chance, with what is on its way."""
-        if not self.transports:
-            return False
-        victim = self.chance.choice(list(self.transports))
-        self.trace.add("network", f"reset {victim.name}")
-        victim.reset()
-        return True
+        if self.transports:
+            victim = self.chance.choice(list(self.transports))
+            self.trace.add("network", f"reset {victim.name}")
+            victim.reset()
 
 
 class HostNetwork:
@@ -389,10 +387,8 @@ class SimTransport(asyncio.Transport):
         while self._inbox and self._reading and not self._closing:
             taken += self._deliver_some()
         if taken and not self._ended:
-            peer = self.peer
-            self._network.loop.world.call_later(
-                self._network.latency_s(), peer.process.call_soon, peer.acknowledged, taken
-            )
+            latency_s = self._network.latency_s()
+            self.peer.process.call_later(latency_s, self.peer.acknowledged, taken)
         if self._eof and not self._inbox and not self._closing and not self._ended:
             self._eof = False
             if not self._protocol.eof_received():

@@ -80,7 +80,19 @@ class ProberPlan:
     seed: int
 
 
-Actor: TypeAlias = ProducerPlan | TransactionalPlan | ReaderPlan | MemberPlan | ProberPlan
+@dataclass(frozen=True)
+class AdministratorPlan:
+    """An administrator of a topic of its own; see `sim.admins`."""
+
+    name: str
+    seed: int
+    steps: int
+    pause_s: float
+
+
+ActorPlan: TypeAlias = (
+    ProducerPlan | TransactionalPlan | ReaderPlan | MemberPlan | ProberPlan | AdministratorPlan
+)
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,10 @@ class Fault:
     """Which operation of the disk fails."""
     files: str
     """Of files whose names end so."""
+    by_ms: int = 0
+    """How far a clock jumps."""
+    rots: str = ""
+    """While the broker is down a bit flips in a file whose name ends so."""
 
     def __str__(self) -> str:
         return f"{self.after_s:.3f} s later {self.kind}"
@@ -111,6 +127,7 @@ KINDS: Final = (
     *("disk error", "disk full"),
 )
 OPERATIONS: Final = ("pwrite", "sync", "sync_dir", "create", "rename", "truncate", "pread", "open")
+ROTTEN: Final = (".index", ".timeindex", ".snapshot")
 FILES: Final = ("", "", ".log", ".index", ".snapshot")
 
 
@@ -128,7 +145,7 @@ class Plan:
     compression_type: str
     compaction: tuple[tuple[str, str], ...]
     """Configs of the compacted topic."""
-    actors: tuple[Actor, ...]
+    actors: tuple[ActorPlan, ...]
     faults: tuple[Fault, ...]
 
     @property
@@ -166,20 +183,22 @@ class Plan:
 def draw(seed: int) -> Plan:
     """The plan of a seed."""
     chance = random.Random(seed)
+    later = random.Random(f"later {seed}")
+    """For what came later, so that seeds that failed once stay much as they were."""
     is_durable = chance.random() < 0.5
     partitions = 1 + chance.randrange(3)
     actors = _Actors(chance, partitions).draw()
     return Plan(
         seed,
         _quality(chance),
-        _speed(chance),
+        replace(_speed(chance), dies_share=later.choice((0.0, 0.0, 0.3))),
         is_durable,
         tuple(_settings(chance, is_durable=is_durable)),
         partitions,
         chance.choice(("producer", "producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")),
         tuple(_compaction(chance).items()),
-        tuple(actors),
-        tuple(_faults(chance, actors)),
+        (*actors, *_administrators(later)),
+        tuple(_with_rot(_with_jumps(_faults(chance, actors), actors, later), later)),
     )
 
 
@@ -203,6 +222,7 @@ def _settings(chance: random.Random, *, is_durable: bool) -> list[str]:
         f"log.roll.ms={chance.choice((50, 1000, 1 << 40))}",
         f"log.index.interval.bytes={chance.choice((100, 4096))}",
         "log.retention.ms=-1",
+        "log.retention.check.interval.ms=1000",
         f"log.flush.offset.checkpoint.interval.ms={chance.choice((200, 60_000))}",
         f"offsets.topic.num.partitions={chance.choice((1, 3))}",
         f"transaction.state.log.num.partitions={chance.choice((1, 3))}",
@@ -232,7 +252,7 @@ class _Actors:
         self._chance = chance
         self._places = [(TOPIC, index) for index in range(partitions)]
 
-    def draw(self) -> list[Actor]:
+    def draw(self) -> list[ActorPlan]:
         """Producers and readers always, the others perhaps."""
         chance = self._chance
         return [
@@ -307,7 +327,51 @@ class _Actors:
         ]
 
 
-def _faults(chance: random.Random, actors: Sequence[Actor]) -> list[Fault]:
+def _administrators(chance: random.Random) -> list[AdministratorPlan]:
+    return [
+        AdministratorPlan(
+            f"d{n}",
+            chance.getrandbits(64),
+            steps=chance.choice((10, 40)),
+            pause_s=chance.choice((0.001, 0.1, 0.5)),
+        )
+        for n in range(chance.choice((0, 0, 1, 1, 2)))
+    ]
+
+
+def _with_jumps(
+    faults: list[Fault], actors: Sequence[ActorPlan], chance: random.Random
+) -> Sequence[Fault]:
+    """With jumps of clocks between them."""
+    if chance.random() < 0.7:
+        return faults
+    names = [BROKER, BROKER, *(one.name for one in actors)]
+    for _ in range(1 + chance.randrange(3)):
+        jump = Fault(
+            "clock jump",
+            after_s=chance.choice((0.1, 2.0)) * chance.random(),
+            lasts_s=0.0,
+            down_s=0.0,
+            client=chance.choice(names),
+            is_from_client=False,
+            operation="",
+            files="",
+            by_ms=chance.choice((-3_600_000, -60_000, -1000, 1000, 60_000, 3_600_000)),
+        )
+        faults.insert(chance.randrange(len(faults) + 1), jump)
+    return faults
+
+
+def _with_rot(faults: Sequence[Fault], chance: random.Random) -> Sequence[Fault]:
+    """With bits that flip in files which are made again from the records."""
+    if chance.random() < 0.7:
+        return faults
+    return [
+        replace(one, rots=chance.choice(ROTTEN)) if chance.random() < 0.5 else one for one in faults
+    ]
+
+
+def _faults(chance: random.Random, actors: Sequence[ActorPlan]) -> list[Fault]:
     mean_s = chance.choice((0.05, 1.0, 10.0))
     kinds = [kind for kind in KINDS if chance.random() < 0.5]
     members = [one.name for one in actors if isinstance(one, MemberPlan)]

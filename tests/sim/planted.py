@@ -24,6 +24,7 @@ from kavka.log.segment import Segment
 from kavka.log.snapshots import Snapshots
 from kavka.log.txn_guards import Guard
 from kavka.server.connections.connection import Connection
+from kavka.server.controller.active_controller import ActiveController
 from kavka.server.replica.batch_admission import InlineBudget
 from kavka.server.replica.partition_state import PartitionState
 from kavka.server.request.context import RequestContext
@@ -188,6 +189,13 @@ def _index_off_by_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OffsetIndex, "floor", floor)
 
 
+def _topic_removed_while_it_is_written(patch: pytest.MonkeyPatch) -> None:
+    async def remove_topic(active: ActiveController, name: str) -> None:
+        await active.store.remove_topic(name)
+
+    patch.setattr(ActiveController, "_remove_topic", remove_topic)
+
+
 BUGS = (
     Bug("a view outlives its request", 20, _view_outlives_its_request),
     Bug("an fsync is skipped", 20, _no_fsync),
@@ -204,16 +212,17 @@ BUGS = (
     Bug("duplicates are appended", 60, _duplicates_appended),
     Bug("a coordinator applies before it appends", 60, _applied_before_its_append),
     Bug("a position of an index is off by one", 60, _index_off_by_one),
+    Bug("a topic is removed while it is written", 60, _topic_removed_while_it_is_written),
     Bug("the last stable offset is too high by one", 20, _stable_offset_too_high),
 )
 
 
-def caught_by(bug: Bug, first: int = 1, seeds: int | None = None) -> tuple[int, str] | None:
+def caught_by(bug: Bug) -> tuple[int, str] | None:
     """The number of seeds until it is found, and what is found first; None if it is not."""
     with pytest.MonkeyPatch.context() as patch:
         bug.plant(patch)
-        for number in range(seeds or bug.seeds_max):
-            outcome = run(first + number)
+        for seed in range(1, bug.seeds_max + 1):
+            outcome = run(seed)
             if outcome.violations:
-                return number + 1, outcome.violations[0]
+                return seed, outcome.violations[0]
     return None

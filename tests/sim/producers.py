@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kavka.wire.errors import ErrorCode as Code
+from sim.actors import Actor
 from sim.client import BACKOFF_S, Client, Connection, Lost
 from sim.history import History, Place, Write
 from support.logs import NO_PRODUCER, batch
@@ -51,10 +52,9 @@ class Load:
     batch_max: int = 5
     value_bytes_max: int = 200
     compression: int = 0
-    acks: int = -1
 
 
-class Producer:
+class Producer(Actor):
     """One idempotent or plain producer of one partition."""
 
     def __init__(
@@ -62,16 +62,12 @@ class Producer:
         client: Client,
         history: History,
         chance: random.Random,
-        name: str,
         place: Place,
         load: Load,
         *,
         idempotent: bool,
     ) -> None:
-        self.name = name
-        self._client = client
-        self._history = history
-        self._chance = chance
+        super().__init__(client, history, chance)
         self._place = place
         self._load = load
         self._is_idempotent = idempotent
@@ -82,13 +78,12 @@ class Producer:
         """Batches that are not acknowledged, in order; the first `_sent` are on their way."""
         self._sent = 0
         self._changed = asyncio.Event()
-        self.is_done = False
 
     async def run(self) -> None:
         """Write all, and wait for the outcomes."""
         if self._is_idempotent:
             await self._init()
-        writing = self._client.process.spawn(self._write(), name="write")
+        writing = self.client.process.spawn(self._write(), name="write")
         while not (writing.done() and not self._unfinished):
             await self._changed.wait()
             self._changed.clear()
@@ -96,50 +91,43 @@ class Producer:
                 await self._send_all()
             except Lost:
                 self._sent = 0
-                self._client.hang_up()
+                self.client.hang_up()
                 await asyncio.sleep(BACKOFF_S)
                 self._changed.set()
         self.is_done = True
 
     async def _init(self) -> None:
         while True:
-            try:
-                answer = await self._client.ask(
-                    "InitProducerId",
-                    4,
-                    transactional_id=None,
-                    transaction_timeout_ms=60_000,
-                    producer_id=-1,
-                    producer_epoch=-1,
-                )
-            except Lost:
-                self._client.hang_up()
-            else:
-                if answer.error_code == Code.NONE:
-                    self._identity = Identity(answer.producer_id, answer.producer_epoch, 0)
-                    return
-                assert Code(answer.error_code) in RETRIABLE, Code(answer.error_code)
+            answer, _ = await self.client.ask_until_answered(
+                "InitProducerId",
+                4,
+                transactional_id=None,
+                transaction_timeout_ms=60_000,
+                producer_id=-1,
+                producer_epoch=-1,
+            )
+            if answer.error_code == Code.NONE:
+                self._identity = Identity(answer.producer_id, answer.producer_epoch, 0)
+                return
+            assert Code(answer.error_code) in RETRIABLE, Code(answer.error_code)
             await asyncio.sleep(BACKOFF_S)
 
     async def _write(self) -> None:
         """The program that uses the producer."""
-        chance, load = self._chance, self._load
+        chance, load = self.chance, self._load
         while self._number < load.records:
             values = []
             for _ in range(1 + chance.randrange(load.batch_max)):
                 filler = b"." * chance.randrange(load.value_bytes_max)
                 values.append(f"{self.name}:{self._number}:".encode() + filler)
                 self._number += 1
-            now_s = self._history.now_s()
-            for value in values:
-                self._history.writes[value] = Write(
-                    self.name,
-                    self._place,
-                    value,
-                    now_s,
-                    is_idempotent=self._is_idempotent,
-                    is_dense=self._is_idempotent,
-                )
+            write = Write(
+                self.name,
+                self._place,
+                is_idempotent=self._is_idempotent,
+                is_dense=self._is_idempotent,
+            )
+            self.history.writes |= dict.fromkeys(values, write)
             self._unfinished.append(_Batch(values, self._sequence))
             self._sequence += len(values)
             self._changed.set()
@@ -148,11 +136,11 @@ class Producer:
 
     async def _send_all(self) -> None:
         """Have as many on their way as may be."""
-        connection = await self._client.connection()
+        connection = await self.client.connection()
         while self._sent < min(IN_FLIGHT_MAX, len(self._unfinished)):
             one = self._unfinished[self._sent]
             self._sent += 1
-            self._client.process.spawn(self._send(connection, one), name="send")
+            self.client.process.spawn(self._send(connection, one), name="send")
 
     async def _send(self, connection: Connection, one: _Batch) -> None:
         identity = self._identity
@@ -162,12 +150,12 @@ class Producer:
             one.values,
             producer=identity,
             compression=self._load.compression,
-            timestamps=self._client.process.now_ms(),
+            timestamps=self.client.process.now_ms(),
         )
         topic, index = self._place
         values = {
             "transactional_id": None,
-            "acks": self._load.acks,
+            "acks": -1,
             "timeout_ms": 30_000,
             "topic_data": [
                 {"name": topic, "partition_data": [{"index": index, "records": bytes(data)}]}
@@ -176,7 +164,7 @@ class Producer:
         try:
             answer = await connection.ask("Produce", PRODUCE_VERSION, **values)
         except Lost:
-            if self._client._connection is connection and self._sent:
+            if self.client._connection is connection and self._sent:
                 self._lost()
             return
         (response,) = answer.responses[0].partition_responses
@@ -189,7 +177,7 @@ class Producer:
             for _ in range(self._sent):
                 self._unfinished.popleft()
         self._sent = 0
-        self._client.hang_up()
+        self.client.hang_up()
         self._changed.set()
 
     def _answered(self, one: _Batch, response: Any) -> None:
@@ -207,11 +195,9 @@ class Producer:
             if one is self._unfinished[0]:
                 self._next_epoch()
             self._again_soon()  # else one before it was lost on its way
-        elif self._is_idempotent:
-            self._history.violation(f"{self.name}: Produce answered {code.name}")
-            self._unfinished.popleft()
-            self._sent -= 1
         else:
+            if self._is_idempotent:
+                self.history.violation(f"{self.name}: Produce answered {code.name}")
             self._unfinished.popleft()
             self._sent -= 1
         self._changed.set()
@@ -219,13 +205,13 @@ class Producer:
     def _again_soon(self) -> None:
         """Send all that is unfinished again, in order."""
         self._sent = 0
-        self._client.hang_up()
+        self.client.hang_up()
 
     def _next_epoch(self) -> None:
         """All before the first unfinished batch was acknowledged, so the log has lost records. As
         KIP-360 has it, what is left is numbered from 0 under the next epoch."""
-        if not self._history.may_lose:
-            self._history.violation(f"{self.name}: an acknowledged sequence is unknown")
+        if not self.history.may_lose:
+            self.history.violation(f"{self.name}: an acknowledged sequence is unknown")
         self._identity = self._identity._replace(epoch=self._identity.epoch + 1)
         self._sequence = 0
         for one in self._unfinished:
@@ -233,7 +219,7 @@ class Producer:
             self._sequence += len(one.values)
 
     def _acknowledged(self, values: Sequence[bytes], base_offset: int) -> None:
-        history = self._history
+        history = self.history
         for delta, value in enumerate(values):
             history.acknowledged[value] = base_offset + delta
         end = base_offset + len(values)

@@ -15,6 +15,8 @@ from support.memory_broker import fetching
 
 FETCH_VERSION = 11
 COMMITTED = 1
+LATEST, EARLIEST = -1, -2
+"""Instead of a timestamp in ListOffsets."""
 
 
 class Reader:
@@ -24,11 +26,11 @@ class Reader:
         self,
         client: Client,
         history: History,
-        name: str,
         place: Place,
         *,
         committed: bool = False,
         compacted: bool = False,
+        start: int = 0,
         pause_s: float = 0.0,
         max_bytes: int = 1 << 20,
     ) -> None:
@@ -40,9 +42,7 @@ class Reader:
         self._may_skip = compacted
         self._pause_s = pause_s
         self._max_bytes = max_bytes
-        self.reading = Reading(name, place, committed)
-        history.readings.append(self.reading)
-        self.position = 0
+        self._begin(start)
         self.end = -1
         """The high watermark that came with the last response, or the last stable offset."""
 
@@ -67,16 +67,25 @@ class Reader:
             response = answer.responses[0].partitions[0]
             code = Code(answer.error_code or response.error_code)
             if code is Code.NONE:
+                before = self.position
                 self._take(response)
+                if until_end and self.position == before:
+                    if self._may_skip:
+                        return  # nothing is left before an open transaction
+                    await asyncio.sleep(BACKOFF_S)
                 await asyncio.sleep(self._pause_s)
                 continue
             if code is Code.OFFSET_OUT_OF_RANGE and self._history.may_lose:
-                self.position = 0
-                self.reading = Reading(self.reading.reader, self._place, self._committed)
-                self._history.readings.append(self.reading)
+                self._begin(await earliest(self._client, self._place))
             elif code not in RETRIABLE:
                 self._history.violation(f"{self.reading.reader}: Fetch answered {code.name}")
             await asyncio.sleep(BACKOFF_S)
+
+    def _begin(self, at: int) -> None:
+        """Read from an offset on."""
+        self.position = at
+        self.reading = Reading(self._client.process.name, self._place, self._committed, position=at)
+        self._history.readings.append(self.reading)
 
     def _take(self, response: Any) -> None:
         reading = self.reading
@@ -121,3 +130,20 @@ class Reader:
         for record in batch:
             if record.offset >= self.position:
                 self.reading.records.append(Seen(record.offset, record.value, record.key))
+
+
+def listing(place: Place, timestamp: int) -> dict[str, Any]:
+    """The values of a ListOffsets of one partition."""
+    wanted = {"partition_index": place[1], "timestamp": timestamp}
+    return {"replica_id": -1, "topics": [{"name": place[0], "partitions": [wanted]}]}
+
+
+async def earliest(client: Client, place: Place) -> int:
+    """The first offset of a partition."""
+    values = listing(place, EARLIEST)
+    while True:
+        answer, _ = await client.ask_until_answered("ListOffsets", 7, **values)
+        (response,) = answer.topics[0].partitions
+        if response.error_code == Code.NONE:
+            return int(response.offset)
+        await asyncio.sleep(BACKOFF_S)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from sim.digests import digests
 from sim.run import run
 
 TESTS = Path(__file__).parents[1]
@@ -47,28 +46,16 @@ def test_seeds_that_failed_once() -> None:
             check(int(line.split()[0]))
 
 
-def digests(hash_seed: int, seeds: range) -> list[str]:
-    """What `python -m sim` says of seeds, without the time that they took."""
-    done = subprocess.run(
-        [sys.executable, "-m", "sim", "--digests", "--first", str(seeds.start)]
-        + ["--seeds", str(len(seeds))],
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "PYTHONHASHSEED": str(hash_seed),
-        },
-        cwd=TESTS,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.splitlines()
-
-
 def test_a_seed_has_one_trace() -> None:
-    """In other processes, whatever their hash seeds are."""
+    """In other processes, whatever their hash seeds are (`make simulate`: 200 seeds)."""
     seeds = range(50, 58)
-    one, other = digests(1, seeds), digests(2, seeds)
-    assert len(one) == len(seeds)
+    one, other = digests(seeds)
     assert one == other
     assert one == [f"{seed} {run(seed).digest}" for seed in seeds]
+
+
+def test_a_seed_has_one_trace_whatever_ran_before() -> None:
+    first = run(51)
+    run(52)
+    again = run(51)
+    assert (first.digest, first.steps) == (again.digest, again.steps)

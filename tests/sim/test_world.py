@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kavka.log.memfs import MemFs
 from kavka.seams import Pool
 from sim.jobs import SimJobs, Speed
 from sim.loop import Deadlock, Process, SimLoop
@@ -259,7 +260,7 @@ def test_jobs_end_in_another_order_than_they_began() -> None:
     orders = set()
     for seed in range(10):
         world = World(seed)
-        jobs = SimJobs(world.loop, world.one, random.Random(seed), Speed())
+        jobs = SimJobs(world.loop, world.one, MemFs(), random.Random(seed), Speed())
         ended: list[int] = []
 
         async def main(jobs: SimJobs, ended: list[int]) -> None:

@@ -17,14 +17,12 @@ class Trace:
         self._now_s = now_s
         self._digest = hashlib.sha256()
         self.lines: deque[str] = deque(maxlen=KEPT)
-        self.count = 0
 
     def add(self, who: str, what: str) -> None:
         """Something has happened."""
         line = f"{self._now_s():.6f} {who}: {what}"
         self._digest.update(line.encode())
         self.lines.append(line)
-        self.count += 1
 
     def note(self, who: str, data: bytes) -> None:
         """Bytes have arrived: into the digest only."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any
 
 from kavka.wire.errors import ErrorCode as Code
-from sim.client import BACKOFF_S, Client, Lost
+from sim.actors import Actor
+from sim.client import BACKOFF_S, Client
 from sim.history import ABORTED, COMMITTED, UNKNOWN, History, Place, Transaction, Write
 from sim.producers import RETRIABLE
 from support.logs import Producer as Identity
@@ -25,7 +25,7 @@ class GivenUp(Exception):
     """The transaction can't go on."""
 
 
-class TransactionalProducer:
+class TransactionalProducer(Actor):
     """One transactional id. `newer`: with the protocol of KIP-890's second part, in which each
     transaction has an epoch of its own and partitions are added by Produce."""
 
@@ -34,7 +34,6 @@ class TransactionalProducer:
         client: Client,
         history: History,
         chance: random.Random,
-        name: str,
         places: list[Place],
         *,
         transactions: int,
@@ -44,10 +43,7 @@ class TransactionalProducer:
         keys: int | None = None,
     ) -> None:
         """`keys`: so many different ones, its own, for topics that are compacted."""
-        self.name = name
-        self._client = client
-        self._history = history
-        self._chance = chance
+        super().__init__(client, history, chance)
         self._places = places
         self._count = transactions
         self._pause_s = pause_s
@@ -56,7 +52,6 @@ class TransactionalProducer:
         self._keys = keys
         self._identity = Identity(-1, -1, 0)
         self._sequences: dict[Place, int] = {}
-        self.is_done = False
 
     async def run(self) -> None:
         """All transactions, one after the other."""
@@ -65,7 +60,7 @@ class TransactionalProducer:
             if not ready:
                 await self._init()
             transaction = Transaction(self.name, number)
-            self._history.transactions.append(transaction)
+            self.history.transactions.append(transaction)
             try:
                 await self._live(transaction)
                 ready = True
@@ -76,13 +71,13 @@ class TransactionalProducer:
         self.is_done = True
 
     async def _pause(self) -> None:
-        await asyncio.sleep(self._pause_s * 2 * self._chance.random())
+        await asyncio.sleep(self._pause_s * 2 * self.chance.random())
 
     async def _init(self) -> None:
         while True:
             # the first one creates the coordinators' topic
-            await self._ask("FindCoordinator", 2, key=self.name, key_type=1)
-            answer, _ = await self._ask(
+            await self.client.ask_until_answered("FindCoordinator", 2, key=self.name, key_type=1)
+            answer, _ = await self.client.ask_until_answered(
                 "InitProducerId",
                 4,
                 transactional_id=self.name,
@@ -94,11 +89,12 @@ class TransactionalProducer:
                 self._identity = Identity(answer.producer_id, answer.producer_epoch, 0)
                 self._sequences.clear()
                 return
-            self._expect(Code(answer.error_code), RETRIABLE)
+            if (code := Code(answer.error_code)) not in RETRIABLE:
+                self.history.violation(f"{self.name}: InitProducerId answered {code.name}")
             await asyncio.sleep(BACKOFF_S)
 
     async def _live(self, transaction: Transaction) -> None:
-        chance = self._chance
+        chance = self.chance
         commit = chance.random() < 0.7
         added: set[Place] = set()
         for step in range(1 + chance.randrange(4)):
@@ -113,16 +109,9 @@ class TransactionalProducer:
             ]
             keys = [self._key() for _ in values]
             transaction.keys |= dict(zip(values, keys, strict=True))
-            for value in values:
-                transaction.values[value] = place
-                self._history.writes[value] = Write(
-                    self.name,
-                    place,
-                    value,
-                    self._history.now_s(),
-                    is_idempotent=True,
-                    is_dense=False,
-                )
+            transaction.values |= dict.fromkeys(values, place)
+            write = Write(self.name, place, is_idempotent=True, is_dense=False)
+            self.history.writes |= dict.fromkeys(values, write)
             await self._produce(place, values, keys)
             await self._pause()
         await self._end(transaction, commit)
@@ -136,7 +125,7 @@ class TransactionalProducer:
             "v3_and_below_topics": [{"name": topic, "partitions": [index]}],
         }
         while True:
-            answer, _ = await self._ask("AddPartitionsToTxn", 3, **values)
+            answer, _ = await self.client.ask_until_answered("AddPartitionsToTxn", 3, **values)
             (result,) = answer.results_by_topic_v3_and_below[0].results_by_partition
             if self._is_done(Code(result.partition_error_code)):
                 return
@@ -144,7 +133,7 @@ class TransactionalProducer:
 
     def _key(self) -> bytes | None:
         keys = self._keys
-        return None if keys is None else f"{self.name} {self._chance.randrange(keys)}".encode()
+        return None if keys is None else f"{self.name} {self.chance.randrange(keys)}".encode()
 
     async def _produce(self, place: Place, values: list[bytes], keys: list[bytes | None]) -> None:
         sequence = self._sequences.get(place, 0)
@@ -153,12 +142,12 @@ class TransactionalProducer:
             keys=keys,
             producer=self._identity._replace(sequence=sequence),
             transactional=True,
-            timestamps=self._client.process.now_ms(),
+            timestamps=self.client.process.now_ms(),
         )
         topic, index = place
         partition_data = [{"index": index, "records": bytes(data)}]
         while True:
-            answer, _ = await self._ask(
+            answer, _ = await self.client.ask_until_answered(
                 "Produce",
                 12 if self._newer else 9,
                 transactional_id=self.name,
@@ -177,7 +166,7 @@ class TransactionalProducer:
         if commit:
             transaction.outcome = UNKNOWN
         while True:
-            answer, lost = await self._ask(
+            answer, lost = await self.client.ask_until_answered(
                 "EndTxn",
                 5 if self._newer else 4,
                 transactional_id=self.name,
@@ -206,18 +195,3 @@ class TransactionalProducer:
         if code in RETRIABLE:
             return False
         raise GivenUp(code)
-
-    def _expect(self, code: Code, expected: frozenset[Code]) -> None:
-        if code not in expected:
-            self._history.violation(f"{self.name}: InitProducerId answered {code.name}")
-
-    async def _ask(self, name: str, version: int, /, **values: Any) -> tuple[Any, bool]:
-        """Ask until there is a response; and whether an earlier one was lost."""
-        was_lost = False
-        while True:
-            try:
-                return await self._client.ask(name, version, **values), was_lost
-            except Lost:
-                was_lost = True
-                self._client.hang_up()
-                await asyncio.sleep(BACKOFF_S)

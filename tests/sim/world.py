@@ -8,8 +8,11 @@ from functools import singledispatchmethod
 from uuid import UUID
 
 from kavka.wire.errors import ErrorCode as Code
+from sim.actors import Actor
+from sim.admins import Administrator
 from sim.client import Client
 from sim.faults import Faults
+from sim.files import judge_files
 from sim.groups import (
     ClassicMember,
     ConsumerMember,
@@ -19,13 +22,14 @@ from sim.groups import (
 )
 from sim.history import History, Place, Reading
 from sim.loop import Process, SimLoop
-from sim.machine import Machine
+from sim.machine import DATA, Machine
 from sim.network import SimNetwork
 from sim.plan import (
     BROKER,
     COMPACTED,
     TOPIC,
-    Actor,
+    ActorPlan,
+    AdministratorPlan,
     MemberPlan,
     Plan,
     ProberPlan,
@@ -75,7 +79,7 @@ class World:
         self.committed: dict[Place, Reading] = {}
         self.compacted: dict[Place, Reading] = {}
         self.offsets: list[Reading] = []
-        self._writers: list[Producer | TransactionalProducer] = []
+        self._writers: list[Actor] = []
         self._members: list[Member] = []
         self._memberships: list[asyncio.Task[None]] = []
         self._topic_id = UUID(int=0)
@@ -101,6 +105,7 @@ class World:
         self.offsets = list((await self._read(places, "offsets", compacted=True)).values())
         await self._same_after_kill()
         await self.machine.stop()
+        self.history.violations += judge_files(self.machine.fs, DATA, self.machine.rotten)
 
     async def _all_written(self) -> None:
         deadline_s = self.loop.now_s + HEALED_WITHIN_S
@@ -152,7 +157,7 @@ class World:
         return Client(process, self.network.host(process, name), self.machine.address)
 
     @singledispatchmethod
-    def _begin(self, actor: Actor) -> None:
+    def _begin(self, actor: ActorPlan) -> None:
         raise NotImplementedError(actor)
 
     @_begin.register
@@ -162,7 +167,6 @@ class World:
             client,
             self.history,
             chance,
-            actor.name,
             actor.place,
             actor.load,
             idempotent=actor.idempotent,
@@ -177,7 +181,6 @@ class World:
             client,
             self.history,
             chance,
-            actor.name,
             self.plan.places if actor.keys is None else self.plan.compacted,
             keys=actor.keys,
             transactions=actor.transactions,
@@ -189,12 +192,25 @@ class World:
         client.process.spawn(producer.run(), name="transactions")
 
     @_begin.register
+    def _(self, actor: AdministratorPlan) -> None:
+        client, chance = self.client(actor.name), random.Random(actor.seed)
+        administrator = Administrator(
+            client,
+            self.history,
+            chance,
+            self.machine,
+            steps=actor.steps,
+            pause_s=actor.pause_s,
+        )
+        self._writers.append(administrator)
+        client.process.spawn(administrator.run(), name="administer")
+
+    @_begin.register
     def _(self, actor: ReaderPlan) -> None:
         client = self.client(actor.name)
         reader = Reader(
             client,
             self.history,
-            actor.name,
             actor.place,
             committed=actor.committed,
             compacted=actor.place[0] == COMPACTED,
@@ -216,7 +232,7 @@ class World:
             actor.stay_s,
         )
         kind = ClassicMember if actor.is_classic else ConsumerMember
-        member = kind(client, self.history, chance, actor.name, membership, actor.instance)
+        member = kind(client, self.history, chance, membership, actor.instance)
         self._members.append(member)
         self._memberships.append(client.process.spawn(member.run(), name="member"))
 
@@ -262,7 +278,6 @@ class World:
             reader = Reader(
                 client,
                 self.history,
-                client.process.name,
                 (topic, index),
                 committed=committed,
                 compacted=compacted,

@@ -1,0 +1,37 @@
+"""Whether a seed has the same trace each time, in whatever process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+HASH_SEEDS = (1, 2)
+
+
+def digests(seeds: range) -> list[list[str]]:
+    """A line for each seed, with its trace's digest, from two processes that run at the same time,
+    with different hash seeds."""
+    running = [_begin(seeds, hash_seed) for hash_seed in HASH_SEEDS]
+    found = [process.communicate()[0].splitlines() for process in running]
+    for process, lines in zip(running, found, strict=True):
+        assert process.returncode == 0, f"exit code {process.returncode}"
+        assert len(lines) == len(seeds), "a line for each seed"
+    return found
+
+
+def _begin(seeds: range, hash_seed: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "sim", "--digests", "--first", str(seeds.start)]
+        + ["--seeds", str(len(seeds))],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PYTHONHASHSEED": str(hash_seed),
+        },
+        cwd=TESTS,
+        stdout=subprocess.PIPE,
+        text=True,
+    )

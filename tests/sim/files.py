@@ -1,0 +1,113 @@
+"""What a broker has left on its disk after a clean stop, judged by Apache Kafka's formats alone.
+
+`DefaultRecordBatch`, `OffsetIndex`, `TimeIndex` and `LeaderEpochCheckpointFile` (3.9): each entry
+of an index points to a batch that is there, timestamps in a time index rise and none is higher than
+its batch's, and each batch has the leader epoch that the checkpoint says.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from kavka.log.memfs import MemFs
+
+OVERHEAD = 12
+"""Bytes of a batch before those that its length counts."""
+
+
+class _Batch(NamedTuple):
+    position: int
+    base_offset: int
+    last_offset: int
+    epoch: int
+    max_timestamp: int
+
+
+def judge_files(fs: MemFs, root: str, rotten: Collection[str] = ()) -> list[str]:
+    """What contradicts itself in the logs of a directory. Files whose names end as one of `rotten`
+    are not judged: a wrong entry stays where it is until somebody looks it up."""
+    found = []
+    for name in sorted(fs.list_dir(root)):
+        directory = f"{root}/{name}"
+        if fs.is_dir(directory) and not name.endswith("-delete"):
+            found += [f"{directory}: {what}" for what in _judge_log(fs, directory, rotten)]
+    return found
+
+
+def _judge_log(fs: MemFs, directory: str, rotten: Collection[str]) -> Iterator[str]:
+    names = [one for one in sorted(fs.list_dir(directory)) if not one.endswith(tuple(rotten))]
+    epochs = _epochs(fs, f"{directory}/leader-epoch-checkpoint")
+    end = -1
+    for name in names:
+        if not name.endswith(".log"):
+            continue
+        base, path = int(name[:20]), f"{directory}/{name[:20]}"
+        batches = list(_batches(_read(fs, f"{path}.log")))
+        for batch in batches:
+            if batch.base_offset < max(base, end + 1) or batch.last_offset < batch.base_offset:
+                yield f"{name}: {batch} follows {end}"
+            end = batch.last_offset
+            if epochs and batch.base_offset < epochs[0][1]:
+                continue  # deleted, though its segment is not
+            if batch.epoch != _epoch_at(epochs, batch.base_offset):
+                yield f"{name}: {batch} is not of the leader epoch in {epochs}"
+        if f"{name[:20]}.index" in names:
+            yield from _judge_index(_read(fs, f"{path}.index"), base, batches)
+        if f"{name[:20]}.timeindex" in names:
+            yield from _judge_time_index(_read(fs, f"{path}.timeindex"), base, batches)
+
+
+def _judge_index(data: bytes, base: int, batches: list[_Batch]) -> Iterator[str]:
+    at = {batch.position: batch for batch in batches}
+    entries = list(struct.iter_unpack(">ii", data))
+    for relative, position in entries:
+        batch = at.get(position)
+        if batch is None or batch.last_offset != base + relative:
+            yield f"{base}.index: offset {base + relative} at {position}, where {batch} is"
+    if any(one >= other for one, other in pairwise(entries)):
+        yield f"{base}.index: {entries} are not in order"
+
+
+def _judge_time_index(data: bytes, base: int, batches: list[_Batch]) -> Iterator[str]:
+    entries = list(struct.iter_unpack(">qi", data))
+    for timestamp, relative in entries:
+        offset = base + relative
+        holders = [one for one in batches if one.base_offset <= offset <= one.last_offset]
+        if holders and holders[0].max_timestamp < timestamp:
+            yield f"{base}.timeindex: {timestamp} at {offset}, which is in {holders[0]}"
+    if any(one > other for one, other in pairwise(entries)):
+        yield f"{base}.timeindex: {entries} are not in order"
+
+
+def _batches(data: bytes) -> Iterator[_Batch]:
+    position = 0
+    while position < len(data):
+        base_offset, length, epoch = struct.unpack_from(">qii", data, position)
+        (delta,) = struct.unpack_from(">i", data, position + 23)
+        (max_timestamp,) = struct.unpack_from(">q", data, position + 35)
+        yield _Batch(position, base_offset, base_offset + delta, epoch, max_timestamp)
+        position += OVERHEAD + length
+
+
+def _epochs(fs: MemFs, path: str) -> list[tuple[int, int]]:
+    """(epoch, first offset)."""
+    if not fs.exists(path):
+        return []
+    lines = _read(fs, path).decode().split("\n")[2:]
+    return [(int(epoch), int(start)) for epoch, start in (line.split() for line in lines if line)]
+
+
+def _epoch_at(epochs: list[tuple[int, int]], offset: int) -> int | None:
+    before = [epoch for epoch, start in epochs if start <= offset]
+    return before[-1] if before else None
+
+
+def _read(fs: MemFs, path: str) -> bytes:
+    file = fs.open(path)
+    try:
+        return bytes(file.pread(fs.size(path), 0))
+    finally:
+        file.close()
