@@ -68,6 +68,9 @@ class Administrator(Actor):
         self._configs: dict[str, str] = {}
         self._may_expire = False
         """Whether retention may have deleted records of this topic."""
+        self._may_remain = False
+        """Whether the topic before it may still be there: the response to its deletion was lost,
+        and to the retry it was unknown, as it is to a broker that has not seen its creation."""
         self._partitions: list[_Partition] = []
 
     async def run(self) -> None:
@@ -94,28 +97,37 @@ class Administrator(Actor):
     async def _create(self) -> None:
         count = 1 + self.chance.randrange(3)
         self._configs = self._some_configs()
-        await self._until_done(
-            "CreateTopics",
-            7,
-            lambda answer: answer.topics[0].error_code,
-            also=Code.TOPIC_ALREADY_EXISTS,
-            topics=[new_topic(self._topic, count, configs=self._configs)],
-            timeout_ms=TIMEOUT_MS,
-        )
+        while True:
+            answer = await self._until_done(
+                "CreateTopics",
+                7,
+                lambda answer: answer.topics[0].error_code,
+                also=Code.TOPIC_ALREADY_EXISTS,
+                may_be_done=self._may_remain,
+                topics=[new_topic(self._topic, count, configs=self._configs)],
+                timeout_ms=TIMEOUT_MS,
+            )
+            if answer.topics[0].error_code == Code.NONE or not self._may_remain:
+                break
+            await self._delete()  # which of the two it is can't be known
+            await asyncio.sleep(BACKOFF_S)
+        self._may_remain = False
         self._life += 1
         self._may_expire = False
         self._partitions = [_Partition() for _ in range(count)]
         self._configured()
 
     async def _delete(self) -> None:
-        await self._until_done(
+        answer = await self._until_done(
             "DeleteTopics",
             5,
             lambda answer: answer.responses[0].error_code,
             also=Code.UNKNOWN_TOPIC_OR_PARTITION,
+            may_be_done=self._may_remain,
             topic_names=[self._topic],
             timeout_ms=TIMEOUT_MS,
         )
+        self._may_remain = answer.responses[0].error_code != Code.NONE
         self._partitions = []
 
     async def _grow(self) -> None:
@@ -240,6 +252,7 @@ class Administrator(Actor):
             is_gone = self._may_expire or self.history.may_lose
             return Code.NONE if code == Code.OFFSET_OUT_OF_RANGE and is_gone else code
 
+        partition.life = self._machine.lives
         answer = await self._until_done(
             "DeleteRecords",
             2,
@@ -247,8 +260,7 @@ class Administrator(Actor):
             topics=[{"name": self._topic, "partitions": places}],
             timeout_ms=TIMEOUT_MS,
         )
-        low_watermark = answer.topics[0].partitions[0].low_watermark
-        partition.start, partition.life = max(partition.start, low_watermark), self._machine.lives
+        partition.start = answer.topics[0].partitions[0].low_watermark
 
     async def _read(self) -> None:
         """All that is there, from the first offset to the last."""
@@ -327,7 +339,7 @@ class _Partition:
         self.start = 0
         """Everything before it was deleted, as was acknowledged."""
         self.life = 0
-        """In which life of the broker that was."""
+        """In which life of the broker that was, or in an earlier one."""
         self.deletable = 0
         """Nothing behind it was ever asked to be deleted, but for `all_deletable`."""
         self.all_deletable = False

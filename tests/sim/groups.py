@@ -72,7 +72,7 @@ class Member(Actor, ABC):
 
     async def run(self) -> None:
         """Join, work and leave, again and again."""
-        await self._ask("FindCoordinator", 2, key=self.membership.group, key_type=0)
+        await self._find_coordinator()
         while not self.is_stopping:
             try:
                 await self.stay(self.membership.stay_s * 2 * self.chance.random())
@@ -83,6 +83,13 @@ class Member(Actor, ABC):
             self.positions.clear()
             self.member_id, self.generation = self.new_id(), -1
             await asyncio.sleep(self.chance.random())
+
+    async def _find_coordinator(self) -> None:
+        """Ask until there is one: the first who asks has the topic of the offsets created."""
+        while (
+            await self._ask("FindCoordinator", 2, key=self.membership.group, key_type=0)
+        ).error_code != Code.NONE:
+            await asyncio.sleep(BACKOFF_S)
 
     @abstractmethod
     def new_id(self) -> str:

@@ -126,6 +126,12 @@ KINDS: Final = (
     *("kill", "restart", "cut power", "reset", "cut path", "pause", "pause client"),
     *("disk error", "disk full"),
 )
+BROKER_JUMP_MS_MAX: Final = 250_000
+CLIENT_JUMP_MS_MAX: Final = 3_000_000
+"""How far a clock jumps at most. With two jumps of the broker and one of a client they stay within
+log.message.timestamp.after.max.ms, an hour: no records are refused; and those of the broker within
+the 15 minutes after which the last five batches of a producer are no longer looked for."""
+
 OPERATIONS: Final = ("pwrite", "sync", "sync_dir", "create", "rename", "truncate", "pread", "open")
 ROTTEN: Final = (".index", ".timeindex", ".snapshot")
 FILES: Final = ("", "", ".log", ".index", ".snapshot")
@@ -346,17 +352,18 @@ def _with_jumps(
     if chance.random() < 0.7:
         return faults
     names = [BROKER, BROKER, *(one.name for one in actors)]
-    for _ in range(1 + chance.randrange(3)):
+    for name in chance.sample(names, min(1 + chance.randrange(3), len(names))):
+        farthest_ms = BROKER_JUMP_MS_MAX if name == BROKER else CLIENT_JUMP_MS_MAX
         jump = Fault(
             "clock jump",
             after_s=chance.choice((0.1, 2.0)) * chance.random(),
             lasts_s=0.0,
             down_s=0.0,
-            client=chance.choice(names),
+            client=name,
             is_from_client=False,
             operation="",
             files="",
-            by_ms=chance.choice((-3_600_000, -60_000, -1000, 1000, 60_000, 3_600_000)),
+            by_ms=chance.choice((-1, 1)) * chance.choice((1000, 60_000, farthest_ms)),
         )
         faults.insert(chance.randrange(len(faults) + 1), jump)
     return faults
