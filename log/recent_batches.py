@@ -32,10 +32,11 @@ WRITTEN_WITHIN_MS: Final = 15 * 60_000
 """A log is read only if its last segment was written so recently: clients give a batch up after
 `delivery.timeout.ms`, two minutes by default."""
 
-FIRST_WINDOW_BYTES: Final = 16 * 1024
+WINDOW_BYTES: Final = 16 * 1024
 BYTES_MAX: Final = 4 << 20
 BATCHES_MAX: Final = 2000
-"""Limits of what is read of one log: at 3 us a batch, 6 ms."""
+"""Limits of what is read of one log: at 3 us a batch, 6 ms. It is read in windows that begin at an
+indexed batch, so the last one may go beyond, by the index interval."""
 
 BATCHES_PER_STEP: Final = 64
 """Batches whose headers are read in one step, at 3 us each, and for big ones a read of 64 KiB."""
@@ -104,31 +105,35 @@ class _Search:
         return bool(self._wanted) and self._bytes > 0 and self._batches > 0
 
     def read(self, segment: Segment, end: int) -> Steps[None]:
-        """Read a segment backwards from offset `end`, in windows that grow."""
+        """Read a segment backwards from offset `end`, in windows."""
         upper = _position(segment, end)
-        window = FIRST_WINDOW_BYTES
         while upper > 0 and self.is_active:
-            indexed = segment.indexed_before(max(0, upper - window))
+            indexed = segment.indexed_before(max(0, upper - WINDOW_BYTES))
             lower = 0 if indexed is None else indexed.position
+            if upper - lower > BYTES_MAX:
+                self._bytes = 0
+                return
             yield from self._take(segment, lower, upper)
             upper = lower
-            window *= 2
             yield None
 
     def _take(self, segment: Segment, lower: int, upper: int) -> Steps[None]:
-        """Take what is wanted between two positions; nothing if there are too many batches, as a
-        producer's batches are taken from the newest on."""
+        """Take what is wanted between two positions: of as many batches as may be read, the newest
+        ones, as a producer's batches are taken from the newest on."""
         self._bytes -= upper - lower
+        count = 0
         batches = []
         for _, header in headers(segment.file, segment.path, lower, upper):
-            self._batches -= 1
-            if self._batches < 0:
-                return
+            count += 1
             if header.producer_id in self._wanted and not header.attributes & CONTROL:
-                batches.append(header)
-            if self._batches % BATCHES_PER_STEP == 0:
+                batches.append((count, header))
+            if count % BATCHES_PER_STEP == 0:
                 yield None
-        for header in reversed(batches):
+        left_out = count - self._batches
+        self._batches -= count
+        for number, header in reversed(batches):
+            if number <= left_out:
+                return
             entry = self._wanted.get(header.producer_id)
             if entry is not None:
                 _prepend(entry, header)

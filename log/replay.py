@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from kavka.log.errors import CorruptFileError, CorruptLogError
+from kavka.log.errors import CorruptFileError, CorruptLogError, StorageError
 from kavka.log.fs import File
 from kavka.log.producer_state import ProducerStates
 from kavka.log.recent_batches import BATCHES_PER_STEP, restore_recent_batches
@@ -35,8 +35,9 @@ def replay_in_steps(
     """Set `producers` to the state just before `end`, for a log that starts at `start`; with those
     batches that a snapshot leaves out, if `with_recent` (see `kavka.log.recent_batches`).
 
-    CorruptLogError if a needed segment is damaged; with `skip_damage` the rest of that segment is
-    left out, and logged.
+    CorruptLogError if a needed segment is damaged. With `skip_damage` what can't be read of it is
+    left out, and logged; StorageError if the log has transactions: which of them are open or
+    aborted can't be known then, and records of aborted ones would be served.
     """
     saved = yield from snapshots.load(end, producers)
     begin = start if saved < 0 else saved  # also those below the start offset
@@ -45,15 +46,48 @@ def replay_in_steps(
         yield from restore_recent_batches(list(wanted), producers, saved)
     if begin >= end:
         return
+    damage: CorruptLogError | None = None
     for segment in wanted.since(begin) if len(wanted) else ():
         if segment.base_offset >= end:
             break
+        if skip_damage:
+            damage = (yield from _replay_around_damage(segment, producers, begin, end)) or damage
+        else:
+            yield from _replay_segment(segment, producers, begin, end)
+    if damage is not None and (yield from _has_transactions(producers)):
+        raise StorageError(
+            f"{damage.message}; its partition has transactions, and which are aborted can't be "
+            "known without it: restore the file from a copy, or move the partition's directory "
+            "away, which loses its records"
+        )
+
+
+def _replay_around_damage(
+    segment: Segment, producers: ProducerStates, begin: int, end: int
+) -> Steps[CorruptLogError | None]:
+    """Replay what can be reached through the index too; the last damage, if there is any."""
+    found = None
+    while True:
         try:
             yield from _replay_segment(segment, producers, begin, end)
         except CorruptLogError as damage:
-            if not skip_damage:
-                raise
-            logger.error("%s; what its producers wrote after that is not known", damage.message)
+            logger.error("%s; what its producers wrote there is not known", damage.message)
+            found = damage
+        else:
+            return found
+        resumed = segment.indexed_after(found.position + 1)
+        if resumed <= begin:  # -1: nothing behind the damage can be reached
+            return found
+        begin = resumed
+
+
+def _has_transactions(producers: ProducerStates) -> Steps[bool]:
+    """Whether a transaction is open, or a marker was seen."""
+    for part in producers.parts():
+        if any(entry.txn_first_offset >= 0 or entry.coordinator_epoch >= 0 for entry in part):
+            return True
+        yield None
+    return False
 
 
 def _replay_segment(

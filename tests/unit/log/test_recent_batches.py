@@ -119,6 +119,22 @@ def test_an_old_log_is_not_read(fs: MemFs, monkeypatch: pytest.MonkeyPatch) -> N
     assert not written.are_recognised(7)
 
 
+def test_of_a_window_with_too_many_batches_the_newest_are_looked_at(
+    fs: MemFs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an index entry a window is the whole segment."""
+    monkeypatch.setattr(recent_batches, "BATCHES_MAX", 20)
+    broker = Broker(fs, log_settings=logs.settings(index_interval_bytes=1 << 20))
+    written = Written(broker.log())
+    for _ in range(100):
+        written.append(7, 1)
+        written.append(8, 1)
+    broker.restart()
+    written.log = broker.log()
+    assert written.are_recognised(7)
+    assert written.are_recognised(8)
+
+
 @pytest.mark.parametrize("ahead_ms", [24 * 3_600_000, -24 * 3_600_000])
 def test_what_the_timestamps_say_does_not_matter(fs: MemFs, ahead_ms: int) -> None:
     """They come from other machines' clocks, or are those of events long ago."""

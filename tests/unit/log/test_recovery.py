@@ -8,6 +8,7 @@ import random
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.memfs import MemFs
+from kavka.log.scan import headers
 from kavka.wire.errors import ApiError
 from kavka.wire.record_batches import HEADER_BYTES, set_offset_and_epoch
 from support import logs
@@ -124,6 +126,30 @@ def test_a_log_is_served_though_flushed_records_are_damaged_that_others_are_rebu
     (producer,) = log.producers
     assert producer.last_sequence == 79
     assert logs.epoch_entries(log)[-1] == (3, 60)
+
+
+@pytest.mark.parametrize("first", [3, 20])
+def test_a_damaged_log_is_not_served_if_aborted_transactions_can_not_be_told_apart(
+    first: int,
+) -> None:
+    """The transaction begins before the damage, or behind it, where only the index leads."""
+    fs = MemFs()
+    broker = Broker(fs, log_settings=logs.settings(segment_bytes=8000, index_interval_bytes=300))
+    log = broker.log()
+    for number in range(60):
+        producer = Producer(7, 0, 0) if number == first else logs.NO_PRODUCER
+        data = logs.batch([b"v" * 200], producer=producer, transactional=number == first)
+        logs.append(log, data)
+    logs.flush(log)
+    broker.logs.checkpoint({}).run()
+    path = logs.files(fs, log, ".log")[0]
+    for name in logs.files(fs, log, ".snapshot"):
+        fs.remove(name)
+    file = fs.open(path)
+    position, _ = next(islice(headers(file, path, 0, file.size()), 10, None))
+    file.pwrite(b"\x7f", position + 8)
+    with pytest.raises(StorageError, match=f"{path} .* transactions"):
+        broker.kill()
 
 
 TAILS = {"nothing": b"", "zeros": bytes(5000), "ones": b"\xff" * 700}
