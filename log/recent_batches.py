@@ -51,22 +51,26 @@ def restore_recent_batches(
     the search: whoever reads the records reports it.
     """
     before = [one for one in segments if one.base_offset < end and one.size]
+    if not before:
+        return
     try:
-        wanted = yield from _lacking_batches(producers, _offset_before(before, end, BYTES_MAX))
-        search = _Search(wanted)
+        found = before[-1].find(end)
+        upper = before[-1].size if found is None else found.position
+        since = _offset_before(before, upper, BYTES_MAX)
+        search = _Search((yield from _lacking_batches(producers, since)))
         for segment in reversed(before):
             if not search.is_active:
                 return
-            yield from search.read(segment, end)
+            yield from search.read(segment, upper if segment is before[-1] else segment.size)
     except CorruptLogError:
         return
 
 
-def _offset_before(segments: Sequence[Segment], end: int, size: int) -> int:
-    """The offset of an indexed batch at least `size` bytes before offset `end`; 0 if the log is
-    smaller."""
+def _offset_before(segments: Sequence[Segment], last: int, size: int) -> int:
+    """The offset of an indexed batch at least `size` bytes before position `last` of the last
+    segment; 0 if the log is smaller."""
     for segment in reversed(segments):
-        upper = _position(segment, end)
+        upper = last if segment is segments[-1] else segment.size
         if upper > size:
             indexed = segment.indexed_before(upper - size)
             return segment.base_offset if indexed is None else indexed.base_offset
@@ -85,12 +89,6 @@ def _lacking_batches(producers: ProducerStates, since: int) -> Steps[dict[int, P
     return found
 
 
-def _position(segment: Segment, offset: int) -> int:
-    """Where the batch with an offset begins in a segment; the segment's size if it is beyond."""
-    found = segment.find(offset)
-    return segment.size if found is None else found.position
-
-
 class _Search:
     """The producers that lack batches, and what of the limits is left."""
 
@@ -104,9 +102,8 @@ class _Search:
         """Whether batches are missing, and more may be read."""
         return bool(self._wanted) and self._bytes > 0 and self._batches > 0
 
-    def read(self, segment: Segment, end: int) -> Steps[None]:
-        """Read a segment backwards from offset `end`, in windows."""
-        upper = _position(segment, end)
+    def read(self, segment: Segment, upper: int) -> Steps[None]:
+        """Read a segment backwards from position `upper`, in windows."""
         while upper > 0 and self.is_active:
             indexed = segment.indexed_before(max(0, upper - WINDOW_BYTES))
             lower = 0 if indexed is None else indexed.position

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from typing import Final
 
 from kavka.log.errors import CorruptFileError, CorruptLogError, StorageError
 from kavka.log.fs import File
@@ -18,6 +20,9 @@ from kavka.wire.control_records import MARKER_BYTES_MAX, read_marker
 from kavka.wire.errors import ApiError
 from kavka.wire.record_batches import CONTROL, BatchHeader
 from kavka.wire.steps import Steps, run_at_once
+
+UNLIMITED: Final = 1 << 63
+"""Behind all offsets."""
 
 logger = logging.getLogger(__name__)
 
@@ -35,9 +40,10 @@ def replay_in_steps(
     """Set `producers` to the state just before `end`, for a log that starts at `start`; with those
     batches that a snapshot leaves out, if `with_recent` (see `kavka.log.recent_batches`).
 
-    CorruptLogError if a needed segment is damaged. With `skip_damage` what can't be read of it is
-    left out, and logged; StorageError if the log has transactions: which of them are open or
-    aborted can't be known then, and records of aborted ones would be served.
+    CorruptLogError if a needed segment is damaged. With `skip_damage`, for segments that end with
+    `end`, what can't be read of it is left out, and logged; StorageError if the log has
+    transactions: which of them are open or aborted can't be known then, and records of aborted ones
+    would be served.
     """
     saved = yield from snapshots.load(end, producers)
     begin = start if saved < 0 else saved  # also those below the start offset
@@ -47,13 +53,18 @@ def replay_in_steps(
     if begin >= end:
         return
     damage: CorruptLogError | None = None
-    for segment in wanted.since(begin) if len(wanted) else ():
+    last = end if skip_damage else UNLIMITED
+    needed = list(wanted.since(begin)) if len(wanted) else []
+    for segment, following in zip_longest(needed, needed[1:]):
         if segment.base_offset >= end:
             break
+        beyond = last if following is None else following.base_offset
         if skip_damage:
-            damage = (yield from _replay_around_damage(segment, producers, begin, end)) or damage
+            damage = (
+                yield from _replay_around_damage(segment, producers, begin, end, beyond)
+            ) or damage
         else:
-            yield from _replay_segment(segment, producers, begin, end)
+            yield from _replay_segment(segment, producers, begin, end, beyond)
     if damage is not None and (yield from _has_transactions(producers)):
         raise StorageError(
             f"{damage.message}; its partition has transactions, and which are aborted can't be "
@@ -63,13 +74,13 @@ def replay_in_steps(
 
 
 def _replay_around_damage(
-    segment: Segment, producers: ProducerStates, begin: int, end: int
+    segment: Segment, producers: ProducerStates, begin: int, end: int, beyond: int
 ) -> Steps[CorruptLogError | None]:
     """Replay what can be reached through the index too; the last damage, if there is any."""
     found = None
     while True:
         try:
-            yield from _replay_segment(segment, producers, begin, end)
+            yield from _replay_segment(segment, producers, begin, end, beyond)
         except CorruptLogError as damage:
             logger.error("%s; what its producers wrote there is not known", damage.message)
             found = damage
@@ -91,13 +102,24 @@ def _has_transactions(producers: ProducerStates) -> Steps[bool]:
 
 
 def _replay_segment(
-    segment: Segment, producers: ProducerStates, begin: int, end: int
+    segment: Segment, producers: ProducerStates, begin: int, end: int, beyond: int
 ) -> Steps[None]:
+    """Update `producers` with the batches from offset `begin` on, up to `end`. CorruptLogError if
+    their offsets don't rise, or reach `beyond`, the base offset of the next segment."""
+    next_offset = segment.base_offset
     first = segment.find(begin)
     if first is None:
         return
     found = headers(segment.file, segment.path, first.position, segment.size)
     for number, (position, header) in enumerate(found, 1):
+        if not next_offset <= header.base_offset <= header.last_offset < beyond:
+            raise CorruptLogError(
+                segment.path,
+                position,
+                f"its offsets {header.base_offset} to {header.last_offset} are not between "
+                f"{next_offset} and {beyond - 1}",
+            )
+        next_offset = header.last_offset + 1
         if header.last_offset >= end:
             break
         if header.producer_id >= 0:

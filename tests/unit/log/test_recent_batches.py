@@ -13,6 +13,7 @@ from kavka.log.errors import CorruptLogError
 from kavka.log.memfs import MemFs
 from kavka.log.partition_log import PartitionLog
 from kavka.log.producer_state import ProducerStates
+from kavka.log.scan import headers
 from kavka.log.segment import Segment
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import read_header
@@ -133,6 +134,23 @@ def test_of_a_window_with_too_many_batches_the_newest_are_looked_at(
     written.log = broker.log()
     assert written.are_recognised(7)
     assert written.are_recognised(8)
+
+
+def test_damage_in_a_segment_before_does_not_matter(fs: MemFs) -> None:
+    broker = Broker(fs, log_settings=logs.settings(segment_bytes=8000))
+    written = Written(broker.log())
+    for _ in range(100):
+        logs.append(written.log, logs.batch([b"v" * 200]))
+    for _ in range(2 * KEPT):
+        written.append(7, 1)
+    path = logs.files(fs, written.log, ".log")[0]
+    file = fs.open(path)
+    *_, (position, _) = headers(file, path, 0, file.size())
+    broker.logs.close()
+    file.pwrite(b"\x7f", position + 16)
+    broker.start()
+    written.log = broker.log()
+    assert written.are_recognised(7)
 
 
 @pytest.mark.parametrize("ahead_ms", [24 * 3_600_000, -24 * 3_600_000])

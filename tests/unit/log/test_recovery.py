@@ -129,8 +129,9 @@ def test_a_log_is_served_though_flushed_records_are_damaged_that_others_are_rebu
 
 
 @pytest.mark.parametrize("first", [3, 20])
+@pytest.mark.parametrize("field", [0, 3, 8, 16])  # base offset, size, magic
 def test_a_damaged_log_is_not_served_if_aborted_transactions_can_not_be_told_apart(
-    first: int,
+    first: int, field: int
 ) -> None:
     """The transaction begins before the damage, or behind it, where only the index leads."""
     fs = MemFs()
@@ -147,7 +148,7 @@ def test_a_damaged_log_is_not_served_if_aborted_transactions_can_not_be_told_apa
         fs.remove(name)
     file = fs.open(path)
     position, _ = next(islice(headers(file, path, 0, file.size()), 10, None))
-    file.pwrite(b"\x7f", position + 8)
+    file.pwrite(b"\x7f", position + field)
     with pytest.raises(StorageError, match=f"{path} .* transactions"):
         broker.kill()
 
