@@ -118,6 +118,8 @@ class Administrator(Actor):
         self._configured()
 
     async def _delete(self) -> None:
+        if self.chance.random() < 0.5:
+            await self._begin_to_grow()
         answer = await self._until_done(
             "DeleteTopics",
             5,
@@ -130,18 +132,27 @@ class Administrator(Actor):
         self._may_remain = answer.responses[0].error_code != Code.NONE
         self._partitions = []
 
+    async def _begin_to_grow(self) -> None:
+        """Without waiting for it: its deletion then meets the writes for the new partition."""
+        await self.client.ask_until_answered("CreatePartitions", 3, **self._growth(timeout_ms=0))
+
     async def _grow(self) -> None:
-        count = len(self._partitions) + 1
         await self._until_done(
             "CreatePartitions",
             3,
             lambda answer: answer.results[0].error_code,
             also=Code.INVALID_PARTITIONS,
-            topics=[{"name": self._topic, "count": count, "assignments": None}],
-            timeout_ms=TIMEOUT_MS,
-            validate_only=False,
+            **self._growth(timeout_ms=TIMEOUT_MS),
         )
         self._partitions.append(_Partition())
+
+    def _growth(self, *, timeout_ms: int) -> dict[str, Any]:
+        count = len(self._partitions) + 1
+        return {
+            "topics": [{"name": self._topic, "count": count, "assignments": None}],
+            "timeout_ms": timeout_ms,
+            "validate_only": False,
+        }
 
     async def _elect(self) -> None:
         index = self.chance.randrange(len(self._partitions))

@@ -107,7 +107,7 @@ class Machine:
         starting.add_done_callback(self._start_ended)
 
     def _start_ended(self, starting: asyncio.Task[None]) -> None:
-        if isinstance(starting.exception(), DISK_FAILURES) and self._failing is None:
+        if isinstance(starting.exception(), DISK_FAILURES):
             self._on_failure()
 
     async def started(self) -> None:
@@ -121,7 +121,10 @@ class Machine:
             await self.end_of_failure()
 
     def _on_failure(self) -> None:
-        """It can't go on: it stops, and the process ends, as `kavka start` does."""
+        """It can't go on: it stops, and the process ends, as `kavka start` does. A broker may say
+        so more than once."""
+        if self._failing is not None:
+            return
         self._trace.add(self.name, "has failed")
         self.failures += 1
         self._failing = self._loop.world.spawn(self._fail(), name="end of a failed broker")
