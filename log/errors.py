@@ -11,6 +11,11 @@ TOO_MANY_FILES: Final = (
 )
 
 
+DAMAGE_ADVICE: Final = (
+    "restore the file from a copy, or move the partition's directory away, which loses its records"
+)
+
+
 class StorageError(Exception):
     """A log directory that can't be used as it is; the message says which and what to do."""
 

@@ -216,6 +216,11 @@ class OffsetIndex:
         del self._positions[:count]
         self._first += count
 
+    def load(self) -> None:
+        """Load all entries into memory."""
+        if self._first and self._head is None:
+            self._load_head()
+
     def unload(self) -> None:
         """Drop the entries that were loaded from the file."""
         self._head = None

@@ -20,6 +20,7 @@ from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition
 from kavka.log.disk import Disk, LogLocation
 from kavka.log.errors import (
+    DAMAGE_ADVICE,
     TOO_MANY_FILES,
     CorruptFileError,
     CorruptLogError,
@@ -129,7 +130,7 @@ class DirectoryLoading:
                 raise StorageError(TOO_MANY_FILES.format(failure)) from failure
             self.directory.failure = failure
         except CorruptLogError as error:
-            raise StorageError(error.message) from error
+            raise StorageError(f"{error.message}: {DAMAGE_ADVICE}") from error
 
     def _prepare(self) -> None:
         directory = self.directory

@@ -286,7 +286,7 @@ class LogLoader:
         self._touched_from = bases[max(0, first - 1)]
         if first:
             # it may have been changed by a recovery or a close that was not flushed
-            self._segments[first - 1].restore_end(begin)
+            self._restore_end(self._segments[first - 1], begin)
         self._check_txn_indexes(self._segments[:first], begin)
         self._rebuild_epochs(self._segments[:first])
         self._epochs.truncate_end(begin)
@@ -308,6 +308,13 @@ class LogLoader:
                 self._drop(slot + 1)
                 break
         return end
+
+    def _restore_end(self, segment: Segment, end: int) -> None:
+        """Damage before the recovery point is reported to the readers that come upon it."""
+        try:
+            segment.restore_end(end)
+        except CorruptLogError as damage:
+            logger.error("%s; the records there can't be read", damage.message)
 
     def _may_have_gap(self, end: int, base: int) -> bool:
         """Whether a gap from `end` to the segment at `base` may come from compaction. Apache

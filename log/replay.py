@@ -7,7 +7,12 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import Final
 
-from kavka.log.errors import CorruptFileError, CorruptLogError, StorageError
+from kavka.log.errors import (
+    DAMAGE_ADVICE,
+    CorruptFileError,
+    CorruptLogError,
+    StorageError,
+)
 from kavka.log.fs import File
 from kavka.log.producer_state import ProducerStates
 from kavka.log.recent_batches import BATCHES_PER_STEP, restore_recent_batches
@@ -68,8 +73,7 @@ def replay_in_steps(
     if damage is not None and (yield from _has_transactions(producers)):
         raise StorageError(
             f"{damage.message}; its partition has transactions, and which are aborted can't be "
-            "known without it: restore the file from a copy, or move the partition's directory "
-            "away, which loses its records"
+            f"known without it: {DAMAGE_ADVICE}"
         )
 
 

@@ -284,9 +284,20 @@ class Segment:
         if last is not None and last.last_offset == offset - 1:
             end = last.position + last.size
             if end < self.size:
+                self._check_follows(end, offset)
                 self._truncate_file(end)
         self._reload_timestamps()
         self.seal()
+
+    def _check_follows(self, position: int, offset: int) -> None:
+        """CorruptLogError if at `position` there is a batch below `offset`: what was truncated was
+        not below it, so that the offsets of a batch before it must be wrong."""
+        try:
+            extent = self.extent_at(position)
+        except CorruptLogError:
+            return
+        if extent.last_offset < offset:
+            raise CorruptLogError(self.path, position, f"offsets before {offset} are out of order")
 
     def _reload_timestamps(self) -> None:
         """Reload the timestamps after the indexes were truncated, perhaps to too few entries."""
@@ -366,10 +377,13 @@ class Segment:
         CorruptLogError if the segment itself is damaged. A wrong index is rebuilt.
         """
         try:
-            return self._find(offset)
+            found = self._find(offset)
         except _WrongIndexError:
             self.rebuild_indexes()
-            return self._find(offset)
+            found = self._find(offset)
+        if found is not None and found.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            raise CorruptLogError(self.path, found.position, "its offset would be too high")
+        return found
 
     def _find(self, offset: int) -> Extent | None:
         floor = self.offsets.floor(offset)
@@ -474,25 +488,68 @@ class Segment:
     def rebuild_indexes(self) -> None:
         """Rebuild both indexes from the batch headers, without checking CRCs, with fsync.
 
-        For missing or wrong indexes of intact batches. CorruptLogError if these are damaged too.
+        For missing or wrong indexes. What lies behind a damaged batch is found through the old
+        entries; CorruptLogError if there are none.
         """
         logger.warning("rebuilding the indexes of %s: they are missing or damaged", self.path)
         end = self.size
+        old = self._old_entries()
         self.reset()
         try:
-            following = self.base_offset
-            for position, header in headers(self.file, self.path, 0, end):
-                last = header.last_offset
-                if header.base_offset < following or last - self.base_offset > RELATIVE_OFFSET_MAX:
-                    raise CorruptLogError(self.path, position, "its offsets are out of order")
-                self.index(position, header.size, last, header.newest_timestamp)
-                following = last + 1
+            self._index_all(end, old)
         finally:
             self.size = end
         self.seal()
         for suffix in (INDEX, TIME_INDEX):
             self._disk.fs.sync_file(self.path_of(suffix))
         self._disk.fs.sync_dir(self.directory)
+
+    def _old_entries(self) -> OffsetIndex | None:
+        """The offset index as it is, in memory; None if it is missing or has no whole entries."""
+        count = self._entries_in(self.path_of(INDEX), OFFSET_ENTRY_BYTES)
+        if count is None:
+            return None
+        old = self.offsets
+        old.load()
+        self._disk.indexes.forget(old)  # else it would be unloaded
+        return old
+
+    def _index_all(self, end: int, old: OffsetIndex | None) -> None:
+        """Index all batches up to position `end`, around damage if an old entry is behind it."""
+        start = 0
+        following = self.base_offset
+        while True:
+            try:
+                for position, header in headers(self.file, self.path, start, end):
+                    last = header.last_offset
+                    is_too_far = last - self.base_offset > RELATIVE_OFFSET_MAX
+                    if header.base_offset < following or is_too_far:
+                        raise CorruptLogError(self.path, position, "its offsets are out of order")
+                    self.index(position, header.size, last, header.newest_timestamp)
+                    following = last + 1
+            except CorruptLogError as damage:
+                resumed = self._first_valid(old, damage.position + 1, following)
+                if resumed < 0:
+                    raise
+                logger.error("%s; its records can't be read", damage.message)
+                start = resumed
+                self._since_entry = self._index_interval_bytes + 1  # so that it has an entry
+            else:
+                return
+
+    def _first_valid(self, old: OffsetIndex | None, position: int, offset: int) -> int:
+        """The position of the first old entry at `position` or after that leads to a batch at
+        `offset` or after; -1 if there is none."""
+        entry = None if old is None else old.first_from(position)
+        while old is not None and entry is not None:
+            with suppress(CorruptLogError):
+                extent = extent_at(
+                    self.file, self.path, entry.position, self._disk.fs.size(self.path)
+                )
+                if extent.last_offset == entry.offset and extent.base_offset >= offset:
+                    return entry.position
+            entry = old.first_from(entry.position + 1)
+        return -1
 
     def index_paths(self) -> list[str]:
         """The paths of its index files."""
