@@ -134,7 +134,7 @@ class Administrator(Actor):
 
     async def _begin_to_grow(self) -> None:
         """Without waiting for it: its deletion then meets the writes for the new partition."""
-        await self.client.ask_until_answered("CreatePartitions", 3, **self._growth(timeout_ms=0))
+        await self.client.ask_until_answered("CreatePartitions", 3, **self._growth(timeout_ms=1))
 
     async def _grow(self) -> None:
         await self._until_done(

@@ -45,6 +45,8 @@ class Reading:
     position: int = 0
     """Where it reads next."""
     high_watermarks: list[tuple[float, int]] = field(default_factory=list)
+    markers: list[int] = field(default_factory=list)
+    """The producer ids of the transaction markers, in order."""
 
 
 @dataclass
@@ -76,11 +78,14 @@ class Transaction:
     def __init__(self, producer: str, number: int) -> None:
         self.producer = producer
         self.number = number
+        self.producer_id = -1
         self.values: dict[bytes, Place] = {}
         self.keys: dict[bytes, bytes | None] = {}
         """By value."""
         self.outcome = ABORTED
         """UNKNOWN from the moment that a commit is sent until its response."""
+        self.is_ended = False
+        """Whether its end was acknowledged."""
 
 
 class History:
@@ -98,6 +103,8 @@ class History:
         self.transactions: list[Transaction] = []
         self.readings: list[Reading] = []
         self.violations: list[str] = []
+        self.keeps_markers = False
+        """Whether no transaction marker of the compacted topic may be removed."""
         self._offsets_made = 0
         self.may_lose = False
         """Whether acknowledged records may be lost: the power was cut, and nothing is synced before

@@ -5,7 +5,7 @@ The numbers are those of the table in docs/simulation.md.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from sim.history import ABORTED, COMMITTED, UNKNOWN, Commit, History, Place, Reading
@@ -35,6 +35,8 @@ def judge(
     found += _nothing_aborted(history)
     found += _last_values_stay(history, compacted)
     found += _nothing_withheld(history, compacted)
+    if history.keeps_markers:
+        found += _markers_stay(history, compacted)
     found += _commits_stay(history)
     found += _replaced_members_commit_nothing(history, offsets)
     for reading in history.readings:
@@ -185,6 +187,24 @@ def _nothing_withheld(history: History, compacted: dict[Place, Reading]) -> list
             if offset < reading.position and offset not in given
         ]
     return found
+
+
+def _markers_stay(history: History, compacted: dict[Place, Reading]) -> list[str]:
+    """I10: compaction keeps the marker of each transaction for delete.retention.ms."""
+    ended = Counter(
+        (one.producer, one.producer_id, place)
+        for one in history.transactions
+        if one.is_ended
+        for place in set(one.values.values())
+        if place in compacted
+    )
+    there = {place: Counter(reading.markers) for place, reading in compacted.items()}
+    return [
+        f"I10: at {place} only {there[place][producer_id]} markers of {producer} are left, which "
+        f"has ended {count} transactions"
+        for (producer, producer_id, place), count in ended.items()
+        if there[place][producer_id] < count
+    ]
 
 
 def _commits_stay(history: History) -> list[str]:

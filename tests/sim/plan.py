@@ -19,6 +19,8 @@ from sim.producers import Load
 TOPIC: Final = "a"
 COMPACTED: Final = "compacted"
 FAULTS_MAX: Final = 12
+RETENTION_MS: Final = 4 * 3_600_000
+"""A time to keep what compaction removes that is longer than any run, with its jumps."""
 BROKER: Final = "broker1"
 
 
@@ -160,6 +162,11 @@ class Plan:
         return [(TOPIC, index) for index in range(self.partitions)]
 
     @property
+    def keeps_markers(self) -> bool:
+        """Whether no marker of the compacted topic may be removed."""
+        return dict(self.compaction)["delete.retention.ms"] == str(RETENTION_MS)
+
+    @property
     def compacted(self) -> list[Place]:
         """Those that are compacted."""
         return [(COMPACTED, index) for index in range(self.partitions)]
@@ -248,7 +255,7 @@ def _compaction(chance: random.Random) -> dict[str, str]:
     return {
         "cleanup.policy": "compact",
         "min.cleanable.dirty.ratio": "0.01",
-        "delete.retention.ms": str(chance.choice((0, 500))),
+        "delete.retention.ms": str(chance.choice((0, 500, RETENTION_MS))),
         "segment.ms": str(chance.choice((50, 500))),
     }
 

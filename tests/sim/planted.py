@@ -14,6 +14,7 @@ import pytest
 from kavka.groupcoord import expiry
 from kavka.groupcoord.classic.group import ClassicGroup
 from kavka.groupcoord.consumer.group import ConsumerGroup
+from kavka.log.compaction import filtering
 from kavka.log.flush import FlushPlan
 from kavka.log.index import Floor, OffsetIndex
 from kavka.log.journal import Decision, Journal
@@ -189,6 +190,10 @@ def _index_off_by_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OffsetIndex, "floor", floor)
 
 
+def _marker_removed_too_early(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(filtering, "_horizon_of", lambda header: 0)
+
+
 def _deleted_log_stays(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogManager, "_mark_for_deletion", lambda *args: None)
 
@@ -209,6 +214,7 @@ BUGS = (
     Bug("duplicates are appended", 60, _duplicates_appended),
     Bug("a coordinator applies before it appends", 60, _applied_before_its_append),
     Bug("a position of an index is off by one", 60, _index_off_by_one),
+    Bug("compaction removes a marker too early", 100, _marker_removed_too_early),
     Bug("the log of a deleted topic stays", 60, _deleted_log_stays),
     Bug("the last stable offset is too high by one", 20, _stable_offset_too_high),
 )

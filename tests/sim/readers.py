@@ -124,6 +124,7 @@ class Reader:
     def _take_batch(self, batch: Any, gone: set[int]) -> None:
         if batch.is_control_batch:
             gone.discard(batch.producer_id)
+            self.reading.markers += [batch.producer_id for _ in batch]
             return
         if self._committed and batch.is_transactional and batch.producer_id in gone:
             return

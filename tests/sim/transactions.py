@@ -96,6 +96,7 @@ class TransactionalProducer(Actor):
     async def _live(self, transaction: Transaction) -> None:
         chance = self.chance
         commit = chance.random() < 0.7
+        transaction.producer_id = self._identity.id
         added: set[Place] = set()
         for step in range(1 + chance.randrange(4)):
             place = chance.choice(self._places)
@@ -178,6 +179,7 @@ class TransactionalProducer(Actor):
             code = Code(answer.error_code)
             if code is Code.NONE:
                 transaction.outcome = COMMITTED if commit else ABORTED
+                transaction.is_ended = True
                 if self._newer:
                     self._identity = Identity(answer.producer_id, answer.producer_epoch, 0)
                     self._sequences.clear()

@@ -63,6 +63,7 @@ class World:
         self.loop = SimLoop(_own(chance))  # type: ignore[abstract]
         self.trace = Trace(lambda: self.loop.now_s)
         self.history = History(lambda: self.loop.now_s)
+        self.history.keeps_markers = plan.keeps_markers
         self.network = SimNetwork(self.loop, _own(chance), self.trace, plan.quality)
         self.machine = Machine(
             self.loop,
