@@ -230,14 +230,26 @@ class LogLoader:
     # --- after a clean shutdown
 
     def _end_of_clean(self) -> int | None:
-        """The end offset; None if the last segment is not intact."""
+        """The end offset; None if the last segment is not intact, or does not end at the recovery
+        point, as it does after a clean shutdown: no checksum covers a batch's offset."""
+        known = self._checkpointed
         if not self._segments:
-            return self._checkpointed.start_offset
+            return known.start_offset
         try:
-            return self._segments[-1].next_offset(self._scanner)
+            end = self._segments[-1].next_offset(self._scanner)
         except CorruptLogError as error:
             logger.warning("%s despite a clean shutdown; recovering", error)
             return None
+        if known.is_point_known and end != known.recovery_point:
+            logger.warning(
+                "%s ends at offset %d and not at its recovery point %d, despite a clean shutdown; "
+                "recovering",
+                self._location.directory,
+                end,
+                known.recovery_point,
+            )
+            return None
+        return end
 
     def _check_txn_indexes(self, segments: Sequence[Segment], end: int) -> None:
         """Rebuild the transaction indexes that don't match these segments, which end at `end`.

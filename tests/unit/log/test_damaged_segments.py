@@ -93,3 +93,24 @@ def test_a_flipped_offset_does_not_truncate_flushed_batches() -> None:
     fs.open(path).pwrite(last.to_bytes(8, "big"), places[-3])
     broker.kill()
     assert fs.size(path) == size
+
+
+@pytest.mark.parametrize("bit", range(64))
+def test_a_flipped_offset_of_the_last_batch_after_a_clean_stop_reuses_no_offset(bit: int) -> None:
+    """No checksum covers it. With a lower one the log would end before records that were
+    acknowledged; one beyond what a segment's indexes can hold could not be read."""
+    fs, broker = written()
+    path = logs.files(fs, broker.log(), ".log")[-1]
+    broker.logs.close()
+    file = fs.open(path)
+    at = positions(fs, path)[-1]
+    offset = int.from_bytes(file.pread(8, at), "big") ^ 1 << bit
+    file.pwrite(offset.to_bytes(8, "big"), at)
+    broker.start()
+    end = broker.log().end_offset
+    assert COUNT - 1 <= end <= 1 << 32
+    intact = logs.read_from(broker.log(), upto=COUNT - 1)
+    assert [one.value for one in intact] == [b"%0200d" % number for number in range(COUNT - 1)]
+    appended = logs.append(broker.log(), logs.batch([b"next"]))
+    assert appended.base_offset == end
+    assert [one.value for one in logs.read_from(broker.log(), end)] == [b"next"]
