@@ -379,11 +379,17 @@ class Segment:
         try:
             found = self._find(offset)
         except _WrongIndexError:
-            self.rebuild_indexes()
-            found = self._find(offset)
+            found = self._find_after_rebuild(offset)
         if found is not None and found.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
             raise CorruptLogError(self.path, found.position, "its offset would be too high")
         return found
+
+    def _find_after_rebuild(self, offset: int) -> Extent | None:
+        self.rebuild_indexes()
+        try:
+            return self._find(offset)
+        except _WrongIndexError as error:
+            raise CorruptLogError(self.path, 0, "no index fits its batches") from error
 
     def _find(self, offset: int) -> Extent | None:
         floor = self.offsets.floor(offset)
@@ -489,7 +495,7 @@ class Segment:
         """Rebuild both indexes from the batch headers, without checking CRCs, with fsync.
 
         For missing or wrong indexes. What lies behind a damaged batch is found through the old
-        entries; CorruptLogError if there are none.
+        entries. Where there are none the index ends, and a reader comes upon the damage.
         """
         logger.warning("rebuilding the indexes of %s: they are missing or damaged", self.path)
         end = self.size
@@ -528,10 +534,10 @@ class Segment:
                     self.index(position, header.size, last, header.newest_timestamp)
                     following = last + 1
             except CorruptLogError as damage:
+                logger.error("%s; its records can't be read", damage.message)
                 resumed = self._first_valid(old, damage.position + 1, following)
                 if resumed < 0:
-                    raise
-                logger.error("%s; its records can't be read", damage.message)
+                    return
                 start = resumed
                 self._since_entry = self._index_interval_bytes + 1  # so that it has an entry
             else:
