@@ -17,7 +17,7 @@ from kavka.log.memfs import Died, Fault, MemFs
 from kavka.log.settings import FSYNC, SYSTEM
 from support import compaction, logs
 from support.compaction import Keyed
-from support.log_model import Batch, Expected, History, by_offset, together
+from support.log_model import FORGOTTEN, Batch, Expected, History, by_offset, together
 
 IDEMPOTENT = 7
 TRANSACTIONAL = (11, 12)
@@ -279,6 +279,6 @@ class LogLife(RuleBasedStateMachine):
                 # where it was, should an older snapshot show up again
                 self.resumed[producer] = -1
                 self.history.batches = [
-                    one._replace(producer=-2) if one.producer == producer else one
+                    one._replace(producer=FORGOTTEN) if one.producer == producer else one
                     for one in self.history.batches
                 ]

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from support.compaction import Keyed
+
+FORGOTTEN: Final = -2
+"""The producer of batches whose producer was forgotten: they were below the log start offset."""
 
 DATA, COMMIT, ABORT = "data", "commit", "abort"
 
@@ -89,11 +92,14 @@ class History:
                 ended.append(Transaction(batch.producer, first, batch.first, batch.kind))
         return ended
 
-    def stable(self, watermark: int, start: int = 0) -> int:
+    def stable(self, watermark: int, start: int = 0, *, forgotten: bool = True) -> int:
         """Below it every transaction is decided, by a marker below `watermark`; those that began
-        before `start` are left out."""
+        before `start` are left out, and without `forgotten` those of forgotten producers."""
         undecided = [t.first for t in self.ended_transactions() if t.marker >= watermark]
-        undecided += self.open_transactions().values()
+        still_open = self.open_transactions()
+        if not forgotten:
+            still_open.pop(FORGOTTEN, None)
+        undecided += still_open.values()
         return min([watermark, *(first for first in undecided if first >= start)])
 
     def aborted_records(self) -> set[int]:

@@ -372,9 +372,10 @@ class LogUnderFaults(LogThatMoves):
         stable = self.log.last_stable_offset(watermark)
         if self.is_loaded:
             # it is not known which markers lie above the watermark, nor of transactions that
-            # began with records which are hidden since
+            # began with records which are hidden since, or were until a start brought them back
             assert max(history.stable(watermark), start) <= stable
-            assert stable <= max(min(watermark, history.stable(history.end, start)), start)
+            most = history.stable(history.end, start, forgotten=False)
+            assert stable <= max(min(watermark, most), start)
         else:
             assert stable == max(history.stable(watermark), start)
         offset = self.log.start_offset + isolated_from
