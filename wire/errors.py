@@ -217,7 +217,11 @@ def clear_tracebacks(failure: BaseException) -> None:
     While the exception is stored somewhere (or in a variable of one of these functions), so are
     the bytes of the request: until the next garbage collection, or forever.
     """
-    link: BaseException | None = failure
-    while link is not None:
+    links, cleared = [failure], set[int]()
+    while links:
+        link = links.pop()
+        if id(link) in cleared:
+            continue  # causes can form a cycle: an error that is raised again behind another's
+        cleared.add(id(link))
         link.__traceback__ = None
-        link = link.__cause__ or link.__context__
+        links.extend(one for one in (link.__cause__, link.__context__) if one is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from typing import Any
 
@@ -9,7 +10,7 @@ import kafka.errors
 import pytest
 from kafka.errors import BrokerResponseError
 
-from kavka.wire.errors import RETRIABLE, ApiError, ErrorCode
+from kavka.wire.errors import RETRIABLE, ApiError, ErrorCode, clear_tracebacks
 
 LIBRARY_NAMES = {
     "INVALID_REPLICATION_ASSIGNMENT": "INVALID_REPLICA_ASSIGNMENT",
@@ -65,3 +66,16 @@ def test_an_error_carries_its_code() -> None:
         raise ApiError(ErrorCode.INVALID_CONFIG, "segment.bytes is too small")
     assert caught.value.code is ErrorCode.INVALID_CONFIG
     assert caught.value.message == "segment.bytes is too small"
+
+
+def test_tracebacks_of_causes_in_a_cycle_are_cleared() -> None:
+    """A failed await that is retried while its error is handled makes such cycles."""
+    first, second, third = KeyError(), ValueError(), OSError()
+    for error in (first, second, third):
+        with contextlib.suppress(KeyError, ValueError, OSError):
+            raise error
+        assert error.__traceback__ is not None
+    first.__cause__, first.__context__ = second, third
+    second.__context__ = first
+    clear_tracebacks(first)
+    assert [error.__traceback__ for error in (first, second, third)] == [None] * 3
