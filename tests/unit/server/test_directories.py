@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from kavka.log.errors import StorageError
+from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.memfs import Fault, MemFs
+from kavka.log.partition_log import PartitionLog
 from kavka.server.monitoring.health import Health
 from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode as Code
@@ -239,20 +241,21 @@ async def test_too_many_open_files_say_nothing_of_the_disk(broker: MemoryBroker)
 
 @scenario(topics={"t": 2})
 async def test_a_log_that_can_not_be_flushed_goes_offline_alone(
-    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its index is gone, and can't be made anew from what is in its segment."""
+    """Its segment is damaged, and a flush comes upon it."""
     for index in range(2):
         assert (await broker.produce(build(), partition=index)).error_code == Code.NONE
     log = broker.replica().log
-    log.roll(0)
-    log.release()  # as if others had been used since
-    broker.fs.remove(f"{log.directory}/00000000000000000000.index")
-    broker.fs.open(f"{log.directory}/{FIRST_SEGMENT}").pwrite(bytes(30), 0)
+    path = f"{log.directory}/{FIRST_SEGMENT}"
+    broker.fs.open(path).pwrite(bytes(30), 0)
+    damage = CorruptLogError(path, 0, "its magic would be 0")
+    monkeypatch.setattr(PartitionLog, "flush_plan", Mock(side_effect=damage))
     notified: list[Replica] = []
     broker.parts.replicas.role_listeners["t"] = notified.append
     broker.parts.replicas.flusher.flush_soon(broker.replica())
     await broker.parts.replicas.flusher.wait_idle()
+    monkeypatch.undo()
     await broker.advance(10)
     assert "can't flush t-0: KAFKA_STORAGE_ERROR" in caplog.text
     assert notified[:1] == [broker.replica()], "who keeps something in it has lost it"
