@@ -91,7 +91,7 @@ class LogLoader:
         self._segments = self._find_segments(names)
         self._snapshots = self._find_snapshots(names)
         self._touched_from = 0
-        self._checked_from = 0  # the first slot that `_recover` has checked
+        self._point_may_be_wrong = False
         self._producers = ProducerStates()
         self._saved_epochs = self._read_epochs(names)
         self._epochs = LeaderEpochs(self._saved_epochs)
@@ -110,8 +110,7 @@ class LogLoader:
         if end is None:
             clean = False
             end = self._recover()
-            if end < self._checkpointed.recovery_point and self._checked_from:
-                # the recovery point is wrong, so it is unknown what was flushed
+            if end < self._checkpointed.recovery_point and self._point_may_be_wrong:
                 return self._check_all()
         start, end = self._resolve_bounds(end)
         if clean:
@@ -293,7 +292,10 @@ class LogLoader:
         if not self._segments:
             return self._checkpointed.start_offset
         bases = [segment.base_offset for segment in self._segments]
-        self._checked_from = first = self._first_to_check()
+        first = self._first_to_check()
+        # The recovery point is wrong if an undamaged log ends before it. What was flushed is then
+        # unknown. Damage is no such sign: the segments before it count as flushed, and stay.
+        self._point_may_be_wrong = first > 0
         begin = bases[first]
         self._touched_from = bases[max(0, first - 1)]
         if first:
@@ -317,6 +319,7 @@ class LogLoader:
             limit = bases[slot + 1] if slot + 1 < len(bases) else 1 << 63
             whole, end = self._recover_segment(self._segments[slot], limit)
             if not whole:
+                self._point_may_be_wrong = False
                 self._drop(slot + 1)
                 break
         return end

@@ -420,6 +420,21 @@ def test_a_recovery_point_beyond_the_end_is_ignored(bit: int) -> None:
     assert logs.read_from(log) == records[: log.end_offset]
 
 
+def test_damage_below_the_recovery_point_costs_nothing_in_the_segments_before() -> None:
+    """The segment with the recovery point is cut at its damage. Another one is damaged too: that is
+    no reason to cut there, and to lose intact flushed segments in between."""
+    fs, broker, records = written()
+    logs.flush(broker.log())
+    broker.logs.checkpoint({}).run()
+    paths = logs.files(fs, broker.log(), ".log")
+    for path in (paths[1], paths[-1]):
+        fs.flip_bit(path, 8 * (len(fs.read_bytes(path)) - 1))
+    broker.kill()
+    log = broker.log()
+    assert 64 < log.end_offset < 80
+    assert logs.read_from(log, 32) == records[32 : log.end_offset]
+
+
 def test_a_clean_shutdown_marker_on_a_damaged_log_is_ignored(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
