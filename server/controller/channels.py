@@ -24,11 +24,15 @@ from kavka.server.controller.events import (
     UpdateMetadataResponseReceived,
 )
 from kavka.wire.errors import ErrorCode
+from kavka.zktree.api import ConnectionLost, SessionExpired
 
 if TYPE_CHECKING:
     import asyncio
 
 logger = logging.getLogger(__name__)
+
+SESSION_ENDED: Final = (ConnectionLost, SessionExpired)
+"""The broker can't read the tree any more, and stops."""
 
 QUEUED_REQUESTS_MAX: Final = 10_000
 """Pending requests to one broker; at a chunk each, 1.28 million partitions."""
@@ -105,6 +109,8 @@ class Channel:
                     return StopReplicaResponseReceived(
                         broker_id, request, await self._port.stop_replica(request)
                     )
+        except SESSION_ENDED as end:
+            logger.error("broker %d did not handle %s: %r", broker_id, type(request).__name__, end)
         except Exception:
             logger.exception("broker %d failed to handle %s", broker_id, type(request).__name__)
         if isinstance(request, LeaderAndIsr):

@@ -16,6 +16,7 @@ from kavka.server.controller.events import (
     UpdateMetadataResponseReceived,
 )
 from kavka.wire.errors import ErrorCode
+from kavka.zktree.api import ConnectionLost
 from support.controlled_broker import ControlledBroker
 from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
@@ -54,11 +55,16 @@ async def test_requests_are_sent_one_at_a_time_in_order() -> None:
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
+@pytest.mark.parametrize(
+    ("failure", "is_bug"),
+    [(RuntimeError("a bug"), True), (ConnectionLost("/data: full"), False)],
+    ids=["a bug", "end of the session"],
+)
 async def test_a_failure_of_the_broker_is_a_response(
-    request_: Request, caplog: pytest.LogCaptureFixture
+    request_: Request, failure: Exception, is_bug: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     made, broker, events = opened()
-    broker.failure = RuntimeError("a bug")
+    broker.failure = failure
     made.send(Send(0, request_))
     made.send(Send(0, REQUESTS[1]))
     await run_until_idle()
@@ -70,7 +76,7 @@ async def test_a_failure_of_the_broker_is_a_response(
         assert failed.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert fine == UpdateMetadataResponseReceived(0, REQUESTS[1], ErrorCode.NONE)  # type: ignore[arg-type]
     (record,) = caplog.records
-    assert record.exc_info is not None
+    assert (record.exc_info is not None) == is_bug
 
 
 async def test_a_broker_without_a_channel_gets_no_request() -> None:
