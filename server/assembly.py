@@ -14,6 +14,7 @@ from kavka.server.broker import Broker
 from kavka.server.cluster.config_writer import ConfigWriter
 from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.feature_levels import Features
+from kavka.server.cluster.logger_levels import LoggerLevels, Loggers
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings, validate_topic_configs
 from kavka.server.config.live import LiveSettings
@@ -46,6 +47,7 @@ def assemble(
     coordination: Coordination,
     topic_configs: EntityConfigs,
     features: Features,
+    loggers: Loggers,
     cluster_id: str,
     *,
     clock: Clock,
@@ -88,6 +90,7 @@ def assemble(
         topic_configs=topic_configs,
         config_writer=ConfigWriter(coordination, topic_configs, tasks),
         features=features,
+        logger_levels=LoggerLevels(loggers),
         controller=controller,
         replicas=replicas,
         moves=moves,

@@ -12,7 +12,7 @@ from kavka.server.auth.authorizer import Authorizer
 from kavka.server.cluster.config_writer import ConfigWriter
 from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.feature_levels import Features
-from kavka.server.cluster.logger_levels import SavedLevels
+from kavka.server.cluster.logger_levels import LoggerLevels
 from kavka.server.cluster.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
@@ -56,6 +56,7 @@ class Broker:
     topic_configs: EntityConfigs
     config_writer: ConfigWriter
     features: Features
+    logger_levels: LoggerLevels
     controller: Controller
     replicas: ReplicaManager
     moves: ReplicaMoves
@@ -78,7 +79,6 @@ class Broker:
     transaction_markers: MarkerWriter | None = None
     """None until there is a first marker to write."""
 
-    saved_logger_levels: SavedLevels = field(default_factory=dict)
     refusals: LogLimit = field(init=False)
     """Rate-limited log of auto-creations that failed."""
 

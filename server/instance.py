@@ -17,10 +17,10 @@ from kavka.log.settings import LogSettings
 from kavka.seams import Clock, Jobs, Listening, Network, Random, Tasks
 from kavka.server.assembly import assemble
 from kavka.server.broker import Broker
-from kavka.server.cluster import logger_levels
 from kavka.server.cluster.broker_overrides import DynamicSettings
 from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.feature_levels import Features
+from kavka.server.cluster.logger_levels import Loggers, ProcessLoggers
 from kavka.server.config import BrokerSettings, log_settings
 from kavka.server.config.listeners import Listener
 from kavka.server.config.live import LiveSettings
@@ -79,8 +79,10 @@ class Instance:
         fs: FileSystem,
         network: Network,
         on_failure: Callable[[], object],
+        loggers: Loggers | None = None,
     ) -> None:
-        """`on_failure` is called after a fatal error: the broker must then be stopped."""
+        """`on_failure` is called after a fatal error: the broker must then be stopped. Of `loggers`
+        clients may set the levels (default: those of the process)."""
         self.live = LiveSettings(settings)
         self.has_failed = False
         self._failure_reason: str | None = None
@@ -95,6 +97,7 @@ class Instance:
         self._random = random
         self._fs = fs
         self._network = network
+        self._loggers = loggers or ProcessLoggers()
         self._connections = Connections(self.live, clock=clock, tasks=tasks)
         self._listening: list[tuple[Listener, Listening]] = []
         self._logs: LogManager | None = None
@@ -218,6 +221,7 @@ class Instance:
             coordination,
             topic_configs,
             features,
+            self._loggers,
             cluster,
             clock=self._clock,
             tasks=self._tasks,
@@ -463,7 +467,7 @@ class Instance:
 
     def _restore_loggers(self) -> None:
         if self.broker is not None:
-            logger_levels.restore(self.broker.saved_logger_levels)
+            self.broker.logger_levels.restore()
 
     def _stop_listening(self) -> None:
         self._imports.stop()

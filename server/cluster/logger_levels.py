@@ -1,14 +1,14 @@
-"""The levels of this process's loggers, as the broker's resource BROKER_LOGGER (KIP-412).
+"""The levels of a broker's loggers, as its resource BROKER_LOGGER (KIP-412).
 
-Levels have Apache Kafka's names. They are reset when the broker stops, as the broker may be
-embedded in a program that goes on.
+Levels have Apache Kafka's names. In production the loggers are those of the process; the levels
+are reset when the broker stops, as it may be embedded in a program that goes on.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final, Protocol
 
 from kavka.server.cluster.config_changes import AlterOp, ConfigChange
 from kavka.wire.errors import ApiError, ErrorCode
@@ -23,62 +23,109 @@ LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "
 """Python's numbers; it has none for TRACE."""
 
 
-SavedLevels: TypeAlias = dict[logging.Logger, int]
-"""The own levels of loggers from before a client changed them."""
+class Loggers(Protocol):
+    """Loggers by name, with levels in Python's numbers; the root logger's name is `ROOT`."""
+
+    def names(self) -> Iterable[str]:
+        """Those of all loggers."""
+        ...
+
+    def level(self, name: str) -> int | None:
+        """The logger's own level, NOTSET if it has none; None if there is no such logger."""
+        ...
+
+    def effective_level(self, name: str) -> int:
+        """Its own level, or else that of the nearest parent that has one."""
+        ...
+
+    def set_level(self, name: str, level: int) -> None:
+        """Set the logger's own level."""
+        ...
 
 
-def levels() -> dict[str, str]:
-    """The level in force of each logger, by name."""
-    found: dict[str, logging.Logger] = {ROOT: logging.root}
-    for name, one in logging.root.manager.loggerDict.items():
-        if isinstance(one, logging.Logger):  # else a placeholder for a parent logger
-            found[name] = one
-    return {name: _shown(found[name]) for name in sorted(found)}
+class ProcessLoggers:
+    """`Loggers` of Python's `logging`: those of the whole process."""
+
+    def names(self) -> Iterable[str]:
+        return [ROOT, *(name for name in logging.root.manager.loggerDict if _find(name))]
+
+    def level(self, name: str) -> int | None:
+        found = _find(name)
+        return None if found is None else found.level
+
+    def effective_level(self, name: str) -> int:
+        return _logger(name).getEffectiveLevel()
+
+    def set_level(self, name: str, level: int) -> None:
+        _logger(name).setLevel(level)
 
 
-def alter(changes: Iterable[ConfigChange], before: SavedLevels, *, validate_only: bool) -> None:
-    """Set or unset levels, all or none of them. ApiError INVALID_CONFIG, INVALID_REQUEST."""
-    wanted = [(_checked(change), change) for change in changes]
-    if validate_only:
-        return
-    for found, change in wanted:
-        before.setdefault(found, found.level)
-        level = None if change.op == AlterOp.DELETE else str(change.value)
-        found.setLevel(logging.NOTSET if level is None else LEVELS[level])
-        logger.warning("changed level of logger %s: %s", change.name, level or "unset")
+class LoggerLevels:
+    """The levels as a broker describes and alters them."""
+
+    def __init__(self, loggers: Loggers) -> None:
+        self._loggers = loggers
+        self._before: dict[str, int] = {}
+        """The own levels of loggers from before a client changed them."""
+
+    def describe(self) -> dict[str, str]:
+        """The level in force of each logger, by name."""
+        loggers = self._loggers
+        return {name: _shown(loggers.effective_level(name)) for name in sorted(loggers.names())}
+
+    def alter(self, changes: Iterable[ConfigChange], *, validate_only: bool) -> None:
+        """Set or unset levels, all or none of them. ApiError INVALID_CONFIG, INVALID_REQUEST."""
+        wanted = [(change, self._check(change)) for change in changes]
+        if validate_only:
+            return
+        for change, current in wanted:
+            self._before.setdefault(change.name, current)
+            level = None if change.op == AlterOp.DELETE else str(change.value)
+            self._loggers.set_level(change.name, logging.NOTSET if level is None else LEVELS[level])
+            logger.warning("changed level of logger %s: %s", change.name, level or "unset")
+
+    def restore(self) -> None:
+        """Reset changed loggers to their previous levels."""
+        while self._before:
+            self._loggers.set_level(*self._before.popitem())
+
+    def _check(self, change: ConfigChange) -> int:
+        """The current own level; ApiError if the change is not allowed."""
+        if change.op in (AlterOp.APPEND, AlterOp.SUBTRACT):
+            reason = (
+                f"{AlterOp(change.op).name} operation is not allowed for the BROKER_LOGGER resource"
+            )
+            raise ApiError(ErrorCode.INVALID_REQUEST, reason)
+        name = change.name
+        current = self._loggers.level(name)
+        if current is None:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+        if change.op == AlterOp.DELETE and name == ROOT:
+            reason = f"Removing the log level of the {ROOT} logger is not allowed"
+            raise ApiError(ErrorCode.INVALID_REQUEST, reason)
+        if change.op == AlterOp.SET and change.value not in LEVELS:
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG,
+                f"Cannot set the log level of {name} to {change.value} as it is not a supported "
+                f"log level. Valid log levels are {', '.join(sorted(LEVELS))}",
+            )
+        return current
 
 
-def restore(before: SavedLevels) -> None:
-    """Reset changed loggers to their previous levels."""
-    while before:
-        found, level = before.popitem()
-        found.setLevel(level)
+def _find(name: str) -> logging.Logger | None:
+    """None for a name without a logger, or with a placeholder for a parent logger."""
+    if name == ROOT:
+        return logging.root
+    found = logging.root.manager.loggerDict.get(name)
+    return found if isinstance(found, logging.Logger) else None
 
 
-def _checked(change: ConfigChange) -> logging.Logger:
-    """The logger of a change; ApiError if the change is not allowed."""
-    if change.op in (AlterOp.APPEND, AlterOp.SUBTRACT):
-        reason = (
-            f"{AlterOp(change.op).name} operation is not allowed for the BROKER_LOGGER resource"
-        )
-        raise ApiError(ErrorCode.INVALID_REQUEST, reason)
-    name = change.name
-    found = logging.root if name == ROOT else logging.root.manager.loggerDict.get(name)
-    if not isinstance(found, logging.Logger):
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
-    if change.op == AlterOp.DELETE and name == ROOT:
-        reason = f"Removing the log level of the {ROOT} logger is not allowed"
-        raise ApiError(ErrorCode.INVALID_REQUEST, reason)
-    if change.op == AlterOp.SET and change.value not in LEVELS:
-        raise ApiError(
-            ErrorCode.INVALID_CONFIG,
-            f"Cannot set the log level of {name} to {change.value} as it is not a supported log "
-            f"level. Valid log levels are {', '.join(sorted(LEVELS))}",
-        )
+def _logger(name: str) -> logging.Logger:
+    found = _find(name)
+    assert found is not None, name
     return found
 
 
-def _shown(found: logging.Logger) -> str:
-    """The lowest of Kafka's levels that the logger logs."""
-    level = found.getEffectiveLevel()
+def _shown(level: int) -> str:
+    """The lowest of Kafka's levels that a logger of this level logs."""
     return next((name for name, number in LEVELS.items() if level <= number), OFF)

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
-from kavka.server.cluster import logger_levels
 from kavka.server.cluster.config_changes import ConfigResourceType
 from kavka.server.config import describe
 from kavka.server.controller.topic_validation import check_topic_name
@@ -113,7 +112,7 @@ def _loggers(broker: Broker, name: str, keys: Keys) -> Iterable[ConfigResponse]:
     _check_broker(broker, name, "")
     return [
         ConfigResponse(one, level, config_source=describe.Source.LOGGER, documentation="")
-        for one, level in logger_levels.levels().items()
+        for one, level in broker.logger_levels.describe().items()
         if not wanted or one in wanted
     ]
 

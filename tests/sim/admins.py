@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from kavka.server.cluster.logger_levels import LEVELS
 from kavka.wire.errors import ErrorCode as Code
 from sim.actors import Actor
 from sim.client import BACKOFF_S, Client, Lost
@@ -23,6 +24,7 @@ from support.logs import batch
 from support.memory_broker import producing
 from support.wire_client import new_topic
 
+BROKER_ID: Final = "1"
 TIMEOUT_MS: Final = 10_000
 TRIES_MAX: Final = 300
 """So often, BACKOFF_S apart, a request may be answered by the same error before that is judged."""
@@ -61,6 +63,7 @@ class Administrator(Actor):
         self._machine = machine
         self._steps = steps
         self._pause_s = pause_s
+        self._loggers = random.Random(f"loggers {self.name} {pause_s}")
         self._topic = f"of-{self.name}"
         self._life = 0
         """Counts the topics of this name."""
@@ -86,6 +89,8 @@ class Administrator(Actor):
                 await self._delete()
             else:
                 await self.chance.choice(kinds)()
+            if self._loggers.random() < 0.1:
+                await self._set_logger()
             await asyncio.sleep(self._pause_s * 2 * self.chance.random())
         if self._partitions:
             await self._read()
@@ -205,6 +210,29 @@ class Administrator(Actor):
         for name, value in self._configs.items():
             if found.get(name) != value:
                 self._violation(f"its config {name} is {found.get(name)}, not {value}")
+
+    async def _set_logger(self) -> None:
+        """A level stays until it is altered again, or the broker starts again."""
+        name, level = f"kavka.{self.name}", self._loggers.choice(list(LEVELS))
+        life = self._machine.lives
+        broker = {"resource_type": 8, "resource_name": BROKER_ID}
+        configs = [{"name": name, "config_operation": 0, "value": level}]
+        await self._until_done(
+            "IncrementalAlterConfigs",
+            1,
+            lambda answer: answer.responses[0].error_code,
+            resources=[{**broker, "configs": configs}],
+            validate_only=False,
+        )
+        answer = await self._until_done(
+            "DescribeConfigs",
+            4,
+            lambda answer: answer.results[0].error_code,
+            resources=[{**broker, "configuration_keys": [name]}],
+        )
+        found = [one.value for one in answer.results[0].configs or ()]
+        if self._machine.lives == life and found != [level]:
+            self._violation(f"the level of {name} is {found}, not {level}")
 
     def _some_configs(self) -> dict[str, str]:
         chance = self.chance

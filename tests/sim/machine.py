@@ -13,6 +13,7 @@ from kavka.server.instance import Instance
 from kavka.server.runtime.tasks import LoopTasks
 from kavka.zktree.api import CoordinationError
 from sim.jobs import SimJobs, Speed
+from sim.loggers import SimLoggers
 from sim.loop import Process, SimClock, SimLoop
 from sim.network import SimNetwork
 from sim.trace import Trace
@@ -101,6 +102,7 @@ class Machine:
             fs=self.fs,
             network=self._network.host(process, self.name),
             on_failure=self._on_failure,
+            loggers=SimLoggers(),
         )
         started, starting = self._started, self._loop.create_task(self.instance.start())
         starting.add_done_callback(started.set_result)

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple, NoReturn
 
 from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
-from kavka.server.cluster import logger_levels
 from kavka.server.cluster.config_changes import OPS, Alteration, AlterOp, ConfigResourceType
 from kavka.server.config import ConfigError, topic_warnings, validate_topic_configs
 from kavka.server.config.change_rules import check_change
@@ -122,7 +121,7 @@ def _begin(broker: Broker, context: RequestContext, one: Alteration, validate_on
         _check_node(broker, one.name, "Unexpected node id. Expected")
         if one.has_unknown_op:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        logger_levels.alter(one.changes, broker.saved_logger_levels, validate_only=validate_only)
+        broker.logger_levels.alter(one.changes, validate_only=validate_only)
         return True
     if one.kind == ConfigResourceType.BROKER:
         if one.name:

@@ -8,12 +8,16 @@ from collections.abc import Iterator
 import pytest
 
 from kavka.server.cluster.config_changes import AlterOp, ConfigChange
-from kavka.server.cluster.logger_levels import LEVELS, alter, levels, restore
+from kavka.server.cluster.logger_levels import LEVELS, LoggerLevels, ProcessLoggers
 from kavka.wire.errors import ApiError, ErrorCode
 from support.config_requests import LOGGER, SET, change
 from support.memory_broker import MemoryBroker, scenario
 
 PARENT, CHILD = "test_loggers.here", "test_loggers.here.below"
+
+
+def of_process() -> LoggerLevels:
+    return LoggerLevels(ProcessLoggers())
 
 
 @pytest.fixture
@@ -28,7 +32,7 @@ def child() -> Iterator[logging.Logger]:
 
 
 def set_to(level: str, name: str = CHILD) -> None:
-    alter([ConfigChange(name, AlterOp.SET, level)], {}, validate_only=False)
+    of_process().alter([ConfigChange(name, AlterOp.SET, level)], validate_only=False)
 
 
 @pytest.mark.parametrize(
@@ -45,24 +49,24 @@ def test_a_level_counts_at_once(child: logging.Logger, level: str, lowest: int) 
     set_to(level)
     assert child.isEnabledFor(lowest)
     assert not child.isEnabledFor(lowest - 1)
-    assert levels()[CHILD] == level
+    assert of_process().describe()[CHILD] == level
 
 
 def test_trace_is_below_all_that_python_has(child: logging.Logger) -> None:
     set_to("TRACE")
     assert child.isEnabledFor(logging.DEBUG - 1)
-    assert levels()[CHILD] == "TRACE"
+    assert of_process().describe()[CHILD] == "TRACE"
 
 
 def test_without_a_level_the_parent_s_counts(child: logging.Logger) -> None:
     set_to("ERROR", PARENT)
-    assert levels()[CHILD] == "ERROR"
+    assert of_process().describe()[CHILD] == "ERROR"
     set_to("DEBUG")
-    assert levels()[CHILD] == "DEBUG"
-    alter([ConfigChange(CHILD, AlterOp.DELETE, None)], {}, validate_only=False)
-    assert levels()[CHILD] == "ERROR"
+    assert of_process().describe()[CHILD] == "DEBUG"
+    of_process().alter([ConfigChange(CHILD, AlterOp.DELETE, None)], validate_only=False)
+    assert of_process().describe()[CHILD] == "ERROR"
     set_to("FATAL", "root")
-    assert levels()["root"] == "FATAL"
+    assert of_process().describe()["root"] == "FATAL"
 
 
 @pytest.mark.parametrize(
@@ -72,14 +76,14 @@ def test_other_levels_are_shown_by_what_is_logged(
     child: logging.Logger, level: int, shown: str
 ) -> None:
     child.setLevel(level)
-    assert levels()[CHILD] == shown
+    assert of_process().describe()[CHILD] == shown
 
 
 def test_a_name_that_only_stands_between_is_no_logger(child: logging.Logger) -> None:
-    assert "test_loggers" not in levels()
+    assert "test_loggers" not in of_process().describe()
     with pytest.raises(ApiError, match="Logger test_loggers does not exist!"):
         set_to("INFO", "test_loggers")
-    assert list(levels()) == sorted(levels())
+    assert list(of_process().describe()) == sorted(of_process().describe())
 
 
 @pytest.mark.parametrize(
@@ -117,38 +121,39 @@ def test_refused_with_all_the_others(
     child: logging.Logger, wrong: ConfigChange, code: ErrorCode, message: str
 ) -> None:
     with pytest.raises(ApiError) as refusal:
-        alter([ConfigChange(PARENT, AlterOp.SET, "ERROR"), wrong], {}, validate_only=False)
+        of_process().alter([ConfigChange(PARENT, AlterOp.SET, "ERROR"), wrong], validate_only=False)
     assert (refusal.value.code, refusal.value.message) == (code, message)
     assert logging.getLogger(PARENT).level == logging.NOTSET
 
 
 def test_only_validated(child: logging.Logger) -> None:
-    before: dict[logging.Logger, int] = {}
-    alter(
+    levels = of_process()
+    levels.alter(
         [
             ConfigChange(name, AlterOp.SET, level)
             for name, level in zip((PARENT, CHILD), LEVELS, strict=False)
         ],
-        before,
         validate_only=True,
     )
     assert child.level == logging.NOTSET
-    assert not before, "nothing is to be given back"
+    child.setLevel(35)
+    levels.restore()
+    assert child.level == 35, "nothing is to be given back"
 
 
 def test_levels_are_given_back(child: logging.Logger) -> None:
     child.setLevel(35)
-    before: dict[logging.Logger, int] = {}
+    levels = of_process()
     for one in (
         ConfigChange(CHILD, AlterOp.SET, "ERROR"),
         ConfigChange(CHILD, AlterOp.DELETE, None),
     ):
-        alter([one, ConfigChange(PARENT, AlterOp.SET, "DEBUG")], before, validate_only=False)
+        levels.alter([one, ConfigChange(PARENT, AlterOp.SET, "DEBUG")], validate_only=False)
     assert child.level == logging.NOTSET
-    restore(before)
+    levels.restore()
     assert (child.level, logging.getLogger(PARENT).level) == (35, logging.NOTSET)
     child.setLevel(40)
-    restore(before)
+    levels.restore()
     assert child.level == 40, "once"
 
 
