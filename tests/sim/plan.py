@@ -92,8 +92,24 @@ class AdministratorPlan:
     pause_s: float
 
 
+@dataclass(frozen=True)
+class LeaverPlan:
+    """A client that hangs up on its requests; see `sim.hangups`."""
+
+    name: str
+    seed: int
+    rounds: int
+    stays_s: float
+
+
 ActorPlan: TypeAlias = (
-    ProducerPlan | TransactionalPlan | ReaderPlan | MemberPlan | ProberPlan | AdministratorPlan
+    ProducerPlan
+    | TransactionalPlan
+    | ReaderPlan
+    | MemberPlan
+    | ProberPlan
+    | AdministratorPlan
+    | LeaverPlan
 )
 
 
@@ -210,7 +226,7 @@ def draw(seed: int) -> Plan:
         partitions,
         chance.choice(("producer", "producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")),
         tuple(_compaction(chance).items()),
-        (*actors, *_administrators(later)),
+        (*actors, *_administrators(later), *_leavers(random.Random(f"leavers {seed}"))),
         tuple(_with_rot(_with_jumps(_faults(chance, actors), actors, later), later)),
     )
 
@@ -349,6 +365,15 @@ def _administrators(chance: random.Random) -> list[AdministratorPlan]:
             pause_s=chance.choice((0.001, 0.1, 0.5)),
         )
         for n in range(chance.choice((0, 0, 1, 1, 2)))
+    ]
+
+
+def _leavers(chance: random.Random) -> list[LeaverPlan]:
+    if chance.random() < 0.85:
+        return []
+    stays_s = chance.choice((0.0, 0.002, 0.02))
+    return [
+        LeaverPlan("h0", chance.getrandbits(64), rounds=1 + chance.randrange(2), stays_s=stays_s)
     ]
 
 

@@ -26,6 +26,7 @@ from kavka.log.segment import Segment
 from kavka.log.snapshots import Snapshots
 from kavka.log.txn_guards import Guard
 from kavka.server.connections.connection import Connection
+from kavka.server.connections.registry import Connections
 from kavka.server.replica.batch_admission import InlineBudget
 from kavka.server.replica.partition_state import PartitionState
 from kavka.server.request.context import RequestContext
@@ -194,6 +195,10 @@ def _marker_removed_too_early(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(filtering, "_horizon_of", lambda header: 0)
 
 
+def _hang_up_cancels_its_request(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Connections, "add_orphan", lambda connections, request: request.cancel())
+
+
 def _deleted_log_stays(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogManager, "_mark_for_deletion", lambda *args: None)
 
@@ -216,6 +221,7 @@ BUGS = (
     Bug("a position of an index is off by one", 60, _index_off_by_one),
     Bug("compaction removes a marker too early", 100, _marker_removed_too_early),
     Bug("the log of a deleted topic stays", 60, _deleted_log_stays),
+    Bug("a hang-up cancels half a request", 60, _hang_up_cancels_its_request),
     Bug("the last stable offset is too high by one", 20, _stable_offset_too_high),
 )
 

@@ -20,6 +20,7 @@ from sim.groups import (
     Membership,
     committed_offsets,
 )
+from sim.hangups import Leaver
 from sim.history import History, Place, Reading
 from sim.loop import Process, SimLoop
 from sim.machine import DATA, Machine
@@ -30,6 +31,7 @@ from sim.plan import (
     TOPIC,
     ActorPlan,
     AdministratorPlan,
+    LeaverPlan,
     MemberPlan,
     Plan,
     ProberPlan,
@@ -205,6 +207,20 @@ class World:
         )
         self._writers.append(administrator)
         client.process.spawn(administrator.run(), name="administer")
+
+    @_begin.register
+    def _(self, actor: LeaverPlan) -> None:
+        client, chance = self.client(actor.name), random.Random(actor.seed)
+        leaver = Leaver(
+            client,
+            self.history,
+            chance,
+            self.machine,
+            rounds=actor.rounds,
+            stays_s=actor.stays_s,
+        )
+        self._writers.append(leaver)
+        client.process.spawn(leaver.run(), name="hang up")
 
     @_begin.register
     def _(self, actor: ReaderPlan) -> None:
