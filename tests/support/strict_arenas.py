@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from mmap import mmap
 from types import FrameType
 from typing import Any
 
@@ -22,7 +23,7 @@ PATTERN = b"\xdd"
 REFERENCES_MAX = 8
 """Steps from a view to the function that knows it, by way of a decoded request."""
 
-_PIECE = PATTERN * ARENA_BYTES
+_PIECE = PATTERN * 4096
 _SUSPENDED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
@@ -36,9 +37,14 @@ class ViewedForTooLong(AssertionError):
 
 
 def fill(arena: Arena) -> None:
-    """Write the pattern over all of it."""
+    """Write the pattern over all that was written since the last time: requests begin at its
+    start, and the pattern is behind them."""
+    view = arena.view
     for start in range(0, arena.size, len(_PIECE)):
-        arena.view[start : start + len(_PIECE)] = _PIECE
+        piece = view[start : start + len(_PIECE)]
+        if bytes(piece) == _PIECE:
+            return
+        piece[:] = _PIECE
 
 
 def viewers(arena: Arena) -> list[str]:
@@ -63,12 +69,17 @@ def check_owned(args: Iterable[object]) -> None:
     for arg in args:
         if isinstance(arg, list | tuple):
             check_owned(arg)
-        elif isinstance(arg, memoryview):
+        elif isinstance(arg, memoryview) and _may_be_of_arena(arg.obj):
             (exporter,) = gc.get_referents(arg)
             for arena in gc.get_referrers(exporter):
                 if isinstance(arena, Arena) and _is_borrowed(arena):
                     found.append(f"a job looks at {len(arg)} bytes of a request")
                     raise ViewedForTooLong(found[-1])
+
+
+def _may_be_of_arena(viewed: object) -> bool:
+    """To look for an arena among all objects takes long."""
+    return isinstance(viewed, bytearray | mmap) and len(viewed) >= ARENA_BYTES
 
 
 def _is_borrowed(arena: Arena) -> bool:
