@@ -91,6 +91,7 @@ def show(outcome: Outcome) -> None:
     """Print what happened in a run."""
     print(*outcome.plan.story(), sep="\n")
     print(*outcome.trace[-TRACE_LINES:], sep="\n")
+    print(*outcome.stories, sep="\n")
     print(f"seed {outcome.seed}: {outcome.virtual_s:.1f} virtual s, {outcome.steps} steps")
     for violation in outcome.violations:
         print(f"  {violation[:300]}")

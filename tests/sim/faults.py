@@ -29,6 +29,7 @@ class Faults:
             "disk error": self._break_disk,
             "disk full": self._fill_disk,
             "clock jump": self._jump,
+            "disk stuck": self._stick_disk,
         }
 
     async def run(self) -> None:
@@ -76,6 +77,10 @@ class Faults:
         await self._live_with(fault)
         fs.capacity_bytes = None
         await self._mend(fault)
+
+    async def _stick_disk(self, fault: Fault) -> None:
+        self._world.machine.stuck_until_s = self._world.loop.now_s + fault.lasts_s
+        await self._live_with(fault)
 
     async def _live_with(self, fault: Fault) -> None:
         self._world.trace.add(self._world.machine.name, f"{fault.kind} begins")

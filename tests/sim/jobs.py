@@ -53,13 +53,21 @@ class SimJobs:
     """`kavka.seams.Jobs`."""
 
     def __init__(
-        self, loop: SimLoop, process: Process, fs: MemFs, chance: random.Random, speed: Speed
+        self,
+        loop: SimLoop,
+        process: Process,
+        fs: MemFs,
+        chance: random.Random,
+        speed: Speed,
+        stuck_until_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        """Until that time of the world's clock no thread comes back from the disk."""
         self._loop = loop
         self._process = process
         self._fs = fs
         self._chance = chance
         self._speed = speed
+        self._stuck_until_s = stuck_until_s
         self._free = dict(THREADS_MAX)
         self._waiting: dict[Pool, deque[_Job]] = {pool: deque() for pool in Pool}
 
@@ -76,6 +84,10 @@ class SimJobs:
             self._process.call_later(self._takes_s(pool), self._do, pool, job)
 
     def _do(self, pool: Pool, job: _Job) -> None:
+        stuck_s = self._stuck_until_s() - self._loop.now_s
+        if stuck_s > 0 and pool is not Pool.COMPUTE:
+            self._process.call_later(stuck_s, self._do, pool, job)
+            return
         self._process.call_later(self._takes_s(pool), self._end, pool, job, _outcome(job))
 
     def _end(self, pool: Pool, job: _Job, outcome: _Outcome) -> None:

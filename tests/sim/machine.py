@@ -61,6 +61,8 @@ class Machine:
         self._speed = speed or Speed()
         self._offset_ms = offset_ms
         self._drift = drift
+        self.stuck_until_s = 0.0
+        """Until then its disk does nothing."""
         self.rotten: set[str] = set()
         """How the names of files end in which a bit has flipped."""
         self.process: Process | None = None
@@ -97,7 +99,14 @@ class Machine:
             BrokerSettings.load(environ={}, overrides=overrides),
             clock=clock,
             tasks=LoopTasks(self._loop),
-            jobs=SimJobs(self._loop, process, self.fs, self._chance, self._speed),
+            jobs=SimJobs(
+                self._loop,
+                process,
+                self.fs,
+                self._chance,
+                self._speed,
+                stuck_until_s=lambda: self.stuck_until_s,
+            ),
             random=random.Random(self._chance.getrandbits(64)),
             fs=self.fs,
             network=self._network.host(process, self.name),
@@ -184,6 +193,18 @@ class Machine:
             self._trace.add(self.name, f"bit {bit} of {path} flips")
             self.rotten.add(suffix)
             fs.flip_bit(path, bit)
+
+    def stories(self) -> list[str]:
+        """What has become of each partition lately, as the broker knows it."""
+        broker = None if self.instance is None else self.instance.broker
+        if broker is None:
+            return []
+        return [
+            f"{one.key[0]}-{one.key[1]}: {' | '.join(one.partition.story)}; from "
+            f"{one.log.start_offset} to {one.log.end_offset}, high watermark "
+            f"{one.partition.high_watermark}"
+            for one in broker.replicas
+        ]
 
     def check_invariants(self) -> None:
         """AssertionError when what the broker knows contradicts itself."""

@@ -121,15 +121,15 @@ class Fault:
     kind: str
     after_s: float
     lasts_s: float
-    down_s: float
+    down_s: float = 0.0
     """How long a broker is down before it starts again."""
-    client: str
+    client: str = ""
     """Whose path is cut, or who is paused."""
-    is_from_client: bool
+    is_from_client: bool = False
     """Which direction of the path is cut."""
-    operation: str
+    operation: str = ""
     """Which operation of the disk fails."""
-    files: str
+    files: str = ""
     """Of files whose names end so."""
     by_ms: int = 0
     """How far a clock jumps."""
@@ -150,9 +150,22 @@ CLIENT_JUMP_MS_MAX: Final = 3_000_000
 log.message.timestamp.after.max.ms, an hour: no records are refused; and those of the broker within
 the 15 minutes after which the last five batches of a producer are no longer looked for."""
 
+CLOCK_OFFSET_MS_MAX: Final = 10_000
+CLOCK_DRIFT_MAX: Final = 0.001
+"""Seconds a second; of a real clock, 0.0001 is much."""
+
 OPERATIONS: Final = ("pwrite", "sync", "sync_dir", "create", "rename", "truncate", "pread", "open")
 ROTTEN: Final = (".index", ".timeindex", ".snapshot")
 FILES: Final = ("", "", ".log", ".index", ".snapshot")
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Of the broker, or of an actor; see `sim.loop.Process`."""
+
+    name: str
+    offset_ms: int
+    drift: float
 
 
 @dataclass(frozen=True)
@@ -171,6 +184,8 @@ class Plan:
     """Configs of the compacted topic."""
     actors: tuple[ActorPlan, ...]
     faults: tuple[Fault, ...]
+    clocks: tuple[Clock, ...] = ()
+    """Those that are not the world's."""
 
     @property
     def places(self) -> list[Place]:
@@ -214,12 +229,14 @@ def draw(seed: int) -> Plan:
     chance = random.Random(seed)
     later = random.Random(f"later {seed}")
     """For what came later, so that seeds that failed once stay much as they were."""
+    latest = random.Random(f"latest {seed}")
     is_durable = chance.random() < 0.5
     partitions = 1 + chance.randrange(3)
     actors = _Actors(chance, partitions).draw()
+    quality = _quality(chance)
     return Plan(
         seed,
-        _quality(chance),
+        replace(quality, bytes_per_s=latest.choice((1e9, 1e9, 1e7, 1e6))),
         replace(_speed(chance), dies_share=later.choice((0.0, 0.0, 0.3))),
         is_durable,
         tuple(_settings(chance, is_durable=is_durable)),
@@ -227,7 +244,12 @@ def draw(seed: int) -> Plan:
         chance.choice(("producer", "producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")),
         tuple(_compaction(chance).items()),
         (*actors, *_administrators(later), *_leavers(random.Random(f"leavers {seed}"))),
-        tuple(_with_rot(_with_jumps(_faults(chance, actors), actors, later), later)),
+        tuple(
+            _with_stuck_disks(
+                _with_rot(_with_jumps(_faults(chance, actors), actors, later), later), latest
+            )
+        ),
+        tuple(_clocks(actors, latest)),
     )
 
 
@@ -390,11 +412,7 @@ def _with_jumps(
             "clock jump",
             after_s=chance.choice((0.1, 2.0)) * chance.random(),
             lasts_s=0.0,
-            down_s=0.0,
             client=name,
-            is_from_client=False,
-            operation="",
-            files="",
             by_ms=chance.choice((-1, 1)) * chance.choice((1000, 60_000, farthest_ms)),
         )
         faults.insert(chance.randrange(len(faults) + 1), jump)
@@ -407,6 +425,35 @@ def _with_rot(faults: Sequence[Fault], chance: random.Random) -> Sequence[Fault]
         return faults
     return [
         replace(one, rots=chance.choice(ROTTEN)) if chance.random() < 0.5 else one for one in faults
+    ]
+
+
+def _with_stuck_disks(faults: Sequence[Fault], chance: random.Random) -> Sequence[Fault]:
+    """With times in which no thread comes back from the disk."""
+    if chance.random() < 0.8:
+        return faults
+    faults = list(faults)
+    for _ in range(1 + chance.randrange(2)):
+        stuck = Fault(
+            "disk stuck",
+            after_s=chance.choice((0.1, 2.0)) * chance.random(),
+            lasts_s=chance.choice((0.5, 5.0, 40.0)),
+        )
+        faults.insert(chance.randrange(len(faults) + 1), stuck)
+    return faults
+
+
+def _clocks(actors: Sequence[ActorPlan], chance: random.Random) -> Sequence[Clock]:
+    if chance.random() < 0.5:
+        return ()
+    return [
+        Clock(
+            name,
+            chance.randrange(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX),
+            chance.choice((-1, 1)) * chance.choice((0.0, CLOCK_DRIFT_MAX / 10, CLOCK_DRIFT_MAX)),
+        )
+        for name in (BROKER, *(one.name for one in actors))
+        if chance.random() < 0.5
     ]
 
 

@@ -28,6 +28,8 @@ class Outcome:
     records: int
     violations: list[str] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
+    stories: list[str] = field(default_factory=list)
+    """Of the partitions."""
 
     @property
     def seed(self) -> int:
@@ -103,6 +105,7 @@ def run_plan(plan: Plan) -> Outcome:
         len(world.history.acknowledged),
         violations,
         list(world.trace.lines),
+        world.stories or world.machine.stories(),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from functools import singledispatchmethod
+from typing import Any
 from uuid import UUID
 
 from kavka.wire.errors import ErrorCode as Code
@@ -75,6 +76,7 @@ class World:
             name=BROKER,
             settings=plan.settings,
             speed=plan.speed,
+            **self._clock(BROKER),
         )
         self.loop.on_check = self.machine.check_invariants
         self.clients: dict[str, Process] = {}
@@ -82,10 +84,16 @@ class World:
         self.committed: dict[Place, Reading] = {}
         self.compacted: dict[Place, Reading] = {}
         self.offsets: list[Reading] = []
+        self.stories: list[str] = []
+        """Of the partitions, at the end."""
         self._writers: list[Actor] = []
         self._members: list[Member] = []
         self._memberships: list[asyncio.Task[None]] = []
         self._topic_id = UUID(int=0)
+
+    def _clock(self, name: str) -> dict[str, Any]:
+        found = [one for one in self.plan.clocks if one.name == name]
+        return {"offset_ms": found[0].offset_ms, "drift": found[0].drift} if found else {}
 
     async def main(self) -> None:
         """From the broker's first start to its last stop."""
@@ -107,6 +115,7 @@ class World:
         places = [(OFFSETS, index) for index in range(count)]
         self.offsets = list((await self._read(places, "offsets", compacted=True)).values())
         await self._same_after_kill()
+        self.stories = self.machine.stories()
         await self.machine.stop()
         self.history.violations += judge_files(self.machine.fs, DATA, self.machine.rotten)
 
@@ -156,7 +165,7 @@ class World:
 
     def client(self, name: str) -> Client:
         """A client's process on a host of its own."""
-        process = self.clients[name] = Process(self.loop, name)
+        process = self.clients[name] = Process(self.loop, name, **self._clock(name))
         return Client(process, self.network.host(process, name), self.machine.address)
 
     @singledispatchmethod
