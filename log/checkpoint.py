@@ -15,6 +15,9 @@ TopicPartition: TypeAlias = tuple[str, int]
 
 VERSION: Final = 0
 
+OFFSET_MAX: Final = (1 << 63) - 1
+EPOCH_MAX: Final = (1 << 31) - 1
+
 
 def offset_line(key: TopicPartition, offset: int) -> str:
     """One line of an offset checkpoint: topic, partition, offset."""
@@ -35,11 +38,14 @@ def encode_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
 
 
 def decode_epochs(data: bytes, path: str) -> list[tuple[int, int]]:
-    """Epochs and their start offsets, in the order of the file."""
-    return [
-        (_number(epoch, path), _number(start, path))
-        for epoch, start in _decode(data, path, columns=2)
-    ]
+    """Epochs and their start offsets, in the order of the file; CorruptFileError."""
+    found = []
+    for words in _decode(data, path, columns=2):
+        epoch, start = [_number(word, path) for word in words]
+        if not 0 <= epoch <= EPOCH_MAX or start < 0:
+            raise CorruptFileError(path, f"leader epoch {epoch} can't begin at offset {start}")
+        found.append((epoch, start))
+    return found
 
 
 def encode_lines(lines: list[str]) -> bytes:
@@ -76,4 +82,7 @@ def _check_version(line: str, path: str) -> None:
 def _number(text: str, path: str) -> int:
     if not text.removeprefix("-").isascii() or not text.removeprefix("-").isdigit():
         raise CorruptFileError(path, f"{text[:40]!r} is not a number")
-    return int(text)
+    number = int(text)
+    if not -OFFSET_MAX <= number <= OFFSET_MAX:
+        raise CorruptFileError(path, f"{text[:40]} is too high for an offset")
+    return number

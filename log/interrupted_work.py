@@ -82,6 +82,7 @@ def _next_offset(fs: FileSystem, path: str, base: int) -> int:
 
 
 def base_of(name: str) -> int:
-    """The offset in the name of a segment's or snapshot's file; -1 when there is none."""
+    """The offset in the name of a segment's or snapshot's file, which has 20 digits; -1 when there
+    is none."""
     digits = name.partition(".")[0]
-    return int(digits) if digits.isascii() and digits.isdigit() else -1
+    return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() else -1

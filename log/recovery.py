@@ -112,7 +112,7 @@ class LogLoader:
             end = self._recover()
             if end < self._checkpointed.recovery_point and self._point_may_be_wrong:
                 return self._check_all()
-        start, end = self._resolve_bounds(end)
+        start, end = self._resolve_bounds(end, clean=clean)
         if clean:
             self._check_txn_indexes(self._segments, end)
             self._rebuild_epochs(self._segments)
@@ -203,10 +203,20 @@ class LogLoader:
             logger.warning("%s; rebuilding it from the log", error)
             return []
 
-    def _resolve_bounds(self, end: int) -> tuple[int, int]:
+    def _resolve_bounds(self, end: int, *, clean: bool) -> tuple[int, int]:
         """Start and end offset; ensures at least one segment, and no snapshot beyond the end."""
         start = self._checkpointed.start_offset
-        if self._segments and start > end:
+        if self._segments and start > end and clean:
+            # after a clean shutdown nothing is missing, so that the checkpoint must be wrong
+            logger.error(
+                "%s ends at %d, before its log start offset %d, despite a clean shutdown: "
+                "starting at its first segment",
+                self._location.directory,
+                end,
+                start,
+            )
+            start = self._segments[0].base_offset
+        elif self._segments and start > end:
             logger.warning(
                 "%s ends at %d, before its log start offset %d: segments missing; starting empty",
                 self._location.directory,

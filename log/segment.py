@@ -276,10 +276,11 @@ class Segment:
         """Repair a closed segment below the recovery point after a power failure.
 
         Truncated bytes after the batch before `offset` may have come back, and the time index
-        entry that `seal` had added may be lost. CorruptLogError for other damage.
+        entry that `seal` had added may be lost. CorruptLogError for other damage. The transaction
+        index stays: whether an entry at `offset` or above has come back too, or is a damaged one
+        of this segment, only its records show (`TxnIndex.damage`).
         """
         self.offsets.truncate(offset)
-        self.txns.truncate(offset)
         last = self.find(offset - 1)
         if last is not None and last.last_offset == offset - 1:
             end = last.position + last.size

@@ -55,6 +55,8 @@ def test_files_without_entries(data: bytes) -> None:
         b"0\n1\nwords zero 120\n",
         b"0\n1\nwords 0 12O\n",
         b"0\n1\nwords 0 --1\n",
+        b"0\n1\nwords 0 9223372036854775808\n",
+        b"0\n1\nwords 0 -9223372036854775809\n",
         b"0\nmany\n",
         b"0\n1\n\n",
     ],
