@@ -42,7 +42,7 @@ from kavka.server.replica.log_dirs import claim_directories
 from kavka.server.replica.log_maintenance import LogMaintenance
 from kavka.server.replica.log_startup import LogStartup, close_logs
 from kavka.server.runtime.lazy_imports import BackgroundImports
-from kavka.zktree.api import Coordination, SessionEvent
+from kavka.zktree.api import Coordination, NodeExists, OpenCoordination, SessionEvent
 from kavka.zktree.paths import CLUSTER_ID, BrokerInfo, Endpoint, random_uuid, uuid_text
 from kavka.zktree.storage_format import Corrupt
 
@@ -80,6 +80,7 @@ class Instance:
         network: Network,
         on_failure: Callable[[], object],
         loggers: Loggers | None = None,
+        open_coordination: OpenCoordination = open_embedded,
     ) -> None:
         """`on_failure` is called after a fatal error: the broker must then be stopped. Of `loggers`
         clients may set the levels (default: those of the process)."""
@@ -98,6 +99,7 @@ class Instance:
         self._fs = fs
         self._network = network
         self._loggers = loggers or ProcessLoggers()
+        self._open_session = open_coordination
         self._connections = Connections(self.live, clock=clock, tasks=tasks)
         self._listening: list[tuple[Listener, Listening]] = []
         self._logs: LogManager | None = None
@@ -158,9 +160,7 @@ class Instance:
         await self._loader.load()
         await self._bind()
         broker = self._assemble(logs, coordination, topic_configs, features, cluster)
-        broker.epoch = await register_broker(
-            coordination, settings.broker_id, self._broker_info(), clock=self._clock
-        )
+        broker.epoch = await self._register(coordination)
         if not self._start_aborted:
             await broker.controller.start()
         if self._start_aborted:
@@ -280,7 +280,7 @@ class Instance:
         assert self._logs is not None
         directory = self.settings.log_dirs[0]
         try:
-            return await open_embedded(
+            return await self._open_session(
                 self._fs, directory, clock=self._clock, tasks=self._tasks, jobs=self._jobs
             )
         except Corrupt as failure:
@@ -343,6 +343,20 @@ class Instance:
             f"{found.cluster_id}, this is broker {ours.broker_id} of cluster {ours.cluster_id}; "
             "set broker.id, or use another directory in log.dirs"
         )
+
+    async def _register(self, coordination: Coordination) -> int:
+        """Register this broker; its epoch. StartError while another session has its id."""
+        broker_id = self.settings.broker_id
+        try:
+            return await register_broker(
+                coordination, broker_id, self._broker_info(), clock=self._clock
+            )
+        except NodeExists as failure:
+            raise StartError(
+                f"broker {broker_id} is registered already ({failure.path}): stop the other broker "
+                "that has this id, or set another broker.id; if this one was killed, start it "
+                "again when the session of its earlier process has expired"
+            ) from failure
 
     # -- listeners ------------------------------------------------------------------------
 

@@ -14,7 +14,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from kavka.log.fs import FileSystem
+    from kavka.seams import Clock, Jobs, Tasks
 
 ANY_VERSION: Final = -1
 """Expected version of an unconditional write, as in ZooKeeper."""
@@ -245,4 +249,15 @@ class Coordination(Protocol):
     def abandon(self) -> None:
         """Close files and sockets without closing the session, as if the process had been killed.
         No task or job may be using it."""
+        ...
+
+
+class OpenCoordination(Protocol):
+    """Opens the session that a broker has during its life."""
+
+    def __call__(
+        self, fs: FileSystem, directory: str, *, clock: Clock, tasks: Tasks, jobs: Jobs
+    ) -> Awaitable[Coordination]:
+        """Open it; a service on this broker's own disk keeps its files in `directory`.
+        CoordinationError, OSError; `storage_format.Corrupt` for damaged files."""
         ...

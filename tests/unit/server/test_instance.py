@@ -155,6 +155,28 @@ async def test_damaged_metadata(broker: MemoryBroker) -> None:
     assert await values(broker) == [b"1"]
 
 
+@scenario()
+async def test_a_broker_that_is_registered_already_does_not_start(broker: MemoryBroker) -> None:
+    """As after SIGKILL with ZooKeeper, until the session of the killed process has expired."""
+    path = paths.broker(broker.settings.broker_id)
+    await broker.die()
+    clock, jobs = VirtualClock(), DeferredJobs()
+    other = await open_embedded(broker.fs, DATA, clock=clock, tasks=VirtualTasks(clock), jobs=jobs)
+    await other.create(path, b"{}")
+    await other.close()
+    with pytest.raises(StartError, match="is registered already.*another broker.id"):
+        await broker.revive()
+    await broker.instance.stop()
+    await broker.tasks.die()
+    broker.fs.kill()
+    session = await open_embedded(
+        broker.fs, DATA, clock=clock, tasks=VirtualTasks(clock), jobs=jobs
+    )
+    await session.delete(path)
+    await session.close()
+    await broker.revive()
+
+
 @pytest.mark.parametrize("iterations", range(1, 60, 7))
 @scenario(topics={"t": 1})
 async def test_sigkill_at_any_iteration_of_a_start(broker: MemoryBroker, iterations: int) -> None:
