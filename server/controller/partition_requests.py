@@ -13,8 +13,9 @@ from kavka.server.controller.partition_machine import chunks
 from kavka.server.controller.partition_validation import NewPartitions, plan_partitions
 from kavka.server.controller.request_outcomes import TOPICS_PER_STEP, RequestOutcomes
 from kavka.server.controller.topic_validation import PARTITIONS_PER_REQUEST_MAX, too_many_partitions
+from kavka.server.coordination.failures import coordination_failed
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.zktree.api import BadVersion, NoNode
+from kavka.zktree.api import BadVersion, CoordinationError, NoNode
 from kavka.zktree.paths import TopicAssignment
 
 
@@ -57,7 +58,7 @@ class PartitionRequests:
             return results | await made.wait(timeout_ms)
 
     async def _current(self, name: str) -> tuple[TopicAssignment, int]:
-        """The topic's assignment, and the version of its node."""
+        """The topic's assignment, and the version of its node. ApiError."""
         known = self._controller.cluster.topics.get(name)
         if known is not None and known.deleting:
             message = "The topic is queued for deletion."
@@ -68,6 +69,8 @@ class PartitionRequests:
             return await self._controller.store.assignment(name)
         except NoNode:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
+        except CoordinationError as error:
+            raise coordination_failed(error) from None
 
     def _plan(self, topic: NewPartitions, before: TopicAssignment) -> TopicAssignment:
         brokers = self._controller.cluster.brokers

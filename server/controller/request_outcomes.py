@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 from kavka.seams import Tasks
 from kavka.server.controller.topic_waiters import Condition, TopicFuture, TopicWaiters
 from kavka.server.controller.tree_store import ControllerMoved
+from kavka.server.coordination.failures import coordination_failed
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import CoordinationError, NodeExists
 
@@ -96,6 +97,5 @@ async def _outcome(write: Coroutine[object, object, None]) -> ApiError | None:
     except ControllerMoved:
         return not_controller()
     except CoordinationError as error:
-        message = f"The coordination service failed: {type(error).__name__}"
-        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+        return coordination_failed(error)
     return None

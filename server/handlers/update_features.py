@@ -14,9 +14,11 @@ from typing import Any, Final
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.config.features import Update, UpgradeType
+from kavka.server.coordination.failures import coordination_failed
 from kavka.server.request.context import RequestContext
 from kavka.wire.apis.update_features import UpdatableFeatureResult, UpdateFeaturesResponse
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.api import CoordinationError
 
 _TYPES_SINCE: Final = 1
 _RESULTS_UNTIL: Final = 1
@@ -40,6 +42,9 @@ async def handle(broker: Broker, context: RequestContext, request: Any) -> Updat
             f"{refusal.message}"
         )
         return UpdateFeaturesResponse(refusal.code, reason)
+    except CoordinationError as failure:
+        error = coordination_failed(failure)
+        return UpdateFeaturesResponse(error.code, error.message)
     if context.version > _RESULTS_UNTIL:
         return UpdateFeaturesResponse()
     return UpdateFeaturesResponse(

@@ -31,6 +31,7 @@ from kavka.server.config.subscriptions import validate_subscription
 from kavka.server.config.table import TOPIC, broker_row
 from kavka.server.config.value_types import BadValue, Type, one_line
 from kavka.server.controller.topic_validation import check_topic_name
+from kavka.server.coordination.failures import coordination_failed
 from kavka.server.handlers.common.config_rights import authorize, node_id
 from kavka.server.request.context import RequestContext
 from kavka.wire.errors import ApiError, ErrorCode
@@ -101,8 +102,8 @@ async def _outcome(
     except ApiError as refusal:
         return AlterOutcome(refusal.code, refusal.message)
     except CoordinationError as failure:
-        reason = f"The coordination service failed: {type(failure).__name__}"
-        return AlterOutcome(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
+        error = coordination_failed(failure)
+        return AlterOutcome(error.code, error.message)
     except Exception:
         name = one_line(one.name)
         logger.exception("can't change configs of %s %s", ConfigResourceType(one.kind).name, name)

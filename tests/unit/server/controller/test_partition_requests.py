@@ -12,6 +12,7 @@ from kavka.server.controller.partition_validation import NewPartitions
 from kavka.server.controller.topic_validation import PARTITIONS_PER_REQUEST_MAX, NewTopic
 from kavka.wire.errors import ErrorCode
 from kavka.zktree import storage
+from kavka.zktree.api import ConnectionLost
 from support.controlled_broker import ControlledCluster
 from support.embedded_coordination import all_nodes
 from support.virtual import run_until_idle
@@ -84,3 +85,14 @@ async def test_a_failing_disk_fails_the_request(cluster: ControlledCluster, op: 
     assert (await extend(cluster, ("t", 2)))["t"] is not ErrorCode.NONE
     await run_until_idle()
     assert not cluster.controller.is_active
+
+
+async def test_a_session_that_ends_during_the_read_fails_the_request(
+    cluster: ControlledCluster,
+) -> None:
+    await cluster.start(NewTopic("t", 1, 1))
+    cluster.fs.faults.append(Fault("sync", storage.LOG_NAME))
+    lost = cluster.session.create("/before")  # which the read waits for
+    assert await extend(cluster, ("t", 2)) == {"t": ErrorCode.UNKNOWN_SERVER_ERROR}
+    with pytest.raises(ConnectionLost):
+        await lost

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from kavka.log.memfs import Fault
 from kavka.wire.errors import ErrorCode as Code
-from kavka.zktree import paths
+from kavka.zktree import paths, storage
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_transactions import Transactor
 
@@ -71,3 +72,16 @@ async def test_a_change_by_another_hand_is_followed(broker: MemoryBroker) -> Non
     await broker.parts.coordination.set(paths.FEATURE, paths.encode_features())
     await broker.advance(1)
     assert (await received(broker))[0] == HIGHEST
+
+
+@scenario()
+async def test_a_session_that_ends_fails_the_update(
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.fs.faults.append(Fault("sync", storage.LOG_NAME))
+    answer = await update(broker, TRANSACTION, 1, SAFE)
+    assert answer.error_code == Code.UNKNOWN_SERVER_ERROR
+    assert answer.error_message == "The coordination service failed: ConnectionLost"
+    answer = await update(broker, TRANSACTION, 1, SAFE)
+    assert answer.error_code in (Code.NOT_CONTROLLER, Code.UNKNOWN_SERVER_ERROR)
+    assert "UpdateFeatures" not in caplog.text
