@@ -57,6 +57,8 @@ class SimNetwork:
         """Hosts without power."""
         self.listening: dict[tuple[str, int], SimListening] = {}
         self.transports: dict[SimTransport, None] = {}
+        self.when_healed: list[Callable[[], object]] = []
+        """Called once, when paths are whole again: what else waits for them."""
         self._number = 0
 
     def host(self, process: Process, name: str) -> HostNetwork:
@@ -87,14 +89,19 @@ class SimNetwork:
         """All paths are whole again; what waited arrives."""
         self.cuts.clear()
         self.trace.add("network", "healed")
-        for transport in list(self.transports):
-            transport.retransmit()
+        self._retransmit()
 
     def light(self, host: str) -> None:
         """A host has power again; it knows nothing of its former connections."""
         self.dark.discard(host)
+        self._retransmit()
+
+    def _retransmit(self) -> None:
         for transport in list(self.transports):
             transport.retransmit()
+        waiting, self.when_healed = self.when_healed, []
+        for call in waiting:
+            call()
 
     def end_process(self, process: Process, *, silently: bool) -> None:
         """The process has died, and the system closes its sockets; or, `silently`, the host has

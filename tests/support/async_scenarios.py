@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
 
 from support.scenarios import Command, Scenario
 from support.virtual import run_until_idle
@@ -27,6 +27,14 @@ TURNS = 60
 """Of the loop, after each command; enough for whatever needs no time to pass."""
 
 
+class Runner(Protocol):
+    """Runs coroutines on an event loop, one after the other."""
+
+    def run(self, work: Coroutine[Any, Any, Any], /) -> object:
+        """Run it to its end."""
+        ...
+
+
 class AsyncMachine:
     """The base of such machines."""
 
@@ -35,6 +43,10 @@ class AsyncMachine:
 
     async def start(self) -> None:
         """Before the first command."""
+
+    async def settle(self) -> None:
+        """Let everything happen that a command sets going."""
+        await run_until_idle(TURNS)
 
     async def after(self) -> None:
         """After each command."""
@@ -57,7 +69,7 @@ class AsyncMachine:
             self.out.append(f"{name}: {result}" if result else name)
 
         task = asyncio.create_task(respond(), name=name)
-        await run_until_idle(TURNS)
+        await self.settle()
         if not task.done():
             self.out.append(f"{name}: waits")
 
@@ -85,7 +97,7 @@ class _Lines(logging.Handler):
 class _OnLoop:
     """A machine as scenarios call it."""
 
-    def __init__(self, machine: AsyncMachine, runner: asyncio.Runner) -> None:
+    def __init__(self, machine: AsyncMachine, runner: Runner) -> None:
         self._machine = machine
         self._runner = runner
 
@@ -105,19 +117,23 @@ async def _do(
     machine: AsyncMachine, method: Callable[[Command], Awaitable[None]], command: Command
 ) -> None:
     await method(command)
-    await run_until_idle(TURNS)
+    await machine.settle()
     await machine.after()
 
 
 def scenario_on_loop(scenario: Scenario, rewrite: bool, make: Callable[[], AsyncMachine]) -> None:
     """Check a scenario with a machine and an event loop of its own."""
-    machine, logger = make(), logging.getLogger("kavka")
-    lines = _Lines(machine.out)
+    with asyncio.Runner() as runner:
+        scenario_with(scenario, rewrite, make(), runner)
+
+
+def scenario_with(scenario: Scenario, rewrite: bool, machine: AsyncMachine, runner: Runner) -> None:
+    """Check a scenario with a machine on a given loop."""
+    logger, lines = logging.getLogger("kavka"), _Lines(machine.out)
     logger.addHandler(lines)
     try:
-        with asyncio.Runner() as runner:
-            runner.run(machine.start())
-            scenario.check(_OnLoop(machine, runner), rewrite)
-            runner.run(machine.finish())
+        runner.run(machine.start())
+        scenario.check(_OnLoop(machine, runner), rewrite)
+        runner.run(machine.finish())
     finally:
         logger.removeHandler(lines)

@@ -12,11 +12,11 @@ from collections.abc import Awaitable
 from typing import Any
 
 from kavka.log.memfs import Fault
-from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.zktree import storage
 from kavka.zktree.api import (
     ANY_VERSION,
     Check,
+    Coordination,
     Create,
     Created,
     Delete,
@@ -36,26 +36,20 @@ from support.virtual import VirtualClock, run_until_idle
 
 
 class CoordinationMachine(AsyncMachine):
-    """The embedded service, on a disk that can be held back and can fail."""
+    """The requests, to whatever service `session` belongs to."""
 
-    session: EmbeddedCoordination
+    session: Coordination
 
-    async def start(self) -> None:
-        self._fs = new_fs()
-        self._clock = VirtualClock()
+    def __init__(self) -> None:
+        super().__init__()
         self._watches: dict[str, Watch] = {}
-        await self._open()
+        self._first = 0
+        """The zxid from which transactions are counted."""
+
+    async def begin(self) -> None:
+        """Have the nodes that there are when a scenario begins."""
         await self.session.create("/t")
         self._first = self.session.last_zxid
-
-    async def finish(self) -> None:
-        self._jobs.release()
-        await self.session.close()
-
-    async def _open(self) -> None:
-        self._jobs = HoldableJobs()
-        self.session = await open_on(self._fs, clock=self._clock, jobs=self._jobs)
-        self.session.on_session(lambda event: self.out.append(f"session: {event.name}"))
 
     def failure(self, failure: Exception) -> str:
         if isinstance(failure, MultiFailed):
@@ -151,6 +145,25 @@ class CoordinationMachine(AsyncMachine):
     async def do_zxid(self, command: Command) -> None:
         """The last durable transaction."""
         self.out.append(f"zxid {self.session.last_zxid - self._first}")
+
+
+class EmbeddedMachine(CoordinationMachine):
+    """The embedded service, on a disk that can be held back and can fail."""
+
+    async def start(self) -> None:
+        self._fs = new_fs()
+        self._clock = VirtualClock()
+        await self._open()
+        await self.begin()
+
+    async def finish(self) -> None:
+        self._jobs.release()
+        await self.session.close()
+
+    async def _open(self) -> None:
+        self._jobs = HoldableJobs()
+        self.session = await open_on(self._fs, clock=self._clock, jobs=self._jobs)
+        self.session.on_session(lambda event: self.out.append(f"session: {event.name}"))
 
     # The disk and the process
 

@@ -6,14 +6,14 @@ import pytest
 
 from kavka.zktree.api import BadArguments
 from support.async_scenarios import scenario_on_loop
-from support.coordination_machine import CoordinationMachine
+from support.coordination_machine import EmbeddedMachine
 from support.embedded_coordination import new_fs, open_on
 from support.scenarios import Scenario, scenario_files
 
 
 @scenario_files("coordination/tree")
 def test_scenarios(scenario: Scenario, rewrite: bool) -> None:
-    scenario_on_loop(scenario, rewrite, CoordinationMachine)
+    scenario_on_loop(scenario, rewrite, EmbeddedMachine)
 
 
 @pytest.mark.parametrize(

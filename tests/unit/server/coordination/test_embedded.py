@@ -23,7 +23,7 @@ from kavka.zktree.api import (
     SessionExpired,
 )
 from support.async_scenarios import scenario_on_loop
-from support.coordination_machine import CoordinationMachine
+from support.coordination_machine import EmbeddedMachine
 from support.embedded_coordination import DIRECTORY, all_nodes, new_fs, open_on
 from support.memory_broker import HoldableJobs
 from support.scenarios import Scenario, scenario_files
@@ -32,7 +32,7 @@ from support.virtual import run_until_idle
 
 @scenario_files("coordination/embedded")
 def test_scenarios(scenario: Scenario, rewrite: bool) -> None:
-    scenario_on_loop(scenario, rewrite, CoordinationMachine)
+    scenario_on_loop(scenario, rewrite, EmbeddedMachine)
 
 
 async def test_at_the_end_of_a_session_only_one_of_several_requests_need_be_awaited() -> None:
