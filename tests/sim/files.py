@@ -1,6 +1,7 @@
 """What a broker has left on its disk after a clean stop, judged by Apache Kafka's formats alone.
 
-`DefaultRecordBatch`, `OffsetIndex`, `TimeIndex` and `LeaderEpochCheckpointFile` (3.9): each entry
+`DefaultRecordBatch`, `OffsetIndex`, `TimeIndex`, `LeaderEpochCheckpointFile` and
+`OffsetCheckpointFile` (3.9): each entry
 of an index points to a batch that is there, timestamps in a time index rise and none is higher than
 its batch's, and each batch has the leader epoch that the checkpoint says.
 """
@@ -30,16 +31,19 @@ def judge_files(fs: MemFs, root: str, rotten: Collection[str] = ()) -> list[str]
     """What contradicts itself in the logs of a directory. Files whose names end as one of `rotten`
     are not judged: a wrong entry stays where it is until somebody looks it up."""
     found = []
+    starts = _log_starts(fs, root)
     for name in sorted(fs.list_dir(root)):
         directory = f"{root}/{name}"
         if fs.is_dir(directory) and not name.endswith("-delete"):
-            found += [f"{directory}: {what}" for what in _judge_log(fs, directory, rotten)]
+            judged = _judge_log(fs, directory, rotten, starts.get(name, 0))
+            found += [f"{directory}: {what}" for what in judged]
     return found
 
 
-def _judge_log(fs: MemFs, directory: str, rotten: Collection[str]) -> Iterator[str]:
+def _judge_log(fs: MemFs, directory: str, rotten: Collection[str], start: int) -> Iterator[str]:
     names = [one for one in sorted(fs.list_dir(directory)) if not one.endswith(tuple(rotten))]
     epochs = _epochs(fs, f"{directory}/leader-epoch-checkpoint")
+    start = max(start, epochs[0][1] if epochs else 0)
     end = -1
     for name in names:
         if not name.endswith(".log"):
@@ -50,7 +54,7 @@ def _judge_log(fs: MemFs, directory: str, rotten: Collection[str]) -> Iterator[s
             if batch.base_offset < max(base, end + 1) or batch.last_offset < batch.base_offset:
                 yield f"{name}: {batch} follows {end}"
             end = batch.last_offset
-            if epochs and batch.base_offset < epochs[0][1]:
+            if batch.base_offset < start:
                 continue  # deleted, though its segment is not
             if batch.epoch != _epoch_at(epochs, batch.base_offset):
                 yield f"{name}: {batch} is not of the leader epoch in {epochs}"
@@ -98,6 +102,14 @@ def _epochs(fs: MemFs, path: str) -> list[tuple[int, int]]:
         return []
     lines = _read(fs, path).decode().split("\n")[2:]
     return [(int(epoch), int(start)) for epoch, start in (line.split() for line in lines if line)]
+
+
+def _log_starts(fs: MemFs, root: str) -> dict[str, int]:
+    """The offset that each log starts at, by directory, where it is not its first segment's."""
+    path = f"{root}/log-start-offset-checkpoint"
+    lines = _read(fs, path).decode().split("\n")[2:] if fs.exists(path) else []
+    rows = (line.split(" ") for line in lines if line)
+    return {f"{topic}-{index}": int(start) for topic, index, start in rows}
 
 
 def _epoch_at(epochs: list[tuple[int, int]], offset: int) -> int | None:

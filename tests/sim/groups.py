@@ -184,6 +184,7 @@ class Member(Actor, ABC):
                 generation,
                 offset,
                 history.now_s(),
+                member_id="" if isinstance(self, ClassicMember) else values["member_id"],
             )
             for one, offset in offsets.items()
         ]

@@ -60,6 +60,9 @@ class Commit:
     offset: int
     at_s: float
     acknowledged_s: float | None = None
+    member_id: str = ""
+    """Of the consumer protocol: with an earlier epoch, too, a member may commit what it has had
+    since then (KIP-1251)."""
 
 
 class Fetched(NamedTuple):

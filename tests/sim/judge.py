@@ -247,8 +247,10 @@ def _replaced_members_commit_nothing(history: History, stored: Iterable[Reading]
     """I7: among the commits of a partition as they are stored, none of an earlier generation is
     behind one of a later generation. `stored` are the partitions of the offsets' topic."""
     generations: dict[tuple[str, Place, int], set[int]] = defaultdict(set)
+    members: dict[tuple[str, Place, int], set[str]] = defaultdict(set)
     for commit in history.commits:
         generations[commit.group, commit.place, commit.offset].add(commit.generation)
+        members[commit.group, commit.place, commit.offset].add(commit.member_id)
     latest: dict[tuple[str, Place], tuple[int, int]] = {}
     found = []
     for reading in stored:
@@ -262,6 +264,8 @@ def _replaced_members_commit_nothing(history: History, stored: Iterable[Reading]
             if not possible:
                 found.append(f"I7 foreign: nobody has committed {offset} of {group} {place}")
             elif max(possible) < generation:
+                if members[committed] & members[group, place, before] - {""}:
+                    continue  # KIP-1251
                 found.append(
                     f"I7 stale: {offset} of {group} {place}, of generation {possible}, is stored "
                     f"at {at} behind {before} of generation {generation}"
