@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from kavka.log.memfs import Fault as DiskFault
+from sim.ensemble import ZOOKEEPER
 from sim.loop import Process
 from sim.plan import Fault
 
@@ -30,6 +31,8 @@ class Faults:
             "disk full": self._fill_disk,
             "clock jump": self._jump,
             "disk stuck": self._stick_disk,
+            "cut from zookeeper": self._cut_from_zookeeper,
+            "reset from zookeeper": self._reset_from_zookeeper,
         }
 
     async def run(self) -> None:
@@ -105,9 +108,11 @@ class Faults:
         world.network.heal()
 
     async def _pause(self, fault: Fault) -> None:
-        process = self._world.machine.process
-        assert process is not None
-        await self._pause_process(process, fault)
+        machine = self._world.machine
+        if machine.process is None:
+            await machine.started()
+        assert machine.process is not None
+        await self._pause_process(machine.process, fault)
 
     async def _pause_client(self, fault: Fault) -> None:
         process = self._world.clients.get(fault.client)
@@ -128,3 +133,17 @@ class Faults:
             machine.set_clock(fault.by_ms)
         elif client is not None:
             client.offset_ms += fault.by_ms
+
+    async def _cut_from_zookeeper(self, fault: Fault) -> None:
+        network, broker = self._world.network, self._world.machine.name
+        if fault.is_from_client or fault.is_both_ways:
+            network.cut(broker, ZOOKEEPER)
+        if not fault.is_from_client or fault.is_both_ways:
+            network.cut(ZOOKEEPER, broker)
+        await asyncio.sleep(fault.lasts_s)
+        network.heal()
+
+    async def _reset_from_zookeeper(self, fault: Fault) -> None:
+        ensemble = self._world.ensemble
+        assert ensemble is not None
+        ensemble.reset_all()

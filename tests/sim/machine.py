@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from kavka.log.errors import StorageError
 from kavka.log.memfs import MemFs
 from kavka.server.config import BrokerSettings
-from kavka.server.instance import Instance
+from kavka.server.coordination.embedded import open_embedded
+from kavka.server.instance import Instance, StartError
 from kavka.server.runtime.tasks import LoopTasks
-from kavka.zktree.api import CoordinationError
+from kavka.zktree.api import CoordinationError, NodeExists, OpenCoordination
+from sim.coordination import session_opener
+from sim.ensemble import Ensemble
 from sim.jobs import SimJobs, Speed
 from sim.loggers import SimLoggers
 from sim.loop import Process, SimClock, SimLoop
@@ -23,7 +26,10 @@ PORT = 9092
 
 
 DISK_FAILURES = (StorageError, OSError, CoordinationError)
-"""What a start fails with that needs the disk."""
+"""What a start fails with that needs the disk, or a session that has expired."""
+
+REGISTERED_RETRY_S = 3.0
+"""After a start that failed as the session of an earlier process is still alive, the next one."""
 
 
 class Killed(Exception):
@@ -45,14 +51,17 @@ class Machine:
         speed: Speed | None = None,
         offset_ms: int = 0,
         drift: float = 0.0,
+        ensemble: Ensemble | None = None,
+        session_timeout_s: float = 18.0,
     ) -> None:
+        """Without an ensemble the broker's coordination service is embedded."""
         self.name = name
         self.address = (name, PORT)
         self.settings = list(settings)
         self.fs = MemFs()
         self.lives = 0
         self.failures = 0
-        """How often the broker could not go on, as its disk had failed."""
+        """How often the broker could not go on: its disk had failed, or its session expired."""
         self._failing: asyncio.Task[None] | None = None
         self._loop = loop
         self._network = network
@@ -63,6 +72,8 @@ class Machine:
         self._drift = drift
         self.stuck_until_s = 0.0
         """Until then its disk does nothing."""
+        self._ensemble = ensemble
+        self._session_timeout_s = session_timeout_s
         self.rotten: set[str] = set()
         """How the names of files end in which a bit has flipped."""
         self.process: Process | None = None
@@ -112,36 +123,47 @@ class Machine:
             network=self._network.host(process, self.name),
             on_failure=self._on_failure,
             loggers=SimLoggers(),
+            open_coordination=self._opener(process),
         )
         started, starting = self._started, self._loop.create_task(self.instance.start())
         starting.add_done_callback(started.set_result)
         starting.add_done_callback(self._start_ended)
 
+    def _opener(self, process: Process) -> OpenCoordination:
+        if self._ensemble is None:
+            return open_embedded
+        return session_opener(self._ensemble, process, self.name, self._session_timeout_s)
+
     def _start_ended(self, starting: asyncio.Task[None]) -> None:
-        if isinstance(starting.exception(), DISK_FAILURES):
-            self._on_failure()
+        failure = starting.exception()
+        if _may_pass(failure):
+            self._on_failure(again_after_s=REGISTERED_RETRY_S * _is_registered(failure))
 
     async def started(self) -> None:
-        """Wait until a start has succeeded. A failure is raised unless the disk has failed;
-        `Killed` when it was."""
+        """Wait until a start has succeeded. A failure is raised unless it may pass; `Killed` when
+        it was."""
         while True:
             starting = await asyncio.shield(self._started)
-            if not isinstance(starting.exception(), DISK_FAILURES):
+            if not _may_pass(starting.exception()):
                 starting.result()
                 return
             await self.end_of_failure()
 
-    def _on_failure(self) -> None:
-        """It can't go on: it stops, and the process ends, as `kavka start` does. A broker may say
-        so more than once."""
+    def _on_failure(self, again_after_s: float = 0.0) -> None:
+        """It can't go on: it stops, and the process ends, as `kavka start` does; whatever watches
+        over it starts it again. A broker may say so more than once."""
         if self._failing is not None:
             return
         self._trace.add(self.name, "has failed")
         self.failures += 1
-        self._failing = self._loop.world.spawn(self._fail(), name="end of a failed broker")
+        self._failing = self._loop.world.spawn(
+            self._fail(again_after_s), name="end of a failed broker"
+        )
 
-    async def _fail(self) -> None:
+    async def _fail(self, again_after_s: float) -> None:
         await self._stop()
+        if again_after_s:
+            await asyncio.sleep(again_after_s)
         if not self.fs.faults and self.fs.capacity_bytes is None:
             self.launch()  # what failed was noticed late: the disk is well again
 
@@ -235,9 +257,10 @@ class Machine:
 
     def _end(self, *, silently: bool) -> None:
         process = self.process
-        assert process is not None
         if self._failing is not None and self._failing is not asyncio.current_task(self._loop):
             self._failing.cancel()
+        if process is None:
+            return  # between two starts
         process.kill()
         self._network.end_process(process, silently=silently)
         if not self._started.done():
@@ -245,3 +268,13 @@ class Machine:
             self._started.exception()  # it is no fault if nobody waits for it
         self._dead.append(process)
         self.process = self.instance = None
+
+
+def _may_pass(failure: BaseException | None) -> bool:
+    """Whether another start may succeed."""
+    return isinstance(failure, DISK_FAILURES) or _is_registered(failure)
+
+
+def _is_registered(failure: BaseException | None) -> bool:
+    """Whether a start failed as an earlier process of the broker is registered still."""
+    return isinstance(failure, StartError) and isinstance(failure.__cause__, NodeExists)

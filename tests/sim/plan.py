@@ -126,7 +126,7 @@ class Fault:
     client: str = ""
     """Whose path is cut, or who is paused."""
     is_from_client: bool = False
-    """Which direction of the path is cut."""
+    """Which direction of the path is cut; the broker is ZooKeeper's client."""
     operation: str = ""
     """Which operation of the disk fails."""
     files: str = ""
@@ -135,6 +135,8 @@ class Fault:
     """How far a clock jumps."""
     rots: str = ""
     """While the broker is down a bit flips in a file whose name ends so."""
+    is_both_ways: bool = False
+    """Whether the path to ZooKeeper is cut in both directions."""
 
     def __str__(self) -> str:
         return f"{self.after_s:.3f} s later {self.kind}"
@@ -144,6 +146,7 @@ KINDS: Final = (
     *("kill", "restart", "cut power", "reset", "cut path", "pause", "pause client"),
     *("disk error", "disk full"),
 )
+ZOOKEEPER_KINDS: Final = ("cut from zookeeper", "cut from zookeeper", "reset from zookeeper")
 BROKER_JUMP_MS_MAX: Final = 250_000
 CLIENT_JUMP_MS_MAX: Final = 3_000_000
 """How far a clock jumps at most. With two jumps of the broker and one of a client they stay within
@@ -186,6 +189,8 @@ class Plan:
     faults: tuple[Fault, ...]
     clocks: tuple[Clock, ...] = ()
     """Those that are not the world's."""
+    session_timeout_s: float | None = None
+    """Of the broker's session with ZooKeeper; None if its coordination service is embedded."""
 
     @property
     def places(self) -> list[Place]:
@@ -219,6 +224,7 @@ class Plan:
         """What it consists of, to be read."""
         return [
             f"settings: {', '.join(self.settings)}; compression.type={self.compression_type}",
+            f"session with ZooKeeper: {self.session_timeout_s} s",
             *(str(one) for one in self.actors),
             *(str(one) for one in self.faults),
         ]
@@ -234,7 +240,7 @@ def draw(seed: int) -> Plan:
     partitions = 1 + chance.randrange(3)
     actors = _Actors(chance, partitions).draw()
     quality = _quality(chance)
-    return Plan(
+    plan = Plan(
         seed,
         replace(quality, bytes_per_s=latest.choice((1e9, 1e9, 1e7, 1e6))),
         replace(_speed(chance), dies_share=later.choice((0.0, 0.0, 0.3))),
@@ -251,6 +257,7 @@ def draw(seed: int) -> Plan:
         ),
         tuple(_clocks(actors, latest)),
     )
+    return _with_zookeeper(plan, random.Random(f"coordination {seed}"))
 
 
 def _quality(chance: random.Random) -> Quality:
@@ -417,6 +424,24 @@ def _with_jumps(
         )
         faults.insert(chance.randrange(len(faults) + 1), jump)
     return faults
+
+
+def _with_zookeeper(plan: Plan, chance: random.Random) -> Plan:
+    """With a session with ZooKeeper in a third of the plans, and faults on the way to it."""
+    if chance.random() < 0.67:
+        return plan
+    faults = list(plan.faults)
+    for _ in range(chance.choice((0, 1, 2, 4))):
+        fault = Fault(
+            chance.choice(ZOOKEEPER_KINDS),
+            after_s=chance.choice((0.1, 2.0, 10.0)) * chance.random(),
+            lasts_s=chance.choice((0.05, 1.0, 5.0, 40.0)),
+            is_from_client=chance.random() < 0.5,
+            is_both_ways=chance.random() < 0.4,
+        )
+        faults.insert(chance.randrange(len(faults) + 1), fault)
+    timeout_s = chance.choice((1.0, 6.0, 18.0))
+    return replace(plan, faults=tuple(faults), session_timeout_s=timeout_s)
 
 
 def _with_rot(faults: Sequence[Fault], chance: random.Random) -> Sequence[Fault]:

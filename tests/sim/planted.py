@@ -27,6 +27,7 @@ from kavka.log.snapshots import Snapshots
 from kavka.log.txn_guards import Guard
 from kavka.server.connections.connection import Connection
 from kavka.server.connections.registry import Connections
+from kavka.server.instance import Instance
 from kavka.server.replica.batch_admission import InlineBudget
 from kavka.server.replica.partition_state import PartitionState
 from kavka.server.request.context import RequestContext
@@ -203,6 +204,10 @@ def _deleted_log_stays(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogManager, "_mark_for_deletion", lambda *args: None)
 
 
+def _goes_on_without_its_session(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Instance, "_session_event", lambda instance, event: None)
+
+
 BUGS = (
     Bug("a view outlives its request", 20, _view_outlives_its_request),
     Bug("an fsync is skipped", 20, _no_fsync),
@@ -223,6 +228,7 @@ BUGS = (
     Bug("the log of a deleted topic stays", 60, _deleted_log_stays),
     Bug("a hang-up cancels half a request", 60, _hang_up_cancels_its_request),
     Bug("the last stable offset is too high by one", 20, _stable_offset_too_high),
+    Bug("a broker goes on without its session", 60, _goes_on_without_its_session),
 )
 
 

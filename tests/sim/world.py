@@ -12,6 +12,7 @@ from kavka.wire.errors import ErrorCode as Code
 from sim.actors import Actor
 from sim.admins import Administrator
 from sim.client import Client
+from sim.ensemble import Ensemble
 from sim.faults import Faults
 from sim.files import judge_files
 from sim.groups import (
@@ -68,6 +69,8 @@ class World:
         self.history = History(lambda: self.loop.now_s)
         self.history.keeps_markers = plan.keeps_markers
         self.network = SimNetwork(self.loop, _own(chance), self.trace, plan.quality)
+        timeout_s = plan.session_timeout_s
+        self.ensemble = None if timeout_s is None else Ensemble(self.network)
         self.machine = Machine(
             self.loop,
             self.network,
@@ -76,6 +79,8 @@ class World:
             name=BROKER,
             settings=plan.settings,
             speed=plan.speed,
+            ensemble=self.ensemble,
+            session_timeout_s=timeout_s or 0.0,
             **self._clock(BROKER),
         )
         self.loop.on_check = self.machine.check_invariants
