@@ -106,7 +106,8 @@ class TopicRequests:
         others = [names for request, names in self._creating.items() if request is not made]
         return plan_topic(
             topic,
-            existing=(cluster.topics, *others),
+            existing=cluster.topics,
+            pending=others,
             racks={broker_id: broker.info.rack for broker_id, broker in cluster.brokers.items()},
             defaults=self._defaults,
             validate_configs=self._validate_configs,

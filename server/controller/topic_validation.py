@@ -97,7 +97,8 @@ def check_collision(name: str, existing: Iterable[str]) -> None:
 def plan_topic(
     topic: NewTopic,
     *,
-    existing: Sequence[Collection[str]],
+    existing: Collection[str],
+    pending: Sequence[Collection[str]],
     racks: Mapping[int, str | None],
     defaults: Defaults,
     validate_configs: ValidateConfigs,
@@ -105,16 +106,18 @@ def plan_topic(
 ) -> dict[int, tuple[int, ...]]:
     """The replicas of each partition of a valid new topic; ApiError for an invalid one.
 
-    `existing`: names of topics, in one or more collections. `racks`: rack by live broker.
+    `existing`: names of topics. `pending`: names that other requests are creating, with which this
+    one must not collide; whether one of the same name exists is known when they are done, and the
+    tree refuses the second. `racks`: rack by live broker.
     """
     if topic.name == CLUSTER_METADATA:
         message = f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
         raise ApiError(ErrorCode.INVALID_REQUEST, message)
     check_topic_name(topic.name)
-    if any(topic.name in names for names in existing):
+    if topic.name in existing:
         message = f"Topic '{topic.name}' already exists."
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, message)
-    check_collision(topic.name, chain.from_iterable(existing))
+    check_collision(topic.name, chain(existing, *pending))
     nulls = [key for key, value in topic.configs.items() if value is None]
     if nulls:
         message = f"Null value not supported for topic configs: {','.join(nulls)}"

@@ -103,6 +103,17 @@ async def test_a_topic_that_another_process_creates_meanwhile_exists(
     assert (await creating)["other"].code is ErrorCode.NONE
 
 
+async def test_a_topic_does_not_exist_before_its_creation_has_succeeded(
+    cluster: ControlledCluster,
+) -> None:
+    """A client that asks again while its first request waits must not be told so in vain."""
+    await cluster.start()
+    cluster.fs.faults.append(Fault("sync", storage.LOG_NAME))
+    answers = await asyncio.gather(create(cluster, "t"), create(cluster, "t"))
+    assert all(answer["t"].code is not ErrorCode.TOPIC_ALREADY_EXISTS for answer in answers)
+    assert all(answer["t"].code is not ErrorCode.NONE for answer in answers)
+
+
 @pytest.mark.parametrize("op", ["pwrite", "sync"])
 async def test_a_failing_disk_fails_the_request(cluster: ControlledCluster, op: str) -> None:
     await cluster.start()

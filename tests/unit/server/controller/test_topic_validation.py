@@ -36,7 +36,8 @@ def plan(
 
     return plan_topic(
         topic,
-        existing=(existing,),
+        existing=existing,
+        pending=(),
         racks={1: None, 2: None} if racks is None else racks,
         defaults=DEFAULTS,
         validate_configs=validate,
