@@ -1,4 +1,4 @@
-"""What a client is told when a request to the coordination service has failed."""
+"""How a client learns that a request to the coordination service has failed."""
 
 from __future__ import annotations
 

@@ -45,11 +45,11 @@ from sim.ensemble_messages import (
     Hello,
     HungUp,
     Message,
+    Numbered,
     Ping,
     Pong,
     Request,
     Result,
-    Told,
     Welcome,
     Work,
 )
@@ -91,7 +91,7 @@ class EnsembleSession:
         self._number = 0
         """Of the last request."""
         self._received = 0
-        """The number of the last `Told`."""
+        """The number of the last `Numbered`."""
         self._connection: Connection | None = None
         self._is_welcome = False
         """Whether requests can be sent on the connection."""
@@ -211,8 +211,8 @@ class EnsembleSession:
             return  # given up
         self._silent_beats = 0
         match message:
-            case Told(number, what):
-                assert number == self._received + 1, "a session is told everything once, in order"
+            case Numbered(number, what):
+                assert number == self._received + 1, "a session gets everything once, in order"
                 self._received = number
                 self._hear(what)
             case Welcome():

@@ -1,8 +1,8 @@
 """ZooKeeper of a simulated world: one tree with sessions on the world's time.
 
-It runs as the world, on a host of its own, and never fails. What it tells a session, results and
+It runs as the world, on a host of its own, and never fails. What it sends a session, results and
 watch events, it numbers in the order in which they came about, and keeps until the session has
-said that it has them. After a lost connection it tells the rest again, so a request that had taken
+said that it has them. After a lost connection it sends the rest again, so a request that had taken
 effect is answered with its result and not applied twice. (ZooKeeper itself keeps no results: there
 a client has to read what came of its requests. Nor does it keep events: a watch that is set again
 fires if the node differs from what the client saw last.)
@@ -35,11 +35,11 @@ from sim.ensemble_messages import (
     Hello,
     HungUp,
     Message,
+    Numbered,
     Ping,
     Pong,
     Request,
     Result,
-    Told,
     Way,
     Welcome,
 )
@@ -71,7 +71,7 @@ class Connection:
         self._to_client.send(message)
 
     def reset(self) -> None:
-        """What is on its way is lost, in both directions; the client is told."""
+        """What is on its way is lost, in both directions; the client learns of it."""
         self._to_service.drop()
         self._to_client.drop()
         self.answer(HungUp())
@@ -92,8 +92,8 @@ class ServiceSession:
         self.watches = Watches()
         self._ensemble = ensemble
         self._tree = ensemble.tree
-        self._told = 0
-        self._kept: deque[Told] = deque()
+        self._sent = 0
+        self._kept: deque[Numbered] = deque()
         """What the session may not have yet."""
 
     # Work
@@ -132,7 +132,7 @@ class ServiceSession:
     # Messages
 
     def take(self, request: Request) -> None:
-        """Do a request, and tell its result."""
+        """Do a request, and send its result."""
         assert request.number == self.applied + 1
         self.applied = request.number
         value, error = None, None
@@ -141,15 +141,15 @@ class ServiceSession:
         except CoordinationError as failure:
             clear_tracebacks(failure)
             error = failure
-        self.tell(Result(request.number, value, error, self._tree.zxid))
+        self.notify(Result(request.number, value, error, self._tree.zxid))
 
-    def tell(self, what: Result | Fired) -> None:
-        """Tell it now, if there is a connection, and after the next hello otherwise."""
-        self._told += 1
-        told = Told(self._told, what)
-        self._kept.append(told)
+    def notify(self, what: Result | Fired) -> None:
+        """Send it now, if there is a connection, and after the next hello otherwise."""
+        self._sent += 1
+        numbered = Numbered(self._sent, what)
+        self._kept.append(numbered)
         if self.connection is not None:
-            self.connection.answer(told)
+            self.connection.answer(numbered)
 
     def acknowledged(self, received: int) -> None:
         """The session has all up to this number."""
@@ -161,8 +161,8 @@ class ServiceSession:
         self.acknowledged(received)
         connection.session, self.connection = self, connection
         connection.answer(Welcome(self.session_id, self.applied))
-        for told in self._kept:
-            connection.answer(told)
+        for numbered in self._kept:
+            connection.answer(numbered)
 
 
 class Ensemble:
@@ -242,7 +242,7 @@ class Ensemble:
         results, events = self.tree.execute(transaction)
         for session in self.sessions.values():
             for watch, event in session.watches.trigger(events):
-                session.tell(Fired(watch, event))
+                session.notify(Fired(watch, event))
         return results
 
     def reset_all(self) -> None:

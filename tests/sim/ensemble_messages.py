@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sim.ensemble import ServiceSession
 
 NEW: Final = 0
-"""In the place of an id: whoever says hello has no session yet."""
+"""In the place of an id: the client that says hello has no session yet."""
 
 Work: TypeAlias = "Callable[[ServiceSession], object]"
 """What a request does at the service; CoordinationError."""
@@ -25,7 +25,7 @@ class Hello(NamedTuple):
     session_id: int
     timeout_s: float
     received: int
-    """The number of the last `Told` that the session has."""
+    """The number of the last `Numbered` that the session has."""
 
 
 class Request(NamedTuple):
@@ -79,14 +79,14 @@ class Fired(NamedTuple):
     event: WatchEvent
 
 
-class Told(NamedTuple):
+class Numbered(NamedTuple):
     """A numbered message to a session."""
 
     number: int
     what: Result | Fired
 
 
-Message: TypeAlias = Hello | Request | Ping | Welcome | Expired | Pong | HungUp | Told
+Message: TypeAlias = Hello | Request | Ping | Welcome | Expired | Pong | HungUp | Numbered
 
 
 class Way:

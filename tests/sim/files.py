@@ -1,9 +1,9 @@
 """What a broker has left on its disk after a clean stop, judged by Apache Kafka's formats alone.
 
 `DefaultRecordBatch`, `OffsetIndex`, `TimeIndex`, `LeaderEpochCheckpointFile` and
-`OffsetCheckpointFile` (3.9): each entry
-of an index points to a batch that is there, timestamps in a time index rise and none is higher than
-its batch's, and each batch has the leader epoch that the checkpoint says.
+`OffsetCheckpointFile` (3.9): each entry of an index points to a batch that is there, timestamps in
+a time index rise and none is higher than its batch's, and each batch has the leader epoch that the
+checkpoint says.
 """
 
 from __future__ import annotations

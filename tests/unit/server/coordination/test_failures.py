@@ -1,4 +1,4 @@
-"""What a client is told of a failure of the coordination service."""
+"""How a client learns of a failure of the coordination service."""
 
 from __future__ import annotations
 
