@@ -206,24 +206,14 @@ class LogLoader:
     def _resolve_bounds(self, end: int, *, clean: bool) -> tuple[int, int]:
         """Start and end offset; ensures at least one segment, and no snapshot beyond the end."""
         start = self._checkpointed.start_offset
-        if self._segments and start > end and clean:
-            # after a clean shutdown nothing is missing, so that the checkpoint must be wrong
-            logger.error(
-                "%s ends at %d, before its log start offset %d, despite a clean shutdown: "
-                "starting at its first segment",
-                self._location.directory,
-                end,
-                start,
-            )
-            start = self._segments[0].base_offset
-        elif self._segments and start > end:
-            logger.warning(
-                "%s ends at %d, before its log start offset %d: segments missing; starting empty",
-                self._location.directory,
-                end,
-                start,
-            )
-            self._drop(0)
+        if self._segments and start > end:
+            found = f"{self._location.directory} ends at {end}, before its log start offset {start}"
+            if clean:  # nothing is missing, so that the checkpoint must be wrong
+                logger.error("%s, despite a clean shutdown: starting at its first segment", found)
+                start = self._segments[0].base_offset
+            else:
+                logger.warning("%s: segments missing; starting empty", found)
+                self._drop(0)
         if not self._segments:
             location = self._location
             self._producers.clear()

@@ -67,6 +67,10 @@ class SessionExpired(CoordinationError):
     """This session has expired: its ephemeral nodes are or will be deleted, every request fails."""
 
 
+SESSION_ENDED: Final = (ConnectionLost, SessionExpired)
+"""Errors after which no request of this session succeeds."""
+
+
 class Overloaded(CoordinationError):
     """Too many requests are in flight; the request had no effect."""
 

@@ -42,13 +42,7 @@ from kavka.server.controller.partition_machine import PartitionMachine
 from kavka.server.controller.topic_waiters import TopicWaiters
 from kavka.server.controller.tree_store import ControllerMoved, Term, TreeStore
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.zktree.api import (
-    ConnectionLost,
-    Coordination,
-    SessionExpired,
-    WatchEvent,
-    WatchKind,
-)
+from kavka.zktree.api import SESSION_ENDED, Coordination, WatchEvent, WatchKind
 from kavka.zktree.paths import TopicAssignment, random_uuid
 
 logger = logging.getLogger(__name__)
@@ -57,7 +51,7 @@ QUEUED_EVENTS_MAX: Final = 100_000
 """Events in the queue. Each stands for a chunk of partitions or for a response, so only a bug can
 reach this limit."""
 
-TERM_ENDED: Final = (ControllerMoved, ConnectionLost, SessionExpired)
+TERM_ENDED: Final = (ControllerMoved, *SESSION_ENDED)
 """Errors that end a term. The `Controller` has been notified before they are raised."""
 
 QueuedRead: TypeAlias = Callable[[], Awaitable[None]]

@@ -24,15 +24,12 @@ from kavka.server.controller.events import (
     UpdateMetadataResponseReceived,
 )
 from kavka.wire.errors import ErrorCode
-from kavka.zktree.api import ConnectionLost, SessionExpired
+from kavka.zktree.api import SESSION_ENDED
 
 if TYPE_CHECKING:
     import asyncio
 
 logger = logging.getLogger(__name__)
-
-SESSION_ENDED: Final = (ConnectionLost, SessionExpired)
-"""The broker can't read the tree any more, and stops."""
 
 QUEUED_REQUESTS_MAX: Final = 10_000
 """Pending requests to one broker; at a chunk each, 1.28 million partitions."""

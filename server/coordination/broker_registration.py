@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from kavka.seams import Clock
 from kavka.zktree import paths
 from kavka.zktree.api import (
-    ConnectionLost,
+    SESSION_ENDED,
     Coordination,
     Create,
     Created,
     MultiFailed,
     NodeExists,
-    SessionExpired,
     SetData,
 )
 
@@ -83,5 +82,5 @@ async def propagate_log_dir_event(coordination: Coordination, broker_id: int) ->
     event = paths.encode_log_dir_event(broker_id)
     try:
         await coordination.create(paths.LOG_DIR_EVENT_PREFIX, event, sequential=True)
-    except (ConnectionLost, SessionExpired):
+    except SESSION_ENDED:
         return  # the next start reports every partition

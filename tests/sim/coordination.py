@@ -21,6 +21,7 @@ from kavka.log.fs import FileSystem
 from kavka.seams import Clock, Jobs, Tasks, Timer
 from kavka.zktree.api import (
     ANY_VERSION,
+    SESSION_ENDED,
     ConnectionLost,
     Coordination,
     CoordinationError,
@@ -143,7 +144,7 @@ class EnsembleSession:
         closing = self._ask(lambda at: at.close())
         self._is_closing = True
         giving_up = self._tasks.call_later(self._timeout_s, self._expire)
-        with suppress(ConnectionLost, SessionExpired):
+        with suppress(*SESSION_ENDED):
             await closing
         giving_up.cancel()
         self.abandon()
