@@ -74,17 +74,16 @@ def measure(peer: Peer, helper: Helper, wanted: Keyed) -> Found:
     _fill(peer, wanted)
     log_bytes = _log_bytes(peer)
     before: list[Timed] = []
-    rss_before = _watch(peer, helper, before, lambda: len(before) == PROBES_BEFORE)
+    rss_before, _ = _watch(peer, helper, before, lambda: len(before) == PROBES_BEFORE)
     began_s = time.monotonic()
     raw.alter_configs(peer.port, frames.TOPIC, TOPIC, BEGIN)
     active = max(int(path.stem) for path in _logs(peer))
     during: list[Timed] = []
-    most_mb = _watch(peer, helper, during, lambda: clean_upto(peer) >= active)
-    seconds = time.monotonic() - began_s
+    most_mb, ended_s = _watch(peer, helper, during, lambda: clean_upto(peer) >= active)
     left = _check(peer, wanted)
     lines = [line for line in peer.output_tail(2000).splitlines() if " compacted " in line]
     return Found(
-        seconds,
+        ended_s - began_s,
         log_bytes,
         most_mb - rss_before,
         _p99(before),
@@ -154,8 +153,11 @@ def _p99(timed: Sequence[Timed]) -> float:
     return statistics.median(quantile(one.latencies_ns, 0.99) / 1e6 for one in timed)
 
 
-def _watch(peer: Peer, helper: Helper, timed: list[Timed], over: Callable[[], bool]) -> float:
-    """Put latencies into `timed` until it is `over`; the most memory on the way, MB.
+def _watch(
+    peer: Peer, helper: Helper, timed: list[Timed], over: Callable[[], bool]
+) -> tuple[float, float]:
+    """Put latencies into `timed` until it is `over`; the most memory on the way, MB, and when it
+    was over (a probe that still runs then is awaited afterwards).
 
     Looking at a process's memory holds up that process: both measures have as much of it.
     """
@@ -170,10 +172,11 @@ def _watch(peer: Peer, helper: Helper, timed: list[Timed], over: Callable[[], bo
             timed.append(probe.result())
             probe = _probe(peer, helper)
         time.sleep(POLL_S)
+    over_s = time.monotonic()
     last = probe.result()  # partly after the end: counts only where there is nothing else
     if not timed:
         timed.append(last)
-    return most_mb
+    return most_mb, over_s
 
 
 def clean_upto(peer: Peer) -> int:
