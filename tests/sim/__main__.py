@@ -102,10 +102,10 @@ def one(seed: int, *, smallest: bool) -> int:
     outcome = run(seed)
     if smallest and outcome.violations:
         outcome = shrink(outcome, SHRINKING_RUNS, lambda: print(".", end="", flush=True))
-        whole = draw(seed)
+        whole, left = draw(seed), outcome.plan
         print(
-            f"\nleft of {len(whole.actors)} actors and {len(whole.faults)} faults: "
-            f"{len(outcome.plan.actors)} and {len(outcome.plan.faults)}"
+            f"\nleft of {len(whole.actors)} actors and {whole.faults_count} faults: "
+            f"{len(left.actors)} and {left.faults_count}"
         )
     show(outcome)
     return int(bool(outcome.violations))

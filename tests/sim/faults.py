@@ -1,8 +1,9 @@
-"""What befalls a world, one fault after the other."""
+"""What befalls a world: two sequences of faults at the same time."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kavka.log.memfs import Fault as DiskFault
@@ -37,10 +38,14 @@ class Faults:
 
     async def run(self) -> None:
         """Let them happen; all is well again at the end."""
-        for fault in self._world.plan.faults:
+        plan = self._world.plan
+        await asyncio.gather(self._run(plan.faults), self._run(plan.meanwhile))
+        self._world.network.heal()
+
+    async def _run(self, faults: Sequence[Fault]) -> None:
+        for fault in faults:
             await asyncio.sleep(fault.after_s)
             await self._kinds[fault.kind](fault)
-        self._world.network.heal()
 
     async def _kill(self, fault: Fault) -> None:
         self._world.machine.kill()
@@ -82,7 +87,9 @@ class Faults:
         await self._mend(fault)
 
     async def _stick_disk(self, fault: Fault) -> None:
-        self._world.machine.stuck_until_s = self._world.loop.now_s + fault.lasts_s
+        machine = self._world.machine
+        until_s = self._world.loop.now_s + fault.lasts_s
+        machine.stuck_until_s = max(machine.stuck_until_s, until_s)
         await self._live_with(fault)
 
     async def _live_with(self, fault: Fault) -> None:
@@ -108,18 +115,14 @@ class Faults:
         world.network.heal()
 
     async def _pause(self, fault: Fault) -> None:
-        machine = self._world.machine
-        if machine.process is None:
-            await machine.started()
-        assert machine.process is not None
-        await self._pause_process(machine.process, fault)
+        await self._pause_process(self._world.machine.process, fault)
 
     async def _pause_client(self, fault: Fault) -> None:
-        process = self._world.clients.get(fault.client)
-        if process is not None:
-            await self._pause_process(process, fault)
+        await self._pause_process(self._world.clients.get(fault.client), fault)
 
-    async def _pause_process(self, process: Process, fault: Fault) -> None:
+    async def _pause_process(self, process: Process | None, fault: Fault) -> None:
+        if process is None:
+            return  # it is down
         process.pause()
         self._world.trace.add(process.name, "paused")
         await asyncio.sleep(fault.lasts_s)

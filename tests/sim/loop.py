@@ -41,12 +41,12 @@ class Process:
         self.rate = 1 + drift
         self.is_dead = False
         self.is_paused = False
-        self.ready: deque[asyncio.Handle] = deque()
+        self.ready: deque[SimHandle | SimTimer] = deque()
         self.is_queued = False
         """Whether the loop has it among those that have something to run."""
         self.context = copy_context()
         self.context.run(RUNNING.set, self)
-        self._loop = loop
+        self.loop = loop
         self.tasks: dict[asyncio.Task[Any], None] = {}
         """All that it has begun. A process that is killed does not run their `finally` blocks, so
         they are kept until the world ends."""
@@ -57,31 +57,31 @@ class Process:
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
         """Let the process call it: an event from outside."""
-        self._loop.enqueue(self, asyncio.Handle(callback, args, self._loop, self.context.copy()))
+        self.loop.enqueue(SimHandle(self, callback, args, self.context.copy()))
 
     def call_at(self, due_s: float, callback: Callable[..., object], *args: Any) -> SimTimer:
         """Let the process call it at a time of the world's clock."""
-        return self._loop.schedule(due_s, callback, args, self.context.copy())
+        return self.loop.schedule(SimTimer(self, due_s, callback, args, self.context.copy()))
 
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> SimTimer:
         """The same, so many seconds of the world's clock from now."""
-        return self.call_at(self._loop.now_s + delay_s, callback, *args)
+        return self.call_at(self.loop.now_s + delay_s, callback, *args)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """Run a coroutine as a task of this process."""
         task: asyncio.Task[Any] = self.run(
-            lambda: self._loop.create_task(coroutine, name=f"{self.name}: {name}")
+            lambda: self.loop.create_task(coroutine, name=f"{self.name}: {name}")
         )
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (failure := task.exception()) is not None:
-            self._loop.failures.append({"task": task.get_name(), "exception": failure})
+            self.loop.failures.append({"task": task.get_name(), "exception": failure})
 
     def elapsed_s(self) -> float:
         """Its monotonic clock."""
-        return self._loop.now_s * self.rate
+        return self.loop.now_s * self.rate
 
     def now_ms(self) -> int:
         """Its clock of the day."""
@@ -99,14 +99,60 @@ class Process:
     def resume(self) -> None:
         """SIGCONT."""
         self.is_paused = False
-        self._loop.resumed(self)
+        self.loop.resumed(self)
 
 
 EPOCH_MS = 1_700_000_000_000
 
 
+class SimHandle(asyncio.Handle):
+    """A callback of a process. Made in one step: a world makes some hundred thousand of them."""
+
+    __slots__ = ("process",)
+    _loop: SimLoop
+    _callback: Callable[..., object]
+    _args: tuple[Any, ...]
+    _context: Context
+    _cancelled: bool
+
+    def __init__(
+        self,
+        process: Process,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context,
+    ) -> None:
+        self.process = process
+        self._callback = callback
+        self._args = args
+        self._context = context
+        self._loop = process.loop
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+
 class SimTimer(asyncio.TimerHandle):
     """A timer, whose `cancel` needs no word to the loop."""
+
+    __slots__ = ("process",)
+    process: Process
+    _loop: SimLoop
+    _callback: Callable[..., object]
+    _args: tuple[Any, ...]
+    _context: Context
+    _cancelled: bool
+
+    def __init__(
+        self,
+        process: Process,
+        due_s: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context,
+    ) -> None:
+        SimHandle.__init__(self, process, callback, args, context)  # type: ignore[arg-type]
+        self._when = due_s
+        self._scheduled = False
 
     def cancel(self) -> None:
         asyncio.Handle.cancel(self)
@@ -166,9 +212,14 @@ class SimLoop(asyncio.AbstractEventLoop):
             if process.is_paused or not ready:
                 break
             handle = ready.popleft()
-            if not handle.cancelled():
+            if not handle._cancelled:
                 self.steps += 1
-                handle._run()
+                try:
+                    handle._context.run(handle._callback, *handle._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as failure:
+                    self.failures.append({"callback": repr(handle), "exception": failure})
         if not ready or process.is_paused:
             process.is_queued = False
             runnable.remove(process)
@@ -190,30 +241,26 @@ class SimLoop(asyncio.AbstractEventLoop):
         while timers and timers[0][0] <= due_s:
             timer = heapq.heappop(timers)[2]
             if not timer.cancelled():
-                self.enqueue(process_of(timer), timer)
+                self.enqueue(timer)
 
-    def enqueue(self, process: Process, handle: asyncio.Handle) -> None:
-        """Make a callback of a process ready."""
+    def enqueue(self, handle: SimHandle | SimTimer) -> None:
+        """Make a callback ready."""
+        process = handle.process
         if not process.is_dead:
             process.ready.append(handle)
-            self._queue(process)
+            if not process.is_queued and not process.is_paused:
+                process.is_queued = True
+                self._runnable.append(process)
 
     def resumed(self, process: Process) -> None:
         """A process is no longer paused."""
-        if process.ready:
-            self._queue(process)
-
-    def _queue(self, process: Process) -> None:
-        if not process.is_queued and not process.is_paused:
+        if process.ready and not process.is_queued:
             process.is_queued = True
             self._runnable.append(process)
 
-    def schedule(
-        self, due_s: float, callback: Callable[..., object], args: Any, context: Context | None
-    ) -> SimTimer:
-        """A timer at a time of the world's clock."""
-        timer = SimTimer(due_s, callback, args, self, context)
-        heapq.heappush(self._timers, (due_s, self._chance.random(), timer))
+    def schedule(self, timer: SimTimer) -> SimTimer:
+        """Let it run at its time, of the world's clock."""
+        heapq.heappush(self._timers, (timer.when(), self._chance.random(), timer))
         return timer
 
     # -- asyncio's calls ------------------------------------------------------------------
@@ -224,8 +271,10 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
-        self.enqueue(process_of(handle), handle)
+        if context is None:
+            context = copy_context()
+        handle = SimHandle(context.get(RUNNING, self.world), callback, args, context)
+        self.enqueue(handle)
         return handle
 
     def call_later(  # type: ignore[override]
@@ -235,9 +284,11 @@ class SimLoop(asyncio.AbstractEventLoop):
         *args: Any,
         context: Context | None = None,
     ) -> SimTimer:
-        context = copy_context() if context is None else context
-        due_s = self.now_s + max(0.0, delay) / context.get(RUNNING, self.world).rate
-        return self.schedule(due_s, callback, args, context)
+        if context is None:
+            context = copy_context()
+        process = context.get(RUNNING, self.world)
+        due_s = self.now_s + max(0.0, delay) / process.rate
+        return self.schedule(SimTimer(process, due_s, callback, args, context))
 
     def call_at(  # type: ignore[override]
         self,
@@ -283,11 +334,3 @@ class SimLoop(asyncio.AbstractEventLoop):
 
 class Deadlock(AssertionError):
     """Everything waits for something else."""
-
-
-def process_of(handle: asyncio.Handle) -> Process:
-    """Whose code it runs."""
-    context: Any = handle._context  # type: ignore[attr-defined]
-    loop: Any = handle._loop  # type: ignore[attr-defined]
-    process: Process = context.get(RUNNING, loop.world)
-    return process

@@ -7,7 +7,7 @@ shrunk. Which kinds of actors and faults there are at all is drawn too (swarm te
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -147,6 +147,7 @@ KINDS: Final = (
     *("disk error", "disk full"),
 )
 ZOOKEEPER_KINDS: Final = ("cut from zookeeper", "cut from zookeeper", "reset from zookeeper")
+MEANWHILE_KINDS: Final = ("reset", "cut path", "pause", "pause client", "disk stuck")
 BROKER_JUMP_MS_MAX: Final = 250_000
 CLIENT_JUMP_MS_MAX: Final = 3_000_000
 """How far a clock jumps at most. With two jumps of the broker and one of a client they stay within
@@ -187,6 +188,8 @@ class Plan:
     """Configs of the compacted topic."""
     actors: tuple[ActorPlan, ...]
     faults: tuple[Fault, ...]
+    meanwhile: tuple[Fault, ...] = ()
+    """More faults, one after the other, while those happen."""
     clocks: tuple[Clock, ...] = ()
     """Those that are not the world's."""
     session_timeout_s: float | None = None
@@ -207,18 +210,21 @@ class Plan:
         """Those that are compacted."""
         return [(COMPACTED, index) for index in range(self.partitions)]
 
-    def without_actor(self, name: str) -> Plan:
-        """The same without one of the actors."""
-        return replace(self, actors=tuple(one for one in self.actors if one.name != name))
+    @property
+    def faults_count(self) -> int:
+        """In both sequences."""
+        return len(self.faults) + len(self.meanwhile)
 
-    def without_fault(self, index: int) -> Plan:
-        """The same without one of the faults, the others at the same times."""
-        faults = list(self.faults)
-        left_out = faults.pop(index)
-        if index < len(faults):
-            waited_s = left_out.after_s + left_out.lasts_s + left_out.down_s
-            faults[index] = replace(faults[index], after_s=faults[index].after_s + waited_s)
-        return replace(self, faults=tuple(faults))
+    def smaller(self) -> Iterator[Plan]:
+        """The same without one of the faults, one of the actors, or with the world's clocks."""
+        for index in range(len(self.faults)):
+            yield replace(self, faults=_without(self.faults, index))
+        for index in range(len(self.meanwhile)):
+            yield replace(self, meanwhile=_without(self.meanwhile, index))
+        for actor in self.actors:
+            yield replace(self, actors=tuple(one for one in self.actors if one is not actor))
+        if self.clocks:
+            yield replace(self, clocks=())
 
     def story(self) -> list[str]:
         """What it consists of, to be read."""
@@ -227,7 +233,19 @@ class Plan:
             f"session with ZooKeeper: {self.session_timeout_s} s",
             *(str(one) for one in self.actors),
             *(str(one) for one in self.faults),
+            *(f"meanwhile, {one}" for one in self.meanwhile),
+            *(str(one) for one in self.clocks),
         ]
+
+
+def _without(faults: Sequence[Fault], index: int) -> tuple[Fault, ...]:
+    """All but one, the others at the same times."""
+    rest = list(faults)
+    left_out = rest.pop(index)
+    if index < len(rest):
+        waited_s = left_out.after_s + left_out.lasts_s + left_out.down_s
+        rest[index] = replace(rest[index], after_s=rest[index].after_s + waited_s)
+    return tuple(rest)
 
 
 def draw(seed: int) -> Plan:
@@ -255,9 +273,10 @@ def draw(seed: int) -> Plan:
                 _with_rot(_with_jumps(_faults(chance, actors), actors, later), later), latest
             )
         ),
-        tuple(_clocks(actors, latest)),
+        clocks=tuple(_clocks(actors, latest)),
     )
-    return _with_zookeeper(plan, random.Random(f"coordination {seed}"))
+    plan = _with_zookeeper(plan, random.Random(f"coordination {seed}"))
+    return replace(plan, meanwhile=tuple(_meanwhile(plan, random.Random(f"meanwhile {seed}"))))
 
 
 def _quality(chance: random.Random) -> Quality:
@@ -442,6 +461,26 @@ def _with_zookeeper(plan: Plan, chance: random.Random) -> Plan:
         faults.insert(chance.randrange(len(faults) + 1), fault)
     timeout_s = chance.choice((1.0, 6.0, 18.0))
     return replace(plan, faults=tuple(faults), session_timeout_s=timeout_s)
+
+
+def _meanwhile(plan: Plan, chance: random.Random) -> Sequence[Fault]:
+    """In a third of the plans that have faults, those that may come at the same time."""
+    if not plan.faults or chance.random() < 0.67:
+        return ()
+    kinds = MEANWHILE_KINDS if plan.session_timeout_s is None else MEANWHILE_KINDS + ZOOKEEPER_KINDS
+    mean_s = chance.choice((0.05, 1.0, 10.0))
+    names = [one.name for one in plan.actors]
+    return [
+        Fault(
+            chance.choice(kinds),
+            after_s=mean_s * 2 * chance.random(),
+            lasts_s=chance.choice((0.5, 5.0, 40.0)),
+            client=chance.choice(names),
+            is_from_client=chance.random() < 0.5,
+            is_both_ways=chance.random() < 0.4,
+        )
+        for _ in range(1 + chance.randrange(4))
+    ]
 
 
 def _with_rot(faults: Sequence[Fault], chance: random.Random) -> Sequence[Fault]:

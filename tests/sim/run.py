@@ -116,7 +116,7 @@ def shrink(failed: Outcome, tries: int, on_try: Callable[[], object]) -> Outcome
     smaller = True
     while smaller:
         smaller = False
-        for plan in _smaller_plans(failed.plan):
+        for plan in failed.plan.smaller():
             if tries == 0:
                 return failed
             tries -= 1
@@ -126,13 +126,6 @@ def shrink(failed: Outcome, tries: int, on_try: Callable[[], object]) -> Outcome
                 failed, smaller = outcome, True
                 break
     return failed
-
-
-def _smaller_plans(plan: Plan) -> Iterator[Plan]:
-    for index in range(len(plan.faults)):
-        yield plan.without_fault(index)
-    for actor in plan.actors:
-        yield plan.without_actor(actor.name)
 
 
 def _kind(violation: str) -> str:

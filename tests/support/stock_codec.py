@@ -92,6 +92,7 @@ def message_names() -> list[str]:
     return sorted(name for name in found if name.endswith(("Request", "Response")))
 
 
+@cache
 def is_flexible(name: str, version: int) -> bool:
     """Whether this version has compact types and tagged sections."""
     return bool(message_class(name).flexible_version_q(version))
