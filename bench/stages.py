@@ -77,7 +77,7 @@ def start(peer: Peer, results: Results) -> None:
 
 
 def rest(run: Run) -> None:
-    """Memory and CPU of a broker that nobody talks to."""
+    """Memory and CPU of a broker without clients."""
     time.sleep(REST_SETTLE_S)
     for _ in range(run.options.rounds):
         with run.meter("rest") as meter:

@@ -48,7 +48,7 @@ def restore_recent_batches(
     """Add the batches before the newest to `producers`, which were read from a snapshot at `end`.
 
     `segments` are those of the log, the one with `end` or the end of the log included. Damage ends
-    the search: whoever reads the records reports it.
+    the search: a read of the records reports it.
     """
     before = [one for one in segments if one.base_offset < end and one.size]
     if not before:

@@ -19,9 +19,9 @@ name when a side has more than one.
 - reordered: a matched record that has been overtaken: on the second side a record lies before it
   that lies behind it on the first. Compared are records that share the partition on both sides,
   and with `order="key"` the key too; then records without a key have no order. Only what is
-  certain counts. Of records that are the same, but more on one side than on the other, nobody can
-  say which were lost or duplicated: none of the places that such a record may have had must be in
-  order. And those that lie in more than one partition of a side have no order.
+  certain counts. Of records that are the same, but more on one side than on the other, it can't
+  be known which were lost or duplicated: none of the places that such a record may have had must
+  be in order. And those that lie in more than one partition of a side have no order.
 
 **Scale.** Each side is read once. Records are shuffled by their digests, then matched ones by
 partition, so that no task holds more than a partition, and of the values only the digests travel.

@@ -218,8 +218,8 @@ _NETWORK_ROWS: Final = (
         None,
         MEDIUM,
         "Where /metrics, /healthz and /readyz are served over HTTP, as host:port; without host on "
-        "all interfaces, with port 0 on a free one. Not served when not set. Whoever can connect "
-        "can read them.",
+        "all interfaces, with port 0 on a free one. Not served when not set. Anyone who can "
+        "connect can read them.",
     ),
     _row(
         "queued.max.requests",

@@ -175,7 +175,7 @@ class Rules:
         else:
             if wrong := unsupported_protocols(listeners, protocols):
                 plain = ",".join(f"{listener.name}:PLAINTEXT" for listener in listeners)
-                remedy = f"set {_MAP}={plain} (without encryption, open to whoever can connect)"
+                remedy = f"set {_MAP}={plain} (without encryption, open to anyone who can connect)"
                 self._report(_MAP, wrong, remedy)
         try:
             check_ports(listeners)

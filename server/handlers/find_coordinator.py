@@ -21,7 +21,7 @@ from kavka.wire.apis.find_coordinator import (
     API,
     BATCHED_SINCE,
     GROUP,
-    NOBODY,
+    NO_COORDINATOR,
     SHARE,
     TRANSACTION,
     Coordinator,
@@ -108,11 +108,11 @@ def _find_all(
 def _find(broker: Broker, context: RequestContext, kind: int, key: str) -> Coordinator:
     refusal = _refusal(broker, context, kind, key)
     if refusal is not None:
-        return Coordinator(key, *NOBODY, refusal)
+        return Coordinator(key, *NO_COORDINATOR, refusal)
     leader = _coordinator(broker, kind).coordinator_of(key)
     address = None if leader is None else broker.address_of(leader, context.peer)
     if leader is None or address is None:
-        return Coordinator(key, *NOBODY, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return Coordinator(key, *NO_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Coordinator(key, leader.broker_id, *address)
 
 

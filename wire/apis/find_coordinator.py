@@ -23,7 +23,7 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
 
-NOBODY: Final = (-1, "", -1)
+NO_COORDINATOR: Final = (-1, "", -1)
 """Broker, host and port where there is no coordinator."""
 
 
@@ -80,7 +80,7 @@ def error_response(
         return FindCoordinatorResponse(code, message)
     keys = request.coordinator_keys or ()
     return FindCoordinatorResponse(
-        coordinators=[Coordinator(key, *NOBODY, code, message) for key in keys]
+        coordinators=[Coordinator(key, *NO_COORDINATOR, code, message) for key in keys]
     )
 
 
