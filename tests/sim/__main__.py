@@ -59,7 +59,8 @@ def many(seeds: range, workers: int, failures: Path | None) -> int:
         virtual_s += result.virtual_s
         if result.violations:
             failed += 1
-            print(f"seed {result.seed}: {len(result.violations)} violations", flush=True)
+            count, again = len(result.violations), f"python -m sim --seed {result.seed} --shrink"
+            print(f"seed {result.seed}: {count} violations; {again}", flush=True)
             for violation in result.violations[:3]:
                 print(f"  {violation[:300]}", flush=True)
             if failures is not None:

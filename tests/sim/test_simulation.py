@@ -7,14 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.digests import digests
+from sim.digests import TESTS, digests, simulator
 from sim.run import run
 
-TESTS = Path(__file__).parents[1]
-
-
 FRESH_SEEDS = 200
-SEEDS_PER_TEST = 10
 ONCE_FAILED = Path(__file__).with_name("seeds.txt")
 
 
@@ -32,11 +28,14 @@ def check(seed: int) -> None:
     assert not violations, f"python -m sim --seed {seed} --shrink"
 
 
-@pytest.mark.parametrize("number", range(FRESH_SEEDS // SEEDS_PER_TEST))
-def test_fresh_seeds(number: int) -> None:
-    first = fresh_seed() + number * SEEDS_PER_TEST
-    for seed in range(first, first + SEEDS_PER_TEST):
-        check(seed)
+@pytest.mark.timeout(1200)
+def test_fresh_seeds() -> None:
+    """On all cores."""
+    with simulator("--first", str(fresh_seed()), "--seeds", str(FRESH_SEEDS)) as simulating:
+        output = simulating.communicate()[0]
+    print(output)
+    assert f"simulate: {FRESH_SEEDS} of {FRESH_SEEDS} seeds, 0 failed;" in output
+    assert simulating.returncode == 0
 
 
 def test_seeds_that_failed_once() -> None:
