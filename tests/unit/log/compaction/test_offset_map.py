@@ -9,13 +9,19 @@ from hypothesis import strategies as st
 from kavka.log.compaction.offset_map import NO_OFFSET, SLOT_BYTES, OffsetMap
 
 KEYS = st.binary(max_size=3)
+NOTED = st.lists(st.tuples(KEYS, st.integers(0, 1 << 20)), max_size=45)
 
 
-@given(st.lists(st.tuples(KEYS, st.integers(0, 1 << 20)), max_size=90), st.integers(0, 1 << 60))
-def test_it_is_a_dict_of_the_last_offsets(noted: list[tuple[bytes, int]], base: int) -> None:
-    offsets = OffsetMap(100 * SLOT_BYTES, 0.95)
-    offsets.put([key for key, _ in noted], [delta for _, delta in noted], base)
-    model = {key: base + delta for key, delta in noted}
+@given(NOTED, NOTED, st.integers(0, 1 << 60), st.sampled_from([100, 1500, 10_000]))
+def test_it_is_a_dict_of_the_last_offsets(
+    first: list[tuple[bytes, int]], later: list[tuple[bytes, int]], base: int, slots: int
+) -> None:
+    """With 100 slots it soon becomes a table, with 1,500 in the middle, with 10,000 it does not."""
+    offsets = OffsetMap(slots * SLOT_BYTES, 0.95)
+    model: dict[bytes, int] = {}
+    for noted in (first, later):
+        offsets.put([key for key, _ in noted], [delta for _, delta in noted], base)
+        model |= {key: base + delta for key, delta in noted}
     assert offsets.entries == len(model)
     known = list(model)
     assert offsets.get(known) == [model[key] for key in known]
