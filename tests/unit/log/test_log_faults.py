@@ -276,7 +276,7 @@ class LogUnderFaults(LogThatMoves):
     @precondition(lambda self: self.compacts)
     @rule(
         later_ms=st.sampled_from([0, 0, 3 * DAY_MS]),
-        map_bytes=st.sampled_from([96, 1 << 20]),
+        map_bytes=st.sampled_from([96, 1600, 1 << 20]),
         segment_index_bytes=st.sampled_from([48, 1 << 20]),
         everything=st.booleans(),
     )
