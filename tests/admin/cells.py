@@ -95,7 +95,7 @@ class Client:
             returned = cell(client, place)
         except Failed as failure:
             return Outcome(failure.word, place.alike(failure.shown))
-        except Exception as failure:  # whatever the client makes of its broker's answer
+        except Exception as failure:  # any error that the client raises
             word, shown = self._named(failure)
             return Outcome(word, place.alike(shown))
         return Outcome(OK, place.alike(returned))

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from admin.cells import cells
 from admin.confluent import CLIENT, named, plain, result
-from admin.held import HELD, IDLE, NEW, NOBODY, SPARE
+from admin.held import HELD, IDLE, MISSING, NEW, SPARE
 from admin.place import Place
 
 Returned = Any
@@ -68,11 +68,11 @@ does("list groups of a type")(listed(types={ConsumerGroupType.CLASSIC}))
 does("describe a group")(described(HELD))
 does("describe a group of the newer protocol")(described(NEW))
 does("describe an empty group")(described(IDLE))
-does("describe a missing group")(described(NOBODY))
+does("describe a missing group")(described(MISSING))
 does("a group's offsets")(offsets(HELD))
-does("a missing group's offsets")(offsets(NOBODY))
+does("a missing group's offsets")(offsets(MISSING))
 does("set an empty group's offsets")(altered(IDLE))
 does("set offsets of a group in use")(altered(HELD))
 does("delete a group in use")(deleted(HELD))
 does("delete a group")(deleted(SPARE))
-does("delete a missing group")(deleted(NOBODY))
+does("delete a missing group")(deleted(MISSING))

@@ -16,8 +16,8 @@ NEW: Final = "new"
 IDLE: Final = "idle"
 SPARE: Final = "spare"
 """As `idle`; to be deleted."""
-NOBODY: Final = "nobody"
-"""No such group."""
+MISSING: Final = "nobody"
+"""A group that does not exist."""
 INSTANCE: Final = "an-instance"
 SESSION_MS: Final = 600_000
 COORDINATING: Final = (14, 15, 16)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from admin.cells import Failed, cells
-from admin.held import HELD, IDLE, NEW, NOBODY, SPARE
+from admin.held import HELD, IDLE, MISSING, NEW, SPARE
 from admin.java_tools import CLIENT, run
 from admin.place import Place
 from support.batches import BASE_TIMESTAMP_MS
@@ -74,7 +74,7 @@ does("describe a group of the newer protocol")(
 does("describe an empty group")(described(IDLE))
 does("describe a group's members")(described(HELD, "--members", "--verbose"))
 does("describe a group's state")(described(HELD, "--state"))
-does("describe a missing group")(described(NOBODY))
+does("describe a missing group")(described(MISSING))
 does("a group's offsets")(described(HELD, "--offsets", "--verbose"))
 does("reset offsets to the beginning")(reset(IDLE, "--to-earliest", "--execute"))
 does("reset offsets to the end")(reset(IDLE, "--to-latest", "--execute"))
@@ -85,7 +85,7 @@ does("reset offsets by a distance")(reset(IDLE, "--shift-by=-1", "--execute"))
 does("reset offsets, only to plan")(reset(IDLE, "--to-offset=2", "--dry-run", "--export"))
 does("reset offsets of a group in use")(reset(HELD, "--to-earliest", "--execute"))
 does("set an empty group's offsets")(reset(IDLE, "--to-offset=2", "--execute"))
-does("a missing group's offsets")(reset(NOBODY, "--to-current", "--dry-run"))
+does("a missing group's offsets")(reset(MISSING, "--to-current", "--dry-run"))
 
 
 @cells
@@ -96,7 +96,7 @@ def forgotten(tools: Tools, place: Place, label: str) -> Returned:
 
 does("delete a group's offsets")(forgotten(IDLE))
 does("delete offsets that a group reads on from")(forgotten(HELD))
-does("delete a missing group's offsets")(forgotten(NOBODY))
+does("delete a missing group's offsets")(forgotten(MISSING))
 does("delete a group in use")(group(HELD, "--delete"))
 does("delete a group")(group(SPARE, "--delete"))
-does("delete a missing group")(group(NOBODY, "--delete"))
+does("delete a missing group")(group(MISSING, "--delete"))

@@ -12,7 +12,7 @@ from kafka.admin._groups import MemberToRemove
 from kafka.structs import OffsetAndMetadata
 
 from admin.cells import cells
-from admin.held import HELD, IDLE, INSTANCE, NEW, NOBODY, SPARE
+from admin.held import HELD, IDLE, INSTANCE, MISSING, NEW, SPARE
 from admin.kafka_python import CLIENT
 from admin.place import Place
 from support.batches import BASE_TIMESTAMP_MS
@@ -26,7 +26,7 @@ def partitions(place: Place) -> list[TopicPartition]:
 
 
 def shown(value: Any) -> Any:
-    """With texts in the place of what is no plain value."""
+    """With texts instead of values that are not plain."""
     if isinstance(value, dict):
         return {str(key): shown(one) for key, one in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -82,14 +82,14 @@ does("list groups of a type")(listed(types_filter=["classic"]))
 does("describe a group")(described(HELD))
 does("describe a group of the newer protocol")(described(NEW))
 does("describe an empty group")(described(IDLE))
-does("describe a missing group")(described(NOBODY))
+does("describe a missing group")(described(MISSING))
 does("a group's offsets")(offsets(HELD))
 does("offsets of several groups")(
     lambda admin, place: shown(
         admin.list_group_offsets([place.topic(one) for one in (HELD, IDLE, NEW)])
     )
 )
-does("a missing group's offsets")(offsets(NOBODY))
+does("a missing group's offsets")(offsets(MISSING))
 does("set an empty group's offsets")(altered(IDLE))
 does("set offsets of a group in use")(altered(HELD))
 does("reset offsets to the beginning")(reset(IDLE, OffsetSpec.EARLIEST))
@@ -98,9 +98,9 @@ does("reset offsets to a time")(reset(IDLE, OffsetTimestamp(BASE_TIMESTAMP_MS + 
 does("reset offsets of a group in use")(reset(HELD, OffsetSpec.EARLIEST))
 does("delete a group's offsets")(forgotten(IDLE))
 does("delete offsets that a group reads on from")(forgotten(HELD))
-does("delete a missing group's offsets")(forgotten(NOBODY))
+does("delete a missing group's offsets")(forgotten(MISSING))
 does("delete a group in use")(deleted(HELD))
 does("remove a member")(removed(INSTANCE))
 does("remove a missing member")(removed("another"))
 does("delete a group")(deleted(SPARE))
-does("delete a missing group")(deleted(NOBODY))
+does("delete a missing group")(deleted(MISSING))

@@ -18,7 +18,7 @@ from support.differences import Difference
 @dataclass(frozen=True)
 class Reason:
     """Patterns (of the shell) for operation and path; and the two values, where None stands for
-    whatever there is. With `without`, a regular expression, they are texts that are the same but
+    any value. With `without`, a regular expression, they are texts that are the same but
     for what it matches."""
 
     why: str

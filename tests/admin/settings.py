@@ -16,7 +16,7 @@ LOGGER: Final = "root"
 
 
 def chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a broker's settings those that are Apache Kafka's and that nobody has set."""
+    """Of a broker's settings those that are Apache Kafka's and that no test sets."""
     return {
         name: one
         for name, one in settings.items()

@@ -167,7 +167,7 @@ def test_a_client_may_forbid_creation(
     assert is_gone(admin, topic)
 
 
-def test_a_topic_made_anew_is_empty(
+def test_a_recreated_topic_is_empty(
     broker: BrokerProcess, admin: KafkaAdminClient, topic: str
 ) -> None:
     create_topic(broker.bootstrap, topic, 1)

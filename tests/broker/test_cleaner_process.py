@@ -141,7 +141,7 @@ def test_it_is_paused_while_its_broker_is_killed_and_started_again(broker: Kavka
 
 
 def test_it_runs_while_its_broker_is_killed(broker: Kavka) -> None:
-    """Nothing is said on the console, and nobody is left."""
+    """Nothing is said on the console, and no cleaner process is left."""
     create_topic(broker.bootstrap, TOPIC, 1, CONFIGS)
     written = fill(broker, 1)
     assert broker.process is not None

@@ -233,7 +233,7 @@ def compact_here(source: Path, target: Path, upto: int) -> Path:
     partition = f"{TOPIC}-0"
     shutil.copytree(source / partition, target / partition)
     for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
-        shutil.copy(source / name, target)  # else it would be recovered, its indexes made anew
+        shutil.copy(source / name, target)  # else it would be recovered, its indexes rebuilt
     fs = OsFs()
     configs = {"cleanup_policy": ("compact",), "delete_retention_ms": 0, "segment_bytes": 15_000}
     broker = logs.Broker(fs, str(target), log_settings=logs.settings(**configs))

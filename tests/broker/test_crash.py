@@ -32,7 +32,7 @@ SEGMENT_BYTES = 1_048_576
 ACKS_A_ROUND_MAX = 4_000
 ROUND_WITHIN_S = 60.0
 SECOND_KILL = 0.2
-"""Share of restarts that are killed as well, at whatever they are doing by then."""
+"""Share of restarts that are killed as well, at any point of the start."""
 RETENTION_BYTES = SEGMENT_BYTES
 ACKS_AT_LEAST = 12_000
 """Of each topic of these, 3 MB: enough for segments to go and to be compacted."""

@@ -62,7 +62,7 @@ def ends(broker: BrokerProcess, topic: str) -> dict[int, int]:
 def test_a_directory_that_is_gone_for_a_while(
     start_broker: StartBroker, tmp_path: Path, topic: str
 ) -> None:
-    """What is there is served, what is not is lost to nobody: it is back with the directory."""
+    """What is there is served, what is not is not lost: it is back with the directory."""
     one, two = tmp_path / "one", tmp_path / "two"
     broker = start_broker(**{"log.dirs": f"{one},{two}"})
     create_topic(broker.bootstrap, topic, PARTITIONS)

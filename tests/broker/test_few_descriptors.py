@@ -41,7 +41,7 @@ class Clients:
         self.refusals: list[Code] = []
 
     def until_done(self, ask: Callable[[], int], *fine: Code) -> None:
-        """Whatever is refused may be asked again."""
+        """A request that is refused may be sent again."""
 
         def is_done() -> bool:
             code = Code(ask())

@@ -24,7 +24,7 @@ from support.groups.scenario import ALONE, SHARED, Scenario
 
 WITHIN_S = 30.0
 PATIENCE_MS = "45000"
-"""Nobody dies here, and who is only slow must not be thought dead: if it was the last member of
+"""No member dies here, and one that is only slow must not be removed: if it was the last member of
 the new protocol the group is downgraded, and its client gives up."""
 
 SETTINGS = {

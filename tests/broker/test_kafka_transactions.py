@@ -29,7 +29,7 @@ T = Topic("t", partitions=2)
 STATE_TOPIC = "__transaction_state"
 FORMATTER = "TransactionLogMessageFormatter"
 
-NOBODY = 5_000_000
+UNKNOWN_ID = 5_000_000
 """A producer whose transaction no coordinator knows."""
 
 PRODUCER = re.compile(r'(?<=[pP]roducerId":)\d+')
@@ -81,7 +81,7 @@ def second_protocol(on: Ground) -> Script:
 def hanging(on: Ground) -> Script:
     """A transaction that its coordinator has never known, or has expired."""
     one = Producer(on, "-hanging", second=False)
-    yield one.producing(producer_id=NOBODY, producer_epoch=3)
+    yield one.producing(producer_id=UNKNOWN_ID, producer_epoch=3)
     yield reading(on)
 
 

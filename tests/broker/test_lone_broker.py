@@ -1,7 +1,7 @@
 """Settings of a cluster on a lone broker: what can't be is refused as by Apache Kafka.
 
 Too many replicas of a coordinator's topic are not to be had. More replicas in sync than there are
-replicas are waited for by nobody.
+replicas are not waited for.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def run(broker: BrokerProcess, command: str) -> str:
 
 
 def fill(address: str) -> None:
-    """A transaction and a group as the page has them; nobody is left in either."""
+    """A transaction and a group as the page has them; no client is left in either."""
     with KafkaProducer(bootstrap_servers=address, transactional_id="billing-0") as producer:
         producer.init_transactions()
         producer.begin_transaction()

@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 
 
 class Side(Protocol):
-    """Somebody who takes batches and markers."""
+    """A broker that takes batches and markers."""
 
     def data(self, producer: Producer, count: int, *, transactional: bool) -> Outcome: ...
 

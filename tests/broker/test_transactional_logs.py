@@ -92,7 +92,7 @@ class Writers:
             self.named[name].abort_transaction(FLUSH_S)
 
     def story(self, steps: int) -> None:
-        """Whatever comes to mind, transactions across and within each other."""
+        """Random steps: transactions across and within each other."""
         names: list[str | None] = [*self.named, None]
         for _ in range(steps):
             name = self._chance.choice(names)

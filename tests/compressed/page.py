@@ -15,7 +15,7 @@ PAGE: Final = ROOT / "docs" / "codecs.md"
 
 COLUMNS: Final[Mapping[str, Sequence[str]]] = {
     "stored as it came": (SENT, "timed by the broker"),
-    "compressed anew": tuple(f"to {kind}" for kind in TYPES),
+    "recompressed": tuple(f"to {kind}" for kind in TYPES),
     "keys, times": (KEYED, COMPACTED, "with a bound on times"),
     "by time": ("by time",),
     "compaction": ("compaction",),
@@ -35,13 +35,12 @@ dropped), to topics where they are opened for one reason or another, and reads b
 
 - **stored as it came**: on a topic that keeps the producer's codec, with the producer's times or
   the broker's
-- **compressed anew**: on topics with another `compression.type`, each of them
+- **recompressed**: on topics with another `compression.type`, each of them
 - **keys, times**: on compacted topics, and with `message.timestamp.before.max.ms`
 - **by time**: ListOffsets, by a timestamp and by the newest of all
 - **compaction**: the records that are left of 30 with 20 keys (the clients' have no key twice)
 - **old consumers**: Fetch 1 and 3, as messages of magic 0 and 1
-- **old producers**: Produce 1 and 2, messages of magic 0 and 1 in this form, kept or compressed
-  anew
+- **old producers**: Produce 1 and 2, messages of magic 0 and 1 in this form, kept or recompressed
 
 **read** stands for the same records, byte for byte; **as sent** for the same bytes; 87 for
 INVALID_RECORD, -1 for UNKNOWN_SERVER_ERROR, 76 for UNSUPPORTED_COMPRESSION_TYPE, 2 for

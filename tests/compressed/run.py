@@ -121,7 +121,7 @@ def written(connection: RawConnection, topic: str, batch: bytearray) -> tuple[st
         return "a wrong CRC", None
     try:
         found = plain(read(stored), base, timed=topic == "timed by the broker")
-    except Exception as failure:  # whatever the client's library says
+    except Exception as failure:  # any error of the client's library
         return f"unreadable: {type(failure).__name__}", None
     codec = {number: name for name, number in CODECS.items()}[field(stored, "attributes") & 7]
     times = [] if topic == "timed by the broker" else [field(stored, "max_timestamp")]

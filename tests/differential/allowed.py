@@ -13,7 +13,7 @@ from differential.case import Outcome
 
 
 class Anything:
-    """In the place of a value: every value."""
+    """Instead of a value: every value."""
 
     def __eq__(self, other: object) -> bool:
         return True
@@ -254,7 +254,7 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
         "responses.?.partitions.0.records.messages.*",
         ANYTHING,
         "<absent>",
-        "the first batch is given whole in old versions too; Apache Kafka gives nothing, for ever",
+        "the first batch is given whole in old versions too; Apache Kafka gives nothing, forever",
     ),
     Allowed(
         "Fetch",
@@ -280,12 +280,12 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
     ),
     Allowed(
         "WriteTxnMarkers",
-        "ids and epochs that nobody has",
+        "negative ids and epochs",
         (0, 2),
         "markers.0.topics.0.partitions.0.error_code",
         42,
         -1,
-        "Apache Kafka stumbles over it; Kavka says that nobody is such a producer",
+        "Apache Kafka stumbles over it; Kavka says that there is no such producer",
     ),
     Allowed(
         "WriteTxnMarkers",

@@ -21,8 +21,8 @@ Which versions: `@CASES.case(since=4, until=9)`. What must be there before:
     @CASES.case(topics=[FIVE, Topic("other", configs={"cleanup.policy": "compact"})])
 
 `on.topic` is the full name of the first topic, `on.name("other")` that of another one, and
-`on.id("other")` its id; `on.unused("nobody")` is the name of a topic that is not there. A topic is
-made anew for each case and version, unless it is `shared`: then by all cases of the API, which
+`on.id("other")` its id; `on.unused("topic")` is the name of a topic that is not there. A topic is
+created for each case and version, unless it is `shared`: then by all cases of the API, which
 must leave it as it is; or `kept`: then each version of the case finds what the one before left,
 which is quicker where that does no harm. `batches` are appended to its partition 0.
 `topics=[]`: none is needed.

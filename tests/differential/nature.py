@@ -100,7 +100,7 @@ def _text(value: Any, facts: Facts) -> Any:
 
 
 def _min_isr(value: Any, facts: Facts) -> Any:
-    """A config of a broker or topic, as if nobody had set it for all brokers."""
+    """A config of a broker or topic, as if it were not set for all brokers."""
     of_elr = {"name": "min.insync.replicas", "value": "1", "config_source": 3}
     if not isinstance(value, dict) or not of_elr.items() <= value.items():
         return value

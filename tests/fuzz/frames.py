@@ -1,4 +1,4 @@
-"""The numbered frames of one run. Seed and number give a frame, whatever was sent before it.
+"""The numbered frames of one run. Seed and number give a frame, regardless of what was sent before.
 
 (But for the ids of topics, which the broker under test chose.) The number is also the frame's
 correlation id, so a broker's complaint leads back to it.

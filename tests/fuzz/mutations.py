@@ -143,7 +143,7 @@ def length(rnd: Random, data: bytearray, this: Template, other: Template) -> byt
 
 
 def null(rnd: Random, data: bytearray, this: Template, other: Template) -> bytes:
-    """Null in the place of a string, an array or bytes, which are taken out."""
+    """Null instead of a string, an array or bytes, which are taken out."""
     if not this.lengths:
         return truncate(rnd, data, this, other)
     mark = this.lengths[_below(rnd, len(this.lengths))]

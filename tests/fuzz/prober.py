@@ -5,7 +5,7 @@ milliseconds, until its input ends; then it prints what it saw as JSON.
 
 Each wait is noted twice: as the wall clock has it, and without the time in which broker or prober
 was ready to run and the machine had no core for it (`/proc/<pid>/schedstat`): that is what the
-broker itself made others wait, on whatever machine it runs.
+broker itself made others wait, on any machine.
 """
 
 from __future__ import annotations

@@ -312,7 +312,7 @@ class _Sense:
         return self._topic_ids.get(self.topic())
 
     def of(self, schema: Any, values: Values, parent: str = "") -> Values:
-        """`values` with sensible ones in the place of most."""
+        """`values` with sensible ones instead of most."""
         return dict(self._fields(schema, values, parent))
 
     def _fields(self, schema: Any, values: Values, parent: str) -> Iterator[tuple[str, Any]]:

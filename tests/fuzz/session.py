@@ -96,7 +96,7 @@ class Session:
             client.run(frames.each(self.count))
             took_s = time.monotonic() - self._began_s
             waits = self._stop_prober(probing)
-        except OSError as failure:  # there is nobody to connect to
+        except OSError as failure:  # no server listens there
             self._fail(f"the broker can't be reached: {failure}")
         finally:
             probing.kill()

@@ -105,7 +105,7 @@ BANNED_METHODS: Final = {
     "create_unix_connection": NETWORK,
     "create_unix_server": NETWORK,
 }
-"""Methods of an event loop that nothing else has: refused on whatever they are called."""
+"""Methods of an event loop that nothing else has: refused on any object."""
 
 BANNED_LOOP_METHODS: Final = {
     "call_at": TASKS,

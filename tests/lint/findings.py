@@ -28,7 +28,7 @@ class Finding(NamedTuple):
 
 def python_files(top: Path) -> Iterator[Path]:
     """Every Python source under `top` in a fixed order, each once: links are not followed, nor are
-    environments entered, whatever they are called."""
+    environments entered, under any name."""
     for directory, below, names in os.walk(top):
         if "pyvenv.cfg" in names:
             below.clear()

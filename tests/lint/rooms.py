@@ -1,4 +1,4 @@
-"""Prints `docs/architecture.md` with its picture of the rooms of `server/` made anew; `make pages`
+"""Prints `docs/architecture.md` with its picture of the rooms of `server/` redrawn; `make pages`
 puts it there.
 
 The order of the rooms is that of import-linter's contract in pyproject.toml, and the dots are the

@@ -159,7 +159,7 @@ class _Visitor(ast.NodeVisitor):
 
 
 def check_source(path: str, source: str) -> list[Finding]:
-    """What `source` does that it may not, whatever `EXEMPTIONS` say of its `path`."""
+    """What `source` does that it may not, regardless of what `EXEMPTIONS` say of its `path`."""
     visitor = _Visitor(path)
     visitor.visit(ast.parse(source, path))
     return visitor.found

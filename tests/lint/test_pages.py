@@ -1,4 +1,4 @@
-"""`.ci/page`, with which `make pages` makes pages: a page stays whole whatever fails."""
+"""`.ci/page`, with which `make pages` makes pages: a page stays whole when a step fails."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def left(place: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in (place / "docs").iterdir()}
 
 
-def test_a_page_is_made_anew(tmp_path: Path) -> None:
+def test_a_page_is_replaced(tmp_path: Path) -> None:
     done = run(tmp_path, "print('# Newer')")
     assert done.returncode == 0
     assert done.stdout == "docs/page.md: made anew\n"

@@ -37,7 +37,7 @@ class Result(NamedTuple):
 
 
 def simulate(seed: int) -> Result:
-    """One seed, in whatever process."""
+    """One seed, in any process."""
     outcome = run(seed)
     return Result(seed, outcome.virtual_s, outcome.digest, tuple(outcome.violations))
 

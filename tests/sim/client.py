@@ -108,7 +108,7 @@ class Connection(asyncio.Protocol):
             response = self._asked.popleft().response
             if not response.done():
                 response.set_exception(Lost())
-                response.exception()  # it is no fault if nobody waits for it any more
+                response.exception()  # it is no fault if nothing waits for it any more
 
 
 class Client:

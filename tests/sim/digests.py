@@ -1,4 +1,4 @@
-"""Whether a seed has the same trace each time, in whatever process."""
+"""Whether a seed has the same trace each time, in any process."""
 
 from __future__ import annotations
 

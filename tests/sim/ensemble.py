@@ -99,7 +99,7 @@ class ServiceSession:
     # Work
 
     def get(self, path: str, watch: Watch | None) -> Znode:
-        """`Coordination.get`; likewise the others."""
+        """`Coordination.get`; the methods below are `Coordination`'s too."""
         found = self._tree.get(path)
         if watch is not None:
             self.watches.add_data(path, watch)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sim.ensemble import ServiceSession
 
 NEW: Final = 0
-"""In the place of an id: the client that says hello has no session yet."""
+"""Instead of an id: the client that says hello has no session yet."""
 
 Work: TypeAlias = "Callable[[ServiceSession], object]"
 """What a request does at the service; CoordinationError."""

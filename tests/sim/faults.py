@@ -1,4 +1,4 @@
-"""What befalls a world: two sequences of faults at the same time."""
+"""The faults of a world: two sequences of them at the same time."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Faults:
         self._world.trace.add(self._world.machine.name, f"{fault.kind} ends")
 
     async def _mend(self, fault: Fault) -> None:
-        """A broker whose only disk has failed has stopped: somebody starts it again."""
+        """A broker whose only disk has failed has stopped: it is started again."""
         machine = self._world.machine
         await machine.end_of_failure()
         if not machine.is_up:

@@ -29,7 +29,7 @@ class _Batch(NamedTuple):
 
 def judge_files(fs: MemFs, root: str, rotten: Collection[str] = ()) -> list[str]:
     """What contradicts itself in the logs of a directory. Files whose names end as one of `rotten`
-    are not judged: a wrong entry stays where it is until somebody looks it up."""
+    are not judged: a wrong entry stays where it is until it is looked up."""
     found = []
     starts = _log_starts(fs, root)
     for name in sorted(fs.list_dir(root)):

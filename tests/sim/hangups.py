@@ -21,7 +21,7 @@ from support.wire_client import new_topic
 TOPICS: Final = 10
 TIMEOUT_MS: Final = 10_000
 CARRIED_OUT_S: Final = 20.0
-"""So long after its request a broker that nothing holds up has carried it out."""
+"""So long after its request a broker that nothing delays has carried it out."""
 
 
 class Leaver(Actor):

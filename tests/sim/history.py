@@ -114,7 +114,7 @@ class History:
         it is acknowledged."""
 
     def higher_offset(self, offset: int) -> int:
-        """One to be committed that nobody else commits."""
+        """One to be committed that no other commit has."""
         self._offsets_made += 1
         return (offset // OFFSET_STEP + 1) * OFFSET_STEP + self._offsets_made
 

@@ -58,7 +58,7 @@ def _acknowledged_is_there(history: History, place: Place, reading: Reading) -> 
 
 
 def _no_duplicates(history: History, place: Place, reading: Reading) -> list[str]:
-    """I3: a record of an idempotent producer is there once; and what nobody wrote is not there."""
+    """I3: a record of an idempotent producer is there once; and all records there were written."""
     seen: dict[bytes | None, int] = {}
     found = []
     for offset, value, _ in reading.records:
@@ -92,7 +92,7 @@ def _order(history: History, place: Place, reading: Reading) -> list[str]:
 
 
 def _one_value_an_offset(history: History) -> list[str]:
-    """I2: nobody reads another value at an offset than somebody else has read."""
+    """I2: all reads of an offset give the same value."""
     values: dict[tuple[Place, int], tuple[bytes | None, str]] = {}
     found = []
     for reading in history.readings:
@@ -137,7 +137,7 @@ def _transactions(history: History, final: dict[Place, Reading]) -> list[str]:
 
 
 def _nothing_aborted(history: History) -> list[str]:
-    """I4: nobody who reads what is committed ever gets a record of an aborted transaction."""
+    """I4: no read_committed consumer ever gets a record of an aborted transaction."""
     aborted = {
         value: one for one in history.transactions if one.outcome == ABORTED for value in one.values
     }
@@ -209,7 +209,7 @@ def _markers_stay(history: History, compacted: dict[Place, Reading]) -> list[str
 
 def _commits_stay(history: History) -> list[str]:
     """I7: who asks for a committed offset gets one at least as high as any that was acknowledged
-    before, and none that nobody has committed."""
+    before, and none that was never committed."""
     found = []
     for one in history.fetched:
         before = [
@@ -262,7 +262,7 @@ def _replaced_members_commit_nothing(history: History, stored: Iterable[Reading]
             possible = generations[group, place, offset]
             generation, before = latest.get((group, place), (-1, -1))
             if not possible:
-                found.append(f"I7 foreign: nobody has committed {offset} of {group} {place}")
+                found.append(f"I7 foreign: {offset} of {group} {place} was never committed")
             elif max(possible) < generation:
                 if members[committed] & members[group, place, before] - {""}:
                     continue  # KIP-1251

@@ -188,7 +188,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     # -- running --------------------------------------------------------------------------
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Run a coroutine of the world to its end. Whatever else runs stops there; `Deadlock` when
+        """Run a coroutine of the world to its end. All other tasks stop there; `Deadlock` when
         it waits for something that never comes."""
         task = self.world.spawn(work, name="main")
         before = asyncio._get_running_loop()

@@ -1,4 +1,4 @@
-"""A broker's machine: its disk, its process, and what befalls them."""
+"""A broker's machine: its disk, its process, and their faults."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Machine:
             await self.end_of_failure()
 
     def _on_failure(self, again_after_s: float = 0.0) -> None:
-        """It can't go on: it stops, and the process ends, as `kavka start` does; whatever watches
+        """It can't go on: it stops, and the process ends, as `kavka start` does; what watches
         over it starts it again. A broker may say so more than once."""
         if self._failing is not None:
             return
@@ -265,7 +265,7 @@ class Machine:
         self._network.end_process(process, silently=silently)
         if not self._started.done():
             self._started.set_exception(Killed())
-            self._started.exception()  # it is no fault if nobody waits for it
+            self._started.exception()  # it is no fault if nothing waits for it
         self._dead.append(process)
         self.process = self.instance = None
 

@@ -1,4 +1,4 @@
-"""A network between the processes of a world: TCP connections with all that befalls them.
+"""A network between the processes of a world: TCP connections with all their faults.
 
 A connection carries bytes in order, in pieces, each with a latency. What does not fit into the
 window between sender and reader stays with the sender, as a view of what it has lent. A path
@@ -477,7 +477,7 @@ class SimTransport(asyncio.Transport):
         self._outbox.clear()
         if silently:
             self._path.clear()
-        elif self._inbox:  # unread: a reset in the place of an orderly end
+        elif self._inbox:  # unread: a reset instead of an orderly end
             self._network.loop.world.call_later(self._network.latency_s(), self.peer.was_reset)
         else:
             self._travel(None)

@@ -1,4 +1,4 @@
-"""Prints `docs/simulation.md` with its table of planted bugs made anew: for `make pages`."""
+"""Prints `docs/simulation.md` with a new table of planted bugs: for `make pages`."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def same_each_time() -> Iterator[None]:
 
 
 class Complaints(logging.Handler):
-    """What brokers log with a traceback: something has failed that nobody has thought of."""
+    """What brokers log with a traceback: failures that are not expected."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

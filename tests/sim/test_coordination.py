@@ -197,7 +197,7 @@ async def test_close_deletes_ephemeral_nodes_after_the_requests_before_it(world:
 
 
 @in_world
-async def test_close_without_a_connection_does_not_wait_for_ever(world: World) -> None:
+async def test_close_without_a_connection_does_not_wait_forever(world: World) -> None:
     one = await world.broker("one")
     await one.session.create("/e", ephemeral=True)
     world.network.cut("one", ZOOKEEPER)

@@ -46,14 +46,14 @@ def test_seeds_that_failed_once() -> None:
 
 
 def test_a_seed_has_one_trace() -> None:
-    """In other processes, whatever their hash seeds are (`make simulate`: 200 seeds)."""
+    """In other processes, with any hash seeds (`make simulate`: 200 seeds)."""
     seeds = range(50, 58)
     one, other = digests(seeds)
     assert one == other
     assert one == [f"{seed} {run(seed).digest}" for seed in seeds]
 
 
-def test_a_seed_has_one_trace_whatever_ran_before() -> None:
+def test_a_seed_has_one_trace_regardless_of_earlier_runs() -> None:
     first = run(51)
     run(52)
     again = run(51)

@@ -48,7 +48,7 @@ def row(number: int, topic: str, partition: int) -> Row:
 
 
 def contents(records: Iterable[Stored]) -> list[tuple[Any, ...]]:
-    """What a record has in it, whatever its offset and time."""
+    """What a record has in it, apart from its offset and time."""
     return [(each.key, each.value, each.headers, each.partition, each.topic) for each in records]
 
 

@@ -122,8 +122,8 @@ def test_records_are_as_they_were_and_each_is_written_once(
     with pytest.raises(SparkError, match=said):
         changed = f"kafka.offset != {later[0].offset}"
         replay.run(replace(wanted, table=grown, where=changed), spark=spark, report=silent)
-    anew = replace(wanted, table=grown, where="kafka.partition = 2", restart=True)
-    assert replay.run(anew, spark=spark, report=silent).rows == 32
+    restarted = replace(wanted, table=grown, where="kafka.partition = 2", restart=True)
+    assert replay.run(restarted, spark=spark, report=silent).rows == 32
 
 
 def test_interrupted_it_goes_on_where_it_was(

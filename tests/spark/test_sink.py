@@ -1,4 +1,4 @@
-"""The pipeline `sink`: what is in a topic is in its table once, whatever came in between.
+"""The pipeline `sink`: what is in a topic is in its table once, after any interruption.
 
 A query that is killed leaves one of two states on disk, which the tests make: the last batch is in
 the tables and its commit is not in the checkpoint, or its rejects are in their table and its rows

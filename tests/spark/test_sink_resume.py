@@ -159,7 +159,7 @@ def test_a_backfill_keeps_to_what_the_stream_has_passed(
 def test_a_topic_that_has_fewer_partitions_than_the_table(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
-    """It was made anew. Its checkpoint is lost, and the records are as many as before."""
+    """The topic was recreated. Its checkpoint is lost, and the records are as many as before."""
     from pyspark.sql import functions as f
 
     create_topic(broker.bootstrap, topic)

@@ -262,7 +262,7 @@ def last_totals(spark: SparkSession, bootstrap: str) -> dict[tuple[int, str], tu
     return {(row.at, row.key): (row.n, row.total) for row in rows.collect()}
 
 
-def test_each_record_once_whatever_is_killed(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_record_once_after_any_kill(spark: SparkSession, tmp_path: Path) -> None:
     broker = Broker(tmp_path / "broker", {"log.retention.ms": "-1"}).start()
     try:
         create_topic(broker.bootstrap, "events", PARTITIONS)

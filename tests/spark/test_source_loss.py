@@ -159,11 +159,11 @@ def test_a_topic_deleted_and_created_again(
     assert "UnknownTopicOrPartition" in failed(query.stream({}), tmp_path)
     create_topic(bootstrap, topic, 2)
     longer = [each for each in numbered(16) if each.partition == 0]
-    anew = produce(bootstrap, topic, longer)
-    anew += produce(
+    recreated = produce(bootstrap, topic, longer)
+    recreated += produce(
         bootstrap, topic, [each._replace(partition=1) for each in numbered(3, start=16)]
     )
     query.fails()
-    query.gives([each for each in anew if each.partition == 0 and each.offset >= 10])
+    query.gives([each for each in recreated if each.partition == 0 and each.offset >= 10])
     more = produce(bootstrap, topic, numbered(8, partitions=2, start=19))
     query.gives(more)

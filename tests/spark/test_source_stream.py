@@ -25,7 +25,7 @@ FIRST_MS: Final = 1_700_000_000_000
 def test_a_pattern_takes_in_topics_and_partitions_that_come(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
-    """A new topic and a new partition are read from their first record, whatever the start was."""
+    """A new topic or partition is read from its first record, with any startingOffsets."""
     bootstrap = broker.bootstrap
     create_topic(bootstrap, f"{topic}-1", 2)
     produce(bootstrap, f"{topic}-1", numbered(8, partitions=2))

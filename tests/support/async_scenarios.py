@@ -24,7 +24,7 @@ LINE_MAX = 120
 """Characters of a logged line that are shown."""
 
 TURNS = 60
-"""Of the loop, after each command; enough for whatever needs no time to pass."""
+"""Of the loop, after each command; enough for all that needs no time to pass."""
 
 
 class Runner(Protocol):

@@ -108,7 +108,7 @@ def field(batch: bytes | bytearray | memoryview, name: str) -> int:
 
 
 def around(payload: bytes, *, count: int, **values: int) -> bytearray:
-    """A batch whose records are these bytes, whatever they are."""
+    """A batch whose records are these bytes, valid or not."""
     head = build([Written()])[:HEADER_BYTES]
     length = HEADER_BYTES - 12 + len(payload)
     counts = {"batch_length": length, "record_count": count, "last_offset_delta": count - 1}

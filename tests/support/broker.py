@@ -73,7 +73,7 @@ def broker_kind() -> type[BrokerProcess]:
 
 
 def finish(broker: BrokerProcess) -> None:
-    """End a test's broker; what went wrong inside it fails the test, whatever clients saw."""
+    """End a test's broker; what went wrong inside it fails the test, also if no client saw it."""
     broker.close()
     print(f"--- {broker.kind}, {broker.home}\n{broker.tail()}")
     if isinstance(broker, Kavka):

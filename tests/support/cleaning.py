@@ -28,7 +28,7 @@ def clean_upto(broker: MemoryBroker, topic: str = "t") -> int | None:
 
 
 class HeldProcesses:
-    """Processes that do what a test says, in the place of a broker's."""
+    """Processes that do what a test says, instead of a broker's."""
 
     def __init__(self, broker: MemoryBroker) -> None:
         self.orders: list[CompactionOrder] = []

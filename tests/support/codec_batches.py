@@ -80,7 +80,7 @@ ODD: Final[dict[str, bytes]] = {
     "offsets from 5 on": _all(lambda number: record(number, offset=number + 5)),
     "offsets below 0": _all(lambda number: record(number, offset=number - 7)),
 }
-"""The same of one that is taken, and is stored otherwise where it is compressed anew."""
+"""The same of one that is taken, and is stored otherwise where it is recompressed."""
 
 
 def promising(records: bytes, time_ms: int = 0) -> bytearray:

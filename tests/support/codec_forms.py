@@ -30,7 +30,7 @@ LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 SKIPPABLE: Final = struct.pack("<II", 0x184D2A50, 4) + b"skip"
 EMPTY_SKIPPABLE: Final = struct.pack("<II", 0x184D2A5F, 0)
 SOME: Final = bytes(range(1, 40))
-"""What may stand behind a stream, or in the place of one."""
+"""What may stand behind a stream, or instead of one."""
 
 _GZIP_TEXT, _GZIP_CRC, _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT = 1, 2, 4, 8, 16
 

@@ -36,7 +36,7 @@ from support.virtual import VirtualClock, run_until_idle
 
 
 class CoordinationMachine(AsyncMachine):
-    """The requests, to whatever service `session` belongs to."""
+    """The requests, to the service that `session` belongs to."""
 
     session: Coordination
 

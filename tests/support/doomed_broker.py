@@ -33,7 +33,7 @@ class DoomedKavka(Kavka):
         ready.rename(self._doom)
 
     def has_died(self) -> bool:
-        """Whether it has; then it can be started anew."""
+        """Whether it has; then it can be started again."""
         if self.process is None:
             return True
         code = self.process.poll()

@@ -17,7 +17,7 @@ FILES_AT_ONCE_MAX = 500
 KRAFT_LOG = "__cluster_metadata-0"
 """The oracle's own; it grows while the broker does nothing."""
 
-# All that it prints about sound files. Whatever else it says is a complaint.
+# All that it prints about sound files. Any other line is a complaint.
 SOUND = re.compile(
     r"""
     Dumping\ \S+

@@ -301,7 +301,7 @@ def committed_offsets(broker: BrokerProcess) -> dict[str, dict[Place, int]]:
 
 
 def wait_for_cleaning(stage: Stage, broker: BrokerProcess, topic: str) -> None:
-    """Until `broker` has compacted most of partition 0 of `topic`; nobody will do so again."""
+    """Until `broker` has compacted most of partition 0 of `topic`; it is not compacted again."""
     place = f"{topic} 0 "
 
     def upto() -> int:

@@ -2,7 +2,7 @@
 
 The jars are fetched once by Maven into `.cache/java/<project>-<hash of its pom>`. A machine without
 Java or Maven skips the tests that need them, naming what to install; where CI is set in the
-environment that is a failure, since there nobody would notice.
+environment that is a failure, since there a skip would go unnoticed.
 """
 
 from __future__ import annotations

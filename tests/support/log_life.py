@@ -61,9 +61,9 @@ class LogLife(RuleBasedStateMachine):
         self.fault: Fault | int = 0
         self.pending: Batch | None = None  # what is being written
         self.armed = False
-        self.begin_anew()
+        self.start_over()
 
-    def begin_anew(self) -> None:
+    def start_over(self) -> None:
         """An empty log."""
         self.fs = MemFs()
         self.broker = logs.Broker(self.fs, log_settings=self.settings, more=[MORE])
@@ -141,7 +141,7 @@ class LogLife(RuleBasedStateMachine):
 
     def after_a_fault(self) -> None:
         """What the operating system takes for written after a failed fsync is gone with the power,
-        even if the log is flushed again; without kavka.durability=fsync nobody sees to that. So
+        even if the log is flushed again; without kavka.durability=fsync nothing sees to that. So
         the power goes."""
         is_sync = isinstance(self.fault, Fault) and self.fault.op == "sync"
         if is_sync and self.settings.kavka_durability == SYSTEM:
@@ -180,7 +180,7 @@ class LogLife(RuleBasedStateMachine):
         if may_have_holes and (found != self.seen or self.log.start_offset < start):
             # what was not flushed may have gone from between two segments, or from a deleted one
             # that is back: which transactions and producers are known then is hard to say
-            self.begin_anew()
+            self.start_over()
             return
         if added and end > self.history.end:
             self.appended_after_all(end)
@@ -268,14 +268,14 @@ class LogLife(RuleBasedStateMachine):
             last = self.history.last_of(producer)
             state = states.get(producer)
             if last is None:
-                assert state is None or producer in self.resumed, "nobody ever wrote as this"
+                assert state is None or producer in self.resumed, "this producer never wrote"
                 self.resumed[producer] = -1 if state is None else state.last_sequence
             elif last.first >= self.log.start_offset:
                 assert state is not None and state.last_sequence == last.sequence
             elif state is not None and state.last_sequence >= 0:
                 assert state.last_sequence == last.sequence
             else:
-                # forgotten with its records, but for a marker perhaps: it begins anew, or goes on
+                # forgotten with its records, but for a marker perhaps: it starts over, or goes on
                 # where it was, should an older snapshot show up again
                 self.resumed[producer] = -1
                 self.history.batches = [

@@ -1,6 +1,6 @@
 """What a partition's log should hold, as plain lists: the judge of the log under faults.
 
-`History` is what was appended, batch by batch, whatever has become of it since. `Expected` says
+`History` is what was appended, batch by batch, even if it is no longer there. `Expected` says
 of a log that was opened again which records must be there and which may be.
 """
 

@@ -6,7 +6,7 @@
         answer = await broker.ask("Metadata", 12, topics=None)
 
 Nothing takes real time: an answer that needs time to pass comes when the test lets it pass
-(`advance`). Whatever fails inside the broker without being answered for fails the test.
+(`advance`). A failure inside the broker that is not handled fails the test.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class MemoryBroker:
         self.client = self.connect()
 
     async def stop(self) -> None:
-        """A clean stop. Fails with whatever the broker's tasks failed with."""
+        """A clean stop. Fails with the first failure of the broker's tasks."""
         for replica in self.replicas():
             replica.partition.check_invariants()
         await self.instance.stop()
@@ -224,7 +224,7 @@ class MemoryBroker:
             raise failure
 
     async def end_abruptly(self) -> None:
-        """`Instance.kill`, which a process that lives on uses in the place of SIGKILL."""
+        """`Instance.kill`, which a process that lives on uses instead of SIGKILL."""
         self.instance.kill()
         self.jobs.drop()
         await self.tasks.die()
@@ -233,7 +233,7 @@ class MemoryBroker:
             raise failure
 
     async def revive(self, *overrides: str, holding: str | None = None) -> None:
-        """A start on the same disk, with further settings, after the end in whatever way."""
+        """A start on the same disk, with further settings, after any kind of end."""
         self.overrides += overrides
         self._new_life(MemoryNetwork())
         if holding is not None:

@@ -336,7 +336,7 @@ class MemoryNetwork:
         self, host: str, port: int, factory: Callable[[], asyncio.BaseProtocol]
     ) -> asyncio.BaseTransport:
         """Refused: the broker is alone in this network. (That of `sim.network` has more hosts.)"""
-        raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens at {host}:{port}")
+        raise ConnectionRefusedError(errno.ECONNREFUSED, f"no server listens at {host}:{port}")
 
     def client(self, port: int, host: str = CLIENT_HOST) -> Client:
         """A new connection from `host`; ConnectionRefusedError where no listener accepts one."""

@@ -103,7 +103,7 @@ class MortalBroker(MemoryBroker):
             if check(request.name, answer):
                 return answer
             await self.advance(RETRY_MS)
-        raise AssertionError(f"{request} is refused for ever")
+        raise AssertionError(f"{request} is refused forever")
 
 
 def run_mortal(work: Coroutine[Any, Any, T]) -> T:

@@ -9,7 +9,7 @@ HOST: Final = "127.0.0.1"
 
 
 class Ports:
-    """Ports of this machine that are nobody else's until they are released.
+    """Ports of this machine that no other process gets until they are released.
 
     Each is held by a socket that is bound and never listens, which lets a server listen there
     that sets SO_REUSEADDR, as brokers do. Without it a port of the range that connections go out
@@ -21,7 +21,7 @@ class Ports:
         self._held: list[socket.socket] = []
 
     def take(self) -> int:
-        """A port that nobody has, at no address of this machine: a server may listen on all."""
+        """A port that is in use at no address of this machine: a server may listen on all."""
         held = socket.socket()
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("", 0))
@@ -39,5 +39,5 @@ _KEPT: Final = Ports()
 
 
 def free_port() -> int:
-    """A port for a server, nobody else's until this process ends."""
+    """A port for a server, reserved until this process ends."""
     return _KEPT.take()

@@ -148,7 +148,7 @@ class BrokerProcess(ABC):
         assert code == self.exit_codes[signum], f"{self.kind} ended with {code}\n{self.tail()}"
 
     def close(self) -> None:
-        """End it in whatever way, for the end of a test."""
+        """End it in any way, for the end of a test."""
         try:
             if self.process is not None:
                 self.kill()
@@ -164,7 +164,7 @@ class BrokerProcess(ABC):
 
 @contextmanager
 def running(brokers: Collection[BrokerProcess]) -> Iterator[None]:
-    """Start brokers at the same time; they are ended in whatever way."""
+    """Start brokers at the same time; they are ended in any way."""
     try:
         with ThreadPoolExecutor(len(brokers) or 1) as pool:
             list(pool.map(BrokerProcess.start, brokers))

@@ -84,8 +84,8 @@ class RawConnection:
         )
 
     def _try_init_producer_id(self) -> Producer | None:
-        nobody = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
-        answer = self.request("InitProducerId", 4, transaction_timeout_ms=60_000, **nobody)
+        no_producer = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
+        answer = self.request("InitProducerId", 4, transaction_timeout_ms=60_000, **no_producer)
         if answer["error_code"] == COORDINATOR_LOAD_IN_PROGRESS:
             return None
         assert answer["error_code"] == 0, answer

@@ -1,7 +1,7 @@
-"""Arenas that show at once when somebody looks at a request for too long.
+"""Arenas that show at once when a request is looked at for too long.
 
-With `enforce` every arena, in whatever pool, is filled with a pattern when it is given back, and
-the shared one before each read, whether or not somebody has a view of it; and an arena that is
+With `enforce` every arena, in any pool, is filled with a pattern when it is given back, and
+the shared one before each read, whether or not there is a view of it; and an arena that is
 to be used again while a view of it is left is an error, which names who holds the view. In
 production such an arena is not used again: nothing breaks, and nothing shows.
 """
@@ -65,7 +65,7 @@ def viewers(arena: Arena) -> list[str]:
 
 
 def check_owned(args: Iterable[object]) -> None:
-    """Refuse a job that looks at bytes which are, or may be any time, somebody else's."""
+    """Refuse a job that looks at bytes which another owner has, or may get any time."""
     for arg in args:
         if isinstance(arg, list | tuple):
             check_owned(arg)
@@ -120,7 +120,7 @@ class _Search:
                 return holder.f_code.co_filename != __file__
             return bool(holder.f_code.co_flags & _SUSPENDED)
         if depth == 0 or not self.referrers(holder):
-            return True  # nobody that is known: a function that is being executed, perhaps
+            return True  # no known holder: a function that is being executed, perhaps
         return bool(self.live_holders(holder, depth - 1))
 
 
@@ -143,7 +143,7 @@ def _described(holder: Any) -> str:
 
 
 found: list[str] = []
-"""What has been found since a test began, also if the error came to nobody's ears."""
+"""What has been found since a test began, also if the error reached no caller."""
 
 
 def _refuse(pool: ArenaPool, arena: Arena) -> None:

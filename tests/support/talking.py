@@ -108,7 +108,7 @@ class TalkingProcess:
         return code
 
     def close(self) -> None:
-        """End it in whatever way, for the end of a test; again does no harm."""
+        """End it in any way, for the end of a test; again does no harm."""
         if self.runs:
             self.process.kill()
             self.process.wait(END_WITHIN_S)

@@ -1,4 +1,4 @@
-"""A port that is held is nobody else's, and its server's again and again."""
+"""No other process gets a port that is held; its server may bind it again and again."""
 
 from __future__ import annotations
 

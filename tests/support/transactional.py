@@ -67,7 +67,7 @@ class TransactionalProducer:
         )
 
     def init(self) -> Script:
-        """Begin anew: what another left unfinished is aborted."""
+        """Initialize: what another left unfinished is aborted."""
         version = 5 if self.protocol == 2 else 4
         values = {
             "transactional_id": self.transactional_id,

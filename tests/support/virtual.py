@@ -20,7 +20,7 @@ class VirtualClock:
         self.elapsed_ms = 0.0
 
     def set(self, by_ms: int) -> None:
-        """Somebody sets the time of the day, forward or back; no time passes."""
+        """The time of day is set, forward or back; no time passes."""
         self._start_ms += by_ms
 
     def now_ms(self) -> int:
@@ -167,7 +167,7 @@ class DeferredJobs:
 
 
 def do(result: asyncio.Future[Any], function: Callable[..., Any], args: tuple[Any, ...]) -> None:
-    """Do a job whose time has come; nobody may wait for it any more."""
+    """Do a job whose time has come; perhaps nothing waits for it any more."""
     try:
         strict_arenas.check_owned(args)
         value = function(*args)

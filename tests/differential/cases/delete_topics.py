@@ -18,7 +18,7 @@ NEW_SINCE = 1
 named twice, and begins to work on a request whose time is over. Kavka answers all versions alike:
 as 4.3.1."""
 
-NOBODY = UUID(int=5 << 64)
+UNKNOWN_ID = UUID(int=5 << 64)
 A, B, C = Topic("a"), Topic("b", partitions=3), Topic("c")
 
 
@@ -101,7 +101,7 @@ def and_make_it_again(on: Ground) -> Script:
     yield on.other(
         "CreateTopics", 4, timeout_ms=60_000, topics=[topic | lists], validate_only=False
     )
-    yield on.ask(compared=False, **request(on, [on.topic]))  # its id is known to nobody
+    yield on.ask(compared=False, **request(on, [on.topic]))  # its id is unknown
     yield from left(on, ["a"])
 
 
@@ -151,10 +151,10 @@ def add_by_id(
 add_by_id("one", lambda on: [(None, on.id("a"))], ["a"])
 add_by_id("two", lambda on: [(None, on.id("a")), (None, on.id("b"))], "ab")
 add_by_id("one, and one by name", lambda on: [(None, on.id("a")), (on.name("b"), None)], "ab")
-add_by_id("unknown", lambda on: [(None, NOBODY), (None, on.id("b"))], "b")
+add_by_id("unknown", lambda on: [(None, UNKNOWN_ID), (None, on.id("b"))], "b")
 add_by_id("reserved", lambda on: [(None, UUID(int=1))])
 add_by_id("twice", lambda on: [(None, on.id("a"))] * 2)
-add_by_id("unknown, twice", lambda on: [(None, NOBODY)] * 2)
+add_by_id("unknown, twice", lambda on: [(None, UNKNOWN_ID)] * 2)
 add_by_id("with the name", lambda on: [(on.topic, on.id("a"))])
 add_by_id("with another name", lambda on: [(on.name("b"), on.id("a")), (on.name("b"), None)], "b")
 add_by_id("neither", lambda on: [(None, None), (None, on.id("a")), (None, None)], "a")
@@ -174,9 +174,9 @@ def by_id_again(on: Ground) -> Script:
 @CASES.case(since=IDS_SINCE, topics=[A])
 def by_id_without_time(on: Ground) -> Script:
     for topics in (
-        [(None, on.topic_id), (None, NOBODY), (None, NOBODY), (on.topic, on.topic_id)],
-        [(None, None), (None, NOBODY), (None, NOBODY)],
-        [(None, NOBODY)],
+        [(None, on.topic_id), (None, UNKNOWN_ID), (None, UNKNOWN_ID), (on.topic, on.topic_id)],
+        [(None, None), (None, UNKNOWN_ID), (None, UNKNOWN_ID)],
+        [(None, UNKNOWN_ID)],
     ):
         yield _without_time(on, topics)
     yield from left(on, [])

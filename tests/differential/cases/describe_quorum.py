@@ -1,4 +1,4 @@
-"""DescribeQuorum: of the metadata topic, and of whatever else one may ask about."""
+"""DescribeQuorum: of the metadata topic, and of others that one may ask about."""
 
 from __future__ import annotations
 

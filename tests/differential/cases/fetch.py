@@ -13,7 +13,7 @@ from support.batches import CODECS, Written, build, patch
 
 CASES = Cases("Fetch")
 
-NOBODY = UUID(int=0x77777777)
+UNKNOWN_ID = UUID(int=0x77777777)
 MIB = 1 << 20
 ZEROS = bytes(500)
 
@@ -174,7 +174,7 @@ for level in (1, 2, -1, 127):
 def elsewhere(name: str | None, index: int = 0, **more: Any) -> Function:
     def case(on: Ground) -> Values:
         topic = on.unused("body") if name is None else name
-        found = {"topic": topic, "topic_id": NOBODY, "partitions": [partition(index)]}
+        found = {"topic": topic, "topic_id": UNKNOWN_ID, "partitions": [partition(index)]}
         return fetching([found], **more)
 
     return case
@@ -189,7 +189,7 @@ for name in ("", ".", "a/b", "x" * 300, "тест", "__cluster_metadata"):
 @CASES.case(until=12, topics=[])
 def behind_the_end_of_an_internal_topic(on: Ground) -> Values:
     """Where there is one by then: what is in it are the groups of other cases."""
-    at = {"topic": GROUP_TOPIC, "topic_id": NOBODY, "partitions": [partition(0, 2**40)]}
+    at = {"topic": GROUP_TOPIC, "topic_id": UNKNOWN_ID, "partitions": [partition(0, 2**40)]}
     return fetching([at])
 
 
@@ -214,8 +214,8 @@ def no_partitions(on: Ground) -> Values:
 
 @CASES.case(topics=[SIX])
 def unknown_and_known(on: Ground) -> Values:
-    nobody = {"topic": on.unused("body"), "topic_id": NOBODY, "partitions": [partition()]}
-    return fetching([nobody, of(on, "six", partition(5), partition(0), partition(1))])
+    unknown = {"topic": on.unused("body"), "topic_id": UNKNOWN_ID, "partitions": [partition()]}
+    return fetching([unknown, of(on, "six", partition(5), partition(0), partition(1))])
 
 
 @CASES.case(topics=[SIX])
@@ -339,7 +339,7 @@ def a_session_is_closed(on: Ground) -> Script:
 
 
 @CASES.case(since=7, topics=[SIX])
-def a_session_is_begun_anew(on: Ground) -> Script:
+def a_session_is_started_again(on: Ground) -> Script:
     first = yield opened(on, of(on, "six", partition(0, 6)))
     again = yield going_on(on, first["session_id"], 0, of(on, "six", partition(1, 0)))
     yield going_on(on, first["session_id"], 1)
@@ -368,7 +368,7 @@ def what_is_not_there_is_forgotten(on: Ground) -> Script:
     first = yield opened(on, of(on, "six", partition(0, 6)))
     gone = [
         {"topic": on.name("six"), "topic_id": on.id("six"), "partitions": [1, 9]},
-        {"topic": on.unused("body"), "topic_id": NOBODY, "partitions": [0]},
+        {"topic": on.unused("body"), "topic_id": UNKNOWN_ID, "partitions": [0]},
     ]
     yield going_on(on, first["session_id"], 1, forgotten_topics_data=gone)
 
@@ -383,8 +383,8 @@ def an_error_stays_news(on: Ground) -> Script:
 
 @CASES.case(since=7, topics=[SIX])
 def an_unknown_topic_stays_news(on: Ground) -> Script:
-    nobody = {"topic": on.unused("body"), "topic_id": NOBODY, "partitions": [partition()]}
-    first = yield opened(on, of(on, "six", partition(0, 6)), nobody)
+    unknown = {"topic": on.unused("body"), "topic_id": UNKNOWN_ID, "partitions": [partition()]}
+    first = yield opened(on, of(on, "six", partition(0, 6)), unknown)
     yield going_on(on, first["session_id"], 1)
     yield going_on(on, first["session_id"], 2)
 

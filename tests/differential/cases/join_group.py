@@ -9,7 +9,7 @@ CASES = Cases("JoinGroup")
 
 
 def ordinary(on: Ground) -> Values:
-    """By one that nobody knows, so that nobody has to wait."""
+    """By an unknown member, so that no member has to wait."""
     return {
         "group_id": on.group,
         "session_timeout_ms": 60_000,

@@ -192,8 +192,8 @@ def several_partitions(on: Ground) -> Values:
 
 @CASES.case(topics=[FIVE, EMPTY])
 def several_topics(on: Ground) -> Values:
-    nobody = asked(on.unused("body"), -1)
-    return asking(nobody, several(on, (0, -1)), asked(on.name("empty"), -2))
+    unknown = asked(on.unused("body"), -1)
+    return asking(unknown, several(on, (0, -1)), asked(on.name("empty"), -2))
 
 
 @CASES.case(topics=[FIVE])

@@ -10,12 +10,12 @@ from differential.frames import add_frames
 from differential.transactions import Producer
 
 CASES = Cases("ListTransactions")
-NOBODY = 5_000_000
+UNKNOWN_ID = 5_000_000
 DURATIONS_SINCE = 1
 PATTERNS_SINCE = 2
 T = Topic(partitions=2, shared=True)
 
-add_frames(CASES, lambda on: {"producer_id_filters": [NOBODY]}, topics=[])
+add_frames(CASES, lambda on: {"producer_id_filters": [UNKNOWN_ID]}, topics=[])
 
 
 def own(on: Ground) -> Callable[[Any], Any]:
@@ -67,8 +67,8 @@ def producers(on: Ground) -> Script:
     for ids in (
         [empty.id],
         [ongoing.id, committed.id, ongoing.id],
-        [NOBODY, -1],
-        [NOBODY, empty.id],
+        [UNKNOWN_ID, -1],
+        [UNKNOWN_ID, empty.id],
     ):
         yield on.ask(producer_id_filters=ids, shown=own(on))
         yield on.ask(producer_id_filters=ids, state_filters=["Ongoing"], shown=own(on))

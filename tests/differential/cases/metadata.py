@@ -11,7 +11,7 @@ from support.batches import build
 
 CASES = Cases("Metadata")
 
-NOBODY = UUID(int=0x77777777)
+UNKNOWN_ID = UUID(int=0x77777777)
 TRIES_MAX = 5_000
 """Of a question, until a topic is there; more than a second."""
 
@@ -120,7 +120,7 @@ def a_topic_by_id(on: Ground) -> Values:
 
 @CASES.case(since=12, topics=[THREE, ONE])
 def topics_by_id(on: Ground) -> Values:
-    return by_id(on.id("one"), NOBODY, on.id("three"), on.id("one"))
+    return by_id(on.id("one"), UNKNOWN_ID, on.id("three"), on.id("one"))
 
 
 @CASES.case(since=10, topics=[THREE])
@@ -151,14 +151,14 @@ def an_id_in_an_old_version(on: Ground) -> Values:
 
 @CASES.case(since=10, topics=[])
 def an_unknown_id(on: Ground) -> Values:
-    return by_id(NOBODY)
+    return by_id(UNKNOWN_ID)
 
 
 @CASES.case(since=10, topics=[THREE])
 def operations_by_id(on: Ground) -> Values:
     return by_id(
         on.topic_id,
-        NOBODY,
+        UNKNOWN_ID,
         include_cluster_authorized_operations=True,
         include_topic_authorized_operations=True,
     )

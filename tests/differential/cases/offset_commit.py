@@ -13,7 +13,7 @@ TWO = Topic("two", partitions=2)
 
 
 def committing(name: str | None, topic_id: Any = None, **more: Any) -> Values:
-    """By nobody, to a group that has no members."""
+    """By no member, to a group that has no members."""
     partition = {"partition_index": 0, "committed_offset": 5, "committed_metadata": "text"}
     topic = {"name": name, "topic_id": topic_id, "partitions": [partition]}
     return {

@@ -30,7 +30,7 @@ BATCHES_SINCE = 3
 T = Topic(kept=True)
 TWO = Topic(partitions=2, kept=True)
 
-NOBODY = UUID(int=0x77777777)
+UNKNOWN_ID = UUID(int=0x77777777)
 READ_BACK = ("Fetch", 11)
 TIMEOUT_MS = 5_000
 TRANSACTIONAL = 0x10
@@ -193,7 +193,9 @@ def a_partition_named_twice_the_second_one_broken(on: Ground) -> Script:
 
 def elsewhere(name: str | None, index: int = 0, records: Any = None) -> Function:
     def case(on: Ground) -> Values:
-        topic = of(on.unused("body") if name is None else name, NOBODY, (index, records or build()))
+        topic = of(
+            on.unused("body") if name is None else name, UNKNOWN_ID, (index, records or build())
+        )
         return {"acks": -1, "timeout_ms": TIMEOUT_MS, "topic_data": [topic]}
 
     return case

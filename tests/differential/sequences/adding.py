@@ -111,7 +111,7 @@ def no_transactions(on: Ground) -> Script:
 
 @CASES.case(topics=BOTH, since=BATCHED_SINCE)
 def several_transactions(on: Ground) -> Script:
-    first, second, nobody = (Producer(on, name) for name in ("-1", "-2", "-3"))
+    first, second, unknown = (Producer(on, name) for name in ("-1", "-2", "-3"))
     yield from first.init()
     yield from second.init()
     place, other = (on.topic, 0), (on.name("other"), 1)
@@ -119,7 +119,7 @@ def several_transactions(on: Ground) -> Script:
         transactions=[
             transaction(first, place),
             transaction(second, place, other),
-            transaction(nobody, place),
+            transaction(unknown, place),
         ]
     )
     yield on.ask(

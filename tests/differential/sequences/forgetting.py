@@ -1,4 +1,4 @@
-"""OffsetDelete: only what nobody subscribes to (KIP-496)."""
+"""OffsetDelete: only of topics without a subscriber (KIP-496)."""
 
 from __future__ import annotations
 

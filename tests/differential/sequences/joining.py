@@ -62,7 +62,7 @@ ODD_VALUES: dict[str, dict[str, Any]] = {
     "a protocol without a name": {"protocols": [{"name": "", "metadata": b"x"}]},
     "no metadata": {"protocols": [{"name": "range", "metadata": b""}]},
     "another protocol type": {"protocol_type": "connect"},
-    "an id that nobody gave": {"member_id": "somebody"},
+    "an id that was not given": {"member_id": "somebody"},
 }
 
 for name, values in ODD_VALUES.items():
@@ -97,7 +97,7 @@ def as_many_as_there_may_be_and_one_more(on: Ground) -> Script:
 
 
 @CASES.case(topics=[])
-def one_that_nobody_knows_joins_others(on: Ground) -> Script:
+def an_unknown_member_joins_others(on: Ground) -> Script:
     yield from group_of(on, 1)
     yield Member(on, "2").joining(member_id="somebody")
     yield describing(on)
@@ -249,7 +249,7 @@ def ids_that_are_not_used_count(on: Ground) -> Script:
 
 
 @CASES.case(since=SLOW, topics=[])
-def an_id_that_is_not_used_holds_nobody_up_for_ever(on: Ground) -> Script:
+def an_id_that_is_not_used_does_not_block_the_others_forever(on: Ground) -> Script:
     leader = Member(on, "1")
     yield from leader.join()
     yield Member(on, "2", session_ms=SHORT_MS).joining()

@@ -37,13 +37,13 @@ def of_no_group(**more: Any) -> Function:
 
 
 CASES.add("no such group", of_no_group(member_id="somebody", members=[one("somebody")]), topics=[])
-CASES.add("no such group, and nobody", of_no_group(), topics=[])
+CASES.add("no such group, and no member id", of_no_group(), topics=[])
 CASES.add("no such group, and no members", of_no_group(members=[]), topics=[])
 CASES.add("an empty group id", of_no_group(group_id=""), topics=[])
 
 
 @CASES.case(topics=[])
-def somebody_else(on: Ground) -> Script:
+def an_unknown_member(on: Ground) -> Script:
     yield from group_of(on, 1)
     yield Member(on).leaving(member_id="somebody", members=[one("somebody")])
     yield Member(on).leaving()

@@ -11,7 +11,7 @@ CASES = Cases("WriteTxnMarkers", transactional=True)
 VERSIONS_SINCE = 2
 T = Topic(partitions=2)
 OTHER = Topic("other")
-NOBODY = 5_000_000
+UNKNOWN_ID = 5_000_000
 
 
 def marker(
@@ -62,18 +62,18 @@ def of_open_transactions(on: Ground) -> Script:
 
 
 @CASES.case(topics=[T])
-def of_nobody(on: Ground) -> Script:
+def of_an_unknown_producer(on: Ground) -> Script:
     for committed in (True, False):
-        yield marking(on, NOBODY, 3, committed=committed)
+        yield marking(on, UNKNOWN_ID, 3, committed=committed)
         yield from seen(on)
-    yield marking(on, NOBODY, 2)
-    yield marking(on, NOBODY, 4)
+    yield marking(on, UNKNOWN_ID, 2)
+    yield marking(on, UNKNOWN_ID, 4)
     yield from seen(on)
 
 
 @CASES.case(topics=[T])
-def ids_and_epochs_that_nobody_has(on: Ground) -> Script:
-    for producer_id, epoch in ((-1, -1), (NOBODY, -1), (-1, 0)):
+def negative_ids_and_epochs(on: Ground) -> Script:
+    for producer_id, epoch in ((-1, -1), (UNKNOWN_ID, -1), (-1, 0)):
         yield marking(on, producer_id, epoch)
     yield from seen(on)
 
@@ -109,32 +109,32 @@ def epochs_of_the_second_protocol(on: Ground) -> Script:
 @CASES.case(topics=[T])
 def coordinators(on: Ground) -> Script:
     for number, epoch in enumerate((5, 4, 5, 6, -1, 2**31 - 1, -(2**31))):
-        yield marking(on, NOBODY, number, coordinator_epoch=epoch)
+        yield marking(on, UNKNOWN_ID, number, coordinator_epoch=epoch)
         yield from seen(on)
 
 
 @CASES.case(topics=[T, OTHER])
 def places(on: Ground) -> Script:
     missing, other = on.unused("nobody"), (on.name("other"), 0)
-    yield marking(on, NOBODY, 0, (missing, 0))
-    yield marking(on, NOBODY, 0, (on.topic, 0), (missing, 0), (on.topic, 7), other)
-    yield marking(on, NOBODY, 0, ("", 0))
-    yield marking(on, NOBODY, 0, (on.topic, -1))
-    yield on.ask(markers=[marker(on, NOBODY, 0) | {"topics": []}])
+    yield marking(on, UNKNOWN_ID, 0, (missing, 0))
+    yield marking(on, UNKNOWN_ID, 0, (on.topic, 0), (missing, 0), (on.topic, 7), other)
+    yield marking(on, UNKNOWN_ID, 0, ("", 0))
+    yield marking(on, UNKNOWN_ID, 0, (on.topic, -1))
+    yield on.ask(markers=[marker(on, UNKNOWN_ID, 0) | {"topics": []}])
     yield from seen(on)
 
 
 @CASES.case(topics=[T])
 def the_same_partition_twice(on: Ground) -> Script:
-    twice = marker(on, NOBODY, 0, (on.topic, 0), (on.topic, 0))
+    twice = marker(on, UNKNOWN_ID, 0, (on.topic, 0), (on.topic, 0))
     yield on.ask(markers=[twice], within_s=NEVER_ANSWERED_S)
 
 
 @CASES.case(topics=[T])
 def one_of_several_is_nowhere(on: Ground) -> Script:
     """All partitions of a marker that is not the only one are unknown."""
-    nowhere = marker(on, NOBODY + 2, 0, (on.unused("nobody"), 0))
-    yield on.ask(markers=[marker(on, NOBODY, 0), nowhere], within_s=NEVER_ANSWERED_S)
+    nowhere = marker(on, UNKNOWN_ID + 2, 0, (on.unused("nobody"), 0))
+    yield on.ask(markers=[marker(on, UNKNOWN_ID, 0), nowhere], within_s=NEVER_ANSWERED_S)
 
 
 @CASES.case(topics=[T, OTHER])
@@ -143,12 +143,14 @@ def several(on: Ground) -> Script:
     yield on.ask(markers=[])
     yield on.ask(
         markers=[
-            marker(on, NOBODY, 0),
-            marker(on, NOBODY + 1, 0, other, (on.topic, 1)),
+            marker(on, UNKNOWN_ID, 0),
+            marker(on, UNKNOWN_ID + 1, 0, other, (on.topic, 1)),
         ]
     )
-    yield on.ask(markers=[marker(on, NOBODY, 0), marker(on, NOBODY, 1, other)])
-    yield on.ask(markers=[marker(on, NOBODY, 2, missing), marker(on, NOBODY + 2, 3, missing)])
+    yield on.ask(markers=[marker(on, UNKNOWN_ID, 0), marker(on, UNKNOWN_ID, 1, other)])
+    yield on.ask(
+        markers=[marker(on, UNKNOWN_ID, 2, missing), marker(on, UNKNOWN_ID + 2, 3, missing)]
+    )
     yield from seen(on)
 
 

@@ -14,7 +14,7 @@ from support.batches import build
 CASES = Cases("Produce", transactional=True)
 TRANSACTIONS_SINCE = 3
 T = Topic("transactional", partitions=3)
-NOBODY = 5_000_000
+UNKNOWN_ID = 5_000_000
 
 
 def added(one: Producer) -> Script:
@@ -76,11 +76,11 @@ def after_the_end(on: Ground) -> Script:
 @CASES.case(topics=[T], since=TRANSACTIONS_SINCE)
 def by_others(on: Ground) -> Script:
     one = Producer(on)
-    yield one.producing(producer_id=NOBODY, producer_epoch=0)
+    yield one.producing(producer_id=UNKNOWN_ID, producer_epoch=0)
     yield from one.init()
     yield from one.init()
     for _ in range(2):
-        for producer_id in (NOBODY, -1):
+        for producer_id in (UNKNOWN_ID, -1):
             yield one.producing(producer_id=producer_id)
         for epoch in (0, 2, -1, 32_767):
             yield one.producing(producer_epoch=epoch)
@@ -100,7 +100,7 @@ def without_the_flag(on: Ground) -> Script:
     other = (on.topic, 1)
     yield one.producing(transactional=False, place=other)
     yield one.producing(transactional=False, producer_id=-1, producer_epoch=-1, sequence=-1)
-    yield one.producing(transactional=False, producer_id=NOBODY, producer_epoch=0, sequence=0)
+    yield one.producing(transactional=False, producer_id=UNKNOWN_ID, producer_epoch=0, sequence=0)
     yield one.describing()
     yield from added(one)
     yield from one.produce()

@@ -32,7 +32,7 @@ def in_no_group(**more: Any) -> Function:
 
 
 CASES.add("no such group", in_no_group(member_id="somebody", generation_id=1), topics=[])
-CASES.add("no such group, and nobody", in_no_group(), topics=[])
+CASES.add("no such group, and no member id", in_no_group(), topics=[])
 CASES.add("an empty group id", in_no_group(group_id=""), topics=[])
 
 

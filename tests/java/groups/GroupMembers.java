@@ -228,8 +228,8 @@ public final class GroupMembers {
             synchronized (OUT) {
                 try {
                     OUT.write(line.getBytes(StandardCharsets.UTF_8));
-                } catch (java.io.IOException nobody_listens) {
-                    throw new IllegalStateException(nobody_listens);
+                } catch (java.io.IOException pipeIsClosed) {
+                    throw new IllegalStateException(pipeIsClosed);
                 }
             }
         }

@@ -171,8 +171,8 @@ public final class Transformer {
     private void dwell() {
         try {
             Thread.sleep(DWELL_MS);
-        } catch (InterruptedException nobodyDoes) {
-            throw new IllegalStateException(nobodyDoes);
+        } catch (InterruptedException interrupted) {
+            throw new IllegalStateException(interrupted);
         }
     }
 
@@ -256,8 +256,8 @@ public final class Transformer {
             + ",\"e\":\"" + what + "\"" + more + "}\n";
         try {
             OUT.write(line.getBytes(StandardCharsets.UTF_8));
-        } catch (IOException nobodyListens) {
-            throw new IllegalStateException(nobodyListens);
+        } catch (IOException pipeIsClosed) {
+            throw new IllegalStateException(pipeIsClosed);
         }
     }
 

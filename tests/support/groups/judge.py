@@ -84,7 +84,7 @@ class GroupJudge:
         if event.what in ("assigned", "owns"):
             for at in event.places:
                 self.owners[at].add(event.member)
-        # Wherever it may begin anew, it does not read on.
+        # Wherever it may start over, it does not read on.
         for at in (*gone, *event.places):
             self._next.pop((event.member, at), None)
 

@@ -49,7 +49,7 @@ class Story:
             return what(self.groups[group])
 
     def last_move_ms(self, group: str) -> int:
-        """When somebody in a group last got or gave up something."""
+        """When a member of a group last got or gave up partitions."""
         with self._lock:
             moves = [one.at_ms for one in self.events if one.group == group and one.what in MOVES]
         return max(moves, default=0)
@@ -131,7 +131,7 @@ class Host:
         assert code == 0, f"ended with {code}\n{self.tail()}"
 
     def close(self) -> None:
-        """End it in whatever way, for the end of a test."""
+        """End it in any way, for the end of a test."""
         self.process.close()
 
     def tail(self) -> str:

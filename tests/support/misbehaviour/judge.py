@@ -1,4 +1,4 @@
-"""What a log must hold after producers wrote to it through whatever network.
+"""What a log must hold after producers wrote to it through any network.
 
 Two looks at it. By its batches: each producer's sequences begin with 0 in each epoch and follow
 one another. By its records, `name/partition/number/…`, which each writer numbered for each

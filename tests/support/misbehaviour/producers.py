@@ -64,7 +64,7 @@ class Confluent(ConfluentWriter):
 
 
 class NotIdempotent(Confluent):
-    """It sends again what was not answered, and nobody knows it for the same."""
+    """It sends again what was not answered, and no broker notices that it is the same."""
 
     label = "not-idempotent"
     settings = MappingProxyType({**Confluent.settings, "enable.idempotence": False, "acks": "all"})

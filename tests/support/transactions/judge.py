@@ -76,7 +76,7 @@ def disorder(records: Records, counts: Mapping[int, int]) -> list[str]:
             try:
                 output = parse(value)
             except Foreign as foreign:
-                complaints.append(f"{at}: {foreign} is nobody's")
+                complaints.append(f"{at}: {foreign} is not from the input")
                 continue
             number = output.number
             if output.partition != partition or number >= count:

@@ -1,6 +1,6 @@
 """Three instances transform an input while they and the broker are killed at random.
 
-Somebody reads the committed output all the while. In the end that must be the input, transformed:
+A consumer reads the committed output all the while. In the end that must be the input, transformed:
 each record once, in order. Some instances are not killed but superseded, by another with the same
 transactional id: those must be fenced.
 """
@@ -29,9 +29,9 @@ SLOTS = 3
 WITHIN_S = 240.0
 STABLE_WITHIN_S = 60.0
 SECOND_KILL = 0.2
-"""Share of the broker's restarts that are killed as well, at whatever they are doing by then."""
+"""Share of the broker's restarts that are killed as well, at any point of the start."""
 MOMENT_S = 0.2
-"""Up to so long after the output has come to some count somebody is killed."""
+"""Up to so long after the output has come to some count a process is killed."""
 EARLIEST, LATEST = 0.02, 0.95
 """Where in the output that may be."""
 
@@ -154,7 +154,7 @@ class Scenario:
             found.append(f"the group's offsets are {offsets}, and not {wanted}")
         may_be_fenced = {one.name for one in self.superseded}
         found += [
-            f"{one.instance} is fenced by nobody: {one.why}"
+            f"{one.instance} is fenced without a successor: {one.why}"
             for one in self.story.reports("fenced")
             if one.instance not in may_be_fenced
         ]

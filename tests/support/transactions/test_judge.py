@@ -65,7 +65,7 @@ def test_an_order_with_gaps_of_offsets_is_good() -> None:
         ),
         (
             (output(0, 0), b"0/1/a", output(0, 2)),
-            ["output/0@1: b'0/1/a' is nobody's", "output/0: 1 is lost"],
+            ["output/0@1: b'0/1/a' is not from the input", "output/0: 1 is lost"],
         ),
         (
             (output(0, 0), output(0, 1).lower(), output(0, 2)),

@@ -1,4 +1,4 @@
-"""Indexes: Kafka's bytes, found again by search, whatever is in memory and what in the file."""
+"""Indexes: Kafka's bytes, found again by search, both in memory and in the file."""
 
 from __future__ import annotations
 

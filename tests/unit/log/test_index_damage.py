@@ -1,4 +1,4 @@
-"""One flipped bit in an index: whatever is asked of the log, it answers what it holds.
+"""One flipped bit in an index: the log answers each question with what it holds.
 
 A log is written once and closed in order, so that its indexes are trusted. Each bit of each index
 is flipped in a copy, and each kind of question asked of a copy of its own, since the first that

@@ -1,4 +1,4 @@
-"""Apache Kafka's own tool reads what is written, whatever became of it in between."""
+"""Apache Kafka's own tool reads what is written, also after truncation and recovery."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SMALL = logs.settings(segment_bytes=1500, index_interval_bytes=300)
 
 
 class Story:
-    """Writes to a log whatever chance says, and remembers it."""
+    """Writes to a log at random, and remembers what it wrote."""
 
     def __init__(self, broker: Broker, seed: int) -> None:
         self.broker = broker

@@ -44,7 +44,7 @@ def test_keys_and_values_are_those_that_kafka_python_finds(records: list[NewReco
 
 @given(RECORDS, st.data())
 def test_damage_is_noticed_or_harmless(records: list[NewRecord], data: st.DataObject) -> None:
-    """Whatever stands there: it ends, and reads nothing from behind its end."""
+    """With any bytes there: it ends, and reads nothing from behind its end."""
     batch = bytearray(build_batch(records))[HEADER_BYTES:]
     if batch:
         at = data.draw(st.integers(0, len(batch) - 1))

@@ -151,7 +151,7 @@ def test_a_stop_goes_in_steps_too(broker: Broker, log: PartitionLog) -> None:
 def test_no_segment_is_deleted_before_its_producer_state_is_saved(
     broker: Broker, log: PartitionLog, rolls: int, steps: int
 ) -> None:
-    """Whatever is skipped: a producer goes on after a crash where it was."""
+    """After any number of steps: a producer goes on after a crash where it was."""
     for _ in range(rolls):
         log.roll(logs.TIMESTAMP)
         logs.append(log, logs.batch([b"v"], producer=NO_PRODUCER))

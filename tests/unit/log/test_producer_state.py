@@ -88,7 +88,7 @@ def fields(snapshot: bytes) -> list[tuple[int, ...]]:
 
 @given(st.data())
 def test_a_snapshot_in_pieces_is_of_the_moment_when_it_was_begun(data: st.DataObject) -> None:
-    """Whatever is done between two pieces; and all of that is done."""
+    """Nothing that is done between two pieces is in it; and all of that is done."""
     producers = st.integers(1, 8)
     states, twin = ProducerStates(), ProducerStates()
     sequences: dict[int, int] = {}

@@ -362,7 +362,7 @@ def test_a_gap_in_a_compacted_log_is_kept() -> None:
 def test_a_hole_in_a_log_that_was_compacted_before_its_policy_changed(
     evidence: str, point: str
 ) -> None:
-    """By Apache Kafka, which recovers all segments whatever gap lies between them. `point`: the
+    """By Apache Kafka, which recovers all segments despite gaps between them. `point`: the
     recovery point in the checkpoint, which may be wrong."""
     fs = MemFs()
     broker = Broker(fs, log_settings=logs.settings(segment_bytes=1000))

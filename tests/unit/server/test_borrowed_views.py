@@ -35,7 +35,7 @@ def expects_findings() -> Iterator[None]:
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    """Batches are looked at later in whatever they came in, and nothing is kept for that."""
+    """Batches are looked at later in the buffer they came in, and nothing is kept for that."""
 
     def at_once(budget: InlineBudget, own: object) -> None:
         init(budget, lambda view: view)

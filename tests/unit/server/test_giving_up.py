@@ -1,4 +1,4 @@
-"""Starts of a broker that somebody gives up: they end soon, and leave everything to the next."""
+"""Starts of a broker that are given up: they end soon, and leave everything to the next."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.virtual import run_until_idle
 @pytest.mark.parametrize("way", ["give up", "cancel"])
 @scenario(topics={"t": 2})
 async def test_a_stop_while_the_logs_are_loaded(broker: MemoryBroker, way: str) -> None:
-    """In order, but for the logs: nobody may be at work on them when others can have them, and
+    """In order, but for the logs: no job may be at work on them when others can have them, and
     what was not looked at is not marked as good."""
     await broker.produce(build([Written(value=b"1")]))
     await broker.die()

@@ -107,7 +107,7 @@ async def test_after_a_kill_another_can_start_at_once_on_the_same_port(tmp_path:
         (lambda path: (path / ".lock").mkdir(), "Is a directory"),
     ],
 )
-async def test_whatever_is_in_the_way_is_a_start_error(
+async def test_any_obstacle_is_a_start_error(
     tmp_path: Path, prepare: Callable[[Path], object], said: str | None
 ) -> None:
     prepare(tmp_path)

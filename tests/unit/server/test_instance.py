@@ -390,7 +390,7 @@ async def test_an_abrupt_end_writes_nothing_and_releases_everything(
     assert all_files(broker) == before
     assert CLEAN not in before
     await broker.client.closed()
-    assert waiting.exception() is not None, "nobody is answered any more"
+    assert waiting.exception() is not None, "no request is answered any more"
     assert not broker.network.ports
     caplog.set_level("INFO")
     await broker.revive()  # on the same file system: its lock is free
@@ -464,8 +464,8 @@ async def end_somehow(broker: MemoryBroker, chance: random.Random) -> bool:
 @pytest.mark.parametrize("seed", range(8))
 @scenario("num.partitions=2", "auto.create.topics.enable=true")
 async def test_a_long_life(broker: MemoryBroker, seed: int) -> None:
-    """Topics come and go, records are written, and the broker ends in every way. Whatever was
-    acknowledged is there; a power cut may take the newest records where nobody asked for fsync,
+    """Topics come and go, records are written, and the broker ends in every way. All that was
+    acknowledged is there; a power cut may take the newest records where fsync was not asked for,
     and then all behind the first that is missing."""
     chance = random.Random(seed)
     logs: dict[tuple[str, int], list[bytes]] = {}

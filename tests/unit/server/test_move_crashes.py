@@ -1,7 +1,7 @@
 """The broker dies at every single step that it makes on its disk while all its partitions, those of
 its coordinators too, move to and fro between two log directories and transactions are written.
 
-Whatever the death struck, each record that was acknowledged is there once and in its place, each
+Wherever the death strikes, each record that was acknowledged is there once and in its place, each
 transaction is all there or not at all, and in the end there is one log of each partition.
 CRASH_EVERY (60; `make moves` sets 1) leaves steps out.
 """

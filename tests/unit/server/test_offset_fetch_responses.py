@@ -1,8 +1,8 @@
 """What OffsetFetch responds about a committed offset: that, or that a later one is undecided
-(KIP-447), but never that there is none, as a consumer that gets that begins anew. So it is while
+(KIP-447), but never that there is none, as a consumer that gets that starts over. So it is while
 transactions end, when the group changes its kind, and when the broker dies at any step, and loads.
 
-Somebody asks all the while, in each version, for places and for all. Committed offsets only grow
+A client asks all the while, in each version, for places and for all. Committed offsets only grow
 here, so no answer may tell less than what was known when it was asked for; what is aborted is
 POISON, and must never be a response. CRASH_EVERY (24; `make commits` sets 1) leaves steps out.
 """
@@ -63,7 +63,7 @@ pytestmark = [NEVER_AWAITED, pytest.mark.timeout(600)]
 
 
 class Member(NamedTuple):
-    """Who commits, and asks; or nobody in particular."""
+    """Who commits, and asks; by default no member."""
 
     member_id: str = ""
     epoch: int = -1
@@ -191,8 +191,8 @@ def group_code(version: int, answer: Any) -> int:
 
 
 class Story:
-    """Offsets are committed, in transactions of both protocols and without any; by nobody in
-    particular, then with a member of each protocol."""
+    """Offsets are committed, in transactions of both protocols and without any; by no
+    member, then with a member of each protocol."""
 
     def __init__(self, watcher: Watcher, play: Callable[[Script], Any]) -> None:
         self._watcher = watcher
@@ -354,7 +354,7 @@ async def strike(step: int) -> bool:
 
 @pytest.fixture
 def little_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever may pause does."""
+    """All that may pause does."""
     monkeypatch.setattr(serial_queue, "TICK_SLICE_S", -1.0)
     monkeypatch.setattr(journal, "ITEMS_PER_STEP", 1)
     monkeypatch.setattr(journal_loader, "SLICE_S", -1.0)

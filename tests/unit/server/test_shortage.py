@@ -1,6 +1,6 @@
 """A broker that finds no file descriptor, at each single place where it needs one.
 
-Whatever it was doing: clients are answered with an error that they retry, no log directory goes
+In each case, clients are answered with an error that they retry, no log directory goes
 offline, and what was acknowledged is there; then, after a kill, and after a power cut.
 """
 
@@ -121,7 +121,7 @@ class Model:
         self.offset = offset
 
     async def check(self) -> None:
-        """Nobody can tell that anything has been amiss."""
+        """No trace of the failure is left."""
         broker = self.broker
         assert not broker.parts.replicas.logs.failed_directories
         assert broker.failed == 0
@@ -273,7 +273,7 @@ async def commits_offsets(model: Model) -> None:
 
 
 async def changes_much(model: Model) -> None:
-    """The coordination service begins its log anew."""
+    """The coordination service begins a new log."""
     for number in range(6):
         name = f"more-{number}"
         await model.create(name)

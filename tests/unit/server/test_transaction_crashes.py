@@ -1,9 +1,9 @@
 """The broker dies at every single step that it makes on its disk in a story of transactions, and
 what is there afterwards is the one thing that may be there.
 
-Whatever the death struck, each transaction is all there or not at all, and what was answered
+Wherever the death strikes, each transaction is all there or not at all, and what was answered
 counts. Where the client does nothing, the state on the disk says what it must come to. Three
-clients are tried: one that goes on where it was, one that begins anew, one that is never seen
+clients are tried: one that goes on where it was, one that starts over, one that is never seen
 again. CRASH_EVERY (24; `make commits` sets 1) leaves steps out.
 """
 
@@ -101,7 +101,7 @@ class Story:
         return not broker.is_dead
 
     async def begin(self, ask: Any) -> None:
-        """Begin anew: what was open is aborted."""
+        """Start over: what was open is aborted."""
         await ask(self.producer.find())
         await ask(self.producer.init())
         self.producers.append(self.producer.now)
@@ -212,7 +212,7 @@ async def group_offset(broker: MortalBroker) -> int:
 
 
 async def check_new(broker: MortalBroker, story: Story) -> None:
-    """Another client of that name, and one of another, can write; nobody gets a producer id that
+    """Another client of that name, and one of another, can write; no client gets a producer id that
     another has had."""
     for name in (NAME, "other"):
         producer = TransactionalProducer(name, 2, "t")
@@ -249,7 +249,7 @@ async def strike(step: int, protocol: int, client: str, *, power: bool = False) 
         assert state_on_disk(broker) == COMES_TO[state]
     broker.fs.dies_after = None
     if not finished:
-        if client == "begins anew":
+        if client == "starts over":
             await story.begin(broker.play)
         elif state == ONGOING:
             await broker.advance(TIMEOUT_MS + CLEANUP_MS)
@@ -260,7 +260,7 @@ async def strike(step: int, protocol: int, client: str, *, power: bool = False) 
     return deaths > 0
 
 
-CLIENTS = ("goes on", "begins anew", "is gone")
+CLIENTS = ("goes on", "starts over", "is gone")
 WAYS = [(protocol, client) for protocol in (1, 2) for client in CLIENTS]
 
 

@@ -51,7 +51,7 @@ def test_a_forked_child_removes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     assert not path.exists()
 
 
-def test_ports_are_the_same_and_nobody_elses_until_released() -> None:
+def test_ports_are_the_same_and_reserved_until_released() -> None:
     given = given_settings({"listeners": ["A://127.0.0.1:0", "B://127.0.0.1:0"]}, {})
     given |= given_settings(
         {"listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"},

@@ -196,7 +196,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             expected = LATE if fails else expected
             if not fails:
                 self.retries[one] = self.kit.now_ms + RETRY_MS
-            elif new.is_ending and one in self.timeouts:  # it is checked anew
+            elif new.is_ending and one in self.timeouts:  # it is checked again
                 self._watch(one, self.kit.now_ms)
         elif new is not None:
             self._set(one, new)

@@ -228,7 +228,7 @@ def test_gzip_members_begin_anywhere(before: int) -> None:
     ],
 )
 def test_parts_have_a_limit(codec: Codec, part: bytes, head: bytes) -> None:
-    """Each costs some microseconds, so that many small ones would take for ever."""
+    """Each costs some microseconds, so that many small ones would take forever."""
     limit = 10 * BYTES_PER_PART
     most = PARTS_MIN + 10 - (2 if head else 0)
     assert decompress(codec, head + part * most, limit) == b"x" * most

@@ -217,7 +217,7 @@ def test_gaps_that_compaction_left_stay() -> None:
 @pytest.mark.parametrize("codec", OLD_CODECS)
 def test_a_batch_without_anything_from_the_offset_on_is_passed(codec: str) -> None:
     """Compaction has left its first record of five. A wrapper around nothing else than that would
-    have the consumer ask for the same offset for ever."""
+    have the consumer ask for the same offset forever."""
     thinned = patch(build([Written(value=bytes(200))], codec=codec), last_offset_delta=4)
     row = log(thinned, build())
     for magic in (0, 1):

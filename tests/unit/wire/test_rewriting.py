@@ -179,7 +179,7 @@ def test_a_flipped_bit_is_refused_by_both_walks_or_by_none(
 
 
 @pytest.mark.parametrize("count", [1, 3, 600])
-def test_offsets_are_given_anew(count: int) -> None:
+def test_offsets_are_assigned_again(count: int) -> None:
     written = [Written(b"k%d" % n, b"v" * n, (("h", b"1"),), n - 9) for n in range(count)]
     records = [
         record(b"\0" + varint(one.time_ms + 9) + varint(delta) + _rest(one))

@@ -29,7 +29,7 @@ def test_many_are_done_with_pauses() -> None:
     assert done == list(range(10))
 
 
-def test_a_pause_is_due_after_so_many_items_whatever_they_are() -> None:
+def test_a_pause_is_due_after_so_many_items_of_any_kind() -> None:
     pauses = PauseCounter()
     half = QUICK_ITEMS_PER_STEP // 2
     assert [pauses.is_due(half) for _ in range(4)] == [False, True, False, True]

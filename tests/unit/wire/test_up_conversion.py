@@ -114,7 +114,7 @@ def test_the_difference_of_times_may_overflow() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("offset", [0, 2, 7000])
-def test_offsets_are_given_anew(magic: int, offset: int) -> None:
+def test_offsets_are_assigned_again(magic: int, offset: int) -> None:
     inside = [message(b"%d" % n, magic=magic, offset=offset + n) for n in range(3)]
     for sent in (b"".join(inside), wrapped(inside, magic=magic, offset=offset + 2)):
         assert [one[0] for one in read(converted(sent))] == [0, 1, 2]

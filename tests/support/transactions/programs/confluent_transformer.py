@@ -21,9 +21,9 @@ from support.transactions.programs.transforming import Found, Instance, main
 CALL_TIMEOUT_S = 5.0
 CONSUMER_PROTOCOL = "consumer.group.protocol=consumer"
 RECOVERY = "none"
-"""librdkafka 2.16 begins anew with its bootstrap servers when its only broker ends, but goes on to
-wait for what it knew as the group's coordinator: send_offsets_to_transaction then often hangs for
-ever, whatever the broker is."""
+"""librdkafka 2.16 starts over with its bootstrap servers when its only broker ends, but goes on to
+wait for what it knew as the group's coordinator: send_offsets_to_transaction then often hangs
+forever, with any broker."""
 RECONNECT_WITHIN_MS = 1000
 """Short: librdkafka doubles its wait for the next try to connect with each loss of a connection
 within this time of the last try, however well that one did. With 10 s, which it has otherwise, two
@@ -92,8 +92,8 @@ class ConfluentInstance(Instance):
 
     def _assigned(self, _: Consumer, places: list[Any]) -> None:
         """Ask for the offsets here. librdkafka 2.16, asking by itself for one that an open
-        transaction holds, begins at auto.offset.reset if its assignment changes meanwhile, whatever
-        the broker is; and a group of this protocol assigns little by little."""
+        transaction holds, begins at auto.offset.reset if its assignment changes meanwhile, with
+        any broker; and a group of this protocol assigns little by little."""
         with self._watched("assignment"):
             while True:
                 try:

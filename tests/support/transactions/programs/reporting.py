@@ -1,4 +1,4 @@
-"""What a program that consumes, transforms and produces reads and reports, whatever its client.
+"""What a program that consumes, transforms and produces reads and reports, with any client.
 
 The program is one instance of many that share a group. It is started with the broker's address,
 the topics that it reads and writes, its group, its transactional id and its own name, then
@@ -22,7 +22,7 @@ instance, `e` what, `a` the attempt:
     refused a, why                   with hold=true: what it wrote after the line was not taken
     committing a                     it asks the client to commit
     committed a                      the client says so
-    aborted a, why                   likewise; the records come again in another attempt
+    aborted a, why                   the client says so; the records come again in another attempt
     fenced a, why                    another has the transactional id, says the client; it ends
     failed why                       it ends by itself for another reason, with exit code 1; `why`
                                      begins with HANGS if a call does not return, and that not

@@ -150,7 +150,7 @@ class Hostile(RuleBasedStateMachine):
 
     @rule(times=st.integers(1, 9))
     def all_send_heartbeats(self, times: int) -> None:
-        """They report the partitions that they have now, whatever is assigned to them."""
+        """They report the partitions that they have now, regardless of what is assigned to them."""
         group = self._group()
         owned = {one: group.members[one].assigned for one in group.members} if group else {}
         for _ in range(times):

@@ -1,4 +1,4 @@
-"""Cleaned segments in the place of others: whatever happens on the way, nothing is lost."""
+"""Cleaned segments replace others: nothing is lost at any step."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ async def test_the_end_of_the_session_is_reported(on: Writing, /) -> None:
 async def test_the_node_of_a_group_or_subscription_goes_with_its_last_config(
     on: Writing, /, kind: str
 ) -> None:
-    """Otherwise names that are used once stay in the tree for ever."""
+    """Otherwise names that are used once stay in the tree forever."""
     entity = (kind, "once")
     notified: list[tuple[str, str]] = []
     on.configs.on_change(lambda kind, name: notified.append((kind, name)))

@@ -257,7 +257,7 @@ async def test_many_old_notes_are_removed_with_few_writes(
     /,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody waits for a sync of the disk for every note."""
+    """No change waits for a sync of the disk for every note."""
     monkeypatch.setattr(entity_configs, "PURGED_AT_ONCE", 10)
     for _ in range(25):
         await change(session, "topics", "t")
@@ -282,7 +282,7 @@ async def test_what_is_gone_takes_no_room(
 
 
 @with_configs
-async def test_groups_have_settings_whatever_they_are_called(
+async def test_groups_of_any_name_have_settings(
     session: EmbeddedCoordination, configs: EntityConfigs, clock: VirtualClock, /
 ) -> None:
     await configs.load()

@@ -116,7 +116,7 @@ def test_partitions_being_deleted_go_and_the_topic_with_the_last() -> None:
     assert cache.apply(update(("a", ID_A, [gone[0]]))) == [("a", 0)], "again is no error"
 
 
-def test_a_topic_made_anew_has_nothing_of_the_old_one() -> None:
+def test_a_recreated_topic_has_nothing_of_the_old_one() -> None:
     cache = MetadataCache("cluster")
     cache.apply(update(("a", ID_A, [state(0), state(1)])))
     cache.apply(update(("a", ID_B, [state(0, leader=2)])))

@@ -68,10 +68,10 @@ async def test_nothing_is_handled_before_what_a_request_asks_for_is_done(s: Scen
     assert not s.transport.reading
     s.script.waiting[b"one"].set_result(b"one")
     await run_until_idle()
-    assert s.script.calls == [b"one", b"two"], "whatever else is answered"
+    assert s.script.calls == [b"one", b"two"], "the answer to another changes nothing"
     s.script.applying[b"two"].set_result(None)
     await run_until_idle()
-    assert s.script.calls == [b"one", b"two", b"three"], "whatever its answer waits for"
+    assert s.script.calls == [b"one", b"two", b"three"], "its answer may come later"
     assert s.transport.reading
     assert s.sent == b"one"
     s.script.waiting[b"two"].set_result(b"two")
@@ -131,7 +131,7 @@ async def test_a_bad_request_closes_after_what_was_answered(s: Scene, /) -> None
 async def test_nothing_is_handled_after_a_bad_request(s: Scene, /) -> None:
     s.receive(b"wone", b"!", b"atwo")
     assert s.transport.closed
-    assert s.script.waiting[b"one"].cancelled(), "nobody gets its answer"
+    assert s.script.waiting[b"one"].cancelled(), "no client gets its answer"
     await run_until_idle()
     assert s.script.calls == [b"one", b""]
     assert s.sent == b""

@@ -71,7 +71,7 @@ def heartbeats(version: int, joined: Any, seed: int) -> Iterator[bytes | None]:
 
 async def answers(version: int, seed: int) -> tuple[list[bytes], list[int], dict[int, int]]:
     """What a fresh broker answers while time passes, rights are taken and given back, and at last
-    somebody joins; its counts of requests and errors."""
+    a member joins; its counts of requests and errors."""
     broker = MemoryBroker(seed=seed)
     await broker.start()
     joined = await stable(broker)
@@ -270,7 +270,7 @@ async def test_what_is_not_committed_is_waited_for(
 
 
 @scenario()
-async def test_a_group_is_looked_for_anew_when_the_cluster_has_changed(
+async def test_a_group_is_looked_up_again_when_the_cluster_has_changed(
     broker: MemoryBroker, short: list[bytes]
 ) -> None:
     joined = await stable(broker)

@@ -138,7 +138,7 @@ def test_both_paths_answer_and_count_the_same(
 
 
 @scenario()
-async def test_a_topic_that_was_made_again_is_looked_for_anew(
+async def test_a_recreated_topic_is_looked_up_again(
     broker: MemoryBroker, short: list[bytes]
 ) -> None:
     await broker.create("t")

@@ -262,7 +262,7 @@ async def test_a_transaction_without_an_id_does_not_go_the_short_way(broker: Mem
 async def test_a_copy_that_comes_after_the_end_is_refused(
     broker: MemoryBroker, version: int, code: Code
 ) -> None:
-    """The coordinator is asked first, as by Apache Kafka: nobody waits for an answer any more."""
+    """The coordinator is asked first, as by Apache Kafka: no client waits for a response now."""
     one = await Transactor(broker, version=version).init()
     if version < 12:
         await one.add()

@@ -1,4 +1,4 @@
-"""Connections of a whole broker: limits, idle ones, and what a running broker takes anew."""
+"""Connections of a whole broker: limits, idle ones, and settings changed while it runs."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ async def test_without_members_offsets_expire_by_the_time_of_the_commit(
 
 
 @scenario(*SETTINGS)
-async def test_a_new_commit_starts_the_retention_anew(broker: MemoryBroker) -> None:
+async def test_a_new_commit_restarts_the_retention(broker: MemoryBroker) -> None:
     await prepare(broker)
     for offset in (5, 6, 7):
         await commit(broker, offset=offset)

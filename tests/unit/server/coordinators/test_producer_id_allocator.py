@@ -88,7 +88,7 @@ async def test_a_failure_concerns_all_that_wait_and_no_later_request(
 
 
 @allocating
-async def test_a_refused_block_that_nobody_waits_for_is_no_failed_task(
+async def test_a_refused_block_that_nothing_waits_for_is_no_failed_task(
     ids: ProducerIdAllocator, blocks: Blocks
 ) -> None:
     """As when the abort of a timed-out transaction needs an id: it is tried again later."""

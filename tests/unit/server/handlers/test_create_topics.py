@@ -82,7 +82,7 @@ async def test_validate_only_makes_nothing(broker: MemoryBroker, version: int) -
     answers = await create(broker, *topics, version=version, validate_only=True)
     codes = [answer.error_code for answer in answers]
     assert codes == [Code.NONE, Code.TOPIC_ALREADY_EXISTS, Code.INVALID_TOPIC_EXCEPTION]
-    assert (answers[0].topic_id is not None) == (version >= 7), "as by Kafka, though it is nobody's"
+    assert (answers[0].topic_id is not None) == (version >= 7), "as by Kafka, but of no topic"
     assert await names(broker) == {"there": 1}
 
 
@@ -107,7 +107,7 @@ async def test_names(broker: MemoryBroker) -> None:
 async def test_a_client_that_hangs_up_during_a_creation_leaves_nothing_behind(
     broker: MemoryBroker, iterations: int
 ) -> None:
-    """The topic may be made or not, but its name is in nobody's way."""
+    """The topic may be made or not, but its name stays usable."""
     client = broker.connect()
     client.send("CreateTopics", 7, timeout_ms=1000, topics=[new_topic("t")])
     await run_until_idle(iterations)

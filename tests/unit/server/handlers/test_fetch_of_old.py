@@ -192,7 +192,7 @@ async def test_only_so_many_are_made_at_once(broker: MemoryBroker) -> None:
 async def test_big_answers_lie_in_arenas(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There they count as memory in use, as long as nobody reads them."""
+    """There they count as memory in use, as long as no client reads them."""
     for _ in range(2):
         await broker.produce(build([Written(value=bytes(COPIED_BYTES_MAX))]))
     lent: list[Arena] = []

@@ -107,7 +107,7 @@ async def test_a_read_that_fails_is_its_directory_s_error(
 async def test_answers_stay_as_they_are_until_a_slow_client_takes_them(
     broker: MemoryBroker,
 ) -> None:
-    """Buffers are lent to the transport; nobody may write to them before it lets go."""
+    """Buffers are lent to the transport; nothing may write to them before it lets go."""
     wanted = []
     for number in range(6):
         value = bytes([number]) * 100_000

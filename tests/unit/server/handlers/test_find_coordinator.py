@@ -16,7 +16,7 @@ TRANSACTIONS = "__transaction_state"
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 TOPICS = [(GROUP, TOPIC), (TRANSACTION, TRANSACTIONS)]
 FACTORS = ["offsets.topic.replication.factor", "transaction.state.log.replication.factor"]
-NOBODY = (-1, "", -1)
+NO_NODE = (-1, "", -1)
 
 
 async def find(broker: MemoryBroker, version: int, key: str = "g", kind: int = GROUP) -> Any:
@@ -50,7 +50,7 @@ async def test_more_replicas_than_brokers_are_not_to_be_had(
     with caplog.at_level(logging.INFO):
         for _ in range(20):
             found = await find(broker, 6, kind=kind)
-            assert (found.error_code, node(found)) == (Code.COORDINATOR_NOT_AVAILABLE, NOBODY)
+            assert (found.error_code, node(found)) == (Code.COORDINATOR_NOT_AVAILABLE, NO_NODE)
     (line,) = caplog.messages
     assert topic in line and f"set {setting}=1" in line and f"{setting}=3" in line
     assert topic not in broker.parts.metadata.image.topics
@@ -60,4 +60,4 @@ async def test_more_replicas_than_brokers_are_not_to_be_had(
     assert caplog.messages == [line, line]
     await broker.create(topic, 3)
     await find(broker, 6, kind=kind)
-    assert broker.instance.health().is_healthy, "somebody has made it otherwise"
+    assert broker.instance.health().is_healthy, "the topic was created by other means"

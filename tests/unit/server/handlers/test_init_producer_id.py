@@ -1,4 +1,4 @@
-"""InitProducerId: the answers of Apache Kafka 4.3.1, ids that nobody gets twice, and epochs that
+"""InitProducerId: the answers of Apache Kafka 4.3.1, ids that are given only once, and epochs that
 fence those who had them before."""
 
 from __future__ import annotations

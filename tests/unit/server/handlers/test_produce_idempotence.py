@@ -72,7 +72,7 @@ async def test_an_answer_lost_by_a_kill_is_got_by_asking_again(broker: MemoryBro
 async def test_power_cuts_leave_a_log_that_a_producer_can_go_on_with(
     broker: MemoryBroker, seed: int
 ) -> None:
-    """With flush.messages=1, whatever was acknowledged is there once, in order."""
+    """With flush.messages=1, all that was acknowledged is there once, in order."""
     await broker.create("t", configs={"flush.messages": "1"})
     chance = random.Random(seed)
     written = 0

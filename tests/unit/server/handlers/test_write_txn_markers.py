@@ -158,8 +158,8 @@ async def test_or_when_another_leads(broker: MemoryBroker) -> None:
 @scenario(topics=TOPICS)
 async def test_one_answer_for_each_producer(broker: MemoryBroker) -> None:
     producer = await opened(broker, PLACE, OTHER)
-    nobody = producer._replace(id=producer.id + 100)
-    markers = [asked(producer, 0), asked(nobody, 0), asked(producer, 1)]
+    unknown = producer._replace(id=producer.id + 100)
+    markers = [asked(producer, 0), asked(unknown, 0), asked(producer, 1)]
     answer = await broker.ask("WriteTxnMarkers", 2, markers=markers)
     received = {
         found.producer_id: [
@@ -169,7 +169,7 @@ async def test_one_answer_for_each_producer(broker: MemoryBroker) -> None:
         ]
         for found in answer.markers
     }
-    assert received == {producer.id: [("t", 0, 0), ("t", 1, 0)], nobody.id: [("t", 0, 0)]}
+    assert received == {producer.id: [("t", 0, 0), ("t", 1, 0)], unknown.id: [("t", 0, 0)]}
     assert len(answer.markers) == 2
     assert not (await broker.ask("WriteTxnMarkers", 1, markers=[])).markers
 
@@ -215,7 +215,7 @@ async def test_an_unexpected_failure_is_one_partition_s(
 @scenario(topics=TOPICS)
 async def test_a_marker_without_a_producer(broker: MemoryBroker) -> None:
     producer = await opened(broker)
-    for nobody in (producer._replace(id=-1), producer._replace(epoch=-1)):
-        received = await write_markers(broker, nobody, PLACE, commit=True)
+    for invalid in (producer._replace(id=-1), producer._replace(epoch=-1)):
+        received = await write_markers(broker, invalid, PLACE, commit=True)
         assert received == [Code.INVALID_REQUEST]
     assert broker.replica().log.end_offset == 1

@@ -279,7 +279,7 @@ async def test_a_client_that_sends_no_request_is_closed(s: Scene, /, sent: bytes
 
 
 @scene
-async def test_each_request_begins_the_time_anew(s: Scene, /) -> None:
+async def test_each_request_restarts_the_timeout(s: Scene, /) -> None:
     client = s.connect()
     for _ in range(3):
         await s.tasks.advance(http_server.REQUEST_S_MAX * 900)

@@ -13,7 +13,7 @@ async def test_it_is_measured_until_it_is_stopped() -> None:
     tasks = VirtualTasks(clock)
     lag = LoopLag(clock, tasks)
     await tasks.advance(1000)
-    assert lag.histogram.count == 0, "nobody asked"
+    assert lag.histogram.count == 0, "it is not started"
     lag.start()
     await tasks.advance(1000)
     assert lag.histogram.count == round(1 / PERIOD_S)

@@ -56,7 +56,7 @@ def test_lines_from_a_level_on(
     assert [f"{level} {name}" for level, _, name in lines(capsys.readouterr().err)] == said
 
 
-def test_a_file_that_is_moved_away_is_made_anew(tmp_path: Path) -> None:
+def test_a_file_that_is_moved_away_is_created_again(tmp_path: Path) -> None:
     path = tmp_path / "kavka.log"
     handler = begin(["kavka.test.a=FATAL"], path)
     say()

@@ -72,7 +72,7 @@ async def test_close_can_drop_what_has_not_begun() -> None:
     running = [asyncio.ensure_future(jobs.run(Pool.READ, work, n)) for n in range(THREADS + 3)]
     for _ in range(THREADS):
         assert begun.acquire(timeout=30)
-    running[0].cancel()  # nobody waits for it any more, but it goes on
+    running[0].cancel()  # nothing waits for it any more, but it goes on
     closing = asyncio.ensure_future(jobs.close(drop_waiting=True))
     await asyncio.sleep(0)
     assert not closing.done(), "the loop goes on meanwhile"
@@ -85,7 +85,7 @@ async def test_close_can_drop_what_has_not_begun() -> None:
     assert not [name for name in names if name.startswith("kavka-job")]
 
 
-async def test_a_pool_that_is_busy_holds_up_no_other() -> None:
+async def test_a_busy_pool_delays_no_other() -> None:
     """A disk that is slow to write keeps neither readers nor compression waiting."""
     jobs = ThreadJobs(asyncio.get_running_loop())
     may_end = threading.Event()

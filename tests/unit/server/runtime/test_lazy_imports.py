@@ -17,7 +17,7 @@ from support.virtual import VirtualClock, VirtualTasks
 
 
 class Importer:
-    """In the place of what imports."""
+    """Instead of `import_module`."""
 
     def __init__(self) -> None:
         self.imported: list[str] = []

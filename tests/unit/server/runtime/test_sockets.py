@@ -122,7 +122,7 @@ async def test_what_was_never_let_in_can_be_closed(network: SocketNetwork, /) ->
 
 
 @with_network
-async def test_a_closed_port_is_free_whatever_a_forked_child_has_open(
+async def test_a_closed_port_is_free_though_a_forked_child_has_it_open(
     network: SocketNetwork, /
 ) -> None:
     bound = await network.bind(HOST, 0)
@@ -300,7 +300,7 @@ async def test_a_host_that_there_is_not(network: SocketNetwork, /) -> None:
     with pytest.raises(OSError):
         await network.bind("no-such-host.invalid", 0)
     with pytest.raises(OSError):
-        await network.bind("192.0.2.1", 0)  # of nobody (RFC 5737)
+        await network.bind("192.0.2.1", 0)  # no host has it (RFC 5737)
 
 
 @with_network

@@ -237,7 +237,7 @@ def test_fields_that_a_version_lacks_read_as_their_default() -> None:
 
 
 def fetch_with_tags(partitions: int) -> bytes:
-    """Fetch 12 whose partitions have a tag each that nobody knows."""
+    """Fetch 12 whose partitions have an unknown tag each."""
     body = request_body(
         fetch, 12, {"topics": [{"topic": "t", "partitions": [{"partition": 77}] * partitions}]}
     )

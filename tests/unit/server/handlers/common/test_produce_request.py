@@ -58,12 +58,12 @@ def test_what_is_named_last_counts() -> None:
 def test_whether_something_is_in_a_transaction(records: list[Any], expected: bool) -> None:
     topics = [topic("a", *enumerate(records))]
     assert is_transactional(SimpleNamespace(transactional_id="tx"), topics) is expected
-    nobody = SimpleNamespace(transactional_id=None)
+    without_id = SimpleNamespace(transactional_id=None)
     if not expected:
-        assert not is_transactional(nobody, topics)
+        assert not is_transactional(without_id, topics)
         return
     with pytest.raises(ApiError) as refusal:
-        is_transactional(nobody, topics)
+        is_transactional(without_id, topics)
     assert refusal.value.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 

@@ -127,7 +127,7 @@ async def test_others_need_not_wait(broker: MemoryBroker) -> None:
 async def test_a_marker_in_between_takes_the_guard_away(
     broker: MemoryBroker, protocol: int
 ) -> None:
-    """Else the batch would begin a transaction that nobody ends."""
+    """Else the batch would begin a transaction that is never ended."""
     one = await Transactor(broker).init()
     hold(broker)
     answer = one.begin(PLACE, OTHER)

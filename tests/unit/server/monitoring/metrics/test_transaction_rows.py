@@ -82,7 +82,7 @@ async def test_what_is_asked_about_partitions(broker: MemoryBroker) -> None:
     assert (await one.write(other)).code == Code.TRANSACTION_ABORTABLE
     found = await look(broker)
     assert (found[UNVERIFIED], found[f"{VERIFYING_MS}_count"]) == (1, 2)
-    assert (await one.write()).code == Code.NONE, "nobody has to be asked"
+    assert (await one.write()).code == Code.NONE, "no coordinator has to be asked"
     assert (await look(broker))[f"{VERIFYING_MS}_count"] == 2
 
 
