@@ -28,6 +28,10 @@ RECONNECT_WITHIN_MS = 1000
 """Short: librdkafka doubles its wait for the next try to connect with each loss of a connection
 within this time of the last try, however well that one did. With 10 s, which it has otherwise, two
 tries that meet a dead broker are 20 s in which requests wait for a connection."""
+PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+"""Errors of records that librdkafka gives up in an abort. It then sends the next ones with their
+sequence numbers, though the broker may have them and only the response was lost: what the next
+transaction writes is taken for a duplicate, whatever the broker is (docs/transactions.md)."""
 FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
 
@@ -60,7 +64,7 @@ def patiently(call: Callable[..., Any], *arguments: object) -> None:
 class ConfluentInstance(Instance):
     def open(self) -> None:
         given = self.given
-        common = {
+        self._common = {
             "bootstrap.servers": given.bootstrap,
             "client.id": given.name,
             "metadata.recovery.strategy": RECOVERY,
@@ -71,7 +75,7 @@ class ConfluentInstance(Instance):
         self._failures: list[KafkaError] = []
         self._consumer = Consumer(
             {
-                **common,
+                **self._common,
                 "group.id": given.group,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
@@ -79,16 +83,20 @@ class ConfluentInstance(Instance):
                 **settings("consumer.", given.settings),
             }
         )
+        self._open_producer()
+        more = {"on_assign": self._assigned} if CONSUMER_PROTOCOL in given.settings else {}
+        self._consumer.subscribe([given.source], on_revoke=self._gone, on_lost=self._gone, **more)
+
+    def _open_producer(self) -> None:
+        given = self.given
         self._producer = Producer(
             {
-                **common,
+                **self._common,
                 "transactional.id": given.transactional_id,
                 **settings("producer.", given.settings),
             }
         )
         patiently(self._producer.init_transactions, CALL_TIMEOUT_S)
-        more = {"on_assign": self._assigned} if CONSUMER_PROTOCOL in given.settings else {}
-        self._consumer.subscribe([given.source], on_revoke=self._gone, on_lost=self._gone, **more)
 
     def _assigned(self, _: Consumer, places: list[Any]) -> None:
         """Ask for the offsets here. librdkafka 2.16, asking by itself for one that an open
@@ -155,6 +163,8 @@ class ConfluentInstance(Instance):
     def abort(self) -> None:
         with judged():
             patiently(self._producer.abort_transaction, CALL_TIMEOUT_S)
+            if any(error.code() in PURGED for error in self._failures):
+                self._open_producer()  # with a new epoch, in which sequence numbers begin with 0
         self._failures.clear()
 
     def rewind(self, offsets: Mapping[int, int]) -> None:
