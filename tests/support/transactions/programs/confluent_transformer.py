@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     Consumer,
     KafkaError,
     KafkaException,
@@ -31,7 +30,7 @@ tries that meet a dead broker are 20 s in which requests wait for a connection."
 PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 """Errors of records that librdkafka gives up in an abort. It then sends the next ones with their
 sequence numbers, though the broker may have them and only the response was lost: what the next
-transaction writes is taken for a duplicate, whatever the broker is (docs/transactions.md)."""
+transaction writes is taken for a duplicate, by any broker (docs/transactions.md)."""
 FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
 
@@ -84,8 +83,13 @@ class ConfluentInstance(Instance):
             }
         )
         self._open_producer()
-        more = {"on_assign": self._assigned} if CONSUMER_PROTOCOL in given.settings else {}
-        self._consumer.subscribe([given.source], on_revoke=self._gone, on_lost=self._gone, **more)
+        is_incremental = CONSUMER_PROTOCOL in given.settings
+        self._assign = (
+            self._consumer.incremental_assign if is_incremental else self._consumer.assign
+        )
+        self._consumer.subscribe(
+            [given.source], on_assign=self._assigned, on_revoke=self._gone, on_lost=self._gone
+        )
 
     def _open_producer(self) -> None:
         given = self.given
@@ -99,9 +103,10 @@ class ConfluentInstance(Instance):
         patiently(self._producer.init_transactions, CALL_TIMEOUT_S)
 
     def _assigned(self, _: Consumer, places: list[Any]) -> None:
-        """Ask for the offsets here. librdkafka 2.16, asking by itself for one that an open
-        transaction holds, begins at auto.offset.reset if its assignment changes meanwhile, with
-        any broker; and a group of this protocol assigns little by little."""
+        """Ask for the offsets here, and begin at numbers. librdkafka 2.16 by itself reads records
+        again in two cases, with any broker (docs/transactions.md): if its assignment changes while
+        it asks for an offset that an open transaction holds, and if it loses a partition while it
+        asks where that begins."""
         with self._watched("assignment"):
             while True:
                 try:
@@ -112,8 +117,8 @@ class ConfluentInstance(Instance):
                     break
         for one in found:
             if one.offset < 0:
-                one.offset = OFFSET_BEGINNING
-        self._consumer.incremental_assign(found)
+                one.offset = 0
+        self._assign(found)
 
     def _gone(self, _: Consumer, places: list[Any]) -> None:
         for one in places:
