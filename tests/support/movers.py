@@ -13,6 +13,8 @@ from support.raw import RawConnection
 from support.wait import eventually
 
 WITHIN_S = 60.0
+CANCELS_MAX = 3
+"""So often in a row a partition's move is replaced by another; the next one may come to its end."""
 
 Place = tuple[str, int]
 
@@ -85,23 +87,36 @@ class Mover(threading.Thread):
         self.moved = 0
         """How often a partition was found in another directory than before."""
         self.failures: list[BaseException] = []
+        self._cancelled: Counter[Place] = Counter()
 
     def run(self) -> None:
         before: dict[Place, str] = {}
         while not self._stopped.wait(self._chance.random() * 0.05):
             try:
-                now = placed(self._broker)
-                self.moved += sum(now.get(place, path) != path for place, path in before.items())
+                found = _described(self._broker)
+                now = {place: path for place, path, is_copy, _ in found if not is_copy}
+                moved = [place for place, path in before.items() if now.get(place, path) != path]
+                self.moved += len(moved)
                 before |= now
-                if now:
-                    place = self._chance.choice(sorted(now))
-                    codes = move(self._broker, [place], self._chance.choice(self._paths))
-                    self.codes.update(codes.values())
+                self._move_one(sorted(now), moved, {place for place, _, copy, _ in found if copy})
             except (OSError, AssertionError):  # the broker is not there
                 self._stopped.wait(0.05)
             except Exception as failure:
                 self.failures.append(failure)
                 return
+
+    def _move_one(self, places: list[Place], moved: list[Place], moving: set[Place]) -> None:
+        for place in moved:
+            del self._cancelled[place]
+        may_move = [
+            one for one in places if one not in moving or self._cancelled[one] < CANCELS_MAX
+        ]
+        if not may_move:
+            return
+        place = self._chance.choice(may_move)
+        self._cancelled[place] += place in moving
+        codes = move(self._broker, [place], self._chance.choice(self._paths))
+        self.codes.update(codes.values())
 
     def finish(self) -> None:
         """End it; nothing that it saw may be wrong."""
