@@ -25,7 +25,7 @@ from admin import (
 from admin.cells import Client, Outcome
 from admin.operations import IN_ORDER
 from admin.place import Place
-from support import java, stock_codec
+from support import java
 from support.broker import Kavka
 from support.differences import Difference, differences
 from support.oracle import ApacheKafka
@@ -85,7 +85,6 @@ def matrix(
     pair: tuple[BrokerProcess, BrokerProcess], home: Path, clients: Sequence[Client] = CLIENTS
 ) -> list[Cell]:
     """Every cell; the brokers are asked at the same time, the clients one after another."""
-    stock_codec.modules()  # two threads must not load it at once
     with ThreadPoolExecutor(2) as pool:
         ours, theirs = pool.map(lambda broker: _rounds(broker, home, clients), pair)
     return [

@@ -108,12 +108,15 @@ def await_progress(
 ) -> None:
     """Until there are so many acknowledgements and moves."""
     eventually(
-        lambda: history.failures or (history.holds(acks) and mover.moved >= moves),
+        lambda: (
+            history.failures or mover.failures or (history.holds(acks) and mover.moved >= moves)
+        ),
         within_s=WITHIN_S,
         what="acknowledgements and moves",
         detail=broker.tail,
     )
     assert not history.failures, history.failures[:10]
+    assert not mover.failures, mover.failures
 
 
 def check(broker: BrokerProcess, history: History) -> None:

@@ -11,7 +11,7 @@ from compressed.compare import Difference, differences
 from compressed.run import SETTINGS, Found, compacted, play, play_old
 from differential.brokers import PROJECTS
 from differential.judges import JUDGES, NEW, OLD
-from support import java, stock_codec
+from support import java
 from support.broker import Kavka
 from support.process import BrokerProcess, running
 
@@ -25,7 +25,6 @@ class Compared(NamedTuple):
 
 def compare(home: Path) -> Compared:
     """Start the brokers, send the corpus to each, and compare."""
-    stock_codec.modules()  # loaded by one thread, as `sys.modules` is changed meanwhile
     for project in PROJECTS:  # without Java the test is skipped here and not in a thread
         java.libs(project)
     parts: dict[str, Callable[[BrokerProcess], Found]] = {NEW: _new, OLD: play_old}

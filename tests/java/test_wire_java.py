@@ -42,7 +42,7 @@ class Case(NamedTuple):
 
 def request_frame(module: ModuleType, version: int, body: bytes, client_id: str | None) -> bytes:
     api = module.API
-    head = stock_codec.modules()["kafka.protocol.api_header"].RequestHeader(
+    head = stock_codec.MODULES["kafka.protocol.api_header"].RequestHeader(
         request_api_key=api.key,
         request_api_version=version,
         correlation_id=CORRELATION_ID,

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from support import java, stock_codec
+from support import java
 from support.broker import Kavka
 from support.oracle import ApacheKafka
 from support.process import BrokerProcess, running
@@ -22,7 +22,6 @@ def both_sides(
 ) -> Iterator[tuple[S, S]]:
     """Start both, and give what `side` makes of each: of Kavka, and of Apache Kafka."""
     java.kafka_libs()  # without Java the test is skipped here and not in a thread
-    stock_codec.modules()  # two threads must not load it at once
     pair = kavka, kafka
     with running(pair):
         with ThreadPoolExecutor(2) as pool:

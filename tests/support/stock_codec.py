@@ -24,9 +24,9 @@ _PREFIX = "kafka.protocol"
 _COMMENT_LINES = re.compile(r"(?m)^\s*//.*$")
 
 
-@cache
-def modules() -> dict[str, ModuleType]:
-    """The copy's modules by name; `sys.modules` is left as it was."""
+def _load() -> dict[str, ModuleType]:
+    """The copy's modules by name; `sys.modules` is left as it was. Not while another thread imports
+    the library."""
     users = {name: sys.modules.pop(name) for name in _of_kafka()}
     try:
         importlib.import_module(f"{_PREFIX}.api_message")
@@ -75,10 +75,14 @@ def _of_kafka() -> list[str]:
     return [name for name in sys.modules if name == "kafka" or name.startswith("kafka.")]
 
 
+MODULES = _load()
+"""The copy's modules by name."""
+
+
 @cache
 def message_class(name: str) -> Any:
     """The class of one message, straight from the schema: `FetchResponse`."""
-    base: Any = modules()[f"{_PREFIX}.api_message"].ApiMessage
+    base: Any = MODULES[f"{_PREFIX}.api_message"].ApiMessage
     return type(base)(name, (base,), {})
 
 
@@ -104,7 +108,7 @@ def encode(name: str, version: int, message: Any) -> bytes:
     write = message_class(name)._struct.compiled_encode_into(
         version, compact=flexible, tagged=flexible
     )
-    buffer = modules()[f"{_PREFIX}.schemas.fields.codecs.encode_buffer"].EncodeBuffer()
+    buffer = MODULES[f"{_PREFIX}.schemas.fields.codecs.encode_buffer"].EncodeBuffer()
     write(message, buffer)
     return bytes(buffer.result())
 

@@ -18,7 +18,7 @@ FLEXIBLE = pytest.mark.parametrize("flexible", [False, True])
 
 
 def library_header() -> Any:
-    return stock_codec.modules()["kafka.protocol.api_header"].RequestHeader
+    return stock_codec.MODULES["kafka.protocol.api_header"].RequestHeader
 
 
 @FLEXIBLE

@@ -40,7 +40,7 @@ def answer_of(payloads: list[Any]) -> fetch.FetchResponse:
 
 def library_frame(name: str, version: int, correlation_id: int, answer: Any) -> bytes:
     """The frame as the library writes it, header and length included."""
-    header = stock_codec.modules()["kafka.protocol.api_header"].ResponseHeader
+    header = stock_codec.MODULES["kafka.protocol.api_header"].ResponseHeader
     head = header(correlation_id=correlation_id).encode(
         flexible=stock_codec.is_flexible(name, version)
     )
