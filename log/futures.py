@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
+from uuid import UUID
 
 from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition
 from kavka.log.deferred_deletes import DeferredDeletes
 from kavka.log.fs import FileSystem
+from kavka.log.loading import DirectoryLoading, read_topic_id
 from kavka.log.mirror import LogMirror
 from kavka.log.partition_log import PartitionLog
 from kavka.log.relocation import relocate
 from kavka.log.settings import FSYNC
 from kavka.seams import Random
-
-if TYPE_CHECKING:
-    from kavka.log.loading import DirectoryLoading
 
 logger = logging.getLogger(__name__)
 
@@ -39,10 +38,19 @@ PREFERRED_MAX: Final = 100_000
 class FutureLog:
     """A complete or incomplete copy of a log at `path`, in the log directory `directory`."""
 
-    __slots__ = ("directory", "is_sound", "key", "mirror", "path")
+    __slots__ = ("directory", "is_sound", "key", "mirror", "path", "topic_id")
 
-    def __init__(self, key: TopicPartition, directory: str, path: str, *, is_sound: bool) -> None:
+    def __init__(
+        self,
+        key: TopicPartition,
+        topic_id: UUID | None,
+        directory: str,
+        path: str,
+        *,
+        is_sound: bool,
+    ) -> None:
         self.key = key
+        self.topic_id = topic_id
         self.directory = directory
         self.path = path
         self.is_sound = is_sound
@@ -128,7 +136,7 @@ class FutureLogs:
         key = log.topic, log.partition
         path = f"{directory}/{names.future_name(*key, self._unique())}"
         self._fs.make_dir(path)
-        copy = FutureLog(key, directory, path, is_sound=True)
+        copy = FutureLog(key, log.topic_id, directory, path, is_sound=True)
         if log.topic_id is not None:
             data = names.encode_partition(log.topic_id)
             self._fs.create(f"{path}/{names.PARTITION_FILE}").pwrite(data, 0)
@@ -227,7 +235,10 @@ class FutureLogs:
                     logger.warning("deleting %s: the log is in, or moves to, another one", path)
                     self._mark_for_deletion(key, at, path, 0)
                 else:
-                    self._copies[key] = FutureLog(key, at, path, is_sound=loading.is_clean)
+                    topic_id = read_topic_id(self._fs, path)
+                    self._copies[key] = FutureLog(
+                        key, topic_id, at, path, is_sound=loading.is_clean
+                    )
         except OSError as failure:
             return at, failure
         return None

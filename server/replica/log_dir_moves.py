@@ -80,7 +80,10 @@ class ReplicaMoves:
         self._logs = replicas.logs
         at_once = live.now.num_replica_alter_log_dirs_threads
         self._turns = asyncio.Semaphore(max(1, at_once or len(live.now.log_dirs)))
-        self._moving: dict[Key, tuple[_Move, asyncio.Task[None]]] = {}
+        self._running: dict[_Move, asyncio.Task[None]] = {}
+        """All moves that have not ended, the cancelled ones too."""
+        self._moving: dict[Key, _Move] = {}
+        """The last move of each replica, until it ends."""
         self.refusals = LogLimit(logger, logging.INFO, "moves refused", tasks)
 
     def start(self, checkpoint: Callable[[], Awaitable[bool]]) -> None:
@@ -89,6 +92,9 @@ class ReplicaMoves:
         self._services.checkpoint = checkpoint
         for copy in self._logs.futures:
             replica = self._replicas.find(*copy.key)
+            if self._is_stray(copy, replica):
+                self._discard_stray(copy)
+                continue
             if replica is None or replica.offline or self._logs.failed_directories:
                 logger.warning(
                     "can't resume the move to %s: its source is not online; kept it as it is",
@@ -100,11 +106,11 @@ class ReplicaMoves:
 
     async def stop(self) -> None:
         """End all moves. Copies are left as after a clean shutdown; the next start resumes them."""
-        moving = list(self._moving.values())
-        for _, task in moving:
+        running = dict(self._running)
+        for task in running.values():
             task.cancel()
-        await asyncio.gather(*(task for _, task in moving), return_exceptions=True)
-        await asyncio.gather(*(move.job for move, _ in moving if move.job is not None))
+        await asyncio.gather(*running.values(), return_exceptions=True)
+        await asyncio.gather(*(move.job for move in running if move.job is not None))
         for copy in self._logs.futures:
             await self._keep_for_restart(copy)
         for key in self._logs.futures.sources:
@@ -124,6 +130,21 @@ class ReplicaMoves:
         except (CorruptLogError, SourceError) as failure:
             logger.error("can't keep the copy in %s: %s", copy.path, failure)
             await jobs.run(Pool.WRITE, _empty, fs, copy.path)
+        except OSError as failure:
+            self._replicas.failures.directory_failed(copy.directory, failure)
+
+    def _is_stray(self, copy: FutureLog, replica: Replica | None) -> bool:
+        """Whether the topic of a copy that was found at startup does not exist any more: it was
+        deleted while the log directory of the copy was offline."""
+        if replica is None:
+            missing = self._replicas.error_of_missing(*copy.key)
+            return missing is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return copy.topic_id is not None and copy.topic_id != replica.topic_id
+
+    def _discard_stray(self, copy: FutureLog) -> None:
+        logger.warning("deleting %s: it is a copy of a topic that was deleted", copy.path)
+        try:
+            self._logs.futures.discard(copy.key)
         except OSError as failure:
             self._replicas.failures.directory_failed(copy.directory, failure)
 
@@ -199,13 +220,15 @@ class ReplicaMoves:
         replica.log.compaction.pause()
         before = self._moving.get(replica.key)
         move = _Move(self._services, replica, copy, copy.mirror)
-        run = self._run(move, None if before is None else before[1])
+        run = self._run(move, None if before is None else self._running[before])
         task = self._services.tasks.spawn(run, name="move of {}-{}".format(*replica.key))
-        self._moving[replica.key] = move, task
+        self._running[move] = task
+        self._moving[replica.key] = move
         task.add_done_callback(lambda _: self._move_ended(replica.key, move))
 
     def _move_ended(self, key: Key, move: _Move) -> None:
-        if self._moving[key][0] is move:
+        del self._running[move]
+        if self._moving.get(key) is move:
             del self._moving[key]
             move.replica.log.compaction.paused = False
 

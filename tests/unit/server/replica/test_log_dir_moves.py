@@ -276,6 +276,55 @@ async def test_a_stop_leaves_whole_batches_in_the_copy(broker: MemoryBroker, is_
     assert await numbers(broker) == list(range(9))
 
 
+@scenario(DIRECTORIES, topics={"t": 1})
+async def test_a_stop_waits_for_a_move_that_was_replaced(broker: MemoryBroker) -> None:
+    await fill(broker, 3)
+    broker.jobs.hold(COPY)
+    await alter(broker, TWO)
+    await run_until_idle()
+    await alter(broker, THREE)
+    stopping = broker.tasks.spawn(broker.instance.stop(), name="stop")
+    await run_until_idle(100)
+    assert not stopping.done(), "a thread is at work on the first copy"
+    broker.jobs.release()
+    await run_until_idle(100)
+    assert stopping.done()
+    await broker.tasks.die()
+    await broker.revive()
+    await broker.advance(3000)
+    assert [names(broker, path) for path in (ONE, TWO, THREE)] == [[], [], ["t-0"]]
+    assert await numbers(broker) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("is_recreated", [False, True])
+@scenario(DIRECTORIES, SMALL, f"{LIMIT}=500000", topics={"t": 1})
+async def test_a_copy_whose_topic_was_deleted_while_its_directory_was_away(
+    broker: MemoryBroker, is_recreated: bool
+) -> None:
+    """A new topic of that name does not move either."""
+
+    async def revive_after_renaming(path: str, renamed: str) -> None:
+        await broker.instance.stop()
+        await broker.tasks.die()
+        broker.fs.rename(path, renamed)
+        await broker.revive()
+
+    await fill(broker, 9, size=300_000)
+    await alter(broker, TWO)
+    await broker.advance(1000)
+    (copy,) = names(broker, TWO)
+    await revive_after_renaming(f"{TWO}/{copy}", f"{TWO}/.away")
+    await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000)
+    if is_recreated:
+        await broker.create("t")
+        await fill(broker, 2)
+    await revive_after_renaming(f"{TWO}/.away", f"{TWO}/{copy}")
+    await broker.advance(20_000)
+    assert (names(broker, ONE), names(broker, TWO)) == (["t-0"] * is_recreated, [])
+    if is_recreated:
+        assert await numbers(broker) == [0, 1]
+
+
 @pytest.mark.parametrize("power", [False, True])
 @scenario(DIRECTORIES, SMALL, topics={"t": 1})
 async def test_a_move_continues_after_a_crash(broker: MemoryBroker, power: bool) -> None:
