@@ -311,8 +311,8 @@ class Connection(RegisteredConnection):
         except Exception:
             self.abort()
             raise
-        else:
-            self._resume()
+        if not self._reading:  # a turn later: until then the future holds a view of what was sent
+            self._tasks.call_soon(self._resume)
 
     def _send_ready(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
         """Send the completed responses at the head of the queue."""

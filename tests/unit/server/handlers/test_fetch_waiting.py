@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kavka.log.memfs import Fault
+from kavka.server.connections.connection import FETCHES_UNANSWERED_MAX
 from kavka.wire.errors import ErrorCode as Code
 from support import logs
 from support.batches import Written, build
@@ -127,3 +128,21 @@ async def test_answers_stay_as_they_are_until_a_slow_client_takes_them(
     await run_until_idle(100)
     got = [parse(bytes(one.result().responses[0].partitions[0].records)) for one in waiting]
     assert [records[0].value for records in got] == wanted
+
+
+@scenario(topics={"t": 1})
+async def test_a_sent_response_is_not_viewed_when_the_next_fetch_is_read(
+    broker: MemoryBroker,
+) -> None:
+    """The third one is read when the first is answered, into the same arena."""
+    connection = broker.connect()
+    values = fetching({("t", 0): 0}, max_wait_ms=10_000)
+    fetches = [connection.send("Fetch", 11, **values) for _ in range(FETCHES_UNANSWERED_MAX + 2)]
+    await run_until_idle()
+    assert not any(one.done() for one in fetches)
+    await broker.produce(build([Written(value=bytes(200_000))]))
+    await run_until_idle(100)
+    answers = [(await one).responses[0].partitions[0] for one in fetches]
+    assert [(one.error_code, len(one.records) > 200_000) for one in answers] == [
+        (Code.NONE, True)
+    ] * len(fetches)
