@@ -1,6 +1,6 @@
 """A map from keys to their last offset: a dict while there are few keys, then a compact table.
 
-The dict is three times as fast, but needs six times the memory. The table has 24 bytes a slot, as
+The dict is several times as fast, but needs six times the memory. The table has 24 bytes a slot, as
 Apache Kafka's map: a hash of 128 bits and the offset. A collision of two keys would lose a record.
 So the hash consists of two SipHashes, of the key and of the key with a prefix, with the random
 secret of the process: producers can't construct collisions.

@@ -41,7 +41,7 @@ class Process:
         self.rate = 1 + drift
         self.is_dead = False
         self.is_paused = False
-        self.ready: deque[SimHandle | SimTimer] = deque()
+        self.ready: deque[SimHandle] = deque()
         self.is_queued = False
         """Whether the loop has it among those that have something to run."""
         self.context = copy_context()
@@ -131,16 +131,10 @@ class SimHandle(asyncio.Handle):
         self._repr = self._source_traceback = None
 
 
-class SimTimer(asyncio.TimerHandle):
-    """A timer, whose `cancel` needs no word to the loop."""
+class SimTimer(SimHandle):
+    """A callback at a time of the world's clock. Its `cancel` needs no word to the loop."""
 
-    __slots__ = ("process",)
-    process: Process
-    _loop: SimLoop
-    _callback: Callable[..., object]
-    _args: tuple[Any, ...]
-    _context: Context
-    _cancelled: bool
+    __slots__ = ("due_s",)
 
     def __init__(
         self,
@@ -150,12 +144,8 @@ class SimTimer(asyncio.TimerHandle):
         args: tuple[Any, ...],
         context: Context,
     ) -> None:
-        SimHandle.__init__(self, process, callback, args, context)  # type: ignore[arg-type]
-        self._when = due_s
-        self._scheduled = False
-
-    def cancel(self) -> None:
-        asyncio.Handle.cancel(self)
+        super().__init__(process, callback, args, context)
+        self.due_s = due_s
 
 
 class SimClock:
@@ -243,7 +233,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             if not timer.cancelled():
                 self.enqueue(timer)
 
-    def enqueue(self, handle: SimHandle | SimTimer) -> None:
+    def enqueue(self, handle: SimHandle) -> None:
         """Make a callback ready."""
         process = handle.process
         if not process.is_dead:
@@ -260,7 +250,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def schedule(self, timer: SimTimer) -> SimTimer:
         """Let it run at its time, of the world's clock."""
-        heapq.heappush(self._timers, (timer.when(), self._chance.random(), timer))
+        heapq.heappush(self._timers, (timer.due_s, self._chance.random(), timer))
         return timer
 
     # -- asyncio's calls ------------------------------------------------------------------

@@ -17,6 +17,8 @@ CANCELS_MAX = 3
 """So often in a row a partition's move is replaced by another; the next one may come to its end."""
 
 Place = tuple[str, int]
+Described = list[tuple[Place, str, bool, int]]
+"""Partition, directory, whether it is a copy that moves there, and size."""
 
 
 def move(broker: BrokerProcess, places: Sequence[Place], path: str) -> dict[Place, int]:
@@ -38,7 +40,11 @@ def move(broker: BrokerProcess, places: Sequence[Place], path: str) -> dict[Plac
 
 def placed(broker: BrokerProcess) -> dict[Place, str]:
     """The log directory of each partition; of one that moves the one that it leaves."""
-    return {place: path for place, path, is_copy, _ in _described(broker) if not is_copy}
+    return _placed(_described(broker))
+
+
+def _placed(described: Described) -> dict[Place, str]:
+    return {place: path for place, path, is_copy, _ in described if not is_copy}
 
 
 def copies(broker: BrokerProcess) -> dict[Place, int]:
@@ -46,7 +52,7 @@ def copies(broker: BrokerProcess) -> dict[Place, int]:
     return {place: size for place, _, is_copy, size in _described(broker) if is_copy}
 
 
-def _described(broker: BrokerProcess) -> list[tuple[Place, str, bool, int]]:
+def _described(broker: BrokerProcess) -> Described:
     with RawConnection(HOST, broker.port) as connection:
         answer = connection.request("DescribeLogDirs", 4, topics=None)
     return [
@@ -94,7 +100,7 @@ class Mover(threading.Thread):
         while not self._stopped.wait(self._chance.random() * 0.05):
             try:
                 found = _described(self._broker)
-                now = {place: path for place, path, is_copy, _ in found if not is_copy}
+                now = _placed(found)
                 moved = [place for place, path in before.items() if now.get(place, path) != path]
                 self.moved += len(moved)
                 before |= now
