@@ -12,7 +12,17 @@ import pytest
 from lint.findings import ROOT
 
 PAGE = ROOT / "docs" / "architecture.md"
-PACKAGES = ("server", "log", "groupcoord", "txncoord", "wire", "zktree", "tools", "spark_it")
+PACKAGES = (
+    "server",
+    "client",
+    "log",
+    "groupcoord",
+    "txncoord",
+    "wire",
+    "zktree",
+    "tools",
+    "spark_it",
+)
 MODULES = {
     path.relative_to(ROOT).with_suffix("").as_posix(): path
     for package in PACKAGES

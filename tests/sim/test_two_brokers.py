@@ -8,9 +8,13 @@ from collections import Counter
 
 import pytest
 
+from kavka.client.broker_client import BrokerClient, ClientSettings, Seams
+from kavka.server.runtime.tasks import LoopTasks
+from kavka.wire.apis import describe_cluster
+from kavka.wire.codec import private_copy
 from kavka.wire.errors import ErrorCode as Code
-from sim.client import Client, Lost
-from sim.loop import SimLoop
+from kavka.wire.frame import ArenaPool
+from sim.loop import SimClock, SimLoop
 from sim.machine import Machine
 from sim.network import Quality, SimNetwork
 from sim.run import complaints, same_each_time
@@ -19,6 +23,7 @@ from support import strict_arenas
 
 NAMES = ("broker1", "broker2")
 EVERY_S = 0.05
+SETTINGS = ClientSettings(client_id="other", software_version="1")
 
 
 class Pair:
@@ -54,19 +59,25 @@ class Pair:
         await machine.started()
         assert machine.process is not None
         (other,) = (one for one in self.machines if one is not machine)
-        client = Client(
-            machine.process, self.network.host(machine.process, machine.name), other.address
+        seams = Seams(
+            self.network.host(machine.process, machine.name),
+            SimClock(machine.process),
+            LoopTasks(self.loop),
+            random.Random(self.chance.getrandbits(64)),
+            ArenaPool(),
         )
+        client = BrokerClient(*other.address, SETTINGS, seams)
         machine.process.spawn(self._ask(client, machine.name, int(other.name[-1])), name="ask")
 
-    async def _ask(self, client: Client, name: str, other: int) -> None:
+    async def _ask(self, client: BrokerClient, name: str, other: int) -> None:
+        api = describe_cluster.API
+        request = private_copy.message_class(api.request_name)()
         while True:
             await asyncio.sleep(EVERY_S)
             try:
-                answer = await client.ask("DescribeCluster", 0)
-            except Lost:
+                answer = await client.ask(api, request)
+            except ConnectionError:
                 self.lost[name] += 1
-                client.hang_up()
                 continue
             assert answer.error_code == Code.NONE
             assert [one.broker_id for one in answer.brokers] == [other]
