@@ -8,7 +8,7 @@ thread-safe; only `FlushPlan.run` may run in another thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -372,7 +372,7 @@ class PartitionLog:
         self.compaction.truncated(offset)
         removed = self._segments.truncate(offset)
         if removed:
-            self._mark_for_deletion(removed[::-1])
+            self._mark_for_deletion(removed[::-1], [segment.base_offset for segment in removed])
             # a power failure must not bring them back behind the new end
             self._disk.fs.sync_dir(self.directory)
         if not len(self._segments):
@@ -392,12 +392,10 @@ class PartitionLog:
         if self._epochs.truncate_end(end):
             self.unsynced(self._epochs.path)
 
-    def _mark_for_deletion(self, segments: Sequence[Segment]) -> None:
-        """Mark the files of removed segments for deletion."""
+    def _mark_for_deletion(self, segments: Sequence[Segment], snapshots: Iterable[int]) -> None:
+        """Mark the files of removed segments, and snapshots, for deletion."""
         renamed = mark_deleted(self._disk, segments)
-        renamed += self.producer_manager.snapshots.mark_deleted(
-            segment.base_offset for segment in segments
-        )
+        renamed += self.producer_manager.snapshots.mark_deleted(snapshots)
         self._disk.deferred_deletes.add(renamed, self.settings.file_delete_delay_ms)
 
     def advance_start(self, offset: int) -> bool:
@@ -423,9 +421,12 @@ class PartitionLog:
         count = count_deletable_segments(self._segments, self.settings, bounds, now_ms)
         if count == len(self._segments):
             self.roll(now_ms)
-        count = self.producer_manager.count_deletable(count)
-        self.advance_start(self._segments.base_at(count))
-        self._mark_for_deletion(self._segments.remove_oldest(count))
+        count = self.producer_manager.count_deletable(count, bounds)
+        begin = self._segments.base_at(count)
+        self.advance_start(begin)
+        self._mark_for_deletion(
+            self._segments.remove_oldest(count), self.producer_manager.snapshots.before(begin)
+        )
         return count
 
     # --- flush and close

@@ -11,6 +11,7 @@ from kavka.log.flush import UnsyncedPaths
 from kavka.log.producer_entry import AppendedBatch
 from kavka.log.producer_state import ENTRIES_PER_STEP, ProducerStates
 from kavka.log.replay import replay_in_steps
+from kavka.log.retention import OffsetBounds
 from kavka.log.segments import SegmentList
 from kavka.log.snapshots import Snapshots
 from kavka.log.transactions import Transactions
@@ -79,11 +80,21 @@ class ProducerStateManager:
             self._unsynced.add(path)
         return self.snapshots.is_writing
 
-    def count_deletable(self, count: int) -> int:
-        """How many of the `count` oldest segments may be deleted: there must be a snapshot at the
-        new start of the log. Otherwise producer state would be lost in a crash, and valid batches
-        would be rejected. A later roll provides a snapshot."""
-        while count and len(self.states) and not self.snapshots.has(self._segments.base_at(count)):
+    def count_deletable(self, count: int, bounds: OffsetBounds) -> int:
+        """How many of the `count` oldest segments may be deleted: there must be a snapshot that is
+        not before the new start of the log, nor after the high watermark, which no truncation goes
+        below. Otherwise producer state would be lost in a crash, and valid batches would be
+        rejected.
+
+        If there is none, as rolls made none while another was being written, one is saved now; with
+        many producers it is there when `write_snapshot_step` is done. OSError.
+        """
+        if not count or not len(self.states):
+            return count
+        if self.snapshots.newest_upto(bounds.high_watermark) < self._segments.base_at(count):
+            self.save_unless_saving(bounds.start, bounds.end)
+        newest = self.snapshots.newest_upto(bounds.high_watermark)
+        while count and newest < self._segments.base_at(count):
             count -= 1
         return count
 

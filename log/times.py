@@ -10,12 +10,13 @@ from typing import Final, Protocol
 
 from kavka.log.errors import CorruptLogError
 from kavka.log.fs import File
-from kavka.log.index import TimeIndex
+from kavka.log.index import OffsetIndex, TimeIndex
 from kavka.log.scan import Extent, headers
 
-CHECKED_BYTES_MAX: Final = 1 << 20
-"""If two entries are at most this far apart all batches between them are checked. They are farther
-apart than an index interval only after a record with a timestamp far in the future."""
+CHECKED_BYTES_MAX: Final = 64 * 1024
+"""All batches between two entries are checked if these are at most this far apart; otherwise only
+those since the last index entry. Entries are far apart while no record is later than an earlier
+one: with timestamps of whole days, or after one that was far in the future."""
 
 
 class IndexedSegment(Protocol):
@@ -23,6 +24,12 @@ class IndexedSegment(Protocol):
 
     base_offset: int
     size: int
+
+    @property
+    def max_timestamp_offset(self) -> int: ...
+
+    @property
+    def offsets(self) -> OffsetIndex: ...
 
     @property
     def times(self) -> TimeIndex: ...
@@ -45,21 +52,54 @@ def find_timestamp(segment: IndexedSegment, timestamp_ms: int, from_offset: int)
     `from_offset`; None if there is none. Rebuilds a wrong index."""
     times = segment.times
     slot = times.slot(timestamp_ms)
-    if not is_entry_valid(segment, times, slot):
+    if not (is_entry_valid(segment, times, slot) and _is_next_valid(segment, times, slot)):
         segment.rebuild_indexes()
-    if segment.times is not times:  # rebuilt, here or by the check
-        times = segment.times
-        slot = times.slot(timestamp_ms)
-    indexed = segment.base_offset if slot < 0 else times.entry(slot)[1]
-    first = segment.find(max(indexed, from_offset))
+    start = _search_start(segment, timestamp_ms)
+    if segment.times is not times:  # rebuilt, here or by a check
+        start = _search_start(segment, timestamp_ms)
+    first = segment.find(max(start, from_offset))
     return None if first is None else _first_since(segment, first.position, timestamp_ms)
 
 
+def _is_next_valid(segment: IndexedSegment, times: TimeIndex, slot: int) -> bool:
+    """Whether the entry after `slot` is valid, if the indexes have not been rebuilt meanwhile."""
+    if segment.times is not times or slot + 1 >= len(times):
+        return True
+    return is_entry_valid(segment, times, slot + 1)
+
+
+def _search_start(segment: IndexedSegment, timestamp_ms: int) -> int:
+    """An offset from which the search finds the first batch with this timestamp or a greater one:
+    that of the entry before it, or a later one if the next entry is far away.
+
+    The batch is later than all before it. An entry is written with each entry of the offset index
+    if the greatest timestamp has risen since the last one. So the batch lies at most one index
+    interval before the one that the next entry names.
+    """
+    times = segment.times
+    slot = times.slot(timestamp_ms)
+    timestamp, known = times.entry(slot) if slot >= 0 else (-1, segment.base_offset)
+    if timestamp == timestamp_ms:
+        return known
+    is_last = slot + 1 == len(times)
+    risen = segment.max_timestamp_offset if is_last else times.entry(slot + 1)[1]
+    start, floor = segment.find(known), segment.offsets.floor(risen - 1)
+    if start is None or floor.position - start.position <= CHECKED_BYTES_MAX:
+        return known
+    return max(known, floor.offset)
+
+
 def is_last_entry_valid(segment: IndexedSegment, times: TimeIndex) -> bool:
-    """Whether the last entry is valid; without entries, whether no record has a timestamp."""
+    """Whether the last entry is valid; without entries, whether no record has a timestamp, judged
+    by the first batches."""
     if not len(times):
-        known = headers(segment.file, segment.path, 0, segment.size)
-        return all(header.newest_timestamp < 0 for _, header in known)
+        end = min(segment.size, CHECKED_BYTES_MAX)
+        for position, header in headers(segment.file, segment.path, 0, segment.size):
+            if header.newest_timestamp >= 0:
+                return False
+            if position >= end:
+                break
+        return True
     return is_entry_valid(segment, times, len(times) - 1)
 
 
@@ -97,7 +137,7 @@ def _is_first(
             return False
         start = before.position
     if extent.position - start > CHECKED_BYTES_MAX:
-        return True
+        start = segment.offsets.floor(extent.last_offset - 1).position
     try:
         first = _first_since(segment, start, timestamp_ms)
     except CorruptLogError:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import struct
+from collections.abc import Iterator
 
 import pytest
 
 from kavka.log import scan, times
 from kavka.log.disk import Disk
+from kavka.log.fs import File
 from kavka.log.memfs import MemFs
 from kavka.log.scan import BatchScanner
 from kavka.log.segment import Segment
@@ -18,8 +21,8 @@ SETTINGS = logs.settings(index_interval_bytes=300)
 TIMES = [100, 90, 300, 200, 300, 300, 400, 50, 500]
 
 
-def written(timestamps: list[int]) -> tuple[MemFs, Segment]:
-    """A closed segment with batches of a record each."""
+def written_open(timestamps: list[int]) -> Segment:
+    """A segment with batches of a record each, to which more may be appended."""
     fs = MemFs()
     fs.make_dir("/d")
     disk = Disk(fs, open_files_max=10, index_cache_bytes=1 << 16)
@@ -28,8 +31,16 @@ def written(timestamps: list[int]) -> tuple[MemFs, Segment]:
         data = logs.batch([bytes(300)], timestamps=timestamp)
         set_offset_and_epoch(data, offset, 0)
         segment.append(data, len(data), offset, timestamp)
+    return segment
+
+
+def written(timestamps: list[int]) -> tuple[MemFs, Segment]:
+    """A closed one, as it is after a restart."""
+    segment = written_open(timestamps)
     segment.seal()
-    return fs, Segment(disk, "/d", 0, segment.size, SETTINGS)
+    disk = segment._disk
+    assert isinstance(disk.fs, MemFs)
+    return disk.fs, Segment(disk, "/d", 0, segment.size, SETTINGS)
 
 
 def first(timestamp: int) -> int | None:
@@ -74,3 +85,57 @@ def test_sparse_entries_are_checked_one_by_one(
     assert found is not None and found.base_offset == 22
     assert min(read) > 5000
     assert segment.next_offset(BatchScanner()) == 24
+
+
+class Counting:
+    """Counts the headers that are read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        looked = scan.headers
+
+        def counted(file: File, path: str, start: int, end: int) -> Iterator[object]:
+            for found in looked(file, path, start, end):
+                self.count += 1
+                yield found
+
+        monkeypatch.setattr(times, "headers", counted)
+
+
+def test_records_of_one_time_are_not_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timestamps of whole days: there is an entry a day, and a search between two of them begins
+    shortly before the second."""
+    _, segment = written([1000] * 3000 + [2000] * 3000)
+    counting = Counting(monkeypatch)
+    for wanted, offset in ((0, 0), (1000, 0), (1001, 3000), (2000, 3000)):
+        counting.count = 0
+        found = segment.find_timestamp(wanted, 0)
+        assert found is not None and found.base_offset == offset
+        assert counting.count < 500
+
+
+def test_a_segment_without_timestamps_is_not_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of old producers have none, and so its time index is empty."""
+    _, segment = written([-1] * 3000)
+    counting = Counting(monkeypatch)
+    assert segment.max_timestamp == -1
+    assert counting.count < 500
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_searches_at_random(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Far and close entries, from any offset on, open and closed, beside a plain search."""
+    chance = random.Random(seed)
+    monkeypatch.setattr(times, "CHECKED_BYTES_MAX", chance.choice((0, 2000, 20_000)))
+    timestamps: list[int] = []
+    while len(timestamps) < 200:
+        timestamps += [chance.randrange(-1, 20)] * chance.randrange(1, 30)
+    _, closed = written(timestamps)
+    for segment in (closed, written_open(timestamps)):
+        for _ in range(60):
+            wanted, start = chance.randrange(21), chance.choice((0, chance.randrange(200)))
+            expected = next(
+                (at for at, time in enumerate(timestamps) if time >= wanted and at >= start), None
+            )
+            found = segment.find_timestamp(wanted, start)
+            assert (None if found is None else found.base_offset) == expected
