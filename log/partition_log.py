@@ -25,6 +25,7 @@ from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
 from kavka.log.segments import LAZY_INDEX_BYTES_MAX, SegmentList, mark_deleted
 from kavka.log.settings import LogSettings
 from kavka.log.snapshots import Snapshots
+from kavka.log.times import ANY_NUMBER
 from kavka.log.txn_guards import Guard
 from kavka.log.txn_index import AbortedTxn, AbortedTxns, OpenTxnIndex
 from kavka.wire.errors import ApiError, ErrorCode
@@ -293,15 +294,16 @@ class PartitionLog:
         return self._reader.read(offset, max_bytes, upto, upto == self.end_offset, at_least_one)
 
     def batch_for_timestamp(
-        self, timestamp_ms: int, from_offset: int | None = None
+        self, timestamp_ms: int, from_offset: int | None = None, headers_max: int = ANY_NUMBER
     ) -> FileRange | None:
         """The first batch with a record at `timestamp_ms` or later; None if there is none.
 
         Skips batches that end before `from_offset` (default: the log start offset). The record
         may be below that offset; then the caller searches again after the batch.
+        SearchPaused: so many headers were read, and the caller searches on where it says.
         """
         start = self.start_offset if from_offset is None else from_offset
-        return file_range_of(self._segments.locate_timestamp(timestamp_ms, start))
+        return file_range_of(self._segments.locate_timestamp(timestamp_ms, start, headers_max))
 
     def batch_of_max_timestamp(self) -> FileRange | None:
         """The first batch with the greatest timestamp of the log; None if there is none."""

@@ -17,7 +17,7 @@ from kavka.log.fs import Buffer, File
 from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexEntry, OffsetIndex, TimeIndex
 from kavka.log.scan import SEEK_BYTES, BatchScanner, Extent, extent_at, extents, headers
 from kavka.log.settings import LogSettings
-from kavka.log.times import find_timestamp, is_entry_valid, is_last_entry_valid
+from kavka.log.times import ANY_NUMBER, find_timestamp, is_entry_valid, is_last_entry_valid
 from kavka.log.txn_index import TxnIndex
 
 logger = logging.getLogger(__name__)
@@ -430,10 +430,12 @@ class Segment:
         """The batch at `position`; CorruptLogError if there is none."""
         return extent_at(self.file, self.path, position, self.size)
 
-    def find_timestamp(self, timestamp_ms: int, from_offset: int) -> Extent | None:
+    def find_timestamp(
+        self, timestamp_ms: int, from_offset: int, headers_max: int = ANY_NUMBER
+    ) -> Extent | None:
         """The first batch with a timestamp of at least `timestamp_ms`, skipping those that end
-        before `from_offset`; None if there is none."""
-        return find_timestamp(self, timestamp_ms, from_offset)
+        before `from_offset`; None if there is none. SearchPaused after `headers_max`."""
+        return find_timestamp(self, timestamp_ms, from_offset, headers_max)
 
     # --- indexes
 

@@ -9,6 +9,7 @@ from typing import Final
 from kavka.log.disk import Disk
 from kavka.log.scan import Extent
 from kavka.log.segment import DELETED, FILES, Segment
+from kavka.log.times import ANY_NUMBER
 
 LAZY_INDEX_BYTES_MAX: Final = 1 << 18
 """The indexes of an active segment up to this size are opened lazily, by the first `append` or
@@ -76,12 +77,14 @@ class SegmentList:
                 return self._segments[slot], extent
         return None
 
-    def locate_timestamp(self, timestamp_ms: int, start: int) -> tuple[Segment, Extent] | None:
+    def locate_timestamp(
+        self, timestamp_ms: int, start: int, headers_max: int = ANY_NUMBER
+    ) -> tuple[Segment, Extent] | None:
         """The first batch with a timestamp of at least `timestamp_ms`, of those that end at `start`
-        or later."""
+        or later. SearchPaused when `headers_max` of a segment were read."""
         for segment in self.since(start):
             if segment.max_timestamp >= timestamp_ms:
-                extent = segment.find_timestamp(timestamp_ms, start)
+                extent = segment.find_timestamp(timestamp_ms, start, headers_max)
                 if extent is not None:
                     return segment, extent
         return None

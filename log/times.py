@@ -19,6 +19,19 @@ those since the last index entry. Entries are far apart while no record is later
 one: with timestamps of whole days, or after one that was far in the future."""
 
 
+ANY_NUMBER: Final = 2**63
+"""As a limit of headers: none."""
+
+
+class SearchPaused(Exception):
+    """As many headers were read as the caller allows: no batch before `offset` is the one; the
+    search can go on there."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(offset)
+        self.offset = offset
+
+
 class IndexedSegment(Protocol):
     """What is read of a segment, and its index made anew, to find a timestamp."""
 
@@ -47,9 +60,15 @@ class IndexedSegment(Protocol):
     def rebuild_indexes(self) -> None: ...
 
 
-def find_timestamp(segment: IndexedSegment, timestamp_ms: int, from_offset: int) -> Extent | None:
+def find_timestamp(
+    segment: IndexedSegment, timestamp_ms: int, from_offset: int, headers_max: int
+) -> Extent | None:
     """The first batch with a timestamp of at least `timestamp_ms`, skipping those that end before
-    `from_offset`; None if there is none. Rebuilds a wrong index."""
+    `from_offset`; None if there is none. Rebuilds a wrong index.
+
+    SearchPaused when `headers_max` were read: the index does not help where `from_offset` is behind
+    the greatest timestamps.
+    """
     times = segment.times
     slot = times.slot(timestamp_ms)
     if not (is_entry_valid(segment, times, slot) and _is_next_valid(segment, times, slot)):
@@ -58,7 +77,9 @@ def find_timestamp(segment: IndexedSegment, timestamp_ms: int, from_offset: int)
     if segment.times is not times:  # rebuilt, here or by a check
         start = _search_start(segment, timestamp_ms)
     first = segment.find(max(start, from_offset))
-    return None if first is None else _first_since(segment, first.position, timestamp_ms)
+    if first is None:
+        return None
+    return _first_since(segment, first.position, timestamp_ms, headers_max)
 
 
 def _is_next_valid(segment: IndexedSegment, times: TimeIndex, slot: int) -> bool:
@@ -139,15 +160,20 @@ def _is_first(
     if extent.position - start > CHECKED_BYTES_MAX:
         start = segment.offsets.floor(extent.last_offset - 1).position
     try:
-        first = _first_since(segment, start, timestamp_ms)
+        first = _first_since(segment, start, timestamp_ms, ANY_NUMBER)
     except CorruptLogError:
         return True  # can't be checked
     return first is not None and first.position == extent.position
 
 
-def _first_since(segment: IndexedSegment, start: int, timestamp_ms: int) -> Extent | None:
+def _first_since(
+    segment: IndexedSegment, start: int, timestamp_ms: int, headers_max: int
+) -> Extent | None:
     """The first batch from position `start` on with a timestamp of at least `timestamp_ms`."""
-    for position, header in headers(segment.file, segment.path, start, segment.size):
+    known = headers(segment.file, segment.path, start, segment.size)
+    for number, (position, header) in enumerate(known):
         if header.newest_timestamp >= timestamp_ms:
             return Extent(position, header.size, header.base_offset, header.last_offset)
+        if number == headers_max:
+            raise SearchPaused(header.last_offset + 1)
     return None

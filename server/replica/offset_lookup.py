@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
 from kavka.log.reader import FileRange
+from kavka.log.times import SearchPaused
 from kavka.seams import Pool, Tasks
 from kavka.server.replica.batch_opening import RECORDS_PER_STEP, BatchOpener
 from kavka.server.replica.replica import Replica
@@ -21,6 +22,9 @@ from kavka.wire.apis.list_offsets import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.inflating import decompress_in_steps
+
+HEADERS_AT_ONCE_MAX: Final = 1000
+"""Headers of batches read in a search by time before others are served: at most 2 ms."""
 
 _ANY_MS: Final = 2**63 - 1
 
@@ -86,10 +90,37 @@ def _find_in_records(
     if timestamp == MAX_TIMESTAMP:
         newest = log.batch_of_max_timestamp()
         return NOT_FOUND if newest is None else _find_newest(replica, newest, fetchable, opener)
-    first = log.batch_for_timestamp(timestamp)
+    try:
+        first = log.batch_for_timestamp(timestamp, headers_max=HEADERS_AT_ONCE_MAX)
+    except SearchPaused as paused:
+        return _search_on(replica, paused.offset, timestamp, fetchable, opener)
     return (
         NOT_FOUND if first is None else _find_by_time(replica, first, timestamp, fetchable, opener)
     )
+
+
+async def _search_on(
+    replica: Replica, start: int, timestamp: int, fetchable: int, opener: BatchOpener
+) -> FoundOffset:
+    await opener.tasks.sleep(0)
+    batch = await _batch_since(replica, start, timestamp, opener.tasks)
+    if batch is None:
+        return NOT_FOUND
+    return await _find_by_time(replica, batch, timestamp, fetchable, opener)
+
+
+async def _batch_since(
+    replica: Replica, start: int, timestamp: int, tasks: Tasks
+) -> FileRange | None:
+    """`PartitionLog.batch_for_timestamp` in slices."""
+    while True:
+        if not replica.partition.is_leader:  # its log may be deleted
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        try:
+            return replica.log.batch_for_timestamp(timestamp, start, HEADERS_AT_ONCE_MAX)
+        except SearchPaused as paused:
+            start = paused.offset
+        await tasks.sleep(0)
 
 
 def find_old(replica: Replica, timestamp: int, limit: int, *, by_replica: bool) -> list[int]:
@@ -134,9 +165,7 @@ async def _find_by_time(
             found = await _search(opened, timestamp, start, fetchable, opener.tasks)
         if found is not None:
             return found
-        if not replica.partition.is_leader:  # its log may be deleted
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        batch = replica.log.batch_for_timestamp(timestamp, opened.header.last_offset + 1)
+        batch = await _batch_since(replica, opened.header.last_offset + 1, timestamp, opener.tasks)
     return NOT_FOUND
 
 

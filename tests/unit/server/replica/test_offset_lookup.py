@@ -131,6 +131,47 @@ async def test_a_deletion_during_the_search_ends_it(search: Search) -> None:
     assert caught.value.code == Code.NOT_LEADER_OR_FOLLOWER
 
 
+async def write_behind_the_future(search: Search, times_ms: Sequence[int]) -> None:
+    """Batches of a record each, after one of the future that DeleteRecords has removed: no index
+    helps to find them by time."""
+    search.write_times([10**9])
+    for time_ms in times_ms:
+        search.write_times([time_ms])
+    search.replica.log.advance_start(1)
+
+
+async def test_many_batches_are_searched_in_slices(
+    search: Search, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_lookup, "HEADERS_AT_ONCE_MAX", 3)
+    times = [random.Random(1).randrange(1000) for _ in range(60)]
+    await write_behind_the_future(search, times)
+    for asked in (0, 500, 980, max(times), max(times) + 1):
+        finding = asyncio.ensure_future(search.by_time(asked))
+        turns = 0
+        while not finding.done():
+            await asyncio.sleep(0)
+            turns += 1
+        at = next((at for at, time in enumerate(times) if time >= asked), None)
+        assert finding.result() == (None if at is None else (times[at], at + 1))
+        assert turns >= (60 if at is None else at) // 4
+
+
+async def test_a_deletion_between_two_slices_ends_the_search(
+    search: Search, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_lookup, "HEADERS_AT_ONCE_MAX", 3)
+    await write_behind_the_future(search, range(60))
+    finding = asyncio.ensure_future(search.by_time(50))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not finding.done()
+    await search.hosting.port.stop_replica(stopping())
+    with pytest.raises(ApiError) as caught:
+        await finding
+    assert caught.value.code == Code.NOT_LEADER_OR_FOLLOWER
+
+
 async def test_uncommitted_records_are_not_found(search: Search) -> None:
     search.write_times([0])
     await search.hosting.lead(isr=(1, 2), replicas=(1, 2))
