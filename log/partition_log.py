@@ -8,7 +8,7 @@ thread-safe; only `FlushPlan.run` may run in another thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -374,7 +374,7 @@ class PartitionLog:
         self.compaction.truncated(offset)
         removed = self._segments.truncate(offset)
         if removed:
-            self._mark_for_deletion(removed[::-1], [segment.base_offset for segment in removed])
+            self._mark_for_deletion(removed[::-1])
             # a power failure must not bring them back behind the new end
             self._disk.fs.sync_dir(self.directory)
         if not len(self._segments):
@@ -394,10 +394,12 @@ class PartitionLog:
         if self._epochs.truncate_end(end):
             self.unsynced(self._epochs.path)
 
-    def _mark_for_deletion(self, segments: Sequence[Segment], snapshots: Iterable[int]) -> None:
-        """Mark the files of removed segments, and snapshots, for deletion."""
+    def _mark_for_deletion(self, segments: Sequence[Segment]) -> None:
+        """Mark the files of removed segments for deletion."""
         renamed = mark_deleted(self._disk, segments)
-        renamed += self.producer_manager.snapshots.mark_deleted(snapshots)
+        renamed += self.producer_manager.snapshots.mark_deleted(
+            segment.base_offset for segment in segments
+        )
         self._disk.deferred_deletes.add(renamed, self.settings.file_delete_delay_ms)
 
     def advance_start(self, offset: int) -> bool:
@@ -423,12 +425,9 @@ class PartitionLog:
         count = count_deletable_segments(self._segments, self.settings, bounds, now_ms)
         if count == len(self._segments):
             self.roll(now_ms)
-        count = self.producer_manager.count_deletable(count, bounds)
-        begin = self._segments.base_at(count)
-        self.advance_start(begin)
-        self._mark_for_deletion(
-            self._segments.remove_oldest(count), self.producer_manager.snapshots.before(begin)
-        )
+        count = self.producer_manager.count_deletable(count, self.start_offset)
+        self.advance_start(self._segments.base_at(count))
+        self._mark_for_deletion(self._segments.remove_oldest(count))
         return count
 
     # --- flush and close
@@ -493,6 +492,7 @@ class PartitionLog:
 
     def before_seal(self) -> Steps[None]:
         """The part of `seal` that may take long, in steps. OSError, StorageError."""
+        self.producer_manager.give_up_making()
         if not self.producer_manager.is_known:
             yield from self.truncate_in_steps(self.end_offset)
         if len(self.producers) or self.producer_manager.snapshots.newest >= 0:

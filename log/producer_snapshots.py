@@ -5,13 +5,15 @@ With many producers a snapshot is written in steps. The state is rebuilt in step
 
 from __future__ import annotations
 
+import logging
 from itertools import chain
 
+from kavka.log.errors import CorruptLogError
 from kavka.log.flush import UnsyncedPaths
 from kavka.log.producer_entry import AppendedBatch
 from kavka.log.producer_state import ENTRIES_PER_STEP, ProducerStates
 from kavka.log.replay import replay_in_steps
-from kavka.log.retention import OffsetBounds
+from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList
 from kavka.log.snapshots import Snapshots
 from kavka.log.transactions import Transactions
@@ -20,6 +22,8 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import BatchHeader
 from kavka.wire.steps import Steps
 
+logger = logging.getLogger(__name__)
+
 
 class ProducerStateManager:
     """The producer state of one log, whose `segments` it shares."""
@@ -27,6 +31,7 @@ class ProducerStateManager:
     __slots__ = (
         "_truncations",
         "_forgotten",
+        "_making",
         "_segments",
         "_unsynced",
         "is_known",
@@ -47,6 +52,7 @@ class ProducerStateManager:
         self.states = states
         self._forgotten = ProducerStates()
         self._truncations = 0
+        self._making: Steps[None] | None = None
         self.is_known = True
         """False until `rebuild` has ended: no append, and no deletion of segments."""
 
@@ -70,37 +76,66 @@ class ProducerStateManager:
 
     @property
     def is_saving(self) -> bool:
-        """Whether a snapshot is being written; the next flush calls `write_snapshot_step`."""
-        return self.snapshots.is_writing
+        """Whether a snapshot is being written, or made; the next flush calls
+        `write_snapshot_step`."""
+        return self.snapshots.is_writing or self._making is not None
 
     def write_snapshot_step(self) -> bool:
-        """Write a part of the snapshot being written; False when it is complete. OSError."""
-        path = self.snapshots.write_step()
-        if path is not None:
-            self._unsynced.add(path)
-        return self.snapshots.is_writing
+        """Write a part of the snapshot being written, or make a part of a missing one; False when
+        it is complete. OSError."""
+        if self.snapshots.is_writing:
+            path = self.snapshots.write_step()
+            if path is not None:
+                self._unsynced.add(path)
+        elif self._making is not None:
+            try:
+                next(self._making)
+            except StopIteration:
+                self._making = None
+        return self.is_saving
 
-    def count_deletable(self, count: int, bounds: OffsetBounds) -> int:
-        """How many of the `count` oldest segments may be deleted: there must be a snapshot that is
-        not before the new start of the log, nor after the high watermark, which no truncation goes
-        below. Otherwise producer state would be lost in a crash, and valid batches would be
-        rejected.
+    def count_deletable(self, count: int, start: int) -> int:
+        """How many of the `count` oldest segments of a log that starts at `start` may be deleted:
+        there must be a snapshot at the new start. Otherwise producer state would be lost in a
+        crash, and valid batches would be rejected.
 
-        If there is none, as rolls made none while another was being written, one is saved now; with
-        many producers it is there when `write_snapshot_step` is done. OSError.
+        If none of them may be deleted, as rolls made no snapshots while another was being written,
+        the missing one is made; it is there when `write_snapshot_step` is done.
         """
-        if not count or not len(self.states):
-            return count
-        if self.snapshots.newest_upto(bounds.high_watermark) < self._segments.base_at(count):
-            self.save_unless_saving(bounds.start, bounds.end)
-        newest = self.snapshots.newest_upto(bounds.high_watermark)
-        while count and newest < self._segments.base_at(count):
+        wanted = self._segments.base_at(count)
+        while count and len(self.states) and not self.snapshots.has(self._segments.base_at(count)):
             count -= 1
+        if not count and wanted > self._segments.base_at(0) and self._making is None:
+            self._making = self._make(start, wanted)
         return count
+
+    def _make(self, start: int, end: int) -> Steps[None]:
+        """Make the snapshot at `end`, the base offset of a segment, from the one before it and the
+        batches since; unless that is not possible, or the segments are replaced meanwhile."""
+        segments, states = self._segments_before(end), ProducerStates()
+        try:
+            yield from replay_in_steps(segments, self.snapshots, states, start, end)
+        except CorruptLogError as damage:
+            logger.error("%s; what is before offset %d can't be deleted", damage.message, end)
+            return
+        if self._segments_before(end) != segments:
+            return
+        if len(states) > ENTRIES_PER_STEP:
+            self.snapshots.begin(end, states)
+        else:
+            self._unsynced.add(self.snapshots.save(end, states))
+
+    def _segments_before(self, end: int) -> list[Segment]:
+        return [segment for segment in self._segments if segment.base_offset < end]
+
+    def give_up_making(self) -> None:
+        """Make no missing snapshot."""
+        self._making = None
 
     def invalidate(self, offset: int) -> None:
         """The log was truncated to `offset`: the state is unknown until `rebuild`. Waits for the
         disk if there are later snapshots. OSError."""
+        self.give_up_making()
         self.snapshots.abandon()
         self.snapshots.remove_above(offset)
         self._forgotten = self.states

@@ -50,15 +50,6 @@ class Snapshots:
         """Whether there is a snapshot at `offset`."""
         return offset in self._offsets
 
-    def newest_upto(self, offset: int) -> int:
-        """Offset of the newest snapshot at `offset` or before; -1 if there is none."""
-        after = bisect_right(self._offsets, offset)
-        return self._offsets[after - 1] if after else -1
-
-    def before(self, offset: int) -> list[int]:
-        """The offsets of the snapshots before `offset`."""
-        return self._offsets[: bisect_left(self._offsets, offset)]
-
     def save(self, offset: int, states: ProducerStates) -> str:
         """Write the state before `offset`, without fsync; the path of the file."""
         self.abandon()
@@ -148,7 +139,7 @@ class Snapshots:
 
     def remove_below(self, offset: int) -> None:
         """Remove the snapshots before `offset`."""
-        for snapshot in self.before(offset):
+        for snapshot in self._offsets[: bisect_left(self._offsets, offset)]:
             self.remove(snapshot)
 
     def remove_strays(self, bases: Iterable[int]) -> None:
