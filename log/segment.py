@@ -316,10 +316,12 @@ class Segment:
 
     def _look_up_max_timestamp(self, covered: Callable[[], int]) -> None:
         """Find it from the time index, which may be truncated, and the batches that are not in the
-        index: those from the position `covered` on."""
+        index: those from the position `covered` on. A batch whose offset is damaged can't be read,
+        and does not count."""
         self._max_timestamp, self._max_timestamp_offset = self.times.last()
         for _, header in headers(self.file, self.path, covered(), self.size):
-            if header.newest_timestamp > self._max_timestamp:
+            is_possible = 0 <= header.last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
+            if header.newest_timestamp > self._max_timestamp and is_possible:
                 self._max_timestamp = header.max_timestamp
                 self._max_timestamp_offset = header.last_offset
 

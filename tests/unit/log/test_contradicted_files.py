@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -53,6 +54,36 @@ def test_an_aborted_transaction_is_found_though_its_entry_was_damaged(
         fs.flip_bit(path, 18 * 8 + bit)
         again(broker)
         assert logs.aborted_entries(fs, broker.log()) == before
+
+
+OFFSET_BITS = [*range(64), *range(23 * 8, 27 * 8)]
+"""Of the first batch of a file: its base offset and its last offset delta, which no checksum and
+one that recovery does not read cover."""
+
+
+@pytest.mark.parametrize("index_interval_bytes", [0, 300])
+def test_a_damaged_offset_does_not_prevent_a_start(index_interval_bytes: int) -> None:
+    """After a kill, in segments that were flushed."""
+    settings = logs.settings(segment_bytes=700, index_interval_bytes=index_interval_bytes)
+    fs = MemFs()
+    broker = Broker(fs, log_settings=settings)
+    log = broker.log()
+    for number in range(12):  # segments of two batches, of which the first is later, then of one
+        size = 250 if number < 6 else 600
+        logs.append(log, logs.batch([bytes(size)], timestamps=logs.TIMESTAMP - number))
+    logs.flush(log)
+    broker.restart()
+    log = broker.log()
+    records = logs.read_from(log)
+    paths = logs.files(fs, log, ".log")
+    assert len(paths) == 9
+    for path in paths[:-1]:
+        for bit in OFFSET_BITS:
+            damaged = copy.deepcopy(fs)
+            damaged.kill()
+            damaged.flip_bit(path, bit)
+            log = Broker(damaged, log_settings=settings).log()
+            assert log.end_offset == len(records)
 
 
 def test_a_start_offset_behind_a_log_that_was_closed_in_order_is_ignored(

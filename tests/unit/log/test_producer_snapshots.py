@@ -137,9 +137,7 @@ def test_segments_are_deleted_though_rolls_made_no_snapshot(
     assert known(log) == newest
 
 
-def test_a_truncation_ends_the_making_of_a_snapshot(
-    log: PartitionLog, fs: MemFs
-) -> None:
+def test_a_truncation_ends_the_making_of_a_snapshot(log: PartitionLog, fs: MemFs) -> None:
     for sequence in range(2, 30):
         log.roll(logs.TIMESTAMP)
         write(log, 0, sequence)
