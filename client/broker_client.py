@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kavka.client.connection import Connection
-from kavka.client.errors import ConnectFailed, Disconnected, NotConnected
+from kavka.client.dialling import dial
+from kavka.client.errors import Disconnected, NotConnected
 from kavka.client.versions import Versions, ask_versions
 from kavka.seams import Clock, Network, Random, Tasks
 from kavka.wire.api import Api
@@ -132,7 +133,13 @@ class BrokerClient:
             seams.tasks, seams.arenas, address=self.address, client_id=settings.client_id
         )
         try:
-            await self._dial(connection)
+            await dial(
+                seams.network,
+                seams.tasks,
+                (self._host, self._port),
+                connection,
+                within_s=settings.connect_timeout_s,
+            )
             self._versions = await ask_versions(
                 connection, settings.software_version, settings.request_timeout_s
             )
@@ -140,37 +147,6 @@ class BrokerClient:
             connection.close()
             raise
         return connection
-
-    async def _dial(self, connection: Connection) -> None:
-        """Open the connection's socket. ConnectFailed if that fails or takes too long."""
-        seams, limit_s = self._seams, self._settings.connect_timeout_s
-        attempt = asyncio.current_task()
-        assert attempt is not None, "it runs in one"
-        timed_out = False
-
-        def give_up() -> None:
-            nonlocal timed_out
-            timed_out = attempt.cancel()
-
-        timer = seams.tasks.call_later(limit_s, give_up)
-        try:
-            # One address, so that a refusal is seen as one.
-            address = await seams.network.resolve(self._host)
-            await seams.network.connect(address, self._port, lambda: connection)
-        except OSError as failure:
-            raise ConnectFailed(
-                f"can't connect to {self.address}: {failure}",
-                refused=isinstance(failure, ConnectionRefusedError),
-            ) from failure
-        except asyncio.CancelledError:
-            if not timed_out:
-                raise
-            attempt.uncancel()
-            raise ConnectFailed(
-                f"{self.address} does not answer within {limit_s:g} s", refused=False
-            ) from None
-        finally:
-            timer.cancel()
 
     def _backoff_s(self) -> float:
         settings, jitter = self._settings, BACKOFF_JITTER

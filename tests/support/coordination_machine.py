@@ -49,7 +49,11 @@ class CoordinationMachine(AsyncMachine):
     async def begin(self) -> None:
         """Have the nodes that there are when a scenario begins."""
         await self.session.create("/t")
-        self._first = self.session.last_zxid
+        self._first = self.number(self.session.last_zxid)
+
+    def number(self, zxid: int) -> int:
+        """The number of a transaction, without gaps."""
+        return zxid
 
     def failure(self, failure: Exception) -> str:
         if isinstance(failure, MultiFailed):
@@ -63,7 +67,7 @@ class CoordinationMachine(AsyncMachine):
         for word in command.words:
             path, colon, data = word.partition(":")
             await self.session.create(path, data.encode() if colon else None)
-        self._first = self.session.last_zxid
+        self._first = self.number(self.session.last_zxid)
 
     async def do_create(self, command: Command) -> None:
         """A path, data, and of `ephemeral` and `sequential` what it is to be."""
@@ -134,7 +138,7 @@ class CoordinationMachine(AsyncMachine):
 
     def _stat(self, stat: Stat) -> str:
         assert stat.ctime > 0
-        zxids = "/".join(str(zxid - self._first) for zxid in stat[:3])
+        zxids = "/".join(str(self.number(zxid) - self._first) for zxid in stat[:3])
         owned = {0: "", self.session.session_id: " ephemeral"}[stat.ephemeral_owner]
         length = f" length {stat.data_length}" * bool(stat.data_length)
         children = f" children {stat.num_children}" * bool(stat.num_children)
@@ -144,7 +148,7 @@ class CoordinationMachine(AsyncMachine):
 
     async def do_zxid(self, command: Command) -> None:
         """The last durable transaction."""
-        self.out.append(f"zxid {self.session.last_zxid - self._first}")
+        self.out.append(f"zxid {self.number(self.session.last_zxid) - self._first}")
 
 
 class EmbeddedMachine(CoordinationMachine):

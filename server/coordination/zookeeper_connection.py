@@ -1,0 +1,119 @@
+"""One connection to a ZooKeeper server: frames in and out, the handshake, pings."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+from kavka.client.dialling import dial
+from kavka.client.errors import ConnectFailed
+from kavka.seams import Clock, Network, Tasks, Timer
+from kavka.server.coordination import zookeeper_messages as messages
+from kavka.server.coordination.zookeeper_messages import Welcome
+
+FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
+"""A longer response ends the connection (`jute.maxbuffer`, as Apache Kafka sets it)."""
+
+SILENCE_SHARE: Final = 2 / 3
+"""After so much of the session's timeout without a word the server is given up, so that another
+one can be asked before the session expires; as ZooKeeper's own client does."""
+
+PINGS: Final = 3
+"""Pings in that time."""
+
+_unpack_length: Final = struct.Struct(">i").unpack_from
+
+
+class ZooKeeperConnection(asyncio.Protocol):
+    """The protocol of one socket."""
+
+    def __init__(self, tasks: Tasks, clock: Clock, on_frame: Callable[[bytes], object]) -> None:
+        self.lost: Final[asyncio.Future[str]] = tasks.future()
+        """Why it has ended, when it has."""
+        self._tasks = tasks
+        self._clock = clock
+        self._on_frame = on_frame
+        self._stream = bytearray()
+        self._transport: Any = None
+        self._welcome: asyncio.Future[Welcome] | None = None
+        self._silence_s_max = 0.0
+        self._heard_s = 0.0
+        self._beating: Timer | None = None
+
+    async def open(
+        self, network: Network, address: tuple[str, int], hello: bytes, *, within_s: float
+    ) -> Welcome:
+        """Connect and greet, within a time for each. ConnectFailed."""
+        await dial(network, self._tasks, address, self, within_s=within_s)
+        self._welcome = self._tasks.future()
+        self.send(hello)
+        timer = self._tasks.call_later(within_s, self.close, "no response to the handshake")
+        try:
+            return await self._welcome
+        finally:
+            timer.cancel()
+            self._welcome = None
+
+    def begin(self, timeout_ms: int) -> None:
+        """The session is open on it: ping, and listen for silence."""
+        self._silence_s_max = timeout_ms / 1000 * SILENCE_SHARE
+        self._heard_s = self._clock.monotonic_s()
+        self._beat_later()
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame; one that has ended sends nothing."""
+        if self._transport is not None:
+            self._transport.write(frame)
+
+    def close(self, reason: str) -> None:
+        """End it at once."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
+        if self._beating is not None:
+            self._beating.cancel()
+        if self._welcome is not None and not self._welcome.done():
+            self._welcome.set_exception(ConnectFailed(reason, refused=False))
+        if not self.lost.done():
+            self.lost.set_result(reason)
+
+    def _beat_later(self) -> None:
+        self._beating = self._tasks.call_later(self._silence_s_max / PINGS, self._beat)
+
+    def _beat(self) -> None:
+        silence_s = self._clock.monotonic_s() - self._heard_s
+        if silence_s >= self._silence_s_max:
+            self.close(f"it has been silent for {silence_s:.1f} s")
+            return
+        self.send(messages.ping())
+        self._beat_later()
+
+    # -- asyncio callbacks ----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self.close(f"it closed the connection: {exc}" if exc else "it closed the connection")
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_s = self._clock.monotonic_s()
+        stream = self._stream
+        stream += data
+        while len(stream) >= 4 and self._transport is not None:
+            (size,) = _unpack_length(stream)
+            if not 0 <= size <= FRAME_BYTES_MAX:
+                self.close(f"it sent a frame of {size} bytes; {FRAME_BYTES_MAX} are allowed")
+                return
+            if len(stream) < 4 + size:
+                return
+            frame = bytes(stream[4 : 4 + size])
+            del stream[: 4 + size]
+            if self._welcome is not None:
+                self._welcome.set_result(messages.welcome(frame))
+                self._welcome = None
+            else:
+                self._on_frame(frame)
