@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from kavka.client.errors import ConnectFailed
 from kavka.seams import Clock, Network, Random, Tasks
 from kavka.server.coordination import zookeeper_messages as messages
-from kavka.server.coordination.lost_writes import Sight, processed_results, results_of
+from kavka.server.coordination.lost_writes import Outcome, Sight, settle
 from kavka.server.coordination.zookeeper_connection import ZooKeeperConnection
 from kavka.server.coordination.zookeeper_messages import Chroot, Request
 from kavka.server.coordination.zookeeper_watches import SessionWatches, WatchedBy
@@ -28,7 +28,6 @@ from kavka.wire.errors import clear_tracebacks
 from kavka.zktree.api import (
     ANY_VERSION,
     BadArguments,
-    Check,
     ConnectionLost,
     CoordinationError,
     Create,
@@ -322,33 +321,22 @@ class ZooKeeperSession:
 
     async def _settle(self, connection: ZooKeeperConnection, lost: Sequence[_Pending]) -> None:
         """Respond to those of the requests under way that took effect, and leave the others in the
-        queue. They took effect in their order: all before the last one that did. ConnectionLost."""
+        queue. ConnectionLost, and what a read is refused with."""
         writes = [pending for pending in lost if pending.request.writes]
         if writes:
             await self._ask_now(connection, messages.sync())
-        done: list[tuple[_Pending, list[OpResult] | MultiFailed]] = []
-        written: dict[str, None] = {}  # by those that took effect
-        for number, pending in reversed(list(enumerate(writes))):
-            ops, sight = pending.request.writes, self._sight(connection, pending)
-            outcome: list[OpResult] | MultiFailed | None
-            outcome = await results_of(ops, sight, _created_by(writes[:number]))
-            if outcome is None and done:
-                try:
-                    outcome = await processed_results(ops, sight, written)
-                except MultiFailed as failed:
-                    clear_tracebacks(failed)
-                    outcome = failed
-            if outcome is not None:
-                done.append((pending, outcome))
-                if not isinstance(outcome, MultiFailed):
-                    written |= dict.fromkeys(op.path for op in ops if not isinstance(op, Check))
-        for pending, outcome in reversed(done):
-            self._queue.remove(pending)
-            _conclude(pending, outcome)
+            since_zxid = writes[0].since_zxid  # of all: they were lost with one connection
+            assert since_zxid is not None
+            sight = self._sight(connection, since_zxid)
+            outcomes = await settle([pending.request.writes for pending in writes], sight)
+            for pending, outcome in zip(writes, outcomes, strict=True):
+                if outcome is not None:
+                    self._queue.remove(pending)
+                    _conclude(pending, outcome)
         for pending in self._queue:
             pending.since_zxid = None
 
-    def _sight(self, connection: ZooKeeperConnection, pending: _Pending) -> Sight:
+    def _sight(self, connection: ZooKeeperConnection, since_zxid: int) -> Sight:
         chroot = self._servers.chroot
 
         async def get(path: str) -> Znode | None:
@@ -369,8 +357,7 @@ class ZooKeeperSession:
                 return []
             return names
 
-        assert pending.since_zxid is not None
-        return Sight(self.session_id, pending.since_zxid, get, children)
+        return Sight(self.session_id, since_zxid, get, children)
 
     async def _ask_now(self, connection: ZooKeeperConnection, request: Request) -> Any:
         """Ask before all that is queued. ConnectionLost when this connection ends first."""
@@ -437,13 +424,7 @@ def _respond(pending: _Pending, head: messages.Header, frame: bytes) -> None:
         result.set_exception(failure)
 
 
-def _created_by(writes: Iterable[_Pending]) -> frozenset[str]:
-    return frozenset(
-        op.path for pending in writes for op in pending.request.writes if isinstance(op, Create)
-    )
-
-
-def _conclude(pending: _Pending, outcome: list[OpResult] | MultiFailed) -> None:
+def _conclude(pending: _Pending, outcome: Outcome) -> None:
     """Give a write its outcome, as far as it could be read off the nodes."""
     if pending.result.done():
         return  # its caller has gone
