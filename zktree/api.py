@@ -11,10 +11,11 @@ Owns the interface, its errors and its events; not paths or JSON (`paths.py`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from kavka.log.fs import FileSystem
@@ -254,6 +255,30 @@ class Coordination(Protocol):
         """Close files and sockets without closing the session, as if the process had been killed.
         No task or job may be using it."""
         ...
+
+
+class SingleWrites(ABC):
+    """Those requests of a `Coordination` that are a single operation, over one method."""
+
+    @abstractmethod
+    def _write(self, op: Create | SetData | Delete) -> Awaitable[Any]:
+        """Perform one operation; its result."""
+
+    def create(
+        self,
+        path: str,
+        data: bytes | None = None,
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+    ) -> Awaitable[Created]:
+        return self._write(Create(path, data, ephemeral, sequential))
+
+    def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Awaitable[Stat]:
+        return self._write(SetData(path, data, version))
+
+    def delete(self, path: str, version: int = ANY_VERSION) -> Awaitable[None]:
+        return self._write(Delete(path, version))
 
 
 class OpenCoordination(Protocol):

@@ -24,19 +24,15 @@ from kavka.server.runtime.cooperative import run_rest
 from kavka.wire.errors import clear_tracebacks
 from kavka.zktree import storage_format
 from kavka.zktree.api import (
-    ANY_VERSION,
     ConnectionLost,
     CoordinationError,
-    Create,
-    Created,
-    Delete,
     MultiFailed,
     Op,
     OpResult,
     Overloaded,
     SessionEvent,
     SessionExpired,
-    SetData,
+    SingleWrites,
     Stat,
     Watch,
     WatchEvent,
@@ -121,7 +117,7 @@ class _Batch:
     waiting: list[_Pending] = field(default_factory=list)
 
 
-class EmbeddedCoordination:
+class EmbeddedCoordination(SingleWrites):
     """`Coordination` on this broker's own disk. Made by `open_embedded`."""
 
     def __init__(
@@ -144,22 +140,6 @@ class EmbeddedCoordination:
         self._rewrite_after_s = 0.0
         if left_over := tree.ephemerals():
             self._apply([CloseSession(session_id) for session_id in left_over])
-
-    def create(
-        self,
-        path: str,
-        data: bytes | None = None,
-        *,
-        ephemeral: bool = False,
-        sequential: bool = False,
-    ) -> Awaitable[Created]:
-        return self._write(Create(path, data, ephemeral, sequential))
-
-    def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Awaitable[Stat]:
-        return self._write(SetData(path, data, version))
-
-    def delete(self, path: str, version: int = ANY_VERSION) -> Awaitable[None]:
-        return self._write(Delete(path, version))
 
     def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
         return self._respond(lambda: self._write_ops(ops))

@@ -26,13 +26,10 @@ from kavka.server.coordination.zookeeper_messages import Chroot, Request
 from kavka.server.coordination.zookeeper_watches import SessionWatches, WatchedBy
 from kavka.wire.errors import clear_tracebacks
 from kavka.zktree.api import (
-    ANY_VERSION,
     BadArguments,
     ConnectionLost,
     CoordinationError,
     Create,
-    Created,
-    Delete,
     MultiFailed,
     NodeExists,
     NoNode,
@@ -41,7 +38,7 @@ from kavka.zktree.api import (
     Overloaded,
     SessionEvent,
     SessionExpired,
-    SetData,
+    SingleWrites,
     Stat,
     Watch,
     Znode,
@@ -84,7 +81,7 @@ class _Pending:
     a higher number, if it took effect. None if it was not sent, or was settled."""
 
 
-class ZooKeeperSession:
+class ZooKeeperSession(SingleWrites):
     """Made by `open_session`, which waits until it is connected."""
 
     def __init__(
@@ -121,22 +118,6 @@ class ZooKeeperSession:
         self._connecting = tasks.spawn(self._connect_for_life(), name="ZooKeeper session")
 
     # -- Coordination ---------------------------------------------------------------------
-
-    def create(
-        self,
-        path: str,
-        data: bytes | None = None,
-        *,
-        ephemeral: bool = False,
-        sequential: bool = False,
-    ) -> Awaitable[Created]:
-        return self._write(Create(path, data, ephemeral, sequential))
-
-    def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Awaitable[Stat]:
-        return self._write(SetData(path, data, version))
-
-    def delete(self, path: str, version: int = ANY_VERSION) -> Awaitable[None]:
-        return self._write(Delete(path, version))
 
     def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
         return self._ask(partial(messages.multi, ops))

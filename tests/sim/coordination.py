@@ -20,20 +20,16 @@ from typing import Any, Final
 from kavka.log.fs import FileSystem
 from kavka.seams import Clock, Jobs, Tasks, Timer
 from kavka.zktree.api import (
-    ANY_VERSION,
     SESSION_ENDED,
     ConnectionLost,
     Coordination,
     CoordinationError,
-    Create,
-    Created,
-    Delete,
     Op,
     OpenCoordination,
     OpResult,
     SessionEvent,
     SessionExpired,
-    SetData,
+    SingleWrites,
     Stat,
     Watch,
     Znode,
@@ -73,7 +69,7 @@ class _Pending:
     was_sent: bool = False
 
 
-class EnsembleSession:
+class EnsembleSession(SingleWrites):
     """The session of one process; made by `session_opener`."""
 
     def __init__(
@@ -103,22 +99,6 @@ class EnsembleSession:
         self._beat_later()
 
     # Requests
-
-    def create(
-        self,
-        path: str,
-        data: bytes | None = None,
-        *,
-        ephemeral: bool = False,
-        sequential: bool = False,
-    ) -> Awaitable[Created]:
-        return self._write(Create(path, data, ephemeral, sequential))
-
-    def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Awaitable[Stat]:
-        return self._write(SetData(path, data, version))
-
-    def delete(self, path: str, version: int = ANY_VERSION) -> Awaitable[None]:
-        return self._write(Delete(path, version))
 
     def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
         asked = tuple(ops)
