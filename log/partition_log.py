@@ -71,6 +71,7 @@ class PartitionLog:
         "_segment_bytes",
         "_segments",
         "_has_torn_tail",
+        "_is_sealed",
         "_truncations",
         "_unsynced",
         "compaction",
@@ -129,6 +130,7 @@ class PartitionLog:
         self._truncations = 0
         self._created_ms = self._flushed_ms = location.now_ms
         self._has_torn_tail = False
+        self._is_sealed = False
         self._activate(self._segments.active)
 
     def _activate(self, segment: Segment) -> None:
@@ -179,7 +181,7 @@ class PartitionLog:
         The first batch of a transaction needs a `guard` (KIP-890). Nothing is fsynced.
 
         ApiError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
-        RECORD_LIST_TOO_LARGE, NOT_LEADER_OR_FOLLOWER during a `truncate_in_steps`.
+        RECORD_LIST_TOO_LARGE, NOT_LEADER_OR_FOLLOWER during a `truncate_in_steps` and after `seal`.
         After an ApiError or OSError the log is unchanged.
         """
         producer_id = header.producer_id
@@ -227,6 +229,8 @@ class PartitionLog:
 
     def _make_room(self, size: int, last: int, max_timestamp: int, now_ms: int) -> Segment:
         """The active segment, after rolling if needed for this batch."""
+        if self._is_sealed:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker is stopping")
         if not self.producer_manager.is_known:
             raise truncating_error()
         if size > self._segment_bytes:
@@ -419,7 +423,7 @@ class PartitionLog:
         At most `SEGMENTS_AT_ONCE_MAX`: then there may be more. After an OSError the log can't be
         used any more.
         """
-        if not self.producer_manager.is_known:
+        if not self.producer_manager.is_known or self._is_sealed:
             return 0
         bounds = OffsetBounds(self.start_offset, self.end_offset, high_watermark)
         count = count_deletable_segments(self._segments, self.settings, bounds, now_ms)
@@ -465,6 +469,8 @@ class PartitionLog:
         required by flush.messages, kavka.durability or (given the time) flush.ms; or everything.
         One plan at a time; `run` it in a thread and pass it to `flushed`. If it fails it is
         unknown what is on the disk: the log can't be used any more."""
+        if self._is_sealed:
+            return None
         with_active = (
             everything
             or self.end_offset - self.recovery_point >= self._flush_after
@@ -502,13 +508,18 @@ class PartitionLog:
 
     def seal(self) -> FlushPlan | None:
         """Complete the indexes and save the producer state before closing; the flush plan, to be
-        run before `release`. OSError, StorageError."""
+        run before `release`. Afterwards nothing can be appended: a request that is under way when
+        the broker stops may not write into files that are marked as cleanly closed, and that may
+        already be another process's. OSError, StorageError."""
         self._repair()
         if self._active.is_opened:
             self._active.seal()
             self._unsynced.add_name(self._active.path)  # so that there is a plan, for its indexes
         run_at_once(self.before_seal())
-        return self.flush_plan(everything=True)
+        plan = self.flush_plan(everything=True)
+        self._is_sealed = True
+        self._roll_after = _CHECK_ROLL
+        return plan
 
     def move_to(self, disk: Disk) -> None:
         """Use the limits of `disk` from now on, on the same file system."""

@@ -68,7 +68,9 @@ class Host:
         except BaseException:
             await self.kill()
             raise
-        await self._jobs.close()
+        # Requests may still be under way, which can have no effect any more.
+        await self._tasks.kill()
+        await self._jobs.close(drop_waiting=True)
 
     def stop_soon(self) -> asyncio.Task[None]:
         """Start a task that calls `stop`; for `on_failure`, which can't await."""

@@ -451,7 +451,7 @@ class Instance:
             watermarks = None
             if self._assembled is not None:
                 replicas = self._assembled.replicas
-                await replicas.flusher.wait_idle()
+                await replicas.close()
                 watermarks = self._logs.high_watermarks() | replicas.high_watermarks()
             await close_logs(
                 self._logs,

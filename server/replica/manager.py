@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from typing import Final
 from uuid import UUID
 
 from kavka.log.manager import LogManager
@@ -25,6 +26,9 @@ from kavka.server.runtime.rate_limited_log import LogLimit
 from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
+
+CLOSED_PER_STEP: Final = 200
+"""Replicas taken out of service before the loop gets a turn, at 5 us each."""
 
 
 class ReplicaManager:
@@ -125,6 +129,17 @@ class ReplicaManager:
             self.logs.keep_high_watermark(replica.key, replica.partition.high_watermark)
             replica.role_changed()
         return replica
+
+    async def close(self) -> None:
+        """Serve no replica any more, as the logs are to be closed: requests that wait are answered,
+        and those under way find that this broker does not lead."""
+        for number, replica in enumerate(list(self._replicas.values()), 1):
+            replica.hosted = False
+            replica.partition.stop()
+            replica.role_changed()
+            if number % CLOSED_PER_STEP == 0:
+                await self.tasks.sleep(0)
+        await self.flusher.wait_idle()
 
     def mark_missing(self, topic: str, index: int) -> None:
         """Note that a partition's log can't be served: it may be in a log directory that is

@@ -12,7 +12,9 @@ from kavka.log.errors import StorageError
 from kavka.log.memfs import Fault
 from kavka.server.coordination.embedded import open_embedded
 from kavka.server.instance import StartError
+from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
+from kavka.wire.record_batches import read_header
 from kavka.zktree import paths
 from kavka.zktree.api import CoordinationError
 from support.batches import Written, build
@@ -295,6 +297,42 @@ async def test_a_stop_waits_for_the_flush_under_way(broker: MemoryBroker) -> Non
     assert broker.jobs.done[-1] == "LogManager.close_directories"
     await broker.revive()
     assert await values(broker) == [b"1"]
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"compression.type": "zstd"},
+        {"message.timestamp.type": "LogAppendTime", "compression.type": "zstd"},
+        {"cleanup.policy": "compact", "compression.type": "zstd"},
+    ],
+)
+@scenario()
+async def test_a_request_under_way_writes_nothing_after_a_stop(
+    broker: MemoryBroker, configs: dict[str, str]
+) -> None:
+    """The files are marked as cleanly closed by then, and may be another process's already."""
+    await broker.create("t", configs=configs)
+    await broker.produce(build([Written(b"k", b"1")]))
+    broker.jobs.hold("c")
+    values = producing({("t", 0): build([Written(b"k", b"2" * 100_000)])})
+    answer = broker.client.send("Produce", 9, **values)
+    await run_until_idle()
+    assert broker.jobs.held
+    replica = broker.replica()
+    await broker.instance.stop()
+    closed = files(broker, f"{DATA}/t-0")
+    broker.jobs.release()
+    await run_until_idle()
+    assert answer.exception() is not None
+    assert files(broker, f"{DATA}/t-0") == closed
+    view = memoryview(build([Written(b"k", b"3")]))
+    with pytest.raises(ApiError) as refused:
+        replica.append(view, read_header(view))
+    assert refused.value.code == Code.NOT_LEADER_OR_FOLLOWER
+    assert files(broker, f"{DATA}/t-0") == closed, "nor does the log itself write any more"
+    await broker.revive()
+    assert [one.value for one in await broker.read_all("t")] == [b"1"]
 
 
 @scenario(topics={"t": 1})
