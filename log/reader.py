@@ -38,6 +38,9 @@ class FileRange(NamedTuple):
     """Of the first batch."""
     more_follows: bool = False
     """Readable batches follow in a later segment."""
+    is_cut: bool = False
+    """There is more than the reader's limit allows; `length` may be below the limit all the same,
+    to end with a whole batch."""
 
 
 def file_range_of(found: tuple[Segment, Extent] | None) -> FileRange | None:
@@ -95,7 +98,8 @@ class LogReader:
         more_follows = segment is not active and self._segments.ends_before(segment, upto)
         end = segment.size if to_end or more_follows else self._end_of(segment, upto)
         length = end - position
-        if length <= max_bytes:
+        is_cut = length > max_bytes
+        if not is_cut:
             if length <= 0:
                 return None
             if segment is active:
@@ -104,7 +108,8 @@ class LogReader:
             length = self._limit_length(segment, position, max_bytes, at_least_one)
             if not length:
                 return None
-        return FileRange(segment.open_file or segment.file, position, length, base, more_follows)
+        file = segment.open_file or segment.file
+        return FileRange(file, position, length, base, more_follows, is_cut)
 
     def _skip_empty(self, segment: Segment, extent: Extent, upto: int) -> tuple[Segment, Extent]:
         """The first batch with records after an empty one, or the last empty one below `upto`.

@@ -156,7 +156,7 @@ class _Fetch:
             if part.file_range is not None:
                 if part.file_range.more_follows:
                     return True
-                size += part.file_range.length
+                size += part.available_bytes
             elif part.answer.error_code in _MISSING:
                 missing += 1
             elif part.answer.error_code or part.answer.diverging_epoch is not None:

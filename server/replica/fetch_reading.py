@@ -53,6 +53,15 @@ class PartitionRead:
         self.bytes_max = 0
         """How many bytes of records the reader wants here, within the limit of its request."""
 
+    @property
+    def available_bytes(self) -> int:
+        """How much there is of what the reader wants here. The plan may be for less: see
+        `FileRange.is_cut`."""
+        found = self.file_range
+        if found is None:
+            return 0
+        return max(found.length, self.bytes_max) if found.is_cut else found.length
+
 
 def idle_replica(wanted: FetchPartition) -> Replica | None:
     """The replica, if `plan_part` would find no records for a consumer, nor anything else that has

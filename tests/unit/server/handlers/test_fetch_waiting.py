@@ -36,6 +36,31 @@ def sizes(answer: Any) -> list[int]:
 # -- long polls -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("min_bytes", [1000, 949, 1001])
+@pytest.mark.parametrize(
+    ("of_partition", "of_request"), [(1000, 100_000), (100_000, 1000), (1000, 1000)]
+)
+@scenario()
+async def test_what_the_limits_leave_of_more_is_enough(
+    broker: MemoryBroker, min_bytes: int, of_partition: int, of_request: int
+) -> None:
+    """The answer has whole batches only, and so fewer bytes than the limit. What counts is what
+    there is: Apache Kafka answers these at once if the limit allows `min_bytes`, or is that of the
+    request."""
+    await broker.create("t", configs={"index.interval.bytes": "0"})
+    small = bytes(build([Written(value=b"x" * 50)]))
+    for _ in range(20):
+        await broker.ask("Produce", 9, **producing({("t", 0): small}))
+    limits = {"max_bytes": of_partition, "request_max_bytes": of_request}
+    waiting = poll(broker.client, {("t", 0): 0}, min_bytes=min_bytes, **limits)
+    await run_until_idle()
+    if min_bytes > 1000 and of_request > 1000:
+        assert not waiting.done(), "the partition's limit does not allow that much"
+        await broker.advance(LONG_MS)
+    (size,) = sizes(waiting.result())
+    assert size < 1000 and size % len(small) == 0
+
+
 @scenario()
 async def test_it_does_not_wait_for_more_than_its_segment_has(broker: MemoryBroker) -> None:
     """What was read would not become more. Apache Kafka: "fetching older segments"."""
