@@ -101,7 +101,7 @@ class FastProduce(FastRequest):
         name = self._transactional_id
         if name is not None and not broker.authorizer.allows(context, _WRITE, _TRANSACTIONS, name):
             return None
-        if partition.flush_after != NEVER or (self._acks == ALL and len(partition.isr) > 1):
+        if partition.flush_after != NEVER or (self._acks == ALL and partition.followers):
             return None  # the response may have to wait
         try:
             header = check(replica, records, self._acks, self._codec_max)

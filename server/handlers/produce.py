@@ -86,13 +86,20 @@ class _Unacknowledged(NamedTuple):
     replica: Replica
     last_offset: int
     answer: PartitionResponse
+    led_since_epoch: int
     needs_commit: bool
     needs_flush: bool
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the batch may have been truncated: another broker has led meanwhile."""
+        partition = self.replica.partition
+        return not partition.is_leader or partition.led_since_epoch != self.led_since_epoch
 
     def is_complete(self) -> bool:
         """Whether the batch needs no further waiting: it is acknowledged or has failed."""
         partition = self.replica.partition
-        if self.replica.offline or not partition.is_leader:
+        if self.replica.offline or self.is_lost:
             return True
         if self.needs_commit and partition.high_watermark <= self.last_offset:
             return False
@@ -102,10 +109,12 @@ class _Unacknowledged(NamedTuple):
         """Put the batch's result into the response."""
         if self.replica.offline:
             self.answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        elif not self.replica.partition.is_leader:
+        elif self.is_lost:
             self.answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         elif not self.is_complete():
             self.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        elif self.needs_commit and not self.replica.partition.has_enough_in_sync:
+            self.answer.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
 class _Opened(NamedTuple):
@@ -421,8 +430,9 @@ def _append_prepared(
     needs_commit = acks == ALL and replica.partition.high_watermark <= appended.last_offset
     needs_flush = acks == LEADER_ONLY and not replica.partition.is_safe_here(appended.last_offset)
     if needs_commit or needs_flush:
+        since = replica.partition.led_since_epoch
         waiting.append(
-            _Unacknowledged(replica, appended.last_offset, answer, needs_commit, needs_flush)
+            _Unacknowledged(replica, appended.last_offset, answer, since, needs_commit, needs_flush)
         )
 
 

@@ -109,9 +109,7 @@ def check(replica: Replica, records: memoryview, acks: int, codec: int) -> Batch
 def check_in_sync(replica: Replica) -> None:
     """ApiError NOT_ENOUGH_REPLICAS if fewer replicas are in sync than `min.insync.replicas`."""
     partition = replica.partition
-    # a partition can't have more replicas in sync than it has (Apache Kafka's effectiveMinIsr)
-    enough = min(replica.log.settings.min_insync_replicas, len(partition.replicas))
-    if len(partition.isr) < enough:
+    if len(partition.isr) < partition.least_isr_size:
         raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 

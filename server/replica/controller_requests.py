@@ -228,7 +228,7 @@ class ControllerRequests:
             log_end=log.end_offset,
         )
         partition.flushed(log.recovery_point)
-        partition.configure(log.settings.flush_after)
+        partition.configure(log.settings.flush_after, log.settings.min_insync_replicas)
         return self._replicas.host(topic.topic_id, log, partition)
 
     def _assign_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:

@@ -1,16 +1,23 @@
-"""One partition as its leader sees it: a pure machine without I/O.
+"""One partition as this broker's replica of it sees it: a pure machine without I/O.
 
 It knows who leads in which epoch, which replicas are in sync and how far each has got, and from
 that the high watermark: the offset below which every record is on all in-sync replicas. Events
 are its methods; what has to be done about them is returned as commands.
+
+The ISR is changed by the controller only. A leader that wants to change it proposes a new one
+(AlterPartition, KIP-497), and until the controller has answered, it assumes the worse for the high
+watermark: a follower that is being added counts as in sync already, and one that is being removed
+still does. All in-sync replicas of either outcome are the maximal ISR.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from kavka.server.replica.follower_progress import FollowerProgress
 
 STORY_EVENTS_MAX: Final = 32
 
@@ -18,6 +25,9 @@ NO_LEADER: Final = -1
 NO_EPOCH: Final = -1
 NEVER: Final = 2**63 - 1
 """As `flush_after`: records never wait for an fsync."""
+
+LAG_MAX_MS: Final = 30_000
+"""Default of `replica.lag.time.max.ms`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +50,18 @@ class AssignEpoch:
     start_offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class ProposeIsr:
+    """Ask the controller for another ISR, in this leader epoch and from this partition epoch."""
+
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+
+
 class PartitionState:
-    """State of one partition on broker `broker_id`. Offsets are exclusive ends.
+    """State of one partition on broker `broker_id`. Offsets are exclusive ends, times are in ms of
+    the monotonic clock.
 
     `high_watermark` never goes back while this broker leads.
     """
@@ -54,23 +74,44 @@ class PartitionState:
         "high_watermark",
         "is_leader",
         "isr",
+        "lag_max_ms",
         "leader",
         "leader_epoch",
+        "led_since_epoch",
         "log_end",
+        "min_insync_replicas",
         "partition_epoch",
+        "proposed_isr",
         "replicas",
         "story",
-        "_replica_ends",
+        "_followers",
+        "_now_ms",
     )
 
-    def __init__(self, broker_id: int, *, high_watermark: int, log_end: int) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        *,
+        high_watermark: int,
+        log_end: int,
+        lag_max_ms: int = LAG_MAX_MS,
+    ) -> None:
+        """`lag_max_ms`: `replica.lag.time.max.ms`."""
         self.broker_id = broker_id
+        self.lag_max_ms = lag_max_ms
         self.leader = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = NO_EPOCH
         self.isr: tuple[int, ...] = ()
+        """The in-sync replicas, as last decided by the controller."""
+        self.proposed_isr: tuple[int, ...] | None = None
+        """The ISR that the controller has been asked for, while it has not answered."""
+        self.min_insync_replicas = 1
         self.replicas: tuple[int, ...] = ()
         self.is_leader = False
+        self.led_since_epoch = NO_EPOCH
+        """The leader epoch in which this broker became leader: as long as it is the same, nothing
+        that was appended has been truncated."""
         self.epoch_start = 0
         """Where the log ended when this leader epoch began."""
         self.log_end = log_end
@@ -79,19 +120,31 @@ class PartitionState:
         """The number of unflushed records from which on none of them is below the high watermark:
         `LogSettings.flush_after`."""
         self.high_watermark = min(high_watermark, log_end)
-        self._replica_ends: dict[int, int] = {}
+        self._followers: dict[int, FollowerProgress] = {}
+        self._now_ms = 0
+        """The time of the last event that had one."""
         self.story: deque[str] = deque(maxlen=STORY_EVENTS_MAX)
 
-    def lead(self, decision: Leadership) -> Sequence[AssignEpoch]:
+    def lead(self, decision: Leadership, now_ms: int = 0) -> Sequence[AssignEpoch]:
         """Become leader, or stay leader with another ISR. A stale decision changes nothing."""
         if self._is_stale(decision):
             return ()
         new_epoch = decision.leader_epoch > self.leader_epoch
         self._adopt(decision)
+        if not self.is_leader:
+            self.led_since_epoch = decision.leader_epoch
         self.is_leader = True
+        self._now_ms = now_ms
+        known = self._followers
+        self._followers = {
+            one: known.get(one) or FollowerProgress()
+            for one in decision.replicas
+            if one != self.broker_id
+        }
         if new_epoch:
-            self._replica_ends = {}
             self.epoch_start = self.log_end
+            for broker_id, follower in self._followers.items():
+                follower.begin_epoch(now_ms, in_sync=broker_id in decision.isr)
         self._advance()
         self.story.append(f"lead epoch {decision.leader_epoch} isr {decision.isr}")
         return (AssignEpoch(decision.leader_epoch, self.log_end),) if new_epoch else ()
@@ -102,19 +155,25 @@ class PartitionState:
             return
         self._adopt(decision)
         self.is_leader = False
+        self._followers = {}
         self.story.append(f"follow {decision.leader} epoch {decision.leader_epoch}")
 
     def stop(self) -> None:
         """Stop leading or following: this broker no longer has the replica."""
         self.is_leader = False
         self.leader = NO_LEADER
+        self.proposed_isr = None
+        self._followers = {}
         self.story.append("stop")
 
     def _is_stale(self, decision: Leadership) -> bool:
-        """As in Apache Kafka: within a leader epoch an older partition epoch is an older ISR."""
+        """Whether this decision is older than the last one, or the same again. The same one again
+        must not end a proposal that the controller has yet to answer."""
         return (
             decision.leader_epoch < self.leader_epoch
             or decision.partition_epoch < self.partition_epoch
+            or (decision.leader_epoch, decision.partition_epoch)
+            == (self.leader_epoch, self.partition_epoch)
         )
 
     def _adopt(self, decision: Leadership) -> None:
@@ -122,6 +181,7 @@ class PartitionState:
         self.leader_epoch = decision.leader_epoch
         self.partition_epoch = decision.partition_epoch
         self.isr = decision.isr
+        self.proposed_isr = None
         self.replicas = decision.replicas
 
     def appended(self, log_end: int) -> bool:
@@ -129,15 +189,108 @@ class PartitionState:
         self.log_end = log_end
         return self._advance()
 
+    def replicated(self, log_end: int, leader_high_watermark: int) -> bool:
+        """This follower has fetched up to `log_end`; its leader's high watermark was this one.
+        Whether the high watermark moved. It may go back: a new leader may not know yet how far the
+        others have got, and serves nothing that it had before (KIP-207)."""
+        self.log_end = log_end
+        before, self.high_watermark = self.high_watermark, min(leader_high_watermark, log_end)
+        return self.high_watermark != before
+
+    def truncated(self, log_end: int) -> None:
+        """This follower's log was truncated to what its leader has."""
+        self.log_end = log_end
+        self.flushed_end = min(self.flushed_end, log_end)
+        self.high_watermark = min(self.high_watermark, log_end)
+        self.story.append(f"truncate to {log_end}")
+
     def flushed(self, end: int) -> bool:
         """Everything below `end` is on this broker's disk. Whether the high watermark moved."""
         self.flushed_end = max(self.flushed_end, end)
         return self.is_leader and self._advance()
 
-    def configure(self, flush_after: int) -> bool:
-        """Change `flush_after`. Whether the high watermark moved; it never moves back."""
+    def configure(self, flush_after: int, min_insync_replicas: int) -> bool:
+        """Change `flush_after` and `min_insync_replicas`. Whether the high watermark moved; it
+        never moves back."""
         self.flush_after = flush_after
+        self.min_insync_replicas = min_insync_replicas
         return self.is_leader and self._advance()
+
+    # Followers, as the leader sees them
+
+    def fetched(self, follower: int, offset: int, now_ms: int) -> ProposeIsr | None:
+        """A follower, one of `replicas`, has fetched from `offset`. The ISR to propose, if it may
+        join. The high watermark may have moved."""
+        self._now_ms = now_ms
+        self._followers[follower].fetched(offset, self.log_end, now_ms)
+        self._advance()
+        if self.proposed_isr is not None or follower in self.isr:
+            return None
+        if offset < max(self.high_watermark, self.epoch_start):
+            return None
+        isr = {*self.isr, follower}
+        return self._propose(tuple(one for one in self.replicas if one in isr))
+
+    def shrink(self, now_ms: int) -> ProposeIsr | None:
+        """The ISR to propose without followers that have lagged for too long; None if there are
+        none, or an earlier proposal is not answered yet."""
+        self._now_ms = now_ms
+        if not self.is_leader or self.proposed_isr is not None:
+            return None
+        stay = tuple(
+            one
+            for one in self.isr
+            if one == self.broker_id
+            or self._followers[one].is_in_sync(self.log_end, now_ms, self.lag_max_ms)
+        )
+        return None if stay == self.isr else self._propose(stay)
+
+    def _propose(self, isr: tuple[int, ...]) -> ProposeIsr:
+        self.proposed_isr = isr
+        self.story.append(f"propose isr {isr}")
+        return ProposeIsr(self.leader_epoch, self.partition_epoch, isr)
+
+    def isr_decided(self, leader_epoch: int, isr: tuple[int, ...], partition_epoch: int) -> bool:
+        """The controller has answered a proposal with the ISR that is in force now. Whether the
+        high watermark moved. An answer that a newer decision has overtaken changes nothing."""
+        if not self.is_leader or leader_epoch != self.leader_epoch:
+            return False
+        if partition_epoch < self.partition_epoch:
+            return False
+        self.isr, self.partition_epoch, self.proposed_isr = isr, partition_epoch, None
+        self.story.append(f"isr {isr} at {partition_epoch}")
+        return self._advance()
+
+    def isr_refused(self, proposal: ProposeIsr) -> bool:
+        """The controller has refused a proposal because of the replicas in it: the ISR stays as it
+        was. Whether the high watermark moved."""
+        if not self.is_leader or proposal.leader_epoch != self.leader_epoch:
+            return False
+        if proposal.isr != self.proposed_isr:
+            return False
+        self.proposed_isr = None
+        return self._advance()
+
+    @property
+    def followers(self) -> Mapping[int, FollowerProgress]:
+        """The other replicas, while this broker leads."""
+        return self._followers
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """The replicas that are in sync, whatever the controller answers to a proposal."""
+        proposed = self.proposed_isr or ()
+        return self.isr + tuple(one for one in proposed if one not in self.isr)
+
+    @property
+    def least_isr_size(self) -> int:
+        """`min.insync.replicas`, but no more than there are replicas."""
+        return min(self.min_insync_replicas, len(self.replicas))
+
+    @property
+    def has_enough_in_sync(self) -> bool:
+        """Whether a record that all in-sync replicas have is on `min.insync.replicas` of them."""
+        return len(self.maximal_isr) >= self.least_isr_size
 
     @property
     def awaits_flush(self) -> bool:
@@ -155,20 +308,33 @@ class PartitionState:
         return offset < self.flushed_end or not self.awaits_flush
 
     def _advance(self) -> bool:
-        """Advance the high watermark to the lowest log end offset of the in-sync replicas, this one
-        included; but not past the flushed end where records wait for an fsync (`flush_after`).
-        Whether it moved."""
+        """Advance the high watermark to the lowest log end offset of the maximal ISR, this broker
+        included; but not past the flushed end where records wait for an fsync (`flush_after`), and
+        not at all while the ISR is smaller than `min.insync.replicas`. Whether it moved."""
         least = self.log_end
         if least - self.flushed_end >= self.flush_after:
             least = self.flushed_end
-        if len(self.isr) > 1:
-            for replica in self.isr:
-                if replica != self.broker_id:
-                    least = min(least, self._replica_ends.get(replica, 0))
+        if self._followers:
+            if len(self.isr) < self.least_isr_size:
+                return False
+            least = min(least, self._least_follower_end())
         if least <= self.high_watermark:
             return False
         self.high_watermark = least
         return True
+
+    def _least_follower_end(self) -> int:
+        """Followers outside the ISR count too while they have caught up: else the high watermark
+        would always be ahead of them, and they could never join."""
+        maximal, now_ms, lag_max_ms = self.maximal_isr, self._now_ms, self.lag_max_ms
+        return min(
+            (
+                follower.log_end
+                for one, follower in self._followers.items()
+                if one in maximal or follower.is_in_sync(self.log_end, now_ms, lag_max_ms)
+            ),
+            default=self.log_end,
+        )
 
     def check_invariants(self) -> None:
         """AssertionError, with the story, when the state contradicts itself."""
@@ -177,4 +343,6 @@ class PartitionState:
         assert self.flushed_end <= self.log_end, story
         assert not self.is_leader or self.leader == self.broker_id, story
         assert not self.is_leader or self.broker_id in self.isr, story
-        assert all(replica in self.replicas for replica in self.isr), story
+        assert all(replica in self.replicas for replica in self.maximal_isr), story
+        assert self.is_leader or self.proposed_isr is None, story
+        assert self.is_leader or not self._followers, story

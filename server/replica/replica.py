@@ -158,7 +158,7 @@ class Replica:
         """Apply other settings, from the next batch on."""
         self.log.configure(settings)
         self._set_rules(settings)
-        if self.partition.configure(settings.flush_after):
+        if self.partition.configure(settings.flush_after, settings.min_insync_replicas):
             self._services.purgatory.changed(self.key)
         self.flush_if_awaited()
 

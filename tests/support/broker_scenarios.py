@@ -34,6 +34,16 @@ def _place(text: str) -> tuple[str, int]:
     return topic, int(partition)
 
 
+def _place_of(side: Side, text: str) -> tuple[str, int]:
+    """TOPIC-PARTITION; of the topics of coordinators also the coordinator's: TOPIC-NAME."""
+    topic, _, partition = text.rpartition("-")
+    if not partition.isdigit():
+        parts = side.broker.parts
+        owner = parts.groups if topic == parts.groups.topic else parts.transactions
+        return topic, owner.partition_of(partition)
+    return topic, int(partition)
+
+
 class BrokerScenario(BrokerMachine):
     """All commands."""
 
@@ -184,12 +194,12 @@ class BrokerScenario(BrokerMachine):
         """isr TOPIC-PARTITION 1,2: broker 2, which never fetches, is a replica, and these are in
         sync. Of the topics of coordinators the partition may be the coordinator's: TOPIC-NAME."""
         place, isr = command.words
-        topic, _, partition = place.rpartition("-")
-        if not partition.isdigit():
-            parts = side.broker.parts
-            owner = parts.groups if topic == parts.groups.topic else parts.transactions
-            partition = str(owner.partition_of(partition))
-        side.broker.share(tuple(map(int, isr.split(","))), topic, int(partition))
+        side.broker.share(tuple(map(int, isr.split(","))), *_place_of(side, place))
+
+    @on_each
+    async def do_alone(self, side: Side, command: Command) -> None:
+        """alone TOPIC-PARTITION: the replica on broker 2 is removed; TOPIC-NAME as for `isr`."""
+        side.broker.unshare(*_place_of(side, command.words[0]))
 
     @on_each
     async def do_follow(self, side: Side, command: Command) -> None:

@@ -158,8 +158,8 @@ class CoordinatorMachine(LoopContext):
         return self._each(command, lambda one: self.broker.share((1, 2), *one.key))
 
     def do_shrink(self, command: Command) -> list[str]:
-        """That replica leaves the ISR."""
-        return self._each(command, lambda one: self.broker.share((1,), *one.key))
+        """That replica is removed."""
+        return self._each(command, lambda one: self.broker.unshare(*one.key))
 
     def do_follow(self, command: Command) -> list[str]:
         """Another broker becomes the leader."""

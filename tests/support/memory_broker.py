@@ -344,10 +344,20 @@ class MemoryBroker:
     def share(self, isr: tuple[int, ...], topic: str = "t", partition: int = 0) -> None:
         """Let a partition have a replica on broker 2 as well, and these in sync, as if
         LeaderAndIsr had said so. It is never heard of, so it lags."""
+        self._place(topic, partition, isr, (isr[0], 2))
+
+    def unshare(self, topic: str = "t", partition: int = 0) -> None:
+        """Let a partition have its leader's replica only."""
+        leader = self.replica(topic, partition).partition.leader
+        self._place(topic, partition, (leader,), (leader,))
+
+    def _place(
+        self, topic: str, partition: int, isr: tuple[int, ...], replicas: tuple[int, ...]
+    ) -> None:
         replica = self.replica(topic, partition)
         now = replica.partition
         version = now.partition_epoch + 1
-        now.lead(Leadership(1, now.leader, now.leader_epoch, isr, version, (now.leader, 2)))
+        now.lead(Leadership(1, now.leader, now.leader_epoch, isr, version, replicas))
         self.parts.purgatory.changed(replica.key)
 
     # -- looking inside -------------------------------------------------------------------

@@ -246,8 +246,8 @@ def hold(broker: MemoryBroker, topic: str = "__transaction_state", index: int = 
 
 
 def release(broker: MemoryBroker, topic: str = "__transaction_state", index: int = 0) -> None:
-    """The replica leaves the ISR."""
-    broker.share((1,), topic, index)
+    """The replica is removed."""
+    broker.unshare(topic, index)
 
 
 def let_markers_fail(monkeypatch: pytest.MonkeyPatch, place: tuple[str, int] = PLACE) -> None:

@@ -57,7 +57,7 @@ async def test_try_read_returns_committed_state_only(broker: MemoryBroker, kind:
     broker.share((1, 2), kind.topic, kind.of(broker).partition_of("g"))
     waiting: Any = kind.write(broker)
     assert kind.of(broker).try_read("g", lambda shard, _: kind.kept(shard)) is None
-    broker.share((1,), kind.topic, kind.of(broker).partition_of("g"))
+    broker.unshare(kind.topic, kind.of(broker).partition_of("g"))
     assert await waiting == DONE
     assert kind.of(broker).try_read("g", lambda shard, _: kind.kept(shard)) == 1
 

@@ -114,7 +114,7 @@ async def test_thousands_of_markers_are_processed_in_slices(
     else:
         await broker.create(topic, count, configs={"min.insync.replicas": "2"})
         for index in range(count):
-            release(broker, topic, index)
+            broker.share((1,), topic, index)
     places = [(topic, index) for index in range(count)]
     slow_clock(broker, monkeypatch)
     found.send(WriteMarkers("tx", 77, 3, True, places, 0), 3)

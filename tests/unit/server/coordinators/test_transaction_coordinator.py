@@ -68,7 +68,7 @@ async def test_a_verification_waits_for_uncommitted_records(
     await broker.advance(0)
     at_once = adds  # a refusal without records depends on nothing that a fail-over could revert
     assert waiting.done() == at_once
-    broker.share((1,), transactions.topic, partition)
+    broker.unshare(transactions.topic, partition)
     await broker.advance(0)
     assert (await ending).error_code == Code.NONE
     # what only verifies checks the epoch first

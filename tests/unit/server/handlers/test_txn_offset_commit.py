@@ -124,6 +124,7 @@ async def test_nothing_is_kept_before_the_coordinator_is_sure(broker: MemoryBrok
     release(broker)
     await until(outside.done, "the answers")
     assert codes(broker, answer.result()) == codes(broker, later.result()) == {A0: 0}
+    broker.share((1,), "__transaction_state")
     assert await one.end(commit=True) == Code.COORDINATOR_NOT_AVAILABLE, "too few in sync"
     hold(broker)
     ended = one.client.send(

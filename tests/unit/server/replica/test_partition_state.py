@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.server.replica.partition_state import NEVER, Leadership, PartitionState
+from kavka.server.replica.partition_state import (
+    NEVER,
+    Leadership,
+    PartitionState,
+    ProposeIsr,
+)
 from support.controller_text import ids
 from support.scenarios import Command, Scenario, scenario_files
 
@@ -20,6 +25,8 @@ class PartitionMachine:
         self._state = PartitionState(1, high_watermark=0, log_end=0)
         self._text = ""
         self._high_watermark = 0
+        self._now_ms = 0
+        self._proposal: ProposeIsr | None = None
 
     def do_partition(self, command: Command) -> Iterator[str]:
         """A log as it is found at the start, with the high watermark of the checkpoint."""
@@ -29,13 +36,62 @@ class PartitionMachine:
         return self._changes()
 
     def do_lead(self, command: Command) -> Iterator[str]:
-        for assigned in self._state.lead(_decision(command, leader=1)):
+        decision = _decision(command, leader=1)
+        for assigned in self._state.lead(decision, self._at(command)):
             yield f"epoch {assigned.epoch} begins at {assigned.start_offset}"
         yield from self._changes()
 
     def do_follow(self, command: Command) -> Iterator[str]:
         self._state.follow(_decision(command, leader=2))
         return self._changes()
+
+    def do_stop(self, command: Command) -> Iterator[str]:
+        self._state.stop()
+        return self._changes()
+
+    def do_replicate(self, command: Command) -> Iterator[str]:
+        """This follower's log has grown to this end; its leader has this high watermark."""
+        end, watermark = map(int, command.words)
+        return self._moved(self._state.replicated(end, watermark))
+
+    def do_truncate(self, command: Command) -> Iterator[str]:
+        """This follower's log has been truncated to this end."""
+        self._state.truncated(int(command.words[0]))
+        return self._changes()
+
+    def do_fetch(self, command: Command) -> Iterator[str]:
+        """A follower has fetched from this offset."""
+        follower, offset = map(int, command.words)
+        yield from self._proposed(self._state.fetched(follower, offset, self._at(command)))
+
+    def do_shrink(self, command: Command) -> Iterator[str]:
+        """Followers that lag are to leave the ISR."""
+        yield from self._proposed(self._state.shrink(self._at(command)))
+
+    def do_decided(self, command: Command) -> Iterator[str]:
+        """The controller has answered with this leader epoch, partition epoch and ISR."""
+        epoch, _, version = command.words[0].partition("/")
+        isr = tuple(map(int, command.list("isr")))
+        return self._moved(self._state.isr_decided(int(epoch), isr, int(version)))
+
+    def do_refused(self, command: Command) -> Iterator[str]:
+        """The controller has refused the last proposal."""
+        assert self._proposal is not None
+        return self._moved(self._state.isr_refused(self._proposal))
+
+    def do_min_isr(self, command: Command) -> Iterator[str]:
+        return self._moved(self._state.configure(NEVER, int(command.words[0])))
+
+    def _at(self, command: Command) -> int:
+        self._now_ms = command.ms("at", self._now_ms)
+        return self._now_ms
+
+    def _proposed(self, proposal: ProposeIsr | None) -> Iterator[str]:
+        if proposal is not None:
+            self._proposal = proposal
+            epochs = f"{proposal.leader_epoch}/{proposal.partition_epoch}"
+            yield f"propose isr {ids(proposal.isr)} at {epochs}"
+        yield from self._changes()
 
     def do_append(self, command: Command) -> Iterator[str]:
         """The log has grown to this end."""
@@ -48,7 +104,7 @@ class PartitionMachine:
     def do_flush_messages(self, command: Command) -> Iterator[str]:
         """The config: a number, or never."""
         word = command.words[0]
-        return self._moved(self._state.configure(NEVER if word == "never" else int(word)))
+        return self._moved(self._state.configure(NEVER if word == "never" else int(word), 1))
 
     def do_safe(self, command: Command) -> Iterator[str]:
         """Which of these offsets are as safe here as the topic asks."""
@@ -63,6 +119,8 @@ class PartitionMachine:
         state.check_invariants()
         self._high_watermark = state.high_watermark
         role = "leader" if state.is_leader else f"follower of {state.leader}"
+        if state.maximal_isr != state.isr:
+            role += f", maximal isr {ids(state.maximal_isr)},"
         more = " catching up" * state.is_catching_up + " awaits flush" * state.awaits_flush
         self._text = (
             f"{role} epoch {state.leader_epoch}/{state.partition_epoch} isr {ids(state.isr)} "
@@ -77,10 +135,11 @@ def _decision(command: Command, *, leader: int) -> Leadership:
     the ISR of replicas 1 and 2."""
     epoch, _, version = command.words[0].partition("/")
     isr = tuple(map(int, command.list("isr", str(leader))))
-    return Leadership(1, leader, int(epoch), isr, int(version or 0), (1, 2))
+    replicas = tuple(map(int, command.list("replicas", "1,2")))
+    return Leadership(1, leader, int(epoch), isr, int(version or 0), replicas)
 
 
-@scenario_files("replica/partition_state")
+@scenario_files("replica/partition_state", "replica/isr")
 def test_scenarios(scenario: Scenario, rewrite: bool) -> None:
     scenario.check(PartitionMachine(), rewrite)
 

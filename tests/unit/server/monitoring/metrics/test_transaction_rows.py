@@ -96,7 +96,7 @@ async def test_verification_times(broker: MemoryBroker) -> None:
     await broker.advance(40)
     assert not answer.done()
     assert (await look(broker))[f"{VERIFYING_MS}_count"] == 0
-    broker.share((1,), *place)
+    broker.unshare(*place)
     await broker.advance(0)
     assert answer.done()
     found = await look(broker)
