@@ -31,6 +31,7 @@ class Api:
         "_encoders",
         "error_response",
         "first_flexible",
+        "first_with_client_id",
         "flexible_response_header",
         "highest",
         "key",
@@ -49,12 +50,14 @@ class Api:
         first_flexible: int,
         error_response: ErrorResponse,
         flexible_response_header: bool = True,
+        first_with_client_id: int = 0,
     ) -> None:
         self.key: Final = key
         self.name: Final = name
         self.lowest, self.highest = versions
         self.first_flexible: Final = first_flexible
         self.flexible_response_header: Final = flexible_response_header
+        self.first_with_client_id: Final = first_with_client_id
         self.error_response: Final = error_response
         self.request_name: Final = name + "Request"
         self.response_name: Final = name + "Response"

@@ -12,7 +12,8 @@ from kavka.wire.codec import private_copy
 from kavka.wire.codec.frames import SpliceBuffer, drain_parts
 from kavka.wire.errors import ErrorCode, clear_tracebacks
 
-_HEAD: Final = struct.Struct(">ihhih")
+_HEAD: Final = struct.Struct(">ihhi")
+_pack_id_length: Final = struct.Struct(">h").pack
 _pack_length: Final = struct.Struct(">i").pack_into
 _unpack_correlation_id: Final = struct.Struct(">i").unpack_from
 _unpack_error_code: Final = struct.Struct(">h").unpack_from
@@ -36,8 +37,10 @@ def encode_request(
     `request` may be any object with the schema's field names (snake case) as attributes. Record
     bytes are not copied: the list has the request's own buffers.
     """
-    client = client_id.encode()
-    head = _HEAD.pack(0, api.key, version, correlation_id, len(client)) + client
+    head = _HEAD.pack(0, api.key, version, correlation_id)
+    if version >= api.first_with_client_id:
+        client = client_id.encode()
+        head += _pack_id_length(len(client)) + client
     if api.is_flexible(version):
         head += b"\0"  # no tagged fields
     out = SpliceBuffer()

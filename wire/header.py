@@ -2,7 +2,8 @@
 
 Version 1 is `key, version, correlation id, client id`; version 2 adds a tagged section. The
 client id is a nullable string with a two-byte length in both (KIP-482). An API's first flexible
-version decides which header version a request has.
+version decides which header version a request has. Version 0, without client id, is only that of
+ControlledShutdown's version 0.
 """
 
 from __future__ import annotations
@@ -15,9 +16,15 @@ from kavka.wire.codec.patches import read_tags
 _unpack: Final = struct.Struct(">hhih").unpack_from
 _FIXED_BYTES: Final = 10
 
+BYTES_WITHOUT_CLIENT_ID: Final = 8
+"""Size of a header of version 0."""
+
 
 def read_fixed(frame: memoryview) -> tuple[int, int, int, int]:
-    """(API key, API version, correlation id, length of the client id); struct.error if short."""
+    """(API key, API version, correlation id, length of the client id); struct.error if short.
+
+    In a header of version 0 the length is the body's first two bytes; no such request is shorter.
+    """
     return _unpack(frame)
 
 

@@ -241,7 +241,10 @@ class Dispatcher:
         if not api.serves(version):
             return self._unsupported(api, peer, frame)
         try:
-            client_id, position = header.read_client_id(frame, id_length)
+            if version >= api.first_with_client_id:
+                client_id, position = header.read_client_id(frame, id_length)
+            else:
+                client_id, position = None, header.BYTES_WITHOUT_CLIENT_ID
             if version >= api.first_flexible:
                 position = header.skip_tags(frame, position)
             if len(frame) > BIG_BYTES and api is not produce.API:  # its records are not decoded

@@ -26,5 +26,5 @@ def chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def served(versions: Mapping[str, Any]) -> dict[str, Any]:
     """Of APIs by name those that Kavka serves."""
-    names = {module.API.name for module in messages.api_modules().values()}
+    names = {api.name for api in messages.served_apis()}
     return {name: one for name, one in versions.items() if name in names}

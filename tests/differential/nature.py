@@ -131,7 +131,7 @@ def _served_by_both(value: Any, facts: Facts) -> Any:
     the newer judge serves on."""
     if not isinstance(value, list):
         return value
-    served = {module.API.key: module.API.name for module in messages.api_modules().values()}
+    served = {api.key: api.name for api in messages.served_apis()}
     return {
         str(one["api_key"]): (
             max(one["min_version"], FIRST_IN_NEW.get(served[one["api_key"]], 0)),

@@ -1,4 +1,4 @@
-"""Random messages of every API that Kavka serves, as plain values that follow the schema.
+"""Random messages of every API that Kavka knows, as plain values that follow the schema.
 
 One generator for the property tests, where hypothesis is the source of chance, and for the Java
 check, where it is a seed. `Values` is {field name: value} with structs as `Values` again.
@@ -27,6 +27,19 @@ TEXTS = ("", "a", "topic-1", "Ægir/テスト", "x" * 200)
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
+WITHOUT_HANDLER = frozenset(
+    {
+        "allocate_producer_ids",
+        "alter_partition",
+        "controlled_shutdown",
+        "leader_and_isr",
+        "stop_replica",
+        "update_metadata",
+    }
+)
+"""Modules of APIs that Kavka can read and write, but does not serve yet: those between brokers."""
+
+
 @cache
 def api_modules() -> dict[str, ModuleType]:
     """The modules of `kavka.wire.apis` by name."""
@@ -36,8 +49,13 @@ def api_modules() -> dict[str, ModuleType]:
     }
 
 
-def served() -> list[tuple[ModuleType, int]]:
-    """Each (module, version) that is served."""
+def served_apis() -> list[Api]:
+    """The APIs that have a handler."""
+    return [module.API for name, module in api_modules().items() if name not in WITHOUT_HANDLER]
+
+
+def known() -> list[tuple[ModuleType, int]]:
+    """Each (module, version) that can be read and written."""
     return [
         (module, version)
         for module in api_modules().values()

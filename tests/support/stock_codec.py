@@ -2,7 +2,7 @@
 
 A private copy again, so that making message classes of it leaves the `kafka` of a client in the
 same process alone. Loaded by code of its own, not by `wire.codec.private_copy`. Messages that the
-library has no schema of are read by the schema in Apache Kafka's own jar.
+library has no schema of are read by the schema in Apache Kafka's own jars.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from support import java
+from support import java, java_compiler
 
 _PREFIX = "kafka.protocol"
 _COMMENT_LINES = re.compile(r"(?m)^\s*//.*$")
+_DROPPED_BY_4 = re.compile(
+    "(LeaderAndIsr|StopReplica|UpdateMetadata|ControlledShutdown|AlterPartition)(Request|Response)"
+)
+"""Messages of which Apache Kafka 4 has not all versions, or none."""
 
 
 def _load() -> dict[str, ModuleType]:
@@ -40,7 +44,7 @@ def _load() -> dict[str, ModuleType]:
 
 
 def _add_schemas(module: Any) -> None:
-    """Let the library's `load_json` find what only Apache Kafka's jar has."""
+    """Let the library's `load_json` find what only Apache Kafka's jars have."""
     of_library = module.load_json
 
     def load_json(name: str, package: Any = None) -> Any:
@@ -53,7 +57,8 @@ def _add_schemas(module: Any) -> None:
 
 
 def _schema_of_jar(name: str) -> Any:
-    (jar,) = java.kafka_libs().glob("kafka-clients-*.jar")
+    libs = java_compiler.libs() if _DROPPED_BY_4.fullmatch(name) else java.kafka_libs()
+    (jar,) = libs.glob("kafka-clients-*.jar")
     with zipfile.ZipFile(jar) as opened:
         text = opened.read(f"common/message/{name}.json").decode()
     schema = json.loads(_COMMENT_LINES.sub("", text))

@@ -14,6 +14,8 @@ from support import messages, stock_codec
 
 CLIENT_ID = "tester"
 API_VERSIONS = "ApiVersions"
+WITHOUT_CLIENT_ID = (7, 0)
+"""ControlledShutdown, version 0."""
 
 
 def api_key(name: str) -> int:
@@ -30,7 +32,10 @@ def encode(name: str, version: int, correlation_id: int = 0, /, **values: Any) -
 
 
 def header(key: int, version: int, correlation_id: int = 0, *, flexible: bool) -> bytes:
-    """A request's header, in version 2 if `flexible` and else in version 1."""
+    """A request's header, in version 2 if `flexible` and else in version 1, or 0 for the one
+    request that has it."""
+    if (key, version) == WITHOUT_CLIENT_ID:
+        return struct.pack(">hhi", key, version, correlation_id)
     client = CLIENT_ID.encode()
     fixed = struct.pack(">hhih", key, version, correlation_id, len(client))
     return fixed + client + (b"\0" if flexible else b"")

@@ -100,8 +100,7 @@ def length(size: int) -> bytes:
 
 for key in (-32_768, -1, 4, 5, 6, 7, 52, 53, 54, 59, 62, 63, 67, 99, 999, 32_767):
     odd(f"API key {key}", bytes_of(header(key, 0)))
-for module in messages.api_modules().values():
-    api = module.API
+for api in messages.served_apis():
     if api.key != CASES.key:
         odd(f"{api.name} above its versions", bytes_of(header(api.key, api.highest + 1)))
         odd(f"{api.name} at version -1", bytes_of(header(api.key, -1)))

@@ -58,8 +58,15 @@ SERVED = {
     "PushTelemetry": (0, 0),
     "ConsumerGroupHeartbeat": (0, 1),
     "ConsumerGroupDescribe": (0, 1),
+    "LeaderAndIsr": (0, 7),
+    "StopReplica": (0, 4),
+    "UpdateMetadata": (0, 8),
+    "ControlledShutdown": (0, 3),
+    "AlterPartition": (0, 3),
+    "AllocateProducerIds": (0, 0),
 }
-"""From the lowest of Apache Kafka 3.9.2 (but for old formats) to the highest of 4.3.1."""
+"""From the lowest of Apache Kafka 3.9.2 (but for old formats) to the highest of 4.3.1, or of 3.9.2
+where 4 has dropped the API."""
 
 
 def test_what_is_advertised() -> None:

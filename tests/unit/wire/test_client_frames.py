@@ -14,9 +14,9 @@ from kavka.wire.apis import api_versions, fetch, metadata, produce
 from kavka.wire.client_frames import MalformedResponse, decode_response, encode_request
 from support import messages, stock_codec, wire_client
 
-SERVED = messages.served()
+KNOWN = messages.known()
 CASES = pytest.mark.parametrize(
-    ("module", "version"), SERVED, ids=[messages.title(*one) for one in SERVED]
+    ("module", "version"), KNOWN, ids=[messages.title(*one) for one in KNOWN]
 )
 FEW = settings(max_examples=5)
 CHANCE = st.randoms(use_true_random=False)

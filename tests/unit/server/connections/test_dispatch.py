@@ -19,14 +19,15 @@ from kavka.server.broker import Broker
 from kavka.server.connections import dispatch
 from kavka.server.request.context import RequestContext
 from kavka.wire import apis
-from kavka.wire.apis import list_offsets
+from kavka.wire.apis import controlled_shutdown, list_offsets
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
 from support.memory_network import Closed, until
+from support.messages import WITHOUT_HANDLER
 from support.virtual import run_until_idle
-from support.wire_client import encode, framed, header
+from support.wire_client import CLIENT_ID, encode, framed, header
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, CREATE_TOPICS = 0, 1, 2, 3, 19
 
@@ -37,7 +38,7 @@ def test_each_api_has_a_handler_of_its_name_and_a_row() -> None:
     rows = {
         api.name: handler.__module__.rpartition(".")[2] for api, handler in _rows(dispatch.HANDLERS)
     }
-    modules = {one.name for one in pkgutil.iter_modules(apis.__path__)}
+    modules = {one.name for one in pkgutil.iter_modules(apis.__path__)} - WITHOUT_HANDLER
     assert set(rows.values()) == modules
     own = pkgutil.iter_modules(handlers.__path__)
     assert modules == {one.name for one in own if not one.ispkg}
@@ -238,6 +239,28 @@ async def test_requests_in_pieces_and_in_one_piece(broker: MemoryBroker) -> None
     await run_until_idle()
     correlation_ids = [struct.unpack_from(">i", frame)[0] for frame in client.frames]
     assert correlation_ids == [1, 2, 1, 2]
+
+
+def test_a_request_without_a_client_id_in_its_header_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    received: list[tuple[str | None, int, int]] = []
+
+    def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+        received.append((context.client_id, context.version, request.broker_id))
+        return controlled_shutdown.ControlledShutdownResponse()
+
+    row = (controlled_shutdown.API, handle)
+    monkeypatch.setitem(dict_of(dispatch.HANDLERS), controlled_shutdown.API.key, row)
+
+    @scenario()
+    async def story(broker: MemoryBroker) -> None:
+        for version in (0, 1):
+            answer = await broker.ask("ControlledShutdown", version, broker_id=0x12345678)
+            assert answer.remaining_partitions == []
+
+    story()
+    assert received == [(None, 0, 0x12345678), (CLIENT_ID, 1, 0x12345678)]
 
 
 # -- handlers that fail ---------------------------------------------------------------------

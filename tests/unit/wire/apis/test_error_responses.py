@@ -15,16 +15,14 @@ from kavka.wire.codec.frames import encode_response
 from kavka.wire.errors import ErrorCode
 from support import messages, stock_codec
 
-SERVED = messages.served()
+KNOWN = messages.known()
 CODE = ErrorCode.UNKNOWN_SERVER_ERROR
 PLACES_SINCE = {"DescribeLogDirs": 3}
 """Where an answer has no place for a code in earlier versions."""
 CHANCE = st.randoms(use_true_random=False)
 
 
-@pytest.mark.parametrize(
-    ("module", "version"), SERVED, ids=[messages.title(*one) for one in SERVED]
-)
+@pytest.mark.parametrize(("module", "version"), KNOWN, ids=[messages.title(*one) for one in KNOWN])
 @settings(max_examples=3)
 @given(rnd=CHANCE)
 def test_every_version_has_an_error_response(module: ModuleType, version: int, rnd: Random) -> None:

@@ -1,4 +1,4 @@
-"""Every served API and version, both ways, against the library's plain reader and writer."""
+"""Every API and version, both ways, against the library's plain reader and writer."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from kavka.wire.codec.frames import encode_response
 from support import messages, stock_codec
 
-SERVED = messages.served()
+KNOWN = messages.known()
 CASES = pytest.mark.parametrize(
-    ("module", "version"), SERVED, ids=[messages.title(*one) for one in SERVED]
+    ("module", "version"), KNOWN, ids=[messages.title(*one) for one in KNOWN]
 )
 FEW = settings(max_examples=10)
 CHANCE = st.randoms(use_true_random=False)

@@ -35,9 +35,9 @@ from support.steps import run_and_look
 from support.wire_client import plain
 
 COUNTS = st.lists(st.integers(0, 12), max_size=4)
-SERVED = messages.served()
+KNOWN = messages.known()
 EACH_VERSION = pytest.mark.parametrize(
-    ("module", "version"), SERVED, ids=[messages.title(*one) for one in SERVED]
+    ("module", "version"), KNOWN, ids=[messages.title(*one) for one in KNOWN]
 )
 CHANCE = st.randoms(use_true_random=False)
 FEW = settings(max_examples=8)
