@@ -2,7 +2,8 @@
 
 Fields are those of Apache Kafka's schemas of the newest versions (LeaderAndIsr 7, UpdateMetadata
 8, StopReplica 4) in snake case, without the ones that only a KRaft controller sets. Within the
-process they are passed as objects, not encoded.
+process they are passed as objects, not encoded; `kavka.server.cluster.control_wire` has them as
+messages of the wire.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ LEADER_DURING_DELETE: Final = -2
 
 EPOCH_DURING_DELETE: Final = -2
 """As leader epoch in StopReplica: the topic is being deleted; ignore the broker's epoch."""
+
+NO_EPOCH: Final = -1
+"""As leader epoch in StopReplica: the partition has no state, or the request is of a version
+without leader epochs; ignore the broker's epoch."""
 
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
 
@@ -128,7 +133,7 @@ class UpdateMetadata(NamedTuple):
 class StopReplicaPartitionState(NamedTuple):
     partition_index: int
     leader_epoch: int
-    """Or `EPOCH_DURING_DELETE`."""
+    """Or `EPOCH_DURING_DELETE`, or `NO_EPOCH`."""
     delete_partition: bool
 
 

@@ -1,0 +1,223 @@
+"""The controller's requests as messages of the wire, and back.
+
+Read in every version: what an older one lacks has the value that a broker of Apache Kafka 3.9
+assumes. Written in the newest version only, which the controller of 3.9 uses too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+from uuid import UUID
+
+from kavka.server.cluster.control_messages import (
+    NO_EPOCH,
+    NO_TOPIC_ID,
+    LeaderAndIsr,
+    LeaderAndIsrLiveLeader,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrTopicState,
+    StopReplica,
+    StopReplicaPartitionState,
+    StopReplicaTopicState,
+    UpdateMetadata,
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataTopicState,
+)
+from kavka.wire.apis import update_metadata
+from kavka.wire.apis.leader_and_isr import LeaderAndIsrRequest
+from kavka.wire.apis.stop_replica import StopReplicaRequest
+from kavka.wire.apis.update_metadata import Endpoint, LiveBroker, UpdateMetadataRequest
+from kavka.wire.errors import ApiError, ErrorCode
+
+PLAINTEXT: Final = "PLAINTEXT"
+SECURITY_PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""By their numbers on the wire."""
+
+
+def security_protocol_number(name: str) -> int:
+    """A security protocol's number on the wire. ValueError if there is no such protocol."""
+    return SECURITY_PROTOCOLS.index(name)
+
+
+def security_protocol_name(number: int) -> str:
+    """The security protocol of this number. ApiError if there is none."""
+    if not 0 <= number < len(SECURITY_PROTOCOLS):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"There is no security protocol {number}.")
+    return SECURITY_PROTOCOLS[number]
+
+
+# -- LeaderAndIsr ------------------------------------------------------------------------------
+
+
+def leader_and_isr_request(decision: LeaderAndIsr) -> LeaderAndIsrRequest:
+    """The request in version 7."""
+    return LeaderAndIsrRequest(
+        decision.controller_id,
+        decision.controller_epoch,
+        decision.broker_epoch,
+        decision.topic_states,
+        decision.live_leaders,
+    )
+
+
+def read_leader_and_isr(request: Any) -> LeaderAndIsr:
+    """A request that was received, in any version."""
+    return LeaderAndIsr(
+        request.controller_id,
+        request.controller_epoch,
+        request.broker_epoch,
+        tuple(
+            LeaderAndIsrTopicState(name, topic_id, tuple(map(_leader_and_isr_state, states)))
+            for name, topic_id, states in _topics(request)
+        ),
+        tuple(
+            LeaderAndIsrLiveLeader(one.broker_id, one.host_name, one.port)
+            for one in request.live_leaders
+        ),
+    )
+
+
+def _leader_and_isr_state(state: Any) -> LeaderAndIsrPartitionState:
+    return LeaderAndIsrPartitionState(
+        state.partition_index,
+        state.controller_epoch,
+        state.leader,
+        state.leader_epoch,
+        tuple(state.isr),
+        state.partition_epoch,
+        tuple(state.replicas),
+        tuple(state.adding_replicas),
+        tuple(state.removing_replicas),
+        state.is_new,
+        state.leader_recovery_state,
+    )
+
+
+def _topics(request: Any) -> Iterator[tuple[str, UUID, Iterable[Any]]]:
+    """Name, id and partitions of each topic. Of the request's two lists one is empty, that of other
+    versions."""
+    for name, states in _by_topic(request.ungrouped_partition_states).items():
+        yield name, NO_TOPIC_ID, states
+    for topic in request.topic_states:
+        yield topic.topic_name, topic.topic_id or NO_TOPIC_ID, topic.partition_states
+
+
+def _by_topic(partitions: Iterable[Any]) -> dict[str, list[Any]]:
+    """Partitions that name their topics, by topic."""
+    found: dict[str, list[Any]] = {}
+    for one in partitions:
+        found.setdefault(one.topic_name, []).append(one)
+    return found
+
+
+# -- UpdateMetadata ----------------------------------------------------------------------------
+
+
+def update_metadata_request(update: UpdateMetadata) -> UpdateMetadataRequest:
+    """The request in version 8."""
+    return UpdateMetadataRequest(
+        update.controller_id,
+        update.controller_epoch,
+        update.broker_epoch,
+        update.topic_states,
+        [_live_broker(one) for one in update.live_brokers],
+    )
+
+
+def _live_broker(broker: UpdateMetadataBroker) -> LiveBroker:
+    endpoints = [
+        Endpoint(one.port, one.host, one.listener, security_protocol_number(one.security_protocol))
+        for one in broker.endpoints
+    ]
+    return LiveBroker(broker.id, endpoints, broker.rack)
+
+
+def read_update_metadata(request: Any, version: int) -> UpdateMetadata:
+    """A request that was received. ApiError if it has an unknown security protocol."""
+    return UpdateMetadata(
+        request.controller_id,
+        request.controller_epoch,
+        request.broker_epoch,
+        tuple(
+            UpdateMetadataTopicState(name, topic_id, tuple(map(_update_metadata_state, states)))
+            for name, topic_id, states in _topics(request)
+        ),
+        tuple(
+            UpdateMetadataBroker(one.id, _endpoints(one, version), one.rack)
+            for one in request.live_brokers
+        ),
+    )
+
+
+def _update_metadata_state(state: Any) -> UpdateMetadataPartitionState:
+    return UpdateMetadataPartitionState(
+        state.partition_index,
+        state.controller_epoch,
+        state.leader,
+        state.leader_epoch,
+        tuple(state.isr),
+        state.zk_version,
+        tuple(state.replicas),
+        tuple(state.offline_replicas),
+    )
+
+
+def _endpoints(broker: Any, version: int) -> tuple[UpdateMetadataEndpoint, ...]:
+    """Listeners that the version has no names of are named after their protocols."""
+    if version < update_metadata.ENDPOINTS_SINCE:
+        return (UpdateMetadataEndpoint(broker.v0_port, broker.v0_host, PLAINTEXT, PLAINTEXT),)
+    has_names = version >= update_metadata.LISTENERS_SINCE
+    found = []
+    for one in broker.endpoints:
+        protocol = security_protocol_name(one.security_protocol)
+        listener = one.listener if has_names else protocol
+        found.append(UpdateMetadataEndpoint(one.port, one.host, listener, protocol))
+    return tuple(found)
+
+
+# -- StopReplica -------------------------------------------------------------------------------
+
+
+def stop_replica_request(stop: StopReplica) -> StopReplicaRequest:
+    """The request in version 4."""
+    return StopReplicaRequest(
+        stop.controller_id, stop.controller_epoch, stop.broker_epoch, stop.topic_states
+    )
+
+
+def read_stop_replica(request: Any) -> StopReplica:
+    """A request that was received, in any version. Without leader epochs it deletes all of its
+    partitions, or none."""
+    deletes = request.delete_partitions
+    topics = [
+        StopReplicaTopicState(
+            topic.topic_name,
+            tuple(
+                StopReplicaPartitionState(
+                    one.partition_index, one.leader_epoch, one.delete_partition
+                )
+                for one in topic.partition_states
+            ),
+        )
+        for topic in request.topic_states
+    ]
+    topics += [
+        StopReplicaTopicState(
+            name,
+            tuple(StopReplicaPartitionState(index, NO_EPOCH, deletes) for index in indexes),
+        )
+        for name, indexes in _stopped_without_epoch(request)
+    ]
+    return StopReplica(
+        request.controller_id, request.controller_epoch, request.broker_epoch, tuple(topics)
+    )
+
+
+def _stopped_without_epoch(request: Any) -> Iterator[tuple[str, Iterable[int]]]:
+    for topic in request.topics:
+        yield topic.name, topic.partition_indexes
+    for name, partitions in _by_topic(request.ungrouped_partitions).items():
+        yield name, [one.partition_index for one in partitions]
