@@ -16,6 +16,7 @@ from kavka.log.partition_log import PartitionLog
 from kavka.seams import Jobs, Pool, Tasks
 from kavka.server.cluster.control_messages import (
     EPOCH_DURING_DELETE,
+    NO_EPOCH,
     LeaderAndIsr,
     LeaderAndIsrPartitionState,
     LeaderAndIsrResponse,
@@ -332,7 +333,8 @@ class ControllerRequests:
         replica = self._replicas.find(topic, state.partition_index)
         if replica is not None:
             epoch = state.leader_epoch
-            if epoch != EPOCH_DURING_DELETE and epoch < replica.partition.leader_epoch:
+            sentinels = (EPOCH_DURING_DELETE, NO_EPOCH)
+            if epoch not in sentinels and epoch < replica.partition.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH
             if replica.offline and state.delete_partition:
                 return ErrorCode.KAFKA_STORAGE_ERROR  # its files stay, for a restart to try
