@@ -398,12 +398,17 @@ class LogLoader:
     def _replay(self, segment: Segment, position: int, header: BatchHeader) -> bool:
         """Update the producer state and transaction index; False for an invalid marker."""
         try:
-            aborted = replay_batch(self._producers, segment.file, segment.path, position, header)
+            replay_batch(
+                self._producers,
+                segment.file,
+                segment.path,
+                position,
+                header,
+                segment.txns.append,
+            )
         except CorruptLogError as error:
             logger.warning("%s", error)
             return False
-        if aborted is not None:
-            segment.txns.append(aborted)
         return True
 
     def _drop(self, slot: int) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
-from typing import Final
+from typing import Final, TypeAlias
 
 from kavka.log.errors import (
     DAMAGE_ADVICE,
@@ -13,7 +13,7 @@ from kavka.log.errors import (
     CorruptLogError,
     StorageError,
 )
-from kavka.log.fs import File
+from kavka.log.fs import Buffer, File
 from kavka.log.producer_state import ProducerStates
 from kavka.log.recent_batches import BATCHES_PER_STEP, restore_recent_batches
 from kavka.log.scan import headers
@@ -21,13 +21,16 @@ from kavka.log.segment import Segment
 from kavka.log.segments import SegmentList
 from kavka.log.snapshots import Snapshots
 from kavka.log.txn_index import AbortedTxn
-from kavka.wire.control_records import MARKER_BYTES_MAX, read_marker
+from kavka.wire.control_records import MARKER_BYTES_MAX, Marker, read_marker
 from kavka.wire.errors import ApiError
-from kavka.wire.record_batches import CONTROL, BatchHeader
+from kavka.wire.record_batches import CONTROL, BatchHeader, malformed
 from kavka.wire.steps import Steps, run_at_once
 
 UNLIMITED: Final = 1 << 63
 """Behind all offsets."""
+
+NoteAborted: TypeAlias = Callable[[AbortedTxn], object]
+"""Called with the transaction index entry of an aborted transaction."""
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +99,10 @@ def _replay_around_damage(
         begin = resumed
 
 
+def _leave_out(_: AbortedTxn) -> None:
+    """The segment has a transaction index already."""
+
+
 def _has_transactions(producers: ProducerStates) -> Steps[bool]:
     """Whether a transaction is open, or a marker was seen."""
     for part in producers.parts():
@@ -127,7 +134,7 @@ def _replay_segment(
         if header.last_offset >= end:
             break
         if header.producer_id >= 0:
-            replay_batch(producers, segment.file, segment.path, position, header)
+            replay_batch(producers, segment.file, segment.path, position, header, _leave_out)
         if number % BATCHES_PER_STEP == 0:
             yield None
 
@@ -166,30 +173,52 @@ def rebuild_txn_index(
     found: list[AbortedTxn] = []
     for position, header in headers(segment.file, segment.path, 0, segment.size):
         if header.producer_id >= 0:
-            aborted = replay_batch(producers, segment.file, segment.path, position, header)
-            if aborted is not None:
-                found.append(aborted)
+            replay_batch(producers, segment.file, segment.path, position, header, found.append)
     segment.txns.replace(found)
 
 
 def replay_batch(
-    producers: ProducerStates, file: File, path: str, position: int, header: BatchHeader
-) -> AbortedTxn | None:
-    """Update the producer state with the batch at `position`; its transaction index entry, if any.
+    producers: ProducerStates,
+    file: File,
+    path: str,
+    position: int,
+    header: BatchHeader,
+    note_aborted: NoteAborted,
+) -> None:
+    """`apply_batch` for the batch at `position` of a file. CorruptLogError for an invalid
+    marker."""
+    marker = None
+    if header.attributes & CONTROL:
+        try:
+            marker = marker_in(header, lambda: file.pread(header.size, position))
+        except ApiError as error:
+            raise CorruptLogError(path, position, str(error)) from error
+    apply_batch(producers, header, marker, note_aborted)
 
-    CorruptLogError for an invalid marker.
+
+def marker_in(header: BatchHeader, read: Callable[[], Buffer]) -> Marker | None:
+    """The marker in a control batch, whose bytes `read` returns; None if it has none. ApiError if
+    it is invalid."""
+    if header.size > MARKER_BYTES_MAX:
+        raise malformed(f"a control batch of {header.size} bytes")
+    return read_marker(header, read())
+
+
+def apply_batch(
+    producers: ProducerStates,
+    header: BatchHeader,
+    marker: Marker | None,
+    note_aborted: NoteAborted,
+) -> None:
+    """Update the producer state with a batch of the log that has a producer.
+
+    `note_aborted` is called for the marker of an aborted transaction, with its transaction index
+    entry, before anything has changed: so it may fail.
     """
     if not header.attributes & CONTROL:
         producers.update(header, header.last_offset)
-        return None
-    if header.size > MARKER_BYTES_MAX:
-        raise CorruptLogError(path, position, f"a control batch of {header.size} bytes")
-    try:
-        marker = read_marker(header, file.pread(header.size, position))
-    except ApiError as error:
-        raise CorruptLogError(path, position, str(error)) from error
-    if marker is None:
-        return None
-    aborted = producers.aborted_by(header.producer_id, marker, header.base_offset)
-    producers.end(header, marker, header.base_offset)
-    return aborted
+    elif marker is not None:
+        aborted = producers.aborted_by(header.producer_id, marker, header.base_offset)
+        if aborted is not None:
+            note_aborted(aborted)
+        producers.end(header, marker, header.base_offset)

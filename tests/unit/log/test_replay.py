@@ -66,7 +66,7 @@ def test_a_marker_without_sense_is_named(fs: MemFs, made: bytearray, why: str) -
     file = fs.create("/0.log")
     file.pwrite(control, 0)
     with pytest.raises(CorruptLogError, match=f"/0.log .* byte 0: .*{why}"):
-        replay_batch(ProducerStates(), file, "/0.log", 0, read_header(control))
+        replay_batch(ProducerStates(), file, "/0.log", 0, read_header(control), [].append)
 
 
 def test_no_segments(fs: MemFs) -> None:
