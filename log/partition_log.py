@@ -282,12 +282,19 @@ class PartitionLog:
     # --- read
 
     def read(
-        self, offset: int, max_bytes: int, *, upto: int, at_least_one: bool
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        upto: int,
+        at_least_one: bool,
+        skip_empty: bool = True,
     ) -> FileRange | None:
         """Find the batches from the one with `offset` up to the offset `upto`: at most
         `max_bytes`, which may cut off the last batch, from a single segment. With `at_least_one`
         the first batch is whole even if it is larger. Batches left empty by compaction are
-        skipped if others follow. None: nothing to read.
+        skipped if others follow, unless it is a follower that reads: its producer state needs
+        them. None: nothing to read.
         ApiError: OFFSET_OUT_OF_RANGE below the start or above the end of the log.
         """
         if offset >= upto or offset < self.start_offset:
@@ -295,7 +302,8 @@ class PartitionLog:
                 name = f"{self.topic}-{self.partition}"
                 raise out_of_range(offset, name, self.start_offset, self.end_offset)
             return None
-        return self._reader.read(offset, max_bytes, upto, upto == self.end_offset, at_least_one)
+        to_end = upto == self.end_offset
+        return self._reader.read(offset, max_bytes, upto, to_end, at_least_one, skip_empty)
 
     def batch_for_timestamp(
         self, timestamp_ms: int, from_offset: int | None = None, headers_max: int = ANY_NUMBER

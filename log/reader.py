@@ -76,7 +76,13 @@ class LogReader:
         self._positions.clear()
 
     def read(
-        self, offset: int, max_bytes: int, upto: int, to_end: bool, at_least_one: bool
+        self,
+        offset: int,
+        max_bytes: int,
+        upto: int,
+        to_end: bool,
+        at_least_one: bool,
+        skip_empty: bool,
     ) -> FileRange | None:
         """As `PartitionLog.read`, for an offset within the log and below `upto`; `to_end` says
         that `upto` is the end of the log."""
@@ -91,7 +97,7 @@ class LogReader:
                 if found is None:
                     return None
                 segment, extent = found
-            if extent.size == HEADER_BYTES:
+            if skip_empty and extent.size == HEADER_BYTES:
                 segment, extent = self._skip_empty(segment, extent, upto)
             position = extent.position
             base = extent.base_offset

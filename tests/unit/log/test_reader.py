@@ -51,6 +51,14 @@ def test_a_read_skips_empty_batches_before_records() -> None:
     assert [record.offset for record in read_all(log)] == [10, 11]
 
 
+def test_a_follower_is_given_the_empty_batches() -> None:
+    log = written(MemFs(), b"a" * 4)
+    for offset in range(4):
+        found = log.read(offset, 1, upto=4, at_least_one=True, skip_empty=False)
+        assert found is not None
+        assert (found.base_offset, end_of(logs.bytes_of(found))) == (offset, offset + 1)
+
+
 def test_batches_above_the_limit_are_not_read() -> None:
     log = written(MemFs(), b"a" * 12)
     assert reads(log, 10) == [[]]
