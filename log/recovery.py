@@ -357,7 +357,7 @@ class LogLoader:
                 break
             if header.producer_id >= 0 and not self._replay(segment, position, header):
                 break
-            segment.index(position, header.size, last, header.newest_timestamp)
+            segment.index(position, header)
             self._note_epoch(header)
             end = last + 1
             if end > self._checkpointed.recovery_point:

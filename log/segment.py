@@ -19,6 +19,7 @@ from kavka.log.scan import SEEK_BYTES, BatchScanner, Extent, extent_at, extents,
 from kavka.log.settings import LogSettings
 from kavka.log.times import ANY_NUMBER, find_timestamp, is_entry_valid, is_last_entry_valid
 from kavka.log.txn_index import TxnIndex
+from kavka.wire.record_batches import BatchHeader
 
 logger = logging.getLogger(__name__)
 
@@ -192,17 +193,29 @@ class Segment:
         """Truncate the file after the last valid batch, with fsync."""
         self._truncate_file(self.size)
 
-    def index(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+    def write(self, batches: Buffer) -> None:
+        """Write batches after the last one, each of which then has to be passed to
+        `index_in_memory`. After an OSError see `repair`."""
+        if self.offsets.needs_write:
+            self.write_indexes()
+        self.file.pwrite(batches, self.size)
+
+    def index(self, position: int, header: BatchHeader) -> None:
         """Index a batch that is already in the file, as `append` does; see `reset`."""
         if self.offsets.needs_write:
             self.write_indexes()
+        self.index_in_memory(position, header)
+
+    def index_in_memory(self, position: int, header: BatchHeader) -> None:
+        """`index`, without writing to the index files."""
+        size = header.size
         if position == 0:
-            self._first_timestamp = max_timestamp
-        if max_timestamp > self._max_timestamp:
-            self._max_timestamp = max_timestamp
-            self._max_timestamp_offset = last_offset
+            self._first_timestamp = header.max_timestamp
+        if header.max_timestamp > self._max_timestamp and header.record_count:
+            self._max_timestamp = header.max_timestamp
+            self._max_timestamp_offset = header.last_offset
         if self._since_entry > self._index_interval_bytes:
-            self._add_entry(position, last_offset)
+            self._add_entry(position, header.last_offset)
         self._since_entry += size
         self.size = position + size
 
@@ -214,6 +227,12 @@ class Segment:
 
     def _note_fullness(self) -> None:
         self.full = len(self.offsets) >= self._offsets_max or len(self.times) >= self._times_max
+
+    @property
+    def entries_left(self) -> int:
+        """For how many more entries both indexes have room."""
+        offsets, times = self._offsets_max - len(self.offsets), self._times_max - len(self.times)
+        return min(offsets, times)
 
     def repair(self) -> None:
         """Truncate the incomplete batch that a failed `append` may have left."""
@@ -536,7 +555,7 @@ class Segment:
                     is_too_far = last - self.base_offset > RELATIVE_OFFSET_MAX
                     if header.base_offset < following or is_too_far:
                         raise CorruptLogError(self.path, position, "its offsets are out of order")
-                    self.index(position, header.size, last, header.newest_timestamp)
+                    self.index(position, header)
                     following = last + 1
             except CorruptLogError as damage:
                 logger.error("%s; its records can't be read", damage.message)
