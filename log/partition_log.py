@@ -20,6 +20,7 @@ from kavka.log.producer_entry import AppendedBatch
 from kavka.log.producer_snapshots import ProducerStateManager, truncating_error
 from kavka.log.producer_state import ProducerStates
 from kavka.log.reader import FileRange, LogReader, file_range_of, out_of_range
+from kavka.log.replay import apply_batch
 from kavka.log.retention import OffsetBounds, count_deletable_segments, roll_ms
 from kavka.log.segment import INDEX, RELATIVE_OFFSET_MAX, TIME_INDEX, Segment
 from kavka.log.segments import LAZY_INDEX_BYTES_MAX, SegmentList, mark_deleted
@@ -28,6 +29,7 @@ from kavka.log.snapshots import Snapshots
 from kavka.log.times import ANY_NUMBER
 from kavka.log.txn_guards import Guard
 from kavka.log.txn_index import AbortedTxn, AbortedTxns, OpenTxnIndex
+from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import BatchHeader, set_offset_and_epoch
 from kavka.wire.steps import Steps, run_at_once
@@ -220,7 +222,7 @@ class PartitionLog:
         self._make_room(size, self.end_offset, marker.max_timestamp, now_ms)
         return self._active.txns.open()
 
-    def note_aborted(self, aborted: AbortedTxn, opened: OpenTxnIndex) -> None:
+    def note_aborted(self, aborted: AbortedTxn, opened: OpenTxnIndex | None = None) -> None:
         """Add the transaction whose abort marker was just appended to the transaction index."""
         txns = self._active.txns
         txns.append(aborted, opened)
@@ -238,6 +240,10 @@ class PartitionLog:
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"a batch of {size} bytes does not fit into a segment of {self._segment_bytes}",
             )
+        return self._roll_if_needed(size, last, max_timestamp, now_ms)
+
+    def _roll_if_needed(self, size: int, last: int, max_timestamp: int, now_ms: int) -> Segment:
+        """`_make_room` for a batch of any size."""
         segment = self._active
         segment.activate()
         self._repair()
@@ -259,19 +265,65 @@ class PartitionLog:
     def roll(self, now_ms: int) -> None:
         """Close the active segment, to be synced by the next flush plan, and create a new one at
         the end offset. OSError: nothing has changed."""
-        if not self._active.size:
-            return
+        if self._active.size:
+            self._roll_at(self.end_offset, now_ms)
+
+    def _roll_at(self, offset: int, now_ms: int) -> None:
+        """Roll to a segment at `offset`: the end offset, or above it, if there are no records in
+        between; then the log ends there."""
         self._repair()
-        end = self.end_offset
         self._active.seal()
-        self.producer_manager.save_unless_saving(self.start_offset, end)
-        segment = Segment.create(self._disk, self.directory, end, self.settings)
+        self.producer_manager.save_unless_saving(self.start_offset, offset)
+        segment = Segment.create(self._disk, self.directory, offset, self.settings)
         self._unsynced.add(self._active.path_of(INDEX))
         self._unsynced.add(self._active.path_of(TIME_INDEX))
         self._unsynced.add_name(segment.path)
         self._segments.append(segment)
         self._created_ms = now_ms
+        self.end_offset = offset
         self._activate(segment)
+
+    # --- append as follower: see `kavka.log.follower_append`
+
+    def room_for(self, header: BatchHeader, now_ms: int) -> Segment:
+        """The active segment, after rolling if needed for this batch from another broker, which
+        gets a segment of its own if it is larger than they should be. ApiError
+        NOT_LEADER_OR_FOLLOWER during a `truncate_in_steps`. OSError."""
+        if not self.producer_manager.is_known:
+            raise truncating_error()
+        last = header.last_offset
+        if last > self._last_offset_max:
+            is_near = last - self.end_offset <= RELATIVE_OFFSET_MAX
+            self._roll_at(self.end_offset if is_near else header.base_offset, now_ms)
+        return self._roll_if_needed(header.size, last, header.max_timestamp, now_ms)
+
+    def has_room(self, header: BatchHeader, position: int) -> bool:
+        """After `room_for`, whether the active segment has room for this batch too, if it is filled
+        up to `position` first. The indexes may be full then."""
+        return (
+            position + header.size <= self._segment_bytes
+            and header.last_offset <= self._last_offset_max
+            # with _CHECK_ROLL the clock decides when to roll, and has done so
+            and (self._roll_after == _CHECK_ROLL or header.max_timestamp <= self._roll_after)
+        )
+
+    def append_written(self, header: BatchHeader, marker: Marker | None) -> None:
+        """Append a batch, with its marker if it has one, that was written to the active segment as
+        it is. OSError: it is not in the log."""
+        if header.leader_epoch > self._epochs.latest:
+            self._begin_epoch(header.leader_epoch, header.base_offset)
+        if header.producer_id >= 0:
+            apply_batch(self.producers, header, marker, self.note_aborted)
+        segment = self._active
+        segment.index_in_memory(segment.size, header)
+        self.end_offset = header.last_offset + 1
+        if not header.record_count:
+            self._reader.activate(segment)  # a cached position would lead a consumer to it
+
+    def note_torn_tail(self) -> None:
+        """There may be bytes after the last batch, since an append has failed."""
+        self._has_torn_tail = True
+        self._roll_after = _CHECK_ROLL
 
     def _repair(self) -> None:
         if self._has_torn_tail:

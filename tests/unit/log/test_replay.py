@@ -10,6 +10,7 @@ from kavka.log.partition_log import PartitionLog
 from kavka.log.producer_state import ProducerStates
 from kavka.log.replay import replay_batch, replay_in_steps
 from kavka.log.snapshots import Snapshots
+from kavka.log.txn_index import AbortedTxn
 from kavka.wire.record_batches import read_header
 from kavka.wire.steps import run_at_once
 from support import logs
@@ -65,8 +66,9 @@ def test_a_marker_without_sense_is_named(fs: MemFs, made: bytearray, why: str) -
     control = patch(made, attributes=CONTROL | 0x10, producer_id=7)
     file = fs.create("/0.log")
     file.pwrite(control, 0)
+    noted: list[AbortedTxn] = []
     with pytest.raises(CorruptLogError, match=f"/0.log .* byte 0: .*{why}"):
-        replay_batch(ProducerStates(), file, "/0.log", 0, read_header(control), [].append)
+        replay_batch(ProducerStates(), file, "/0.log", 0, read_header(control), noted.append)
 
 
 def test_no_segments(fs: MemFs) -> None:
