@@ -402,13 +402,20 @@ class LogManager:
     def truncate_in_steps(self, log: PartitionLog, offset: int) -> Steps[None]:
         """`PartitionLog.truncate_in_steps`; the first step truncates, and writes the checkpoints if
         needed: after a crash new records must not count as flushed or compacted."""
+        return self._with_checkpoint(log, log.truncate_in_steps(offset))
+
+    def start_over_in_steps(self, log: PartitionLog, offset: int) -> Steps[None]:
+        """`PartitionLog.start_over_in_steps`, as `truncate_in_steps`: also, after a crash the log
+        must not start where it did before."""
+        return self._with_checkpoint(log, log.start_over_in_steps(offset))
+
+    def _with_checkpoint(self, log: PartitionLog, steps: Steps[None]) -> Steps[None]:
         self.futures.delete_source_durably(
             (log.topic, log.partition)
         )  # otherwise a power failure may bring back the truncated records
-        known = log.recovery_point, log.compaction.clean_upto
-        steps = log.truncate_in_steps(offset)
+        known = _checkpointed(log)
         more = next(steps, steps) is not steps
-        if known != (log.recovery_point, log.compaction.clean_upto):
+        if known != _checkpointed(log):
             self._checkpoint_now(self.directory_of(log))
         if more:
             yield None
@@ -545,3 +552,8 @@ class LogManager:
         """Unlock the directories, without closing anything."""
         for directory in self._directories.values():
             directory.unlock()
+
+
+def _checkpointed(log: PartitionLog) -> tuple[int, int, int | None]:
+    """What the checkpoint files have about a log."""
+    return log.start_offset, log.recovery_point, log.compaction.clean_upto

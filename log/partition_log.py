@@ -420,9 +420,20 @@ class PartitionLog:
         (`LogManager.truncate_in_steps` does so): otherwise new records would count as flushed.
         """
         if offset < self.end_offset:
-            self._truncate(offset)
+            self._truncate(offset, self._segments.truncate(offset), offset)
         else:
             self._truncate_epochs(self.end_offset)
+        yield from self._rebuild_producers()
+
+    def start_over_in_steps(self, offset: int) -> Steps[None]:
+        """Drop everything, and start at `offset`, where the log of the leader does; in steps as
+        `truncate_in_steps`, and with checkpoints (`LogManager.start_over_in_steps`)."""
+        self._truncate_epochs(0)  # first: after a crash the last one would begin at the new start
+        self._truncate(offset, self._segments.remove(0), -1)
+        self.start_offset = offset
+        yield from self._rebuild_producers()
+
+    def _rebuild_producers(self) -> Steps[None]:
         if not self.producer_manager.is_known:
             self._refresh_producers()
             yield from self.producer_manager.rebuild(self.start_offset, self.end_offset)
@@ -433,10 +444,10 @@ class PartitionLog:
         self.producers = self.producer_manager.states
         self.transactions = self.producers.transactions
 
-    def _truncate(self, offset: int) -> None:
+    def _truncate(self, offset: int, removed: Sequence[Segment], snapshots_upto: int) -> None:
+        """End at `offset`, without the segments `removed` and snapshots after `snapshots_upto`."""
         self._truncations += 1
         self.compaction.truncated(offset)
-        removed = self._segments.truncate(offset)
         if removed:
             self._mark_for_deletion(removed[::-1])
             # a power failure must not bring them back behind the new end
@@ -452,7 +463,7 @@ class PartitionLog:
         self.start_offset = min(self.start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self._truncate_epochs(offset)
-        self.producer_manager.invalidate(offset)
+        self.producer_manager.invalidate(snapshots_upto)
 
     def _truncate_epochs(self, end: int) -> None:
         if self._epochs.truncate_end(end):

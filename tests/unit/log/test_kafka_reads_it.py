@@ -11,6 +11,7 @@ from kavka.log.fs import OsFs
 from kavka.wire.steps import run_at_once
 from support import dump_log, logs
 from support.logs import Broker, Producer
+from support.replication import KINDS, Leader, Op, fetch, headers_in, replicate
 
 
 @pytest.fixture
@@ -62,3 +63,34 @@ def test_every_kind_of_file(data: Path) -> None:
     assert dumped.records == records
     assert dumped.index_entries > 100
     assert dumped.producers > 10
+
+
+def test_a_followers_files(data: Path) -> None:
+    """Also of a batch that is larger than segments should be, and after starting over."""
+    leader = Leader(logs.settings(segment_bytes=20_000))
+    chance = random.Random(3)
+    leader.do(
+        Op(
+            chance.choice(KINDS),
+            producer=chance.randint(1, 3),
+            size=chance.randint(0, 300),
+            records=chance.randint(1, 20),
+            commit=chance.random() < 0.5,
+        )
+        for _ in range(400)
+    )
+    settings = logs.settings(segment_bytes=5000, index_interval_bytes=500)
+    broker = Broker(OsFs(), str(data), log_settings=settings)
+    replicate(leader.log, broker.log(), chance, bytes_max=30_000)
+    bases = [header.base_offset for header in headers_in(fetch(leader.log, 0, 1 << 30))]
+    replicate(leader.log, broker.log("over"), chance, bytes_max=30_000)
+    run_at_once(broker.logs.start_over_in_steps(broker.log("over"), bases[100]))
+    replicate(leader.log, broker.log("over"), chance, bytes_max=30_000)
+    ends = broker.log().end_offset, broker.log("over").end_offset
+    assert ends == (leader.log.end_offset, leader.log.end_offset)
+    logs.purge(broker.logs)
+    broker.logs.close()
+    dumped = dump_log.assert_sound(data)
+    assert dumped.records == 2 * leader.log.end_offset - bases[100]
+    assert dumped.index_entries > 100
+    assert dumped.aborted > 10
