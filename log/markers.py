@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kavka.log.appended import Appended
 from kavka.log.fs import is_fd_exhaustion
-from kavka.log.partition_log import Appended, PartitionLog
+from kavka.log.partition_log import PartitionLog
 from kavka.log.txn_index import OpenTxnIndex
 from kavka.wire.control_records import Marker, end_marker
 from kavka.wire.errors import ApiError, ErrorCode

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
+from kavka.log.appended import Appended, duplicate_of
 from kavka.log.compaction.state import LogCompaction
 from kavka.log.disk import Disk, LogLocation
 from kavka.log.epochs import EpochFile
 from kavka.log.flush import FlushPlan, UnsyncedPaths
-from kavka.log.producer_entry import AppendedBatch
 from kavka.log.producer_snapshots import ProducerStateManager, truncating_error
 from kavka.log.producer_state import ProducerStates
 from kavka.log.reader import FileRange, LogReader, file_range_of, out_of_range
@@ -38,21 +38,6 @@ logger = logging.getLogger(__name__)
 
 _CHECK_ROLL: Final = -(1 << 63) - 1
 """A value of `_roll_after` that makes `append` check whether to roll."""
-
-
-class Appended(NamedTuple):
-    """The offsets of an appended batch. `log_append_time_ms` is -1 with CreateTime."""
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    duplicate: bool
-
-
-def duplicate_of(earlier: AppendedBatch) -> Appended:
-    """The result for a duplicate of a batch in the log."""
-    # Apache Kafka answers a duplicate with the batch's timestamp in place of the append time
-    return Appended(earlier.base_offset, earlier.last_offset, earlier.timestamp, True)
 
 
 class PartitionLog:
@@ -231,16 +216,19 @@ class PartitionLog:
 
     def _make_room(self, size: int, last: int, max_timestamp: int, now_ms: int) -> Segment:
         """The active segment, after rolling if needed for this batch."""
-        if self._is_sealed:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker is stopping")
-        if not self.producer_manager.is_known:
-            raise truncating_error()
+        self._check_appendable()
         if size > self._segment_bytes:
             raise ApiError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"a batch of {size} bytes does not fit into a segment of {self._segment_bytes}",
             )
         return self._roll_if_needed(size, last, max_timestamp, now_ms)
+
+    def _check_appendable(self) -> None:
+        if self._is_sealed:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker is stopping")
+        if not self.producer_manager.is_known:
+            raise truncating_error()
 
     def _roll_if_needed(self, size: int, last: int, max_timestamp: int, now_ms: int) -> Segment:
         """`_make_room` for a batch of any size."""
@@ -288,9 +276,8 @@ class PartitionLog:
     def room_for(self, header: BatchHeader, now_ms: int) -> Segment:
         """The active segment, after rolling if needed for this batch from another broker, which
         gets a segment of its own if it is larger than they should be. ApiError
-        NOT_LEADER_OR_FOLLOWER during a `truncate_in_steps`. OSError."""
-        if not self.producer_manager.is_known:
-            raise truncating_error()
+        NOT_LEADER_OR_FOLLOWER during a `truncate_in_steps`, and after `seal`. OSError."""
+        self._check_appendable()
         last = header.last_offset
         if last > self._last_offset_max:
             is_near = last - self.end_offset <= RELATIVE_OFFSET_MAX

@@ -6,9 +6,10 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kavka.client.broker_client import Seams
 from kavka.log.fs import FileSystem
 from kavka.log.manager import LogManager
-from kavka.seams import Clock, Jobs, Random, Tasks
+from kavka.seams import Clock, Jobs, Network, Random, Tasks
 from kavka.server.auth.authorizer import AllowAll
 from kavka.server.broker import Broker
 from kavka.server.cluster.config_writer import ConfigWriter
@@ -18,7 +19,7 @@ from kavka.server.cluster.logger_levels import LoggerLevels, Loggers
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings, validate_topic_configs
 from kavka.server.config.live import LiveSettings
-from kavka.server.connections.dispatch import HANDLERS, TELEMETRY
+from kavka.server.connections.dispatch import BETWEEN_BROKERS, HANDLERS, TELEMETRY
 from kavka.server.controller.controller import Controller, ControllerSettings
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
 from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
@@ -28,9 +29,12 @@ from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.fetch_sessions import FetchSessions
 from kavka.server.replica.log_dir_moves import ReplicaMoves
 from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replication.broker_clients import BrokerClients
+from kavka.server.replication.cluster_links import ClusterLinks
 from kavka.server.request.quotas import Unlimited
 from kavka.server.request.stats import RequestStats
 from kavka.server.runtime.purgatory import Purgatory
+from kavka.wire.api import Api
 from kavka.wire.frame import ArenaPool
 from kavka.zktree.api import Coordination
 
@@ -55,24 +59,21 @@ def assemble(
     jobs: Jobs,
     random: Random,
     fs: FileSystem,
-) -> tuple[Broker, ControllerRequests]:
-    """The components as handlers see them, and the handler of the controller's requests."""
+    network: Network | None,
+) -> tuple[Broker, ControllerRequests, ClusterLinks | None]:
+    """The components as handlers see them, the handler of the controller's requests and, given the
+    network to other brokers, what connects this one with them."""
     metadata = MetadataCache(cluster_id)
     purgatory = Purgatory(tasks)
     replicas = ReplicaManager(
         logs=logs, metadata=metadata, purgatory=purgatory, clock=clock, tasks=tasks, jobs=jobs
     )
-    requests = ControllerRequests(
-        live=live,
-        replicas=replicas,
-        metadata=metadata,
-        topic_configs=topic_configs,
-        fs=fs,
-        tasks=tasks,
-        jobs=jobs,
-    )
+    requests = _requests(live, replicas, metadata, topic_configs, fs)
     moves = ReplicaMoves(live, fs=fs, replicas=replicas, clock=clock, tasks=tasks, jobs=jobs)
-    controller = _controller(live, coordination, requests, clock, tasks, random)
+    arenas = ArenaPool()
+    seams = None if network is None else Seams(network, clock, tasks, random, arenas)
+    clients = None if seams is None else _clients(live.now, seams)
+    controller = _controller(live, coordination, requests, clients, clock, tasks, random)
     producer_ids = ProducerIdAllocator(tasks, controller.allocate_producer_ids)
     groups = GroupCoordinator(live, replicas, metadata, controller, topic_configs, random)
     requests.on_metadata.append(groups.metadata_changed)
@@ -100,21 +101,52 @@ def assemble(
         groups=groups,
         transactions=TransactionCoordinator(live, replicas, metadata, controller, producer_ids),
         zookeeper_offsets=ZooKeeperOffsets(coordination),
-        arenas=ArenaPool(),
+        arenas=arenas,
         requests=RequestStats(clock.monotonic_s),
         telemetry=telemetry,
-        apis=tuple(
-            api for api, _ in HANDLERS.values() if telemetry is not None or api not in TELEMETRY
-        ),
+        apis=_served(has_telemetry=telemetry is not None, in_cluster=network is not None),
+        control=None if network is None else requests,
     )
     broker.transactions.on_markers = partial(_start_marker_writer, broker, coordination)
-    return broker, requests
+    if clients is None or seams is None:
+        return broker, requests, None
+    links = ClusterLinks(live.now, seams, clients, controller, replicas, metadata)
+    requests.on_metadata.append(links.fetchers.metadata_changed)
+    return broker, requests, links
+
+
+def _clients(settings: BrokerSettings, seams: Seams) -> BrokerClients:
+    return BrokerClients(settings.broker_id, settings.inter_broker_listener_name, seams)
+
+
+def _served(*, has_telemetry: bool, in_cluster: bool) -> tuple[Api, ...]:
+    handlers = {**HANDLERS, **BETWEEN_BROKERS} if in_cluster else HANDLERS
+    return tuple(api for api, _ in handlers.values() if has_telemetry or api not in TELEMETRY)
+
+
+def _requests(
+    live: LiveSettings,
+    replicas: ReplicaManager,
+    metadata: MetadataCache,
+    topic_configs: EntityConfigs,
+    fs: FileSystem,
+) -> ControllerRequests:
+    return ControllerRequests(
+        live=live,
+        replicas=replicas,
+        metadata=metadata,
+        topic_configs=topic_configs,
+        fs=fs,
+        tasks=replicas.tasks,
+        jobs=replicas.jobs,
+    )
 
 
 def _controller(
     live: LiveSettings,
     coordination: Coordination,
     requests: ControllerRequests,
+    clients: BrokerClients | None,
     clock: Clock,
     tasks: Tasks,
     random: Random,
@@ -123,6 +155,7 @@ def _controller(
         _controller_settings(live.now),
         coordination,
         requests,
+        connect=None if clients is None else clients.of_registration,
         validate_configs=lambda configs: validate_topic_configs(configs, live.now, are_new=True),
         clock=clock,
         tasks=tasks,

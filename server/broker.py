@@ -21,6 +21,7 @@ from kavka.server.coordinators.group_coordinator import GroupCoordinator
 from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
 from kavka.server.coordinators.transaction_coordinator import TransactionCoordinator
 from kavka.server.coordinators.zookeeper_offsets import ZooKeeperOffsets
+from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.fetch_sessions import FetchSessions
 from kavka.server.replica.log_dir_moves import ReplicaMoves
 from kavka.server.replica.manager import ReplicaManager
@@ -74,6 +75,8 @@ class Broker:
     apis: Sequence[Api] = ()
     epoch: int = -1
     """The broker epoch: the zxid of this broker's registration, higher at each start."""
+    control: ControllerRequests | None = None
+    """For requests of the controller over the wire; None for a lone broker."""
     telemetry: Telemetry | None = None
     """The receiver of client metrics; None if they are not collected."""
     transaction_markers: MarkerWriter | None = None

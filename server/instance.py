@@ -41,6 +41,7 @@ from kavka.server.replica.log_cleaner import LogCleaner
 from kavka.server.replica.log_dirs import claim_directories
 from kavka.server.replica.log_maintenance import LogMaintenance
 from kavka.server.replica.log_startup import LogStartup, close_logs
+from kavka.server.replication.cluster_links import ClusterLinks
 from kavka.server.runtime.lazy_imports import BackgroundImports
 from kavka.zktree.api import Coordination, NodeExists, OpenCoordination, SessionEvent
 from kavka.zktree.paths import CLUSTER_ID, BrokerInfo, Endpoint, random_uuid, uuid_text
@@ -81,9 +82,13 @@ class Instance:
         on_failure: Callable[[], object],
         loggers: Loggers | None = None,
         open_coordination: OpenCoordination = open_embedded,
+        in_cluster: bool = False,
     ) -> None:
         """`on_failure` is called after a fatal error: the broker must then be stopped. Of `loggers`
-        clients may set the levels (default: those of the process)."""
+        clients may set the levels (default: those of the process). `in_cluster`: other brokers
+        share the coordination service."""
+        self._in_cluster = in_cluster
+        self._links: ClusterLinks | None = None
         self.live = LiveSettings(settings)
         self.has_failed = False
         self._failure_reason: str | None = None
@@ -161,6 +166,9 @@ class Instance:
         await self._bind()
         broker = self._assemble(logs, coordination, topic_configs, features, cluster)
         broker.epoch = await self._register(coordination)
+        if self._links is not None:
+            self._links.broker_epoch = broker.epoch
+            self._links.start()
         if not self._start_aborted:
             await broker.controller.start()
         if self._start_aborted:
@@ -215,7 +223,7 @@ class Instance:
         features: Features,
         cluster: str,
     ) -> Broker:
-        broker, self._requests = assemble(
+        broker, self._requests, self._links = assemble(
             self.live,
             logs,
             coordination,
@@ -228,6 +236,7 @@ class Instance:
             jobs=self._jobs,
             random=self._random,
             fs=self._fs,
+            network=self._network if self._in_cluster else None,
         )
         self._assembled = broker
         broker.replicas.failures.on_failure = self._directory_failed
@@ -474,6 +483,8 @@ class Instance:
             return
         self._assembled.controller.close()
         self._requests.close()
+        if self._links is not None:
+            self._links.close()
         self._assembled.groups.close()
         self._assembled.transactions.close()
         if self._assembled.telemetry is not None:
@@ -513,6 +524,8 @@ class Instance:
         self.abort_start()
         self._stop_listening()
         self._abort_connections()
+        if self._links is not None:
+            self._links.close()
         if self._assembled is not None:
             self._assembled.groups.close()
             self._assembled.transactions.close()

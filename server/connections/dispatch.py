@@ -28,6 +28,7 @@ from kavka.wire.apis import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     alter_configs,
+    alter_partition,
     alter_partition_reassignments,
     alter_replica_log_dirs,
     api_versions,
@@ -55,6 +56,7 @@ from kavka.wire.apis import (
     incremental_alter_configs,
     init_producer_id,
     join_group,
+    leader_and_isr,
     leave_group,
     list_config_resources,
     list_groups,
@@ -68,9 +70,11 @@ from kavka.wire.apis import (
     offset_for_leader_epoch,
     produce,
     push_telemetry,
+    stop_replica,
     sync_group,
     txn_offset_commit,
     update_features,
+    update_metadata,
     write_txn_markers,
 )
 from kavka.wire.codec.frames import encode_response
@@ -171,6 +175,14 @@ HANDLERS: Final = _by_key(
     push_telemetry,
 )
 
+BETWEEN_BROKERS: Final = _by_key(
+    leader_and_isr,
+    update_metadata,
+    stop_replica,
+    alter_partition,
+)
+"""Served as well by a broker of a cluster."""
+
 TELEMETRY: Final = (get_telemetry_subscriptions.API, push_telemetry.API)
 """Served only if a receiver of client metrics is configured (KIP-714)."""
 
@@ -222,7 +234,10 @@ class Dispatcher:
         self._requests = broker.requests
         self.now_s = broker.requests.now_s
         self._disabled_apis = () if broker.telemetry is not None else TELEMETRY
-        self._stats = {key: broker.requests.of(api) for key, (api, _) in HANDLERS.items()}
+        self._handlers: Mapping[int, _Row] = HANDLERS
+        if broker.control is not None:
+            self._handlers = {**HANDLERS, **BETWEEN_BROKERS}
+        self._stats = {key: broker.requests.of(api) for key, (api, _) in self._handlers.items()}
 
     def fast_path(self) -> FastPath:
         """A new connection's fast path for repeated requests."""
@@ -234,7 +249,7 @@ class Dispatcher:
             key, version, correlation_id, id_length = header.read_fixed(frame)
         except struct.error:
             raise BadRequest(f"request of {len(frame)} bytes has an incomplete header") from None
-        row = HANDLERS.get(key)
+        row = self._handlers.get(key)
         if row is None or row[0] in self._disabled_apis:
             raise BadRequest(f"unknown API key {key}, version {version}")
         api, _ = row

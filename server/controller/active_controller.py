@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from kavka.client.broker_client import BrokerClient
 from kavka.seams import Random, Tasks
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.channels import BrokerPort, Channels
@@ -28,17 +29,24 @@ from kavka.server.controller.events import (
     ElectionResults,
     Enqueue,
     Event,
+    IsrsWritten,
     LogDirsFailed,
     RemoveTopic,
     Send,
+    StateWrite,
+    StoredState,
     TopicsFound,
     TopicsMarked,
     TopicsRemoved,
     UpdateMetadataResponseReceived,
+    WantedIsr,
     Warn,
     WriteStates,
 )
+from kavka.server.controller.isr_decisions import decide_isr
 from kavka.server.controller.partition_machine import PartitionMachine
+from kavka.server.controller.remote_broker import RemoteBroker
+from kavka.server.controller.state import LiveBroker
 from kavka.server.controller.topic_waiters import TopicWaiters
 from kavka.server.controller.tree_store import ControllerMoved, Term, TreeStore
 from kavka.wire.errors import ApiError, ErrorCode
@@ -54,6 +62,9 @@ reach this limit."""
 TERM_ENDED: Final = (ControllerMoved, *SESSION_ENDED)
 """Errors that end a term. The `Controller` has been notified before they are raised."""
 
+Connect: TypeAlias = Callable[[LiveBroker], BrokerClient | None]
+"""A client of a broker's listener between brokers; None if it has none."""
+
 QueuedRead: TypeAlias = Callable[[], Awaitable[None]]
 """A queue item that reads the tree and then handles what it has read."""
 
@@ -68,11 +79,13 @@ class ActiveController:
         *,
         broker_id: int,
         port: BrokerPort,
+        connect: Connect | None = None,
         listener: str,
         on_moved: Callable[[], None],
         tasks: Tasks,
         random: Random,
     ) -> None:
+        """`connect`: for the channels to other brokers; None for a lone broker."""
         self.store = TreeStore(coordination, term, on_moved)
         self.ready = TopicWaiters(tasks)
         """Requests that wait until a topic's partitions have leaders in this broker's metadata."""
@@ -90,6 +103,10 @@ class ActiveController:
         """Those of the commands that write states of partitions."""
         self._idle_waits: list[asyncio.Future[None]] = []
         self._closed = False
+        self._broker_id = broker_id
+        self._connect = connect
+        self._connected: dict[int, int] = {}
+        """Epochs of the other brokers that have a channel."""
         self._channels = Channels(self.put, tasks)
         self._channels.open(broker_id, port)
         for step in (
@@ -111,7 +128,8 @@ class ActiveController:
             self._runner = self._tasks.spawn(self._run(), name="controller")
 
     async def wait_until_idle(self) -> None:
-        """Wait until the queue is empty and every broker has answered every request."""
+        """Wait until the queue is empty and this broker has answered every request. Others may be
+        unreachable, until their sessions end."""
         if not self._is_idle():
             future: asyncio.Future[None] = self._tasks.future()
             self._idle_waits.append(future)
@@ -128,7 +146,7 @@ class ActiveController:
 
     def _is_idle(self) -> bool:
         busy = self._queue or self._runner is not None or self._pending_commands
-        return self._closed or not (busy or not self._channels.idle)
+        return self._closed or not (busy or not self._channels.is_idle(self._broker_id))
 
     def _report_settled(self) -> None:
         if self._idle_waits and self._is_idle():
@@ -179,6 +197,32 @@ class ActiveController:
                 results = command.results
             else:
                 self._execute(command)
+        return results
+
+    async def alter_isrs(
+        self, wanted: Mapping[TopicPartition, WantedIsr]
+    ) -> Mapping[TopicPartition, StoredState | ApiError]:
+        """Change ISRs as leaders ask for; the states that are in force then, or errors.
+        ControllerMoved, or another of TERM_ENDED: nothing is known of any."""
+        results: dict[TopicPartition, StoredState | ApiError] = {}
+        writes: list[StateWrite] = []
+        for tp, one in wanted.items():
+            try:
+                decided = decide_isr(self.cluster, tp, one)
+            except ApiError as error:
+                results[tp] = error.with_traceback(None)  # its frames would make a reference cycle
+                continue
+            if isinstance(decided, StateWrite):
+                writes.append(decided)
+            else:
+                results[tp] = decided
+        if writes:
+            written, failed = await self.store.write_states(writes)
+            self.put(IsrsWritten(written.stored))
+            results |= written.stored
+            if failed:
+                self._reload(failed)
+                results |= {tp: ApiError(ErrorCode.INVALID_UPDATE_VERSION) for tp in failed}
         return results
 
     def _execute(self, command: Command) -> None:
@@ -233,13 +277,17 @@ class ActiveController:
         written, failed = await self.store.write_states(command.writes)
         self.put(written)
         if failed:
-            logger.warning(
-                "states of %s and %d more partitions changed meanwhile; reading them again",
-                failed[0],
-                len(failed) - 1,
-            )
-            names = dict.fromkeys(tp.topic for tp in failed)
-            self.put(partial(self._load_partitions, tuple(names)))
+            self._reload(failed)
+
+    def _reload(self, failed: Sequence[TopicPartition]) -> None:
+        """Read partitions again that could not be written: something else has changed them."""
+        logger.warning(
+            "states of %s and %d more partitions changed meanwhile; reading them again",
+            failed[0],
+            len(failed) - 1,
+        )
+        names = dict.fromkeys(tp.topic for tp in failed)
+        self.put(partial(self._load_partitions, tuple(names)))
 
     async def _remove_topic(self, name: str) -> None:
         if self._state_writes:  # which may be of this topic, and create nodes of it
@@ -251,7 +299,27 @@ class ActiveController:
 
     async def _load_brokers(self) -> None:
         brokers = await self.store.brokers(self._watch(self._load_brokers))
+        self._open_channels(brokers)
         self._handle(BrokersChanged(brokers))
+
+    def _open_channels(self, brokers: Mapping[int, LiveBroker]) -> None:
+        """A channel to each other broker; one that has registered again gets a new one, as what
+        was sent before was for its earlier process."""
+        if self._connect is None:
+            return
+        for broker_id, epoch in list(self._connected.items()):
+            if broker_id not in brokers or brokers[broker_id].epoch != epoch:
+                self._channels.close_one(broker_id)
+                del self._connected[broker_id]
+        for broker_id, broker in brokers.items():
+            if broker_id != self._broker_id and broker_id not in self._connected:
+                client = self._connect(broker)
+                if client is None:
+                    logger.error("broker %d has no listener between brokers", broker_id)
+                    continue
+                remote = RemoteBroker(client, self._tasks)
+                self._channels.open(broker_id, remote, remote.close)
+                self._connected[broker_id] = broker.epoch
 
     async def _load_topics(self) -> None:
         names = await self.store.topic_names(self._watch(self._load_topics))

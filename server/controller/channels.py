@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from kavka.client.errors import NotConnected
 from kavka.seams import Tasks
 from kavka.server.cluster.control_messages import (
     LeaderAndIsr,
@@ -36,13 +37,13 @@ QUEUED_REQUESTS_MAX: Final = 10_000
 
 
 class BrokerPort(Protocol):
-    """A broker as the controller sees it; implemented by the broker in this process."""
+    """A broker as the controller sees it; in this process, or over the wire (`RemoteBroker`)."""
 
     async def leader_and_isr(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
         """Make the broker leader or follower of partitions; returns when that is done."""
         ...
 
-    async def update_metadata(self, request: UpdateMetadata) -> None:
+    async def update_metadata(self, request: UpdateMetadata) -> ErrorCode:
         """Update the broker's metadata cache; it is in effect when this returns."""
         ...
 
@@ -55,11 +56,18 @@ class Channel:
     """The queue to one broker. Responses become events, in the order of the requests."""
 
     def __init__(
-        self, broker_id: int, port: BrokerPort, *, on_event: Callable[[Event], None], tasks: Tasks
+        self,
+        broker_id: int,
+        port: BrokerPort,
+        *,
+        on_event: Callable[[Event], None],
+        on_close: Callable[[], object],
+        tasks: Tasks,
     ) -> None:
         self._broker_id = broker_id
         self._port = port
         self._on_event = on_event
+        self._on_close = on_close
         self._tasks = tasks
         self._queue: deque[Request] = deque()
         self._closed = False
@@ -83,6 +91,7 @@ class Channel:
         """Drop the queue; the response to the request in flight is ignored."""
         self._queue.clear()
         self._closed = True
+        self._on_close()
 
     async def _send_all(self) -> None:
         while self._queue:
@@ -100,12 +109,14 @@ class Channel:
                         broker_id, await self._port.leader_and_isr(request)
                     )
                 case UpdateMetadata():
-                    await self._port.update_metadata(request)
-                    return UpdateMetadataResponseReceived(broker_id, request, ErrorCode.NONE)
+                    code = await self._port.update_metadata(request)
+                    return UpdateMetadataResponseReceived(broker_id, request, code)
                 case StopReplica():
                     return StopReplicaResponseReceived(
                         broker_id, request, await self._port.stop_replica(request)
                     )
+        except NotConnected:
+            logger.debug("broker %d is gone", broker_id)
         except SESSION_ENDED as end:
             logger.error("broker %d did not handle %s: %r", broker_id, type(request).__name__, end)
         except Exception:
@@ -117,6 +128,10 @@ class Channel:
         return UpdateMetadataResponseReceived(broker_id, request, failed)
 
 
+def _nothing() -> None:
+    """The port of this broker itself stays open."""
+
+
 class Channels:
     """The channels to all live brokers."""
 
@@ -125,16 +140,25 @@ class Channels:
         self._tasks = tasks
         self._channels: dict[int, Channel] = {}
 
-    @property
-    def idle(self) -> bool:
-        """Whether no request is pending at any broker."""
-        return all(channel.idle for channel in self._channels.values())
+    def is_idle(self, broker_id: int) -> bool:
+        """Whether no request to a broker is pending."""
+        channel = self._channels.get(broker_id)
+        return channel is None or channel.idle
 
-    def open(self, broker_id: int, port: BrokerPort) -> None:
-        """Open the channel to a broker, through `port`."""
+    def open(
+        self, broker_id: int, port: BrokerPort, on_close: Callable[[], object] = _nothing
+    ) -> None:
+        """Open the channel to a broker, through `port`; an earlier one is closed."""
+        self.close_one(broker_id)
         self._channels[broker_id] = Channel(
-            broker_id, port, on_event=self._on_event, tasks=self._tasks
+            broker_id, port, on_event=self._on_event, on_close=on_close, tasks=self._tasks
         )
+
+    def close_one(self, broker_id: int) -> None:
+        """Close the channel to a broker, if there is one."""
+        channel = self._channels.pop(broker_id, None)
+        if channel is not None:
+            channel.close()
 
     def send(self, command: Send) -> None:
         """Send to a broker. One without a channel is down; it gets its state when it restarts."""

@@ -11,12 +11,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from kavka.seams import Clock, Random, Tasks
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller import tree_store
-from kavka.server.controller.active_controller import ActiveController
+from kavka.server.controller.active_controller import TERM_ENDED, ActiveController, Connect
 from kavka.server.controller.channels import BrokerPort
+from kavka.server.controller.events import StoredState, WantedIsr
 from kavka.server.controller.partition_requests import PartitionRequests
 from kavka.server.controller.partition_validation import NewPartitions
 from kavka.server.controller.producer_id_blocks import BLOCK_IDS, next_block
@@ -65,12 +67,15 @@ class Controller:
         coordination: Coordination,
         port: BrokerPort,
         *,
+        connect: Connect | None = None,
         validate_configs: ValidateConfigs,
         clock: Clock,
         tasks: Tasks,
         random: Random,
     ) -> None:
+        """`connect`: for requests to other brokers; None for a lone broker."""
         self._settings = settings
+        self._connect = connect
         self._defaults = Defaults(settings.num_partitions, settings.default_replication_factor)
         self._coordination = coordination
         self._port = port
@@ -99,7 +104,7 @@ class Controller:
         return 0 if self._active_controller is None else self._active_controller.cluster.epoch
 
     async def start(self) -> None:
-        """Try to become the controller. If elected, wait until all brokers have the metadata.
+        """Try to become the controller. If elected, wait until this broker has the metadata.
 
         The broker must be registered already, and serve requests that come through `port`.
         """
@@ -168,6 +173,7 @@ class Controller:
             self._coordination,
             broker_id=self._settings.broker_id,
             port=self._port,
+            connect=self._connect,
             listener=self._settings.inter_broker_listener_name,
             on_moved=self._controller_moved,
             tasks=self._tasks,
@@ -286,14 +292,36 @@ class Controller:
         """
         return list(ongoing_reassignments(self._active().cluster, partitions))
 
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """The topic with this id, as the controller knows it. ApiError if it is not active."""
+        return self._active().cluster.topic_name(topic_id)
+
+    def topic_id(self, name: str) -> UUID | None:
+        """The id of a topic, as the controller knows it. ApiError if it is not active."""
+        topic = self._active().cluster.topics.get(name)
+        return None if topic is None else topic.topic_id
+
+    async def alter_isrs(
+        self, broker: tuple[int, int], wanted: Mapping[TopicPartition, WantedIsr]
+    ) -> Mapping[TopicPartition, StoredState | ApiError]:
+        """Change ISRs as a leader asks for, which is the broker of this id and epoch. The states in
+        force then, or errors. ApiError for all: NOT_CONTROLLER, STALE_BROKER_EPOCH."""
+        active = self._active()
+        known = active.cluster.brokers.get(broker[0])
+        if known is None or known.epoch != broker[1]:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+        try:
+            return await active.alter_isrs(wanted)
+        except TERM_ENDED:
+            raise not_controller() from None
+
     def _active(self) -> ActiveController:
         if self._active_controller is None:
             raise not_controller()
         return self._active_controller
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
-        """The first id of a new block, and the block's size. ApiError."""
-        if self._active_controller is None:
-            raise not_controller()
+        """The first id of a new block, and the block's size. ApiError. Unlike Apache Kafka's, a
+        broker that is not the controller takes its blocks from the tree itself, too."""
         block = await next_block(self._coordination, self._settings.broker_id)
         return block.first, BLOCK_IDS

@@ -73,6 +73,17 @@ class TopicsMarked(NamedTuple):
     names: tuple[str, ...]
 
 
+class WantedIsr(NamedTuple):
+    """An ISR that a partition's leader asks for (AlterPartition, KIP-497)."""
+
+    leader: int
+    topic_id: uuid.UUID
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    leader_recovery_state: int = 0
+
+
 class ReevaluatePartitions(NamedTuple):
     """Decide on partitions again after brokers have changed. At most a chunk."""
 
@@ -116,6 +127,13 @@ class StatesWritten(NamedTuple):
     stored: Mapping[TopicPartition, StoredState]
 
 
+class IsrsWritten(NamedTuple):
+    """The ISRs of these partitions were changed, as their leaders had asked; leaders and leader
+    epochs are the same."""
+
+    stored: Mapping[TopicPartition, StoredState]
+
+
 class LeaderAndIsrResponseReceived(NamedTuple):
     broker_id: int
     response: LeaderAndIsrResponse
@@ -145,6 +163,7 @@ Event: TypeAlias = (
     | DeleteReplicas
     | Elect
     | StatesWritten
+    | IsrsWritten
     | LeaderAndIsrResponseReceived
     | UpdateMetadataResponseReceived
     | StopReplicaResponseReceived

@@ -30,6 +30,7 @@ from kavka.server.controller.events import (
     ElectionResults,
     Enqueue,
     Event,
+    IsrsWritten,
     LeaderAndIsrResponseReceived,
     LogDirsFailed,
     PartitionsFound,
@@ -101,6 +102,8 @@ class PartitionMachine:
                 return self._elect(event)
             case StatesWritten():
                 return self._states_written(event)
+            case IsrsWritten():
+                return self._isrs_written(event)
             case LeaderAndIsrResponseReceived():
                 return self._leader_and_isr_response(event)
             case UpdateMetadataResponseReceived():
@@ -236,6 +239,28 @@ class PartitionMachine:
             if write := self._decide(tp, partition):
                 writes.append(write)
         yield from self._send_requests(written, list(self.cluster.brokers), new=new)
+        yield from _write(writes)
+
+    def _isrs_written(self, event: IsrsWritten) -> Iterator[Command]:
+        """The leaders know it from the response; all brokers hear of it by UpdateMetadata."""
+        written: list[TopicPartition] = []
+        writes: list[StateWrite] = []
+        for tp, stored in event.stored.items():
+            topic, partition = self._find(tp)
+            if topic is None or partition is None or stored.version <= partition.version:
+                continue  # deleted, or read again meanwhile
+            before = () if partition.state is None else partition.state.isr
+            _set_state(partition, stored)
+            joined = [one for one in stored.state.isr if one not in before]
+            partition.away = _without(partition.away, joined)
+            if topic.deleting:
+                continue
+            written.append(tp)
+            # a broker may have died while it was being written
+            if write := self._decide(tp, partition):
+                writes.append(write)
+        for broker_id in self.cluster.brokers if written else ():
+            yield self._send_metadata(broker_id, written)
         yield from _write(writes)
 
     def _decide(self, tp: TopicPartition, partition: Partition) -> StateWrite | None:

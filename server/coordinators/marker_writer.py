@@ -19,7 +19,7 @@ from collections.abc import Callable, Container, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from kavka.log.partition_log import Appended
+from kavka.log.appended import Appended
 from kavka.seams import Clock, Tasks, Timer
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC
 from kavka.server.coordinators.group_coordinator import GroupCoordinator

@@ -7,8 +7,8 @@ the records are converted to message sets (`down_conversion`).
 Two differences from Apache Kafka, which returns nothing in these cases: in versions 0 to 2, too,
 the first batch of each partition is complete, whatever its limit; and an old consumer at an offset
 with batches that can't be in a message set (transaction markers) waits for the records after them.
-Left out until there are clusters: follower fetches, which are answered as from replicas that the
-partition does not have, and fetching from the closest replica (KIP-392).
+Followers read up to the log end, and what they ask for says how far they have got. Left out:
+fetching from the closest replica (KIP-392).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any, Final
 from weakref import ref
 
-from kavka.server.auth.authorizer import Operation, ResourceType
+from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.replica.fetch_reading import (
     ISOLATION_LEVELS,
@@ -112,7 +112,8 @@ class _Fetch:
         "_fetching",
         "_files_left",
         "_idle",
-        "_is_follower",
+        "_follower",
+        "_is_noted",
         "_is_old_consumer",
         "_parts",
         "_skipped",
@@ -127,7 +128,8 @@ class _Fetch:
         self._context = context
         self._request = request
         self._fetching = fetching
-        self._is_follower = _replica_id(context, request) >= 0
+        self._follower = _replica_id(context, request)  # negative: a consumer
+        self._is_noted = False  # whether the leader knows how far the follower has got
         self._is_old_consumer = context.version < BATCHES_SINCE
         self._parts: list[PartitionRead] = []
         self._idle: list[Replica] = []  # partitions without changes to report
@@ -204,7 +206,10 @@ class _Fetch:
                     committed_only=committed_only,
                     bytes_max=bytes_left,
                     at_least_one=at_least_one,
+                    to_end=self._follower >= 0,
                 )
+                if self._follower >= 0 and not self._is_noted:
+                    self._note_follower(part)
             except ApiError as refusal:
                 part = PartitionRead(wanted, self._refused(wanted, refusal))
                 if refusal.code in _MISSING:
@@ -218,6 +223,7 @@ class _Fetch:
                     bytes_left, at_least_one = 0, False
             parts.append(part)
         self._files_left = files_left
+        self._is_noted = True
         if parts and request.isolation_level not in ISOLATION_LEVELS:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown isolation level")
         return parts + missing if missing else parts
@@ -228,7 +234,7 @@ class _Fetch:
         partitions = self._fetching.partitions
         if (
             not self._fetching.incremental
-            or self._is_follower
+            or self._follower >= 0
             or self._request.isolation_level not in ISOLATION_LEVELS
         ):
             return partitions
@@ -246,8 +252,10 @@ class _Fetch:
     def _may_read(self, topic: str) -> bool:
         may = self._readable.get(topic)
         if may is None:
-            authorizer, kind = self._broker.authorizer, ResourceType.TOPIC
-            may = authorizer.allows(self._context, Operation.READ, kind, topic)
+            asked = (Operation.READ, ResourceType.TOPIC, topic)
+            if self._follower >= 0:
+                asked = (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+            may = self._broker.authorizer.allows(self._context, *asked)
             self._readable[topic] = may
         return may
 
@@ -263,12 +271,21 @@ class _Fetch:
             from kavka.server.handlers.common import down_conversion
 
             down_conversion.check_readable(replica.log.settings)
-        if self._is_follower:
+        if self._follower >= 0 and self._follower not in replica.partition.followers:
             if wanted.current_leader_epoch < 0:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             replica.check_epoch(wanted.current_leader_epoch)
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
         return replica
+
+    def _note_follower(self, part: PartitionRead) -> None:
+        """Let the leader know how far the follower has got: once, as it gets no further while the
+        request waits."""
+        replica, answer = part.replica, part.answer
+        if replica is None or answer.error_code or answer.diverging_epoch is not None:
+            return
+        replica.fetched_by(self._follower, part.wanted.offset)
+        answer.high_watermark = replica.high_watermark
 
     def _after_skipped(self, wanted: FetchPartition) -> FetchPartition:
         offset = self._skipped.get((str(wanted.topic), wanted.partition), wanted.offset)
@@ -301,7 +318,10 @@ class _Fetch:
         """Long poll: wait until there is enough, or for `max_wait_ms`. Changes are seen from this
         call on, even before the coroutine first runs, and those `noted` before."""
         self._release_files()
-        keys = [part.replica.key for part in self._parts if part.replica is not None]
+        planned = [part.replica for part in self._parts if part.replica is not None]
+        keys: list[Hashable] = [
+            replica.key if self._follower < 0 else replica.end_key for replica in planned
+        ]
         self._enough_missing = len(self._parts) - len(keys) + 1
         keys += [replica.key for replica in self._idle]
         woken = self._broker.purgatory.wait(
@@ -398,7 +418,7 @@ class _Fetch:
             partitions.append(part.answer)
             if part.replica is not None and part.answer.records:
                 part.replica.traffic.bytes_out += len(part.answer.records)
-            if part.answer.current_leader is not None and not self._is_follower:
+            if part.answer.current_leader is not None and self._follower < 0:
                 leaders[part.answer.current_leader.leader_id] = None
         return FetchResponse(
             topics, 0, fetching.session_id, 0, self._endpoints(leaders) if leaders else ()

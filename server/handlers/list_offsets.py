@@ -168,6 +168,7 @@ def _find(
         timestamp,
         committed_only=request.isolation_level == READ_COMMITTED,
         opener=broker.replicas.opener,
+        by_replica=request.replica_id >= 0,
     )
 
 

@@ -1,6 +1,6 @@
 """The controller's requests, applied to this broker: LeaderAndIsr, UpdateMetadata, StopReplica.
 
-They come in process from this broker's own controller, and later over the wire from another's.
+They come in process from this broker's own controller, and over the wire from another's.
 """
 
 from __future__ import annotations
@@ -130,15 +130,18 @@ class ControllerRequests:
         self._controller_epoch = controller_epoch
         return False
 
-    async def update_metadata(self, request: UpdateMetadata) -> None:
+    async def update_metadata(self, request: UpdateMetadata) -> ErrorCode:
         """Replace what Metadata answers clients."""
-        if not self._is_stale(request.controller_epoch):
-            self._metadata.apply(request)
-            for listener in self.on_metadata:
-                listener(request)
+        if self._is_stale(request.controller_epoch):
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        self._metadata.apply(request)
+        for listener in self.on_metadata:
+            listener(request)
+        return ErrorCode.NONE
 
     async def leader_and_isr(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
-        """Make replicas leaders or followers; logs that are missing are made."""
+        """Make replicas leaders or followers; logs that are missing are made. One of a controller
+        that is replaced meanwhile is refused for the rest."""
         if self._is_stale(request.controller_epoch):
             return LeaderAndIsrResponse(ErrorCode.STALE_CONTROLLER_EPOCH, {})
         await self._topic_configs.refresh(topic.topic_name for topic in request.topic_states)
@@ -147,6 +150,8 @@ class ControllerRequests:
         for topic in request.topic_states:
             for state in topic.partition_states:
                 self._to_retry.pop(TopicPartition(topic.topic_name, state.partition_index), None)
+                if request.controller_epoch < self._controller_epoch:
+                    return LeaderAndIsrResponse(ErrorCode.STALE_CONTROLLER_EPOCH, {})
                 code = _STOPPED if self._closed else self._lead_or_follow(topic, state)
                 if code != ErrorCode.NONE:
                     errors[TopicPartition(topic.topic_name, state.partition_index)] = code
@@ -272,9 +277,7 @@ class ControllerRequests:
             state.replicas,
         )
         if state.leader == self._live.now.broker_id:
-            for command in replica.partition.lead(decision):
-                replica.log.assign_epoch(command.epoch, command.start_offset)
-            replica.flush_if_awaited()  # records that an earlier process wrote
+            replica.lead(decision)
         else:
             replica.partition.follow(decision)
         replica.role_changed()

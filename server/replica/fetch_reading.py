@@ -93,8 +93,10 @@ def plan_part(
     committed_only: bool,
     bytes_max: int,
     at_least_one: bool,
+    to_end: bool = False,
 ) -> PartitionRead:
-    """The plan for what a consumer may read of one partition. ApiError when it may not read.
+    """The plan for what a consumer, or a follower (`to_end`), may read of one partition. ApiError
+    when it may not read.
 
     `bytes_max` is what is left of the request's limit, and may be negative; with `at_least_one`
     the first batch is returned whole whatever its size (KIP-74).
@@ -119,11 +121,17 @@ def plan_part(
         if answer.diverging_epoch is not None:
             return part
     upto = last_stable if committed_only else high_watermark
+    if to_end:
+        upto = log.end_offset
     part.bytes_max = allowed = min(wanted.max_bytes, bytes_max)
     try:
         at_least_one = at_least_one or allowed < 0
         part.file_range = log.read(
-            wanted.offset, max(allowed, 0), upto=upto, at_least_one=at_least_one
+            wanted.offset,
+            max(allowed, 0),
+            upto=upto,
+            at_least_one=at_least_one,
+            skip_empty=not to_end,
         )
         if committed_only and part.file_range is not None:
             _add_aborted(part, part.file_range, log, upto, at_least_one)

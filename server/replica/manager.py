@@ -18,7 +18,7 @@ from kavka.server.replica.batch_opening import BatchOpener
 from kavka.server.replica.cleaning_stats import CleaningStats
 from kavka.server.replica.flushing import LogFlusher
 from kavka.server.replica.log_failures import LogFailures
-from kavka.server.replica.partition_state import PartitionState
+from kavka.server.replica.partition_state import PartitionState, ProposeIsr
 from kavka.server.replica.replica import Replica, ReplicaServices
 from kavka.server.replica.topic_traffic import Traffic
 from kavka.server.runtime.purgatory import Purgatory
@@ -71,7 +71,20 @@ class ReplicaManager:
             fail_directory_of=self.failures.fail_directory_of,
             refusals=self.refusals,
             role_listeners=self.role_listeners,
+            propose_isr=self._propose_isr,
+            role_changed=self._role_changed,
+            logs=logs,
         )
+        self.on_isr_proposal: Callable[[Replica, ProposeIsr], object] = _nothing
+        """Asks the controller for another ISR."""
+        self.on_role: Callable[[Replica], object] = _nothing
+        """Called when a replica may have begun or ceased to lead or follow here."""
+
+    def _propose_isr(self, replica: Replica, proposal: ProposeIsr) -> None:
+        self.on_isr_proposal(replica, proposal)
+
+    def _role_changed(self, replica: Replica) -> None:
+        self.on_role(replica)
 
     def __iter__(self) -> Iterator[Replica]:
         return iter(list(self._replicas.values()))
@@ -158,3 +171,7 @@ class ReplicaManager:
     def high_watermarks(self) -> dict[tuple[str, int], int]:
         """The content of `replication-offset-checkpoint`."""
         return {r.key: r.partition.high_watermark for r in self._replicas.values()}
+
+
+def _nothing(*_: object) -> None:
+    """Of a lone broker."""

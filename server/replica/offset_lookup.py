@@ -41,7 +41,12 @@ NOT_FOUND: Final = FoundOffset()
 
 
 def find(
-    replica: Replica, timestamp: int, *, committed_only: bool, opener: BatchOpener
+    replica: Replica,
+    timestamp: int,
+    *,
+    committed_only: bool,
+    opener: BatchOpener,
+    by_replica: bool = False,
 ) -> FoundOffset | Coroutine[Any, Any, FoundOffset]:
     """The offset for `timestamp` (ms, or one of the special values). Awaitable if records must be
     opened.
@@ -49,7 +54,7 @@ def find(
     ApiError OFFSET_NOT_AVAILABLE while a new leader may not know it yet (KIP-207).
     """
     if timestamp in (LATEST, EARLIEST, EARLIEST_LOCAL):
-        return find_end(replica, timestamp, committed_only)
+        return find_end(replica, timestamp, committed_only, by_replica=by_replica)
     fetchable = replica.last_stable_offset if committed_only else replica.high_watermark
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOT_FOUND  # nothing is tiered, and nothing waits to be
@@ -58,11 +63,16 @@ def find(
     return _find_in_records(replica, timestamp, fetchable, opener)
 
 
-def find_end(replica: Replica, timestamp: int, committed_only: bool) -> FoundOffset:
-    """The offset where the partition ends (LATEST) or begins (EARLIEST, EARLIEST_LOCAL).
+def find_end(
+    replica: Replica, timestamp: int, committed_only: bool, *, by_replica: bool = False
+) -> FoundOffset:
+    """The offset where the partition ends (LATEST) or begins (EARLIEST, EARLIEST_LOCAL). For a
+    follower (`by_replica`) it ends at the log end.
 
     ApiError OFFSET_NOT_AVAILABLE while a new leader may not know its end yet (KIP-207).
     """
+    if timestamp == LATEST and by_replica:
+        return FoundOffset(-1, replica.log.end_offset, replica.partition.leader_epoch)
     if timestamp == LATEST:
         if replica.partition.is_catching_up:
             raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)

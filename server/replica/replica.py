@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from kavka.log.appended import Appended
+from kavka.log.follower_append import append_as_follower
 from kavka.log.fs import is_fd_exhaustion
+from kavka.log.manager import LogManager
 from kavka.log.markers import append_marker
-from kavka.log.partition_log import Appended, PartitionLog
+from kavka.log.partition_log import PartitionLog
 from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
 from kavka.log.settings import LogSettings
 from kavka.log.txn_guards import Guard
 from kavka.seams import Clock, Tasks
-from kavka.server.replica.partition_state import PartitionState
+from kavka.server.replica.partition_state import Leadership, PartitionState, ProposeIsr
 from kavka.server.replica.record_rules import ALWAYS, RecordRules
 from kavka.server.replica.topic_traffic import TopicTraffic
 from kavka.server.runtime.purgatory import Purgatory
@@ -26,6 +29,7 @@ from kavka.server.runtime.rate_limited_log import LogLimit
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import BatchHeader, set_offset_and_epoch
+from kavka.wire.steps import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -56,14 +60,25 @@ class ReplicaServices:
     role_listeners: dict[str, Callable[[Replica], object]]
     """By topic: called when a replica of it may have begun or ceased to lead here."""
 
+    propose_isr: Callable[[Replica, ProposeIsr], object]
+    """Asks the controller for another ISR."""
+
+    role_changed: Callable[[Replica], object]
+    """Called when a replica may have begun or ceased to lead or follow here."""
+
+    logs: LogManager
+    """For truncations, which are checkpointed."""
+
 
 class Replica:
-    """This broker's copy of one partition. `key` names it in the purgatory."""
+    """This broker's copy of one partition. `key` names it in the purgatory, for changes of its high
+    watermark and its role."""
 
     __slots__ = (
         "__weakref__",
         "_services",
         "clock",
+        "end_key",
         "flushes_held",
         "flushing",
         "hosted",
@@ -87,6 +102,8 @@ class Replica:
         self._services = services
         self.clock = services.clock
         self.key = (log.topic, log.partition)
+        self.end_key = (*self.key, "end")
+        """Names it in the purgatory for those who wait for its log to grow: its followers."""
         self.topic_id = topic_id
         self.log = log
         self.partition = partition
@@ -136,9 +153,49 @@ class Replica:
         if not appended.duplicate:
             if partition.appended(log.end_offset):
                 self._services.purgatory.changed(self.key)
+            if partition.followers:
+                self._services.purgatory.changed(self.end_key)
             if log.flush_wanted:
                 self._services.flush_soon(self)
         return appended
+
+    def append_fetched(
+        self, records: memoryview, leader_high_watermark: int, leader_log_start: int
+    ) -> None:
+        """Append, as follower, what was fetched from the leader in the present epoch; and take over
+        its high watermark and log start offset. ApiError, UnexpectedOffsetError: nothing was
+        appended."""
+        log, partition = self.log, self.partition
+        try:
+            append_as_follower(
+                log, records, leader_epoch=partition.leader_epoch, now_ms=self.clock.now_ms()
+            )
+        except OSError as failure:
+            if not is_fd_exhaustion(failure):
+                self._services.storage_failed(self, failure)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
+        finally:
+            if partition.replicated(log.end_offset, leader_high_watermark):
+                self._services.purgatory.changed(self.key)
+        log.advance_start(min(leader_log_start, partition.high_watermark))
+        if log.flush_wanted:
+            self._services.flush_soon(self)
+
+    def truncate(self, offset: int) -> Steps[None]:
+        """Truncate the log, as follower; the first step does so. OSError, StorageError."""
+        yield from self._with_end(self._services.logs.truncate_in_steps(self.log, offset))
+
+    def start_over_at(self, offset: int) -> Steps[None]:
+        """Drop all records, as follower; the log begins again at `offset`. As `truncate`."""
+        yield from self._with_end(self._services.logs.start_over_in_steps(self.log, offset))
+
+    def _with_end(self, steps: Steps[None]) -> Steps[None]:
+        try:
+            for _ in steps:
+                self.partition.truncated(self.log.end_offset)
+                yield None
+        finally:
+            self.partition.truncated(self.log.end_offset)
 
     def append_marker(
         self, producer_id: int, producer_epoch: int, marker: Marker, version: int
@@ -153,6 +210,41 @@ class Replica:
             # the marker is in the log, but the aborted transaction is not in the log's index
             self._services.storage_failed(self, failure)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
+
+    def fetched_by(self, follower: int, offset: int) -> None:
+        """A follower, one of the partition's replicas, has fetched from `offset`."""
+        partition = self.partition
+        before = partition.high_watermark
+        proposal = partition.fetched(follower, offset, self._monotonic_ms())
+        if partition.high_watermark != before:
+            self._services.purgatory.changed(self.key)
+        if proposal is not None:
+            self._services.propose_isr(self, proposal)
+
+    def shrink_isr(self) -> None:
+        """Have followers that lag removed from the ISR."""
+        proposal = self.partition.shrink(self._monotonic_ms())
+        if proposal is not None:
+            self._services.propose_isr(self, proposal)
+
+    def isr_decided(self, leader_epoch: int, isr: tuple[int, ...], partition_epoch: int) -> None:
+        """The controller has answered a proposal with the ISR that is in force."""
+        if self.partition.isr_decided(leader_epoch, isr, partition_epoch):
+            self._services.purgatory.changed(self.key)
+
+    def isr_refused(self, proposal: ProposeIsr) -> None:
+        """The controller has refused a proposal because of the replicas in it."""
+        if self.partition.isr_refused(proposal):
+            self._services.purgatory.changed(self.key)
+
+    def _monotonic_ms(self) -> int:
+        return int(self.clock.monotonic_s() * 1000)
+
+    def lead(self, decision: Leadership) -> None:
+        """Become the leader, or stay it; OSError."""
+        for command in self.partition.lead(decision, self._monotonic_ms()):
+            self.log.assign_epoch(command.epoch, command.start_offset)
+        self.flush_if_awaited()  # records that an earlier process wrote
 
     def configure(self, settings: LogSettings) -> None:
         """Apply other settings, from the next batch on."""
@@ -223,6 +315,8 @@ class Replica:
         """It leads now, or does not any more, or is no longer served: wake those who wait for it,
         and call its topic's listener."""
         self._services.purgatory.changed(self.key)
+        self._services.purgatory.changed(self.end_key)
+        self._services.role_changed(self)
         listener = self._services.role_listeners.get(self.log.topic)
         if listener is not None:
             listener(self)

@@ -53,8 +53,11 @@ class Machine:
         drift: float = 0.0,
         ensemble: Ensemble | None = None,
         session_timeout_s: float = 18.0,
+        in_cluster: bool = False,
     ) -> None:
-        """Without an ensemble the broker's coordination service is embedded."""
+        """Without an ensemble the broker's coordination service is embedded. `in_cluster`: the
+        broker may have others beside it."""
+        self._in_cluster = in_cluster
         self.name = name
         self.address = (name, PORT)
         self.settings = list(settings)
@@ -124,6 +127,7 @@ class Machine:
             on_failure=self._on_failure,
             loggers=SimLoggers(),
             open_coordination=self._opener(process),
+            in_cluster=self._in_cluster,
         )
         started, starting = self._started, self._loop.create_task(self.instance.start())
         starting.add_done_callback(started.set_result)

@@ -68,9 +68,10 @@ class ControlledBroker:
                     self.replicas[where] = state
         return LeaderAndIsrResponse(ErrorCode.NONE, errors)
 
-    async def update_metadata(self, request: UpdateMetadata) -> None:
+    async def update_metadata(self, request: UpdateMetadata) -> ErrorCode:
         await self._take(request)
         self.metadata.apply(request)
+        return ErrorCode.NONE
 
     async def stop_replica(self, request: StopReplica) -> StopReplicaResponse:
         await self._take(request)

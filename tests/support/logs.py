@@ -10,13 +10,14 @@ from uuid import UUID
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from kavka.log.appended import Appended
 from kavka.log.deferred_deletes import remove_paths
 from kavka.log.fs import FileSystem
 from kavka.log.loading import DirectoryLoading
 from kavka.log.manager import LogManager
 from kavka.log.markers import append_marker
 from kavka.log.memfs import MemFs
-from kavka.log.partition_log import Appended, PartitionLog
+from kavka.log.partition_log import PartitionLog
 from kavka.log.reader import FileRange
 from kavka.log.settings import SYSTEM, LogSettings
 from kavka.log.txn_guards import NOT_NEEDED, Guard

@@ -22,6 +22,38 @@ BROKER_EPOCHS_SINCE: Final = 3
 
 
 @message
+class IsrMember:
+    """`broker_epoch` is -1 if it does not matter."""
+
+    broker_id: int
+    broker_epoch: int = -1
+
+
+@message
+class AskedPartition:
+    partition_index: int
+    leader_epoch: int
+    new_isr_with_epochs: Sequence[IsrMember]
+    partition_epoch: int
+    leader_recovery_state: int = 0
+
+
+@message
+class AskedTopic:
+    topic_id: UUID
+    partitions: Sequence[AskedPartition]
+
+
+@message
+class AlterPartitionRequest:
+    """In the newest version."""
+
+    broker_id: int
+    broker_epoch: int
+    topics: Sequence[AskedTopic]
+
+
+@message
 class PartitionResponse:
     """The partition's state at the controller, unless there is an error."""
 

@@ -13,16 +13,13 @@ replica's epoch (KIP-903), 16 the endpoints of current leaders (KIP-951), 17 dir
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 from uuid import UUID
 
 from kavka.wire.api import Api
 from kavka.wire.apis.produce import LeaderIdAndEpoch, NodeEndpoint
 from kavka.wire.errors import ErrorCode
 from kavka.wire.message import message
-
-if TYPE_CHECKING:
-    from kafka.protocol.consumer.fetch import FetchRequest
 
 __all__ = [
     "API",
@@ -32,10 +29,14 @@ __all__ = [
     "TOPIC_IDS_SINCE",
     "AbortedTransaction",
     "EpochEndOffset",
+    "FetchRequest",
     "FetchResponse",
+    "FetchedPartition",
+    "FetchedTopic",
     "LeaderIdAndEpoch",
     "NodeEndpoint",
     "PartitionResponse",
+    "ReplicaState",
     "SnapshotId",
     "TopicResponse",
     "error_response",
@@ -47,6 +48,12 @@ BATCHES_SINCE: Final = 4
 LEADER_EPOCHS_SINCE: Final = 9
 FETCHED_EPOCHS_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
+
+NO_SESSION: Final = -1
+"""As session epoch: the request has all partitions, and is not remembered (KIP-227)."""
+
+HIGH_WATERMARK_MAX: Final = 2**63 - 1
+"""As a reader's high watermark: it does not matter (KIP-1166)."""
 
 
 @message
@@ -108,7 +115,52 @@ class FetchResponse:
     node_endpoints: Sequence[NodeEndpoint] = ()
 
 
-def error_response(request: FetchRequest, code: ErrorCode, version: int) -> FetchResponse:
+@message
+class ReplicaState:
+    """Who fetches, if it is a follower."""
+
+    replica_id: int
+    replica_epoch: int
+
+
+@message
+class FetchedPartition:
+    """What a follower asks for. Epochs are -1 if there are none."""
+
+    partition: int
+    current_leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    partition_max_bytes: int
+    high_watermark: int = HIGH_WATERMARK_MAX
+    replica_directory_id: UUID | None = None
+
+
+@message
+class FetchedTopic:
+    topic_id: UUID
+    partitions: Sequence[FetchedPartition]
+
+
+@message
+class FetchRequest:
+    """A follower's request, from version 15 on, and without a session."""
+
+    replica_state: ReplicaState
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    topics: Sequence[FetchedTopic]
+    session_epoch: int = NO_SESSION
+    session_id: int = 0
+    isolation_level: int = 0
+    forgotten_topics_data: Sequence[object] = ()
+    rack_id: str = ""
+    cluster_id: str | None = None
+
+
+def error_response(request: Any, code: ErrorCode, version: int) -> FetchResponse:
     """`code` at the top, and before version 13 for every partition in the request as well.
 
     Versions before 7 have no place at the top.

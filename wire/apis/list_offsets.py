@@ -10,14 +10,11 @@ log start (KIP-405), 9 the last tiered offset (KIP-1005), 10 has a timeout for r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
 from kavka.wire.message import message
-
-if TYPE_CHECKING:
-    from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -51,9 +48,31 @@ class ListOffsetsResponse:
     throttle_time_ms: int = 0
 
 
-def error_response(
-    request: ListOffsetsRequest, code: ErrorCode, version: int
-) -> ListOffsetsResponse:
+@message
+class AskedPartition:
+    partition_index: int
+    current_leader_epoch: int
+    timestamp: int
+    max_num_offsets: int = 1
+
+
+@message
+class AskedTopic:
+    name: str
+    partitions: Sequence[AskedPartition]
+
+
+@message
+class ListOffsetsRequest:
+    """`replica_id` is -1 for a consumer."""
+
+    replica_id: int
+    topics: Sequence[AskedTopic]
+    isolation_level: int = 0
+    timeout_ms: int = 0
+
+
+def error_response(request: Any, code: ErrorCode, version: int) -> ListOffsetsResponse:
     """`code` for every partition in the request."""
     return ListOffsetsResponse(
         [

@@ -36,7 +36,9 @@ PRODUCE, FETCH, LIST_OFFSETS, METADATA, CREATE_TOPICS = 0, 1, 2, 3, 19
 
 def test_each_api_has_a_handler_of_its_name_and_a_row() -> None:
     rows = {
-        api.name: handler.__module__.rpartition(".")[2] for api, handler in _rows(dispatch.HANDLERS)
+        api.name: handler.__module__.rpartition(".")[2]
+        for table in (dispatch.HANDLERS, dispatch.BETWEEN_BROKERS)
+        for api, handler in _rows(table)
     }
     modules = {one.name for one in pkgutil.iter_modules(apis.__path__)} - WITHOUT_HANDLER
     assert set(rows.values()) == modules
@@ -56,7 +58,7 @@ def test_an_api_may_not_have_two_rows() -> None:
 
 
 def test_each_handler_handles() -> None:
-    for _, handler in dispatch.HANDLERS.values():
+    for _, handler in (*dispatch.HANDLERS.values(), *dispatch.BETWEEN_BROKERS.values()):
         module = importlib.import_module(handler.__module__)
         assert callable(module.handle)
 

@@ -42,7 +42,7 @@ async def test_requests_are_sent_one_at_a_time_in_order() -> None:
     for request in REQUESTS:
         made.send(Send(0, request))
     await run_until_idle()
-    assert broker.requests == [] and not made.idle
+    assert broker.requests == [] and not made.is_idle(0)
     broker.gate.set()
     await run_until_idle()
     assert broker.requests == list(REQUESTS)
@@ -51,7 +51,7 @@ async def test_requests_are_sent_one_at_a_time_in_order() -> None:
         UpdateMetadataResponseReceived,
         StopReplicaResponseReceived,
     ]
-    assert made.idle
+    assert made.is_idle(0)
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
@@ -83,7 +83,7 @@ async def test_a_broker_without_a_channel_gets_no_request() -> None:
     made, broker, events = opened()
     made.send(Send(7, REQUESTS[0]))
     await run_until_idle()
-    assert broker.requests == [] and events == [] and made.idle
+    assert broker.requests == [] and events == [] and made.is_idle(0)
 
 
 async def test_close_drops_the_queue_and_ignores_the_response_in_flight() -> None:

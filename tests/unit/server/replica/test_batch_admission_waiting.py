@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from kavka.log.partition_log import Appended
+from kavka.log.appended import Appended
 from kavka.log.txn_guards import Guard
 from kavka.server.replica.batch_opening import OPENED_AT_ONCE_MAX, RECORDS_PER_STEP
 from kavka.server.replica.replica import Replica

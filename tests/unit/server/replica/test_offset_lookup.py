@@ -174,12 +174,12 @@ async def test_a_deletion_between_two_slices_ends_the_search(
 
 async def test_uncommitted_records_are_not_found(search: Search) -> None:
     search.write_times([0])
-    await search.hosting.lead(isr=(1, 2), replicas=(1, 2))
+    await search.hosting.lead(epoch=1, isr=(1, 2), replicas=(1, 2))
     search.write_times([10])
     for committed_only in (False, True):
         found = await search.find(BASE_TIMESTAMP_MS + 10, committed_only=committed_only)
         assert found == NOT_FOUND
-        assert await search.find(-1, committed_only=committed_only) == FoundOffset(-1, 1, 0)
+        assert await search.find(-1, committed_only=committed_only) == FoundOffset(-1, 1, 1)
 
 
 async def test_many_records_are_searched_in_slices(search: Search) -> None:

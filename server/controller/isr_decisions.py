@@ -1,0 +1,51 @@
+"""Decides on the ISRs that leaders ask for (AlterPartition, KIP-497, KIP-841). Pure.
+
+The checks and their order are Apache Kafka 3.9's.
+"""
+
+from __future__ import annotations
+
+from kavka.server.cluster.control_messages import TopicPartition
+from kavka.server.controller.election import RECOVERING
+from kavka.server.controller.events import StateWrite, StoredState, WantedIsr
+from kavka.server.controller.state import ClusterState, Partition
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+def decide_isr(
+    cluster: ClusterState, tp: TopicPartition, wanted: WantedIsr
+) -> StateWrite | StoredState:
+    """The state to write, or the one in force if it has that ISR already: the leader may repeat a
+    request whose response it has not got. ApiError."""
+    partition = _partition(cluster, tp, wanted)
+    state = partition.state
+    assert state is not None
+    if wanted.leader_epoch > state.leader_epoch or wanted.partition_epoch > partition.version:
+        raise ApiError(ErrorCode.NOT_CONTROLLER, "There is a newer controller.")
+    if wanted.leader != state.leader or wanted.leader_epoch < state.leader_epoch:
+        raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+    if wanted.isr == state.isr and wanted.leader_recovery_state == state.leader_recovery_state:
+        return StoredState(state, partition.version, partition.mzxid)
+    if wanted.partition_epoch != partition.version:
+        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION)
+    is_recovering = wanted.leader_recovery_state == RECOVERING
+    if is_recovering and (len(wanted.isr) > 1 or state.leader_recovery_state != RECOVERING):
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    live = cluster.live_replicas(partition)
+    if not wanted.isr or not all(one in live for one in wanted.isr):
+        raise ApiError(ErrorCode.INELIGIBLE_REPLICA)
+    after = state._replace(
+        isr=wanted.isr,
+        leader_recovery_state=wanted.leader_recovery_state,
+        controller_epoch=cluster.epoch,
+    )
+    return StateWrite(tp, after, partition.version)
+
+
+def _partition(cluster: ClusterState, tp: TopicPartition, wanted: WantedIsr) -> Partition:
+    topic, partition = cluster.topics.get(tp.topic), cluster.partition(tp)
+    if topic is not None and topic.topic_id != wanted.topic_id:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)  # it was deleted and created again
+    if topic is None or topic.deleting or partition is None or partition.state is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return partition

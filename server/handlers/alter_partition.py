@@ -1,0 +1,96 @@
+"""AlterPartition: another ISR for partitions, as their leader asks the controller for (KIP-497)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kavka.server.broker import Broker
+from kavka.server.cluster.control_messages import TopicPartition
+from kavka.server.controller.events import StoredState, WantedIsr
+from kavka.server.handlers.common.controller_calls import check_cluster_action
+from kavka.server.request.context import RequestContext
+from kavka.wire.apis.alter_partition import (
+    BROKER_EPOCHS_SINCE,
+    TOPIC_IDS_SINCE,
+    AlterPartitionResponse,
+    PartitionResponse,
+    TopicResponse,
+)
+from kavka.wire.errors import ApiError, ErrorCode
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    check_cluster_action(broker, context)
+    sender = request.broker_id, request.broker_epoch
+    refused: list[TopicResponse] = []
+    wanted: dict[TopicPartition, WantedIsr] = {}
+    for topic in request.topics:
+        name, topic_id = topic.topic_name, topic.topic_id
+        if context.version >= TOPIC_IDS_SINCE:
+            name = broker.controller.topic_name(topic_id)
+        else:
+            topic_id = broker.controller.topic_id(name)
+        if name is None or topic_id is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if context.version >= TOPIC_IDS_SINCE:
+                code = ErrorCode.UNKNOWN_TOPIC_ID
+            refused.append(_refused(topic, code))
+            continue
+        for one in topic.partitions:
+            wanted[TopicPartition(name, one.partition_index)] = WantedIsr(
+                request.broker_id,
+                topic_id,
+                one.leader_epoch,
+                one.partition_epoch,
+                tuple(_isr(one, context.version)),
+                one.leader_recovery_state,
+            )
+
+    async def alter() -> AlterPartitionResponse:
+        results = await broker.controller.alter_isrs(sender, wanted)
+        return AlterPartitionResponse(0, [*refused, *_topics(results, wanted, context.version)])
+
+    return alter()
+
+
+def _isr(partition: Any, version: int) -> Iterator[int]:
+    if version >= BROKER_EPOCHS_SINCE:
+        return (one.broker_id for one in partition.new_isr_with_epochs)
+    return iter(partition.new_isr)
+
+
+def _refused(topic: Any, code: ErrorCode) -> TopicResponse:
+    parts = [PartitionResponse(one.partition_index, code) for one in topic.partitions]
+    return TopicResponse(topic.topic_name, topic.topic_id, parts)
+
+
+def _topics(
+    results: Mapping[TopicPartition, StoredState | ApiError],
+    wanted: Mapping[TopicPartition, WantedIsr],
+    version: int,
+) -> Iterator[TopicResponse]:
+    topics: dict[str, list[PartitionResponse]] = {}
+    ids = {tp.topic: one.topic_id for tp, one in wanted.items()}
+    for tp, result in results.items():
+        topics.setdefault(tp.topic, []).append(_answer(tp.partition, result, version))
+    for name, partitions in topics.items():
+        yield TopicResponse(name, ids[name], partitions)
+
+
+def _answer(index: int, result: StoredState | ApiError, version: int) -> PartitionResponse:
+    if isinstance(result, ApiError):
+        code = result.code
+        if code is ErrorCode.INELIGIBLE_REPLICA and version < TOPIC_IDS_SINCE:
+            code = ErrorCode.OPERATION_NOT_ATTEMPTED  # what there was before it
+        return PartitionResponse(index, code)
+    state = result.state
+    return PartitionResponse(
+        index,
+        0,
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        state.leader_recovery_state,
+        result.version,
+    )

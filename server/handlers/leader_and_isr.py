@@ -1,0 +1,22 @@
+"""LeaderAndIsr: makes this broker leader or follower of partitions, as the controller says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kavka.server.broker import Broker
+from kavka.server.cluster.control_wire import read_leader_and_isr
+from kavka.server.cluster.control_wire_responses import leader_and_isr_response
+from kavka.server.handlers.common.controller_calls import control_of
+from kavka.server.request.context import RequestContext
+
+
+def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+    control = control_of(broker, context, request.broker_epoch)
+    decision = read_leader_and_isr(request)
+
+    async def apply() -> Any:
+        answer = await control.leader_and_isr(decision)
+        return leader_and_isr_response(decision, answer, context.version)
+
+    return apply()

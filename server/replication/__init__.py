@@ -1,0 +1,1 @@
+"""Replication: fetchers of the partitions that this broker follows, and proposals of ISRs."""

@@ -1,0 +1,88 @@
+"""What connects a broker with the others of its cluster: fetchers, proposals of ISRs, and the
+clients that they use."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Final
+
+from kavka.client.broker_client import Seams
+from kavka.seams import Timer
+from kavka.server.cluster.metadata_cache import MetadataCache
+from kavka.server.config import BrokerSettings
+from kavka.server.controller.controller import Controller
+from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.partition_state import LAG_MAX_MS
+from kavka.server.replication.broker_clients import BrokerClients
+from kavka.server.replication.controller_client import ControllerClient
+from kavka.server.replication.fetchers import Fetchers
+from kavka.server.replication.isr_changes import IsrChanges
+from kavka.server.replication.leader_fetcher import FetcherSettings
+
+logger = logging.getLogger(__name__)
+
+SHRINK_CHECK_S: Final = LAG_MAX_MS / 2 / 1000
+"""How often followers are looked for that lag, as in Apache Kafka."""
+
+PARTITIONS_PER_STEP: Final = 500
+
+
+class ClusterLinks:
+    """Created with the broker; it works from `start` until `close`."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        seams: Seams,
+        clients: BrokerClients,
+        controller: Controller,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+    ) -> None:
+        self._tasks = seams.tasks
+        self._replicas = replicas
+        self.broker_epoch = -1
+        """Of this broker, once it is registered."""
+        connect = partial(clients.of_metadata, metadata)
+        broker_id = settings.broker_id
+        self._controller = ControllerClient(controller, metadata, broker_id, self._epoch, connect)
+        self._isrs = IsrChanges(self._controller, seams.tasks)
+        self.fetchers = Fetchers(
+            FetcherSettings(broker_id, self._epoch),
+            connect,
+            clock=seams.clock,
+            tasks=seams.tasks,
+        )
+        replicas.on_isr_proposal = self._isrs.propose
+        replicas.on_role = self.fetchers.role_changed
+        self._timer: Timer | None = None
+        self._is_closed = False
+
+    def _epoch(self) -> int:
+        return self.broker_epoch
+
+    def start(self) -> None:
+        """Begin to look for followers that lag."""
+        if not self._is_closed:
+            self._timer = self._tasks.call_later(SHRINK_CHECK_S, self._shrink_soon)
+
+    def close(self) -> None:
+        """Fetch and ask for nothing any more."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._isrs.close()
+        self._controller.close()
+        self.fetchers.close()
+
+    def _shrink_soon(self) -> None:
+        self._tasks.spawn(self._shrink(), name="check for followers that lag")
+
+    async def _shrink(self) -> None:
+        for number, replica in enumerate(self._replicas, 1):
+            if replica.is_served:
+                replica.shrink_isr()
+            if number % PARTITIONS_PER_STEP == 0:
+                await self._tasks.sleep(0)
+        self.start()

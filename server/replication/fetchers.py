@@ -1,0 +1,69 @@
+"""The fetchers of this broker: one for each broker that leads partitions which this one follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kavka.client.broker_client import BrokerClient
+from kavka.seams import Clock, Tasks
+from kavka.server.replica.replica import Replica
+from kavka.server.replication.leader_fetcher import FetcherSettings, LeaderFetcher
+
+
+class Fetchers:
+    """Fetches each partition from its leader. `role_changed` is called for every change."""
+
+    def __init__(
+        self,
+        settings: FetcherSettings,
+        connect: Callable[[int], BrokerClient | None],
+        *,
+        clock: Clock,
+        tasks: Tasks,
+    ) -> None:
+        self._settings = settings
+        self._connect = connect
+        self._clock = clock
+        self._tasks = tasks
+        self._fetchers: dict[int, LeaderFetcher] = {}
+        self._followed: dict[tuple[str, int], tuple[Replica, int, int]] = {}
+        """Replica, leader and leader epoch of each partition that is fetched."""
+        self._is_closed = False
+
+    def role_changed(self, replica: Replica) -> None:
+        """Begin or cease to fetch a partition, as its replica's role has it."""
+        key, partition = replica.key, replica.partition
+        follows = replica.is_served and not partition.is_leader and partition.leader >= 0
+        wanted = (replica, partition.leader, partition.leader_epoch)
+        if follows and self._followed.get(key) == wanted:
+            return
+        self._remove(key, replica)
+        if follows and not self._is_closed:
+            self._followed[key] = wanted
+            self._fetcher(partition.leader).add(replica)
+
+    def metadata_changed(self, _: object) -> None:
+        """Brokers may have addresses now that had none."""
+        for fetcher in self._fetchers.values():
+            fetcher.wake()
+
+    def close(self) -> None:
+        """Fetch nothing any more."""
+        self._is_closed = True
+        self._followed.clear()
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+
+    def _remove(self, key: tuple[str, int], replica: Replica) -> None:
+        current = self._followed.get(key)
+        if current is not None and (current[0] is replica or replica.hosted):
+            del self._followed[key]
+            self._fetchers[current[1]].remove(key)
+
+    def _fetcher(self, leader: int) -> LeaderFetcher:
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None:
+            fetcher = self._fetchers[leader] = LeaderFetcher(
+                leader, self._settings, self._connect, clock=self._clock, tasks=self._tasks
+            )
+        return fetcher

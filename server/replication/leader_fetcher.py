@@ -1,0 +1,258 @@
+"""Fetches from one other broker the partitions that it leads and this broker follows.
+
+One request is in flight at a time. What becomes of each partition's part of a response is decided
+by the replica; a partition that can't go on is left out for a while, and the others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from kavka.client.broker_client import BrokerClient
+from kavka.client.errors import UnsupportedVersion
+from kavka.log.errors import StorageError
+from kavka.seams import Clock, Tasks
+from kavka.server.replica.following import Divergence, Fetched, Following
+from kavka.server.replica.replica import Replica
+from kavka.wire.apis import fetch
+from kavka.wire.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    import asyncio
+
+logger = logging.getLogger(__name__)
+
+FETCH_WAIT_MS: Final = 500
+"""Default of `replica.fetch.wait.max.ms`."""
+
+RESPONSE_BYTES_MAX: Final = 10 * 1024 * 1024
+"""Default of `replica.fetch.response.max.bytes`."""
+
+PARTITION_BYTES_MAX: Final = 1024 * 1024
+"""Default of `replica.fetch.max.bytes`."""
+
+BACKOFF_S: Final = 1.0
+"""Default of `replica.fetch.backoff.ms`: how long a partition that can't go on is left out."""
+
+Key: TypeAlias = tuple[str, int]
+
+
+class FetcherSettings(NamedTuple):
+    """Who fetches."""
+
+    broker_id: int
+    broker_epoch: Callable[[], int]
+
+
+class _Followed:
+    """A partition that is fetched in one leader epoch."""
+
+    __slots__ = ("following", "is_failed", "leader_epoch", "replica", "retry_at_s")
+
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.leader_epoch = replica.partition.leader_epoch
+        self.following = Following(replica)
+        self.retry_at_s = 0.0
+        self.is_failed = False
+        """Not fetched any more in this leader epoch, which its leader knows to be over."""
+
+
+class LeaderFetcher:
+    """The fetcher from broker `leader`. It has a task as long as it has partitions."""
+
+    def __init__(
+        self,
+        leader: int,
+        settings: FetcherSettings,
+        connect: Callable[[int], BrokerClient | None],
+        *,
+        clock: Clock,
+        tasks: Tasks,
+    ) -> None:
+        """`connect` gives a client of a broker; None as long as this broker knows no address."""
+        self._leader = leader
+        self._settings = settings
+        self._connect = connect
+        self._clock = clock
+        self._tasks = tasks
+        self._client: BrokerClient | None = None
+        self._partitions: dict[Key, _Followed] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._changed: asyncio.Future[None] | None = None
+        """What the task waits for, if it has nothing to fetch."""
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def add(self, replica: Replica) -> None:
+        """Follow a partition, in its present leader epoch."""
+        self._partitions[replica.key] = _Followed(replica)
+        self.wake()
+        if self._task is None:
+            name = f"fetcher from broker {self._leader}"
+            self._task = self._tasks.spawn(self._run(), name=name)
+
+    def remove(self, key: Key) -> None:
+        """Follow a partition no longer."""
+        self._partitions.pop(key, None)
+        self.wake()
+
+    def wake(self) -> None:
+        """Something may have changed that it waits for: partitions, or the leader's address."""
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
+
+    def close(self) -> None:
+        """Follow nothing any more."""
+        self._partitions.clear()
+        if self._client is not None:
+            self._client.close()
+        self.wake()
+
+    async def _run(self) -> None:
+        try:
+            while self._partitions:
+                asked = await self._due()
+                client = self._client = self._client or self._connect(self._leader)
+                if not asked or client is None:
+                    await self._wait()
+                    continue
+                await self._fetch(client, asked)
+        finally:
+            self._task = None
+            if self._client is not None:
+                self._client.close()
+                self._client = None
+
+    async def _due(self) -> list[_Followed]:
+        """The partitions to fetch now."""
+        now_s = self._clock.monotonic_s()
+        due = []
+        for one in list(self._partitions.values()):
+            if one.is_failed or one.retry_at_s > now_s:
+                continue
+            try:
+                await one.following.prepare(self._tasks)
+            except (OSError, StorageError, ApiError) as failure:
+                self._leave_out(one, f"its log can't be prepared: {failure}")
+                continue
+            due.append(one)
+        return due
+
+    async def _wait(self) -> None:
+        """Wait for a change, or until a partition that was left out is due."""
+        times = [one.retry_at_s for one in self._partitions.values() if not one.is_failed]
+        now_s = self._clock.monotonic_s()
+        waits_s = [at_s - now_s for at_s in times if at_s > now_s]
+        self._changed = self._tasks.future()
+        timer = self._tasks.call_later(min(waits_s), self.wake) if waits_s else None
+        try:
+            await self._changed
+        finally:
+            self._changed = None
+            if timer is not None:
+                timer.cancel()
+
+    async def _fetch(self, client: BrokerClient, asked: list[_Followed]) -> None:
+        request = self._request(asked)
+        try:
+            response = await client.ask(fetch.API, request)
+        except (ConnectionError, UnsupportedVersion) as failure:
+            logger.debug("can't fetch from broker %d: %s", self._leader, failure)
+            self._leave_out_all(asked)
+            return
+        if response.error_code:
+            logger.warning(
+                "broker %d refused a fetch: %s", self._leader, ErrorCode(response.error_code).name
+            )
+            self._leave_out_all(asked)
+            return
+        by_place = {(one.replica.topic_id, one.replica.key[1]): one for one in asked}
+        for topic in response.responses:
+            for answer in topic.partitions:
+                one = by_place.get((topic.topic_id, answer.partition_index))
+                if one is not None and self._is_current(one):
+                    await self._take(one, answer)
+
+    def _is_current(self, one: _Followed) -> bool:
+        """Whether it is still followed, in the epoch in which it was asked for."""
+        partition = one.replica.partition
+        return (
+            self._partitions.get(one.replica.key) is one
+            and one.replica.is_served
+            and not partition.is_leader
+            and partition.leader_epoch == one.leader_epoch
+        )
+
+    async def _take(self, one: _Followed, answer: Any) -> None:
+        code = answer.error_code
+        if code == ErrorCode.FENCED_LEADER_EPOCH:
+            one.is_failed = True  # the next LeaderAndIsr brings the new one
+        elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            await self._start_over(one)
+        elif code:
+            self._leave_out(one, ErrorCode(code).name)
+        else:
+            diverging = answer.diverging_epoch
+            fetched = Fetched(
+                answer.records or b"",
+                answer.high_watermark,
+                answer.log_start_offset,
+                Divergence(diverging.epoch, diverging.end_offset)
+                if diverging is not None and diverging.epoch >= 0
+                else None,
+            )
+            try:
+                await one.following.take(fetched, self._tasks)
+            except (ApiError, StorageError, OSError) as failure:
+                self._leave_out(one, str(failure))
+
+    async def _start_over(self, one: _Followed) -> None:
+        """The leader has nothing at this offset: see where its log begins and ends."""
+        assert self._client is not None
+        try:
+            begin, end = await one.following.leader_offsets(self._client)
+            if self._is_current(one):
+                await one.following.start_over(begin, end, self._tasks)
+        except (ConnectionError, ApiError, StorageError, OSError) as failure:
+            self._leave_out(one, str(failure))
+
+    def _leave_out_all(self, asked: Iterable[_Followed]) -> None:
+        retry_at_s = self._clock.monotonic_s() + BACKOFF_S
+        for one in asked:
+            one.retry_at_s = retry_at_s
+
+    def _leave_out(self, one: _Followed, why: str) -> None:
+        logger.info(
+            "%s-%d is not fetched from broker %d for a while: %s",
+            *one.replica.key,
+            self._leader,
+            why,
+        )
+        self._leave_out_all((one,))
+
+    def _request(self, asked: list[_Followed]) -> fetch.FetchRequest:
+        by_topic: dict[UUID, list[fetch.FetchedPartition]] = {}
+        for one in asked:
+            following = one.following
+            by_topic.setdefault(one.replica.topic_id, []).append(
+                fetch.FetchedPartition(
+                    one.replica.key[1],
+                    one.leader_epoch,
+                    following.offset,
+                    following.last_epoch,
+                    one.replica.log.start_offset,
+                    PARTITION_BYTES_MAX,
+                )
+            )
+        return fetch.FetchRequest(
+            fetch.ReplicaState(self._settings.broker_id, self._settings.broker_epoch()),
+            FETCH_WAIT_MS,
+            1,
+            RESPONSE_BYTES_MAX,
+            [fetch.FetchedTopic(topic_id, places) for topic_id, places in by_topic.items()],
+        )

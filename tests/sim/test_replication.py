@@ -1,0 +1,284 @@
+"""Brokers of a cluster replicate: nothing that was acknowledged is lost with the leader."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kavka.wire.errors import ErrorCode as Code
+from sim.client import Connection
+from sim.ensemble import ZOOKEEPER, Ensemble
+from sim.loop import Process, SimLoop
+from sim.machine import Machine
+from sim.network import Quality, SimNetwork
+from sim.run import complaints, same_each_time
+from sim.trace import Trace
+from support import logs, strict_arenas
+from support.logs import parse
+from support.memory_broker import fetching
+
+TOPIC = "t"
+SESSION_S = 6.0
+ATTEMPT_S = 0.2
+
+
+class Cluster:
+    """Brokers 1, 2, ... on one ZooKeeper, and a producer that repeats what fails."""
+
+    def __init__(self, seed: int, brokers: int) -> None:
+        self.chance = random.Random(seed)
+        self.loop = SimLoop(random.Random(seed))  # type: ignore[abstract]
+        self.trace = Trace(lambda: self.loop.now_s)
+        self.network = SimNetwork(self.loop, random.Random(seed + 1), self.trace, Quality())
+        ensemble = Ensemble(self.network)
+        self.machines = [
+            Machine(
+                self.loop,
+                self.network,
+                random.Random(seed + number),
+                self.trace,
+                name=f"broker{number}",
+                settings=(f"broker.id={number}",),
+                ensemble=ensemble,
+                session_timeout_s=SESSION_S,
+                in_cluster=True,
+            )
+            for number in range(1, brokers + 1)
+        ]
+        self.process = Process(self.loop, "client")
+        self.acknowledged: list[bytes] = []
+        self.sent = 0
+
+    def machine(self, broker_id: int) -> Machine:
+        return self.machines[broker_id - 1]
+
+    async def ask(self, machine: Machine, name: str, version: int, /, **values: Any) -> Any:
+        """One attempt, over a connection of its own. OSError (`Lost` for one) if it fails."""
+        host = self.network.host(self.process, "client")
+        transport = await host.connect(*machine.address, Connection)
+        connection: Any = transport.get_protocol()
+        try:
+            return await connection.ask(name, version, **values)
+        finally:
+            connection.close()
+
+    async def start(self) -> None:
+        for machine in self.machines:
+            machine.launch()
+        for machine in self.machines:
+            await machine.started()
+
+    # -- what a client sees -----------------------------------------------------------------
+
+    async def metadata(self) -> Any:
+        """As any broker that answers describes the topic."""
+        while True:
+            machine = self.chance.choice(self.machines)
+            try:
+                asked = [{"name": TOPIC, "topic_id": None}]
+                return await self.ask(
+                    machine, "Metadata", 12, topics=asked, allow_auto_topic_creation=False
+                )
+            except OSError:
+                await asyncio.sleep(ATTEMPT_S)
+
+    async def partition(self) -> Any:
+        """Its only partition, when there is one with a leader."""
+        while True:
+            answer = await self.metadata()
+            (topic,) = answer.topics
+            if not topic.error_code and topic.partitions and topic.partitions[0].leader_id > 0:
+                return topic.partitions[0]
+            await asyncio.sleep(ATTEMPT_S)
+
+    async def create(self, replicas: Sequence[int], min_isr: int = 1) -> None:
+        configs = [{"name": "min.insync.replicas", "value": str(min_isr)}]
+        topic = {
+            "name": TOPIC,
+            "num_partitions": -1,
+            "replication_factor": -1,
+            "assignments": [{"partition_index": 0, "broker_ids": list(replicas)}],
+            "configs": configs,
+        }
+        while True:
+            controller = (await self.metadata()).controller_id
+            if controller > 0:
+                answer = await self.ask(
+                    self.machine(controller), "CreateTopics", 5, topics=[topic], timeout_ms=30_000
+                )
+                if answer.topics[0].error_code == Code.NONE:
+                    return
+            await asyncio.sleep(ATTEMPT_S)
+
+    async def produce(self, until: asyncio.Event) -> None:
+        """One record after the other, each until it is acknowledged by all in-sync replicas."""
+        while not until.is_set():
+            self.sent += 1
+            value = b"%d" % self.sent
+            while not await self._attempt(value):
+                await asyncio.sleep(ATTEMPT_S)
+            self.acknowledged.append(value)
+            await asyncio.sleep(0.02 * self.chance.random())
+
+    async def _attempt(self, value: bytes) -> bool:
+        leader = (await self.partition()).leader_id
+        data = {"name": TOPIC, "partition_data": [{"index": 0, "records": logs.batch([value])}]}
+        try:
+            answer = await self.ask(
+                self.machine(leader),
+                "Produce",
+                9,
+                transactional_id=None,
+                acks=-1,
+                timeout_ms=5000,
+                topic_data=[data],
+            )
+        except OSError:
+            return False
+        return bool(answer.responses[0].partition_responses[0].error_code == Code.NONE)
+
+    async def in_sync(self, *broker_ids: int) -> None:
+        """Wait until these are the ISR."""
+        while sorted((await self.partition()).isr_nodes) != sorted(broker_ids):
+            await asyncio.sleep(ATTEMPT_S)
+
+    async def values(self) -> list[bytes]:
+        """All records, from the leader."""
+        leader = (await self.partition()).leader_id
+        found: list[bytes] = []
+        offset = 0
+        while True:
+            asked = fetching({(TOPIC, 0): offset})
+            answer = await self.ask(self.machine(leader), "Fetch", 12, **asked)
+            part = answer.responses[0].partitions[0]
+            assert part.error_code == Code.NONE
+            records = parse(bytes(part.records or b""))
+            if not records:
+                return found
+            found += [one.value or b"" for one in records]
+            offset = records[-1].offset + 1
+
+    def stored(self, machine: Machine) -> bytes:
+        """The replica's files, one after the other."""
+        directory = f"/data/{TOPIC}-0"
+        names = [one for one in machine.fs.list_dir(directory) if one.endswith(".log")]
+        return b"".join(machine.fs.read_bytes(f"{directory}/{one}") for one in sorted(names))
+
+
+def live(cluster: Cluster, main: Any) -> Cluster:
+    with strict_arenas.enforce(), same_each_time(), complaints() as logged:
+        cluster.loop.run(main(cluster))
+    assert not cluster.loop.failures
+    assert not logged, logged
+    return cluster
+
+
+async def leader_is_killed(cluster: Cluster) -> None:
+    """Records are written all the time; the leader dies twice."""
+    await cluster.start()
+    everyone = [int(one.name[-1]) for one in cluster.machines]
+    await cluster.create(everyone, min_isr=min(2, len(everyone) - 1))
+    await cluster.in_sync(*everyone)
+    until = asyncio.Event()
+    producing = asyncio.ensure_future(cluster.produce(until))
+    for _ in range(2):
+        await asyncio.sleep(2 + cluster.chance.random())
+        leader = cluster.machine((await cluster.partition()).leader_id)
+        before = len(cluster.acknowledged)
+        leader.kill()
+        while len(cluster.acknowledged) < before + 20:
+            await asyncio.sleep(ATTEMPT_S)
+        await asyncio.sleep(SESSION_S)
+        leader.launch()
+        await leader.started()
+        await cluster.in_sync(*everyone)
+    until.set()
+    await producing
+    await cluster.in_sync(*everyone)
+    values = await cluster.values()
+    assert set(cluster.acknowledged) <= set(values), "acknowledged and lost"
+    firsts = list(dict.fromkeys(values))
+    assert firsts == sorted(firsts, key=int), "in the order in which they were written"
+    await asyncio.sleep(2)
+    files = {one.name: cluster.stored(one) for one in cluster.machines}
+    assert len(set(files.values())) == 1, {name: len(data) for name, data in files.items()}
+    for machine in cluster.machines:
+        machine.check_invariants()
+        await machine.stop()
+
+
+@pytest.mark.parametrize("brokers", [2, 3])
+@pytest.mark.parametrize("seed", range(2))
+def test_nothing_acknowledged_is_lost_when_the_leader_dies(seed: int, brokers: int) -> None:
+    cluster = live(Cluster(seed, brokers), leader_is_killed)
+    assert len(cluster.acknowledged) > 100
+    assert cluster.trace.digest() == live(Cluster(seed, brokers), leader_is_killed).trace.digest()
+
+
+async def everything_happens(cluster: Cluster) -> None:
+    """Brokers are killed, stopped and paused, and cut off from each other or from ZooKeeper, one
+    at a time, while records are written."""
+    await cluster.start()
+    await cluster.create([1, 2, 3], min_isr=2)
+    await cluster.in_sync(1, 2, 3)
+    until = asyncio.Event()
+    producing = asyncio.ensure_future(cluster.produce(until))
+    for _ in range(6):
+        await asyncio.sleep(3 * cluster.chance.random())
+        await fault(cluster, cluster.chance.choice(cluster.machines))
+    cluster.network.heal()
+    before = len(cluster.acknowledged)
+    await cluster.in_sync(1, 2, 3)
+    while len(cluster.acknowledged) < before + 20:
+        await asyncio.sleep(ATTEMPT_S)
+    until.set()
+    await producing
+    await cluster.in_sync(1, 2, 3)
+    values = await cluster.values()
+    assert set(cluster.acknowledged) <= set(values), "acknowledged and lost"
+    await asyncio.sleep(2)
+    files = {one.name: cluster.stored(one) for one in cluster.machines}
+    assert len(set(files.values())) == 1, {name: len(data) for name, data in files.items()}
+    for machine in cluster.machines:
+        machine.check_invariants()
+        await machine.stop()
+
+
+async def fault(cluster: Cluster, machine: Machine) -> None:
+    kind = cluster.chance.choice(("kill", "stop", "pause", "cut", "isolate", "reset"))
+    cluster.trace.add(machine.name, f"fault: {kind}")
+    others = [one.name for one in cluster.machines if one is not machine]
+    lasts_s = cluster.chance.choice((0.5, 3.0, SESSION_S + 3, 40.0))
+    if kind in ("kill", "stop"):
+        await machine.end_of_failure()
+        await machine.started()
+        if kind == "kill":
+            machine.kill()
+        else:
+            await machine.stop()
+        await asyncio.sleep(lasts_s)
+        machine.launch()
+        await machine.started()
+    elif kind == "pause":
+        process = machine.process
+        if process is not None:
+            process.pause()
+            await asyncio.sleep(lasts_s)
+            process.resume()
+    elif kind == "reset":
+        cluster.network.reset_one()
+    else:
+        cut_off = [cluster.chance.choice(others)] if kind == "cut" else [*others, ZOOKEEPER]
+        for other in cut_off:
+            cluster.network.cut(machine.name, other)
+        await asyncio.sleep(lasts_s)
+        cluster.network.heal()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_acknowledged_is_lost_whatever_happens(seed: int) -> None:
+    live(Cluster(seed, 3), everything_happens)
