@@ -124,7 +124,13 @@ class Cluster:
             self.acknowledged.append(value)
             await asyncio.sleep(0.02 * self.chance.random())
 
-    async def _attempt(self, value: bytes) -> bool:
+    async def write_carelessly(self, until: asyncio.Event) -> None:
+        """Records that the leader alone has acknowledged: they may be lost with it."""
+        while not until.is_set():
+            await self._attempt(b"careless", acks=1)
+            await asyncio.sleep(0.3 * self.chance.random())
+
+    async def _attempt(self, value: bytes, acks: int = -1) -> bool:
         leader = (await self.partition()).leader_id
         data = {"name": TOPIC, "partition_data": [{"index": 0, "records": logs.batch([value])}]}
         try:
@@ -133,7 +139,7 @@ class Cluster:
                 "Produce",
                 9,
                 transactional_id=None,
-                acks=-1,
+                acks=acks,
                 timeout_ms=5000,
                 topic_data=[data],
             )
@@ -212,11 +218,11 @@ async def leader_is_killed(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("brokers", [2, 3])
-@pytest.mark.parametrize("seed", range(2))
-def test_nothing_acknowledged_is_lost_when_the_leader_dies(seed: int, brokers: int) -> None:
-    cluster = live(Cluster(seed, brokers), leader_is_killed)
+def test_nothing_acknowledged_is_lost_when_the_leader_dies(brokers: int) -> None:
+    cluster = live(Cluster(brokers, brokers), leader_is_killed)
     assert len(cluster.acknowledged) > 100
-    assert cluster.trace.digest() == live(Cluster(seed, brokers), leader_is_killed).trace.digest()
+    again = live(Cluster(brokers, brokers), leader_is_killed)
+    assert cluster.trace.digest() == again.trace.digest()
 
 
 async def everything_happens(cluster: Cluster) -> None:
@@ -226,10 +232,13 @@ async def everything_happens(cluster: Cluster) -> None:
     await cluster.create([1, 2, 3], min_isr=2)
     await cluster.in_sync(1, 2, 3)
     until = asyncio.Event()
-    producing = asyncio.ensure_future(cluster.produce(until))
+    producing = asyncio.gather(cluster.produce(until), cluster.write_carelessly(until))
     for _ in range(6):
         await asyncio.sleep(3 * cluster.chance.random())
-        await fault(cluster, cluster.chance.choice(cluster.machines))
+        machine = cluster.chance.choice(cluster.machines)
+        if cluster.chance.random() < 0.5:
+            machine = cluster.machine((await cluster.partition()).leader_id)
+        await fault(cluster, machine)
     cluster.network.heal()
     before = len(cluster.acknowledged)
     await cluster.in_sync(1, 2, 3)
@@ -279,6 +288,6 @@ async def fault(cluster: Cluster, machine: Machine) -> None:
         cluster.network.heal()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_nothing_acknowledged_is_lost_whatever_happens(seed: int) -> None:
     live(Cluster(seed, 3), everything_happens)

@@ -1,0 +1,86 @@
+"""Which ISR a leader gets from the controller: Apache Kafka 3.9's checks, in its order."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from kavka.server.cluster.control_messages import TopicPartition
+from kavka.server.controller.events import StateWrite, StoredState, WantedIsr
+from kavka.server.controller.isr_decisions import decide_isr
+from kavka.server.controller.state import ClusterState, LiveBroker, Partition, Topic
+from kavka.wire.errors import ApiError
+from kavka.wire.errors import ErrorCode as Code
+from kavka.zktree.paths import BrokerInfo, StoredPartitionState
+
+TP = TopicPartition("t", 0)
+TOPIC_ID = uuid.UUID(int=7)
+NOW = StoredPartitionState(leader=1, leader_epoch=5, isr=(1, 2), controller_epoch=3)
+VERSION = 9
+WANTED = WantedIsr(1, TOPIC_ID, leader_epoch=5, partition_epoch=VERSION, isr=(1, 2, 3))
+
+
+def cluster(*, live: tuple[int, ...] = (1, 2, 3), offline: tuple[int, ...] = ()) -> ClusterState:
+    brokers = {one: LiveBroker(one, 10 + one, BrokerInfo((), None)) for one in live}
+    partition = Partition((1, 2, 3), state=NOW, version=VERSION, mzxid=50, offline=offline)
+    topic = Topic("t", TOPIC_ID, {0: partition})
+    return ClusterState(1, 4, brokers, {"t": topic})
+
+
+def refusal(wanted: WantedIsr, known: ClusterState | None = None) -> Code:
+    with pytest.raises(ApiError) as refused:
+        decide_isr(known or cluster(), TP, wanted)
+    return refused.value.code
+
+
+@pytest.mark.parametrize("isr", [(1, 2, 3), (1,), (3, 1)])
+def test_another_isr_is_written_in_the_same_leader_epoch(isr: tuple[int, ...]) -> None:
+    decided = decide_isr(cluster(), TP, WANTED._replace(isr=isr))
+    assert decided == StateWrite(TP, NOW._replace(isr=isr, controller_epoch=4), VERSION)
+
+
+@pytest.mark.parametrize("partition_epoch", [VERSION, VERSION - 1])
+def test_a_repeated_request_gets_what_is_in_force(partition_epoch: int) -> None:
+    """Its first response may have been lost, and the partition epoch is higher since."""
+    again = WANTED._replace(isr=NOW.isr, partition_epoch=partition_epoch)
+    assert decide_isr(cluster(), TP, again) == StoredState(NOW, VERSION, 50)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"topic_id": uuid.UUID(int=8)}, Code.UNKNOWN_TOPIC_ID),
+        ({"leader_epoch": 6}, Code.NOT_CONTROLLER),
+        ({"partition_epoch": VERSION + 1}, Code.NOT_CONTROLLER),
+        ({"leader_epoch": 4}, Code.FENCED_LEADER_EPOCH),
+        ({"leader": 2}, Code.FENCED_LEADER_EPOCH),
+        ({"partition_epoch": VERSION - 1}, Code.INVALID_UPDATE_VERSION),
+        ({"leader_recovery_state": 1}, Code.INVALID_REQUEST),
+        ({"isr": (1, 4)}, Code.INELIGIBLE_REPLICA),
+        ({"isr": ()}, Code.INELIGIBLE_REPLICA),
+    ],
+)
+def test_refusals(changes: dict[str, object], code: Code) -> None:
+    assert refusal(WANTED._replace(**changes)) == code  # type: ignore[arg-type]
+
+
+def test_the_first_of_several_reasons_counts() -> None:
+    """A leader that is behind in everything hears of its epoch."""
+    wanted = WANTED._replace(leader_epoch=4, partition_epoch=1, isr=(1, 4))
+    assert refusal(wanted) == Code.FENCED_LEADER_EPOCH
+    assert refusal(WANTED._replace(partition_epoch=1, isr=(1, 4))) == Code.INVALID_UPDATE_VERSION
+
+
+def test_a_replica_that_is_not_alive_can_t_join() -> None:
+    assert refusal(WANTED, cluster(live=(1, 2))) == Code.INELIGIBLE_REPLICA
+    assert refusal(WANTED, cluster(offline=(3,))) == Code.INELIGIBLE_REPLICA
+
+
+def test_a_topic_that_is_gone_or_going() -> None:
+    known = cluster()
+    known.topics["t"].deleting = True
+    assert refusal(WANTED, known) == Code.UNKNOWN_TOPIC_OR_PARTITION
+    known = cluster()
+    del known.topics["t"]
+    assert refusal(WANTED, known) == Code.UNKNOWN_TOPIC_OR_PARTITION
