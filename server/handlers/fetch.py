@@ -221,6 +221,8 @@ class _Fetch:
                 files_left -= 1
                 if not files_left:
                     bytes_left, at_least_one = 0, False
+            elif bytes_left < 0:  # refused by the first partition that is read; the others go on
+                bytes_left = 0
             parts.append(part)
         self._files_left = files_left
         self._is_noted = True

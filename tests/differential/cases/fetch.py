@@ -97,6 +97,8 @@ for limit in (0, 1, 60, 79, 80, 81, 150, 200, 300, 2**31 - 1):
 for limit in (-1, -(2**31)):
     add(f"partition_max_bytes {limit}", reading(SIX, partition(0, 0, partition_max_bytes=limit)))
     add(f"max_bytes {limit}", reading(SIX, partition(), max_bytes=limit))
+    two = partition(0), partition(1)
+    add(f"max_bytes {limit} for two partitions", reading(SIX, *two, max_bytes=limit))
 add(
     "max_bytes below the second partition's", reading(SIX, partition(0), partition(1), max_bytes=90)
 )
