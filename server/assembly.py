@@ -6,7 +6,6 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kavka.client.broker_client import Seams
 from kavka.log.fs import FileSystem
 from kavka.log.manager import LogManager
 from kavka.seams import Clock, Jobs, Network, Random, Tasks
@@ -19,7 +18,7 @@ from kavka.server.cluster.logger_levels import LoggerLevels, Loggers
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings, validate_topic_configs
 from kavka.server.config.live import LiveSettings
-from kavka.server.connections.dispatch import BETWEEN_BROKERS, HANDLERS, TELEMETRY
+from kavka.server.connections.dispatch import HANDLERS, TELEMETRY, between_brokers
 from kavka.server.controller.controller import Controller, ControllerSettings
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
 from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
@@ -29,8 +28,6 @@ from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.fetch_sessions import FetchSessions
 from kavka.server.replica.log_dir_moves import ReplicaMoves
 from kavka.server.replica.manager import ReplicaManager
-from kavka.server.replication.broker_clients import BrokerClients
-from kavka.server.replication.cluster_links import ClusterLinks
 from kavka.server.request.quotas import Unlimited
 from kavka.server.request.stats import RequestStats
 from kavka.server.runtime.purgatory import Purgatory
@@ -39,6 +36,8 @@ from kavka.wire.frame import ArenaPool
 from kavka.zktree.api import Coordination
 
 if TYPE_CHECKING:
+    from kavka.server.replication.broker_clients import BrokerClients
+    from kavka.server.replication.cluster_links import ClusterLinks
     from kavka.server.telemetry.receiver import Telemetry
     from kavka.txncoord.transaction_requests import WriteMarkers
 
@@ -71,8 +70,9 @@ def assemble(
     requests = _requests(live, replicas, metadata, topic_configs, fs)
     moves = ReplicaMoves(live, fs=fs, replicas=replicas, clock=clock, tasks=tasks, jobs=jobs)
     arenas = ArenaPool()
-    seams = None if network is None else Seams(network, clock, tasks, random, arenas)
-    clients = None if seams is None else _clients(live.now, seams)
+    clients = None
+    if network is not None:
+        clients = _clients(live.now, network, clock, tasks, random, arenas)
     controller = _controller(live, coordination, requests, clients, clock, tasks, random)
     producer_ids = ProducerIdAllocator(tasks, controller.allocate_producer_ids)
     groups = GroupCoordinator(live, replicas, metadata, controller, topic_configs, random)
@@ -108,19 +108,43 @@ def assemble(
         control=None if network is None else requests,
     )
     broker.transactions.on_markers = partial(_start_marker_writer, broker, coordination)
-    if clients is None or seams is None:
-        return broker, requests, None
-    links = ClusterLinks(live.now, seams, clients, controller, replicas, metadata)
-    requests.on_metadata.append(links.fetchers.metadata_changed)
-    return broker, requests, links
+    return broker, requests, None if clients is None else _links(broker, requests, clients)
 
 
-def _clients(settings: BrokerSettings, seams: Seams) -> BrokerClients:
+def _clients(
+    settings: BrokerSettings,
+    network: Network,
+    clock: Clock,
+    tasks: Tasks,
+    random: Random,
+    arenas: ArenaPool,
+) -> BrokerClients:
+    # imported in clusters only, as what `_links` imports
+    from kavka.client.broker_client import Seams
+    from kavka.server.replication.broker_clients import BrokerClients
+
+    seams = Seams(network, clock, tasks, random, arenas)
     return BrokerClients(settings.broker_id, settings.inter_broker_listener_name, seams)
 
 
+def _links(broker: Broker, requests: ControllerRequests, clients: BrokerClients) -> ClusterLinks:
+    from kavka.server.replication.cluster_links import ClusterLinks
+
+    links = ClusterLinks(
+        broker.settings,
+        clients,
+        broker.controller,
+        broker.replicas,
+        broker.metadata,
+        clock=broker.clock,
+        tasks=broker.tasks,
+    )
+    requests.on_metadata.append(links.fetchers.metadata_changed)
+    return links
+
+
 def _served(*, has_telemetry: bool, in_cluster: bool) -> tuple[Api, ...]:
-    handlers = {**HANDLERS, **BETWEEN_BROKERS} if in_cluster else HANDLERS
+    handlers = {**HANDLERS, **between_brokers()} if in_cluster else HANDLERS
     return tuple(api for api, _ in handlers.values() if has_telemetry or api not in TELEMETRY)
 
 

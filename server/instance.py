@@ -41,7 +41,6 @@ from kavka.server.replica.log_cleaner import LogCleaner
 from kavka.server.replica.log_dirs import claim_directories
 from kavka.server.replica.log_maintenance import LogMaintenance
 from kavka.server.replica.log_startup import LogStartup, close_logs
-from kavka.server.replication.cluster_links import ClusterLinks
 from kavka.server.runtime.lazy_imports import BackgroundImports
 from kavka.zktree.api import Coordination, NodeExists, OpenCoordination, SessionEvent
 from kavka.zktree.paths import CLUSTER_ID, BrokerInfo, Endpoint, random_uuid, uuid_text
@@ -49,6 +48,7 @@ from kavka.zktree.storage_format import Corrupt
 
 if TYPE_CHECKING:
     from kavka.server.monitoring.pages import Monitor
+    from kavka.server.replication.cluster_links import ClusterLinks
 
 logger = logging.getLogger(__name__)
 

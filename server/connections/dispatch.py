@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from importlib import import_module
 from types import CoroutineType, ModuleType
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -28,7 +29,6 @@ from kavka.wire.apis import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     alter_configs,
-    alter_partition,
     alter_partition_reassignments,
     alter_replica_log_dirs,
     api_versions,
@@ -56,7 +56,6 @@ from kavka.wire.apis import (
     incremental_alter_configs,
     init_producer_id,
     join_group,
-    leader_and_isr,
     leave_group,
     list_config_resources,
     list_groups,
@@ -70,11 +69,9 @@ from kavka.wire.apis import (
     offset_for_leader_epoch,
     produce,
     push_telemetry,
-    stop_replica,
     sync_group,
     txn_offset_commit,
     update_features,
-    update_metadata,
     write_txn_markers,
 )
 from kavka.wire.codec.frames import encode_response
@@ -175,13 +172,15 @@ HANDLERS: Final = _by_key(
     push_telemetry,
 )
 
-BETWEEN_BROKERS: Final = _by_key(
-    leader_and_isr,
-    update_metadata,
-    stop_replica,
-    alter_partition,
-)
-"""Served as well by a broker of a cluster."""
+
+@cache
+def between_brokers() -> Mapping[int, _Row]:
+    """The APIs that a broker of a cluster serves as well."""
+    # lazy imports: a lone broker needs none of them
+    from kavka.wire.apis import alter_partition, leader_and_isr, stop_replica, update_metadata
+
+    return _by_key(leader_and_isr, update_metadata, stop_replica, alter_partition)
+
 
 TELEMETRY: Final = (get_telemetry_subscriptions.API, push_telemetry.API)
 """Served only if a receiver of client metrics is configured (KIP-714)."""
@@ -236,7 +235,7 @@ class Dispatcher:
         self._disabled_apis = () if broker.telemetry is not None else TELEMETRY
         self._handlers: Mapping[int, _Row] = HANDLERS
         if broker.control is not None:
-            self._handlers = {**HANDLERS, **BETWEEN_BROKERS}
+            self._handlers = {**HANDLERS, **between_brokers()}
         self._stats = {key: broker.requests.of(api) for key, (api, _) in self._handlers.items()}
 
     def fast_path(self) -> FastPath:

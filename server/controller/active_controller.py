@@ -14,9 +14,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from kavka.client.broker_client import BrokerClient
 from kavka.seams import Random, Tasks
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.channels import BrokerPort, Channels
@@ -45,13 +44,15 @@ from kavka.server.controller.events import (
 )
 from kavka.server.controller.isr_decisions import decide_isr
 from kavka.server.controller.partition_machine import PartitionMachine
-from kavka.server.controller.remote_broker import RemoteBroker
 from kavka.server.controller.state import LiveBroker
 from kavka.server.controller.topic_waiters import TopicWaiters
 from kavka.server.controller.tree_store import ControllerMoved, Term, TreeStore
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import SESSION_ENDED, Coordination, WatchEvent, WatchKind
 from kavka.zktree.paths import TopicAssignment, random_uuid
+
+if TYPE_CHECKING:
+    from kavka.client.broker_client import BrokerClient
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ reach this limit."""
 TERM_ENDED: Final = (ControllerMoved, *SESSION_ENDED)
 """Errors that end a term. The `Controller` has been notified before they are raised."""
 
-Connect: TypeAlias = Callable[[LiveBroker], BrokerClient | None]
+Connect: TypeAlias = "Callable[[LiveBroker], BrokerClient | None]"
 """A client of a broker's listener between brokers; None if it has none."""
 
 QueuedRead: TypeAlias = Callable[[], Awaitable[None]]
@@ -307,6 +308,9 @@ class ActiveController:
         was sent before was for its earlier process."""
         if self._connect is None:
             return
+        # imported in clusters only
+        from kavka.server.controller.remote_broker import RemoteBroker
+
         for broker_id, epoch in list(self._connected.items()):
             if broker_id not in brokers or brokers[broker_id].epoch != epoch:
                 self._channels.close_one(broker_id)

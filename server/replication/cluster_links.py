@@ -7,8 +7,7 @@ import logging
 from functools import partial
 from typing import Final
 
-from kavka.client.broker_client import Seams
-from kavka.seams import Timer
+from kavka.seams import Clock, Tasks, Timer
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings
 from kavka.server.controller.controller import Controller
@@ -34,25 +33,27 @@ class ClusterLinks:
     def __init__(
         self,
         settings: BrokerSettings,
-        seams: Seams,
         clients: BrokerClients,
         controller: Controller,
         replicas: ReplicaManager,
         metadata: MetadataCache,
+        *,
+        clock: Clock,
+        tasks: Tasks,
     ) -> None:
-        self._tasks = seams.tasks
+        self._tasks = tasks
         self._replicas = replicas
         self.broker_epoch = -1
         """Of this broker, once it is registered."""
         connect = partial(clients.of_metadata, metadata)
         broker_id = settings.broker_id
         self._controller = ControllerClient(controller, metadata, broker_id, self._epoch, connect)
-        self._isrs = IsrChanges(self._controller, seams.tasks)
+        self._isrs = IsrChanges(self._controller, tasks)
         self.fetchers = Fetchers(
             FetcherSettings(broker_id, self._epoch),
             connect,
-            clock=seams.clock,
-            tasks=seams.tasks,
+            clock=clock,
+            tasks=tasks,
         )
         replicas.on_isr_proposal = self._isrs.propose
         replicas.on_role = self.fetchers.role_changed

@@ -153,7 +153,10 @@ class MemoryBroker:
         fs: MemFs | None = None,
         network: MemoryNetwork | None = None,
         seed: int = 1,
+        in_cluster: bool = False,
     ) -> None:
+        """`in_cluster`: it may have others beside it, and serves what brokers ask each other."""
+        self.in_cluster = in_cluster
         self.overrides = list(overrides)
         self.fs = fs or MemFs()
         self.clock = VirtualClock()
@@ -178,6 +181,7 @@ class MemoryBroker:
             fs=self.fs,
             network=self.network,
             on_failure=self._on_failure,
+            in_cluster=self.in_cluster,
         )
 
     # -- life and death -------------------------------------------------------------------
@@ -455,7 +459,10 @@ def fetching(
 
 
 def scenario(
-    *overrides: str, topics: Mapping[str, int] | None = None, start: bool = True
+    *overrides: str,
+    topics: Mapping[str, int] | None = None,
+    start: bool = True,
+    in_cluster: bool = False,
 ) -> Callable[
     [Callable[Concatenate[MemoryBroker, P], Coroutine[Any, Any, None]]], Callable[P, None]
 ]:
@@ -475,7 +482,7 @@ def scenario(
             body: Callable[..., Coroutine[Any, Any, None]], args: Any, kwargs: Any
         ) -> None:
             lost = collect_lost_failures()
-            broker = MemoryBroker(*overrides)
+            broker = MemoryBroker(*overrides, in_cluster=in_cluster)
             if start:
                 await broker.start()
             for name, partitions in (topics or {}).items():

@@ -2,7 +2,7 @@
 
 from kavka.server import handlers
 from kavka.server.connections.api_page import page
-from kavka.server.connections.dispatch import BETWEEN_BROKERS, HANDLERS
+from kavka.server.connections.dispatch import HANDLERS, between_brokers
 from support.messages import WITHOUT_HANDLER
 from support.paths import ROOT
 
@@ -14,7 +14,7 @@ def test_the_page_is_current() -> None:
 
 
 def test_each_module_has_its_row_and_each_row_its_module() -> None:
-    rows = (*HANDLERS.values(), *BETWEEN_BROKERS.values())
+    rows = (*HANDLERS.values(), *between_brokers().values())
     served = {handler.__module__.rpartition(".")[2] for _, handler in rows}
     for folder in ("server/handlers", "wire/apis"):
         files = {path.stem for path in (ROOT / folder).glob("*.py") if path.stem != "__init__"}

@@ -37,7 +37,7 @@ PRODUCE, FETCH, LIST_OFFSETS, METADATA, CREATE_TOPICS = 0, 1, 2, 3, 19
 def test_each_api_has_a_handler_of_its_name_and_a_row() -> None:
     rows = {
         api.name: handler.__module__.rpartition(".")[2]
-        for table in (dispatch.HANDLERS, dispatch.BETWEEN_BROKERS)
+        for table in (dispatch.HANDLERS, dispatch.between_brokers())
         for api, handler in _rows(table)
     }
     modules = {one.name for one in pkgutil.iter_modules(apis.__path__)} - WITHOUT_HANDLER
@@ -58,7 +58,7 @@ def test_an_api_may_not_have_two_rows() -> None:
 
 
 def test_each_handler_handles() -> None:
-    for _, handler in (*dispatch.HANDLERS.values(), *dispatch.BETWEEN_BROKERS.values()):
+    for _, handler in (*dispatch.HANDLERS.values(), *dispatch.between_brokers().values()):
         module = importlib.import_module(handler.__module__)
         assert callable(module.handle)
 

@@ -1,0 +1,137 @@
+"""Two brokers on a real ZooKeeper, with a stock client: the leader dies, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from support.broker import finish
+from support.oracle39 import ZooKeeper
+from support.real_cluster import ClusterBroker
+
+T = TypeVar("T")
+SESSION_S = 4.0
+"""The shortest that a ZooKeeper with the usual ticks allows."""
+
+DEADLINE_S = 120.0
+PLACE = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def zookeeper(tmp_path: Path) -> Iterator[str]:
+    service = ZooKeeper(tmp_path / "zookeeper")
+    try:
+        service.start()
+        yield f"127.0.0.1:{service.port}"
+    finally:
+        finish(service)
+
+
+async def in_thread(function: Callable[..., T], *args: Any, **options: Any) -> T:
+    """Stock clients block; the brokers run on this loop."""
+    return await asyncio.wait_for(asyncio.to_thread(function, *args, **options), DEADLINE_S)
+
+
+def create(addresses: str) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=addresses)
+    try:
+        admin.create_topics([NewTopic("t", 1, 2)], timeout_ms=30_000)
+    finally:
+        admin.close()
+
+
+def write(addresses: str, values: list[bytes]) -> None:
+    """All of them, acknowledged by all in-sync replicas."""
+    producer = KafkaProducer(bootstrap_servers=addresses, acks="all", retries=1000)
+    try:
+        sent = [producer.send("t", value) for value in values]
+        producer.flush(timeout=DEADLINE_S)
+        for one in sent:
+            one.get(timeout=DEADLINE_S)
+    finally:
+        producer.close()
+
+
+def read(addresses: str) -> list[bytes]:
+    consumer = KafkaConsumer(bootstrap_servers=addresses, consumer_timeout_ms=30_000)
+    try:
+        consumer.assign([PLACE])
+        consumer.seek_to_beginning(PLACE)
+        end = consumer.end_offsets([PLACE])[PLACE]
+        found: list[bytes] = []
+        while consumer.position(PLACE) < end:
+            found.append(next(consumer).value)
+        return found
+    finally:
+        consumer.close()
+
+
+def test_the_leader_dies_and_comes_back(tmp_path: Path, zookeeper: str) -> None:
+    asyncio.run(leader_dies(tmp_path, zookeeper))
+
+
+async def leader_dies(tmp_path: Path, zookeeper: str) -> None:
+    brokers = {
+        number: ClusterBroker(
+            number, tmp_path / f"broker{number}", zookeeper, session_timeout_s=SESSION_S
+        )
+        for number in (1, 2)
+    }
+    try:
+        for broker in brokers.values():
+            await broker.start()
+        addresses = ",".join(broker.address for broker in brokers.values())
+        await in_thread(create, addresses)
+        values = [b"%d" % number for number in range(300)]
+        await in_thread(write, addresses, values[:100])
+        leader = led_by(brokers)
+        await brokers[leader].kill()
+        other = brokers[3 - leader].address
+        await in_thread(write, other, values[100:200])
+        assert await in_thread(read, other) == values[:200]
+        await brokers[leader].start()
+        await until_in_sync(brokers)
+        await in_thread(write, other, values[200:])
+        assert await in_thread(read, other) == values
+        for broker in brokers.values():
+            await broker.stop()
+    finally:
+        for broker in brokers.values():
+            if broker.instance is not None:
+                await broker.kill()
+    logs = [stored(tmp_path / f"broker{one}" / "t-0") for one in brokers]
+    assert logs[0] == logs[1], "the replicas have the same bytes"
+
+
+def stored(directory: Path) -> bytes:
+    """All batches of a replica."""
+    return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+
+
+def led_by(brokers: dict[int, ClusterBroker]) -> int:
+    (leader,) = [one for one, broker in brokers.items() if is_leader(broker)]
+    return leader
+
+
+def is_leader(broker: ClusterBroker) -> bool:
+    assert broker.instance is not None and broker.instance.broker is not None
+    replica = broker.instance.broker.replicas.find("t", 0)
+    return replica is not None and replica.partition.is_leader
+
+
+async def until_in_sync(brokers: dict[int, ClusterBroker]) -> None:
+    """Wait until both replicas are in sync."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            instance = brokers[led_by(brokers)].instance
+            assert instance is not None and instance.broker is not None
+            replica = instance.broker.replicas.find("t", 0)
+            if replica is not None and len(replica.partition.isr) == 2:
+                return
+            await asyncio.sleep(0.05)

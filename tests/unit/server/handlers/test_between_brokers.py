@@ -1,0 +1,114 @@
+"""What brokers of a cluster ask each other: whose requests are refused, and what comes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kavka.server.auth.authorizer import Operation
+from kavka.server.cluster.control_messages import (
+    LeaderAndIsr,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrTopicState,
+    StopReplica,
+    UpdateMetadata,
+)
+from kavka.server.cluster.control_wire import (
+    leader_and_isr_request,
+    stop_replica_request,
+    update_metadata_request,
+)
+from kavka.wire.apis import alter_partition, leader_and_isr, stop_replica, update_metadata
+from kavka.wire.errors import ErrorCode as Code
+from support.asked_by_brokers import ask
+from support.batches import build
+from support.denied import Denied
+from support.memory_broker import MemoryBroker, fetching, producing, scenario
+
+APIS = (leader_and_isr, update_metadata, stop_replica)
+
+
+def request_of(api: Any, *, controller_epoch: int = 1, broker_epoch: int = -1) -> Any:
+    head = 1, controller_epoch, broker_epoch
+    if api is leader_and_isr:
+        return leader_and_isr_request(LeaderAndIsr(*head, (), ()))
+    if api is update_metadata:
+        return update_metadata_request(UpdateMetadata(*head, (), ()))
+    return stop_replica_request(StopReplica(*head, ()))
+
+
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.API.name)
+@scenario(in_cluster=True)
+async def test_requests_for_an_earlier_process_or_of_an_earlier_controller(
+    broker: MemoryBroker, api: Any
+) -> None:
+    epoch = broker.parts.epoch
+    for broker_epoch, code in ((-1, 0), (epoch, 0), (epoch + 1, 0), (epoch - 1, 77)):
+        answer = await ask(broker, api.API, request_of(api, broker_epoch=broker_epoch))
+        assert answer.error_code == code
+    stale = await ask(broker, api.API, request_of(api, controller_epoch=0))
+    assert stale.error_code == Code.STALE_CONTROLLER_EPOCH
+
+
+@pytest.mark.parametrize("api", (*APIS, alter_partition), ids=lambda api: api.API.name)
+@scenario(topics={"t": 1}, in_cluster=True)
+async def test_only_brokers_may_ask(broker: MemoryBroker, api: Any) -> None:
+    broker.parts.authorizer = Denied(Operation.CLUSTER_ACTION)
+    request = altering(broker) if api is alter_partition else request_of(api)
+    assert (await ask(broker, api.API, request)).error_code == Code.CLUSTER_AUTHORIZATION_FAILED
+
+
+def altering(broker: MemoryBroker, **changes: Any) -> alter_partition.AlterPartitionRequest:
+    """AlterPartition of this broker for its own partition of t, unchanged but for `changes`."""
+    found = broker.replica()
+    isr = changes.pop("isr", found.partition.isr)
+    asked: dict[str, Any] = {
+        "partition_index": 0,
+        "leader_epoch": found.partition.leader_epoch,
+        "new_isr_with_epochs": [alter_partition.IsrMember(one) for one in isr],
+        "partition_epoch": found.partition.partition_epoch,
+    } | changes
+    topic = alter_partition.AskedTopic(found.topic_id, [alter_partition.AskedPartition(**asked)])
+    return alter_partition.AlterPartitionRequest(
+        broker.settings.broker_id, broker.parts.epoch, [topic]
+    )
+
+
+@scenario(topics={"t": 1}, in_cluster=True)
+async def test_the_controller_answers_with_what_is_in_force(broker: MemoryBroker) -> None:
+    answer = await ask(broker, alter_partition.API, altering(broker))
+    (one,) = answer.topics[0].partitions
+    partition = broker.replica().partition
+    assert (one.error_code, one.leader_id, tuple(one.isr)) == (0, partition.leader, partition.isr)
+    answer = await ask(broker, alter_partition.API, altering(broker, isr=(0, 7)))
+    assert answer.topics[0].partitions[0].error_code == Code.INELIGIBLE_REPLICA
+
+
+@scenario(topics={"t": 1}, in_cluster=True)
+async def test_a_follower_reads_beyond_the_high_watermark_and_moves_it(
+    broker: MemoryBroker,
+) -> None:
+    leader = broker.replica()
+    state = leader.partition
+    states = LeaderAndIsrPartitionState(
+        0, 1, state.leader, state.leader_epoch, (state.leader, 2), state.partition_epoch + 1,
+        (state.leader, 2), (), (), False, 0,
+    )  # fmt: skip
+    topic = LeaderAndIsrTopicState("t", leader.topic_id, (states,))
+    request = leader_and_isr_request(LeaderAndIsr(state.leader, 1, -1, (topic,), ()))
+    await ask(broker, leader_and_isr.API, request)
+    await broker.ask("Produce", 9, **producing({("t", 0): build()}, acks=1))
+    assert state.high_watermark == 0 < leader.log.end_offset
+
+    async def fetch(replica_id: int, offset: int) -> Any:
+        asked = fetching({("t", 0): offset}, current_leader_epoch=state.leader_epoch)
+        answer = await broker.ask("Fetch", 12, **asked | {"replica_id": replica_id})
+        return answer.responses[0].partitions[0]
+
+    assert not (await fetch(-1, 0)).records, "a consumer waits"
+    assert len((await fetch(2, 0)).records) == len(build())
+    assert (await fetch(3, 0)).error_code == Code.UNKNOWN_LEADER_EPOCH, "it has no replica"
+    assert (await fetch(2, leader.log.end_offset)).high_watermark == leader.log.end_offset
+    assert state.high_watermark == leader.log.end_offset
+    assert len((await fetch(-1, 0)).records) == len(build())
