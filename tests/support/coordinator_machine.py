@@ -158,6 +158,10 @@ class CoordinatorMachine(LoopContext):
         return self._each(command, lambda one: self.broker.share((1, 2), *one.key))
 
     def do_shrink(self, command: Command) -> list[str]:
+        """That replica leaves the ISR."""
+        return self._each(command, lambda one: self.broker.share((1,), *one.key))
+
+    def do_alone(self, command: Command) -> list[str]:
         """That replica is removed."""
         return self._each(command, lambda one: self.broker.unshare(*one.key))
 

@@ -14,8 +14,9 @@ import pytest
 from kavka import __version__, cli
 from kavka.server.cluster.logger_levels import LEVELS
 
-HELP_BUDGET_S = 0.050
-"""CPU seconds that `kavka --help` may cost over an interpreter that does nothing."""
+HELP_BUDGET = 4
+"""CPU time that `kavka --help` may cost over an interpreter that does nothing, in that interpreter's
+own: which machine runs them makes no difference."""
 
 HEAVY = {"asyncio", "uvloop", "kafka", "cramjam", "kavka.server", "kavka.log", "kavka.wire"}
 
@@ -239,7 +240,7 @@ def test_python_m_kavka_runs_the_same_command() -> None:
 def test_help_is_quick() -> None:
     bare = _least_cpu_s([sys.executable, "-c", "pass"])
     of_help = _least_cpu_s([sys.executable, "-m", "kavka", "start", "--help"])
-    assert of_help - bare < HELP_BUDGET_S
+    assert of_help - bare < HELP_BUDGET * bare
 
 
 def _environment() -> dict[str, str]:

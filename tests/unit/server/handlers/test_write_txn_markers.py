@@ -89,7 +89,7 @@ async def test_which_protocol_a_transaction_followed(broker: MemoryBroker) -> No
 @scenario(topics=TOPICS)
 async def test_partitions_that_take_none(broker: MemoryBroker) -> None:
     await broker.create("s", configs={"min.insync.replicas": "2"})
-    release(broker, "s", 0)
+    broker.share((1,), "s")
     producer = await opened(broker)
     other = broker.replica(*OTHER).partition
     other.follow(Leadership(1, 2, other.leader_epoch + 1, (2,), other.partition_epoch + 1, (1, 2)))
