@@ -15,8 +15,8 @@ from kavka import __version__, cli
 from kavka.server.cluster.logger_levels import LEVELS
 
 HELP_BUDGET = 4
-"""CPU time that `kavka --help` may cost over an interpreter that does nothing, in that interpreter's
-own: which machine runs them makes no difference."""
+"""What `kavka --help` may cost over an interpreter that does nothing, as a multiple of that one's
+CPU time: which machine runs them makes no difference."""
 
 HEAVY = {"asyncio", "uvloop", "kafka", "cramjam", "kavka.server", "kavka.log", "kavka.wire"}
 
