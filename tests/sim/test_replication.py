@@ -1,4 +1,7 @@
-"""Brokers of a cluster replicate: nothing that was acknowledged is lost with the leader."""
+"""Brokers of a cluster replicate: nothing that was acknowledged is lost with the leader.
+
+The replicas' files are compared byte by byte at the end, when all are in sync.
+"""
 
 from __future__ import annotations
 
