@@ -18,7 +18,7 @@ from kavka.server.cluster.logger_levels import LoggerLevels, Loggers
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings, validate_topic_configs
 from kavka.server.config.live import LiveSettings
-from kavka.server.connections.dispatch import HANDLERS, TELEMETRY, between_brokers
+from kavka.server.connections.dispatch import TELEMETRY, served
 from kavka.server.controller.controller import Controller, ControllerSettings
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
 from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
@@ -31,7 +31,6 @@ from kavka.server.replica.manager import ReplicaManager
 from kavka.server.request.quotas import Unlimited
 from kavka.server.request.stats import RequestStats
 from kavka.server.runtime.purgatory import Purgatory
-from kavka.wire.api import Api
 from kavka.wire.frame import ArenaPool
 from kavka.zktree.api import Coordination
 
@@ -104,7 +103,11 @@ def assemble(
         arenas=arenas,
         requests=RequestStats(clock.monotonic_s),
         telemetry=telemetry,
-        apis=_served(has_telemetry=telemetry is not None, in_cluster=network is not None),
+        apis=tuple(
+            api
+            for api, _ in served(in_cluster=network is not None).values()
+            if telemetry is not None or api not in TELEMETRY
+        ),
         control=None if network is None else requests,
     )
     broker.transactions.on_markers = partial(_start_marker_writer, broker, coordination)
@@ -141,11 +144,6 @@ def _links(broker: Broker, requests: ControllerRequests, clients: BrokerClients)
     )
     requests.on_metadata.append(links.fetchers.metadata_changed)
     return links
-
-
-def _served(*, has_telemetry: bool, in_cluster: bool) -> tuple[Api, ...]:
-    handlers = {**HANDLERS, **between_brokers()} if in_cluster else HANDLERS
-    return tuple(api for api, _ in handlers.values() if has_telemetry or api not in TELEMETRY)
 
 
 def _requests(

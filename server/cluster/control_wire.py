@@ -26,6 +26,7 @@ from kavka.server.cluster.control_messages import (
     UpdateMetadataPartitionState,
     UpdateMetadataTopicState,
 )
+from kavka.server.config.listeners import PROTOCOLS
 from kavka.wire.apis import update_metadata
 from kavka.wire.apis.leader_and_isr import LeaderAndIsrRequest
 from kavka.wire.apis.stop_replica import StopReplicaRequest
@@ -33,20 +34,18 @@ from kavka.wire.apis.update_metadata import Endpoint, LiveBroker, UpdateMetadata
 from kavka.wire.errors import ApiError, ErrorCode
 
 PLAINTEXT: Final = "PLAINTEXT"
-SECURITY_PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""By their numbers on the wire."""
 
 
 def security_protocol_number(name: str) -> int:
     """A security protocol's number on the wire. ValueError if there is no such protocol."""
-    return SECURITY_PROTOCOLS.index(name)
+    return PROTOCOLS.index(name)
 
 
 def security_protocol_name(number: int) -> str:
     """The security protocol of this number. ApiError if there is none."""
-    if not 0 <= number < len(SECURITY_PROTOCOLS):
+    if not 0 <= number < len(PROTOCOLS):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"There is no security protocol {number}.")
-    return SECURITY_PROTOCOLS[number]
+    return PROTOCOLS[number]
 
 
 # -- LeaderAndIsr ------------------------------------------------------------------------------

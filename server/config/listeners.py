@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""By their numbers on the wire, from 0 on."""
 _HOST_LETTERS: Final = frozenset(string.ascii_letters + string.digits + "-%._:")
 _PORT_MAX: Final = 65535
 

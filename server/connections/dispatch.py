@@ -182,6 +182,11 @@ def between_brokers() -> Mapping[int, _Row]:
     return _by_key(leader_and_isr, update_metadata, stop_replica, alter_partition)
 
 
+def served(*, in_cluster: bool) -> Mapping[int, _Row]:
+    """The APIs of a broker, by key."""
+    return {**HANDLERS, **between_brokers()} if in_cluster else HANDLERS
+
+
 TELEMETRY: Final = (get_telemetry_subscriptions.API, push_telemetry.API)
 """Served only if a receiver of client metrics is configured (KIP-714)."""
 
@@ -233,9 +238,7 @@ class Dispatcher:
         self._requests = broker.requests
         self.now_s = broker.requests.now_s
         self._disabled_apis = () if broker.telemetry is not None else TELEMETRY
-        self._handlers: Mapping[int, _Row] = HANDLERS
-        if broker.control is not None:
-            self._handlers = {**HANDLERS, **between_brokers()}
+        self._handlers = served(in_cluster=broker.control is not None)
         self._stats = {key: broker.requests.of(api) for key, (api, _) in self._handlers.items()}
 
     def fast_path(self) -> FastPath:

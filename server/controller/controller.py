@@ -292,14 +292,9 @@ class Controller:
         """
         return list(ongoing_reassignments(self._active().cluster, partitions))
 
-    def topic_name(self, topic_id: UUID) -> str | None:
-        """The topic with this id, as the controller knows it. ApiError if it is not active."""
-        return self._active().cluster.topic_name(topic_id)
-
-    def topic_id(self, name: str) -> UUID | None:
-        """The id of a topic, as the controller knows it. ApiError if it is not active."""
-        topic = self._active().cluster.topics.get(name)
-        return None if topic is None else topic.topic_id
+    def topic_ids(self) -> dict[str, UUID]:
+        """The ids of all topics, as the controller knows them. ApiError if it is not active."""
+        return {name: topic.topic_id for name, topic in self._active().cluster.topics.items()}
 
     async def alter_isrs(
         self, broker: tuple[int, int], wanted: Mapping[TopicPartition, WantedIsr]

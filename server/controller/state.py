@@ -85,13 +85,6 @@ class ClusterState:
         topic = self.topics.get(tp.topic)
         return None if topic is None else topic.partitions.get(tp.partition)
 
-    def topic_name(self, topic_id: uuid.UUID) -> str | None:
-        """The topic with this id, or None."""
-        for topic in self.topics.values():
-            if topic.topic_id == topic_id:
-                return topic.name
-        return None
-
     def all_partitions(self) -> Iterator[TopicPartition]:
         """Every partition, topic by topic."""
         for topic in self.topics.values():

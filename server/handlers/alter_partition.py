@@ -25,17 +25,17 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     sender = request.broker_id, request.broker_epoch
     refused: list[TopicResponse] = []
     wanted: dict[TopicPartition, WantedIsr] = {}
+    ids = broker.controller.topic_ids()
+    names = {topic_id: name for name, topic_id in ids.items()}
     for topic in request.topics:
-        name, topic_id = topic.topic_name, topic.topic_id
         if context.version >= TOPIC_IDS_SINCE:
-            name = broker.controller.topic_name(topic_id)
+            name, topic_id = names.get(topic.topic_id), topic.topic_id
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID
         else:
-            topic_id = broker.controller.topic_id(name)
+            name, topic_id = topic.topic_name, ids.get(topic.topic_name)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if name is None or topic_id is None:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if context.version >= TOPIC_IDS_SINCE:
-                code = ErrorCode.UNKNOWN_TOPIC_ID
-            refused.append(_refused(topic, code))
+            refused.append(_refused(topic, unknown))
             continue
         for one in topic.partitions:
             wanted[TopicPartition(name, one.partition_index)] = WantedIsr(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from kavka.client.broker_client import BrokerClient
 from kavka.log.follower_append import UnexpectedOffsetError
 from kavka.seams import Tasks
+from kavka.server.replica.partition_state import NO_EPOCH
 from kavka.server.replica.replica import Replica
 from kavka.server.runtime.cooperative import run_rest
 from kavka.wire.apis import list_offsets
 from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
-
-NO_EPOCH: Final = -1
 
 
 class Divergence(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from kavka import __version__
 from kavka.client.broker_client import BrokerClient, ClientSettings, Seams
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.controller.state import LiveBroker
 
-SOFTWARE_VERSION: Final = "1"
 REQUEST_TIMEOUT_S: Final = 30.0
 """Default of `controller.socket.timeout.ms` and `replica.socket.timeout.ms`."""
 
@@ -22,7 +22,7 @@ class BrokerClients:
         self._seams = seams
         self._settings = ClientSettings(
             client_id=str(broker_id),
-            software_version=SOFTWARE_VERSION,
+            software_version=__version__,
             request_timeout_s=REQUEST_TIMEOUT_S,
         )
 

@@ -171,6 +171,15 @@ class Cluster:
             found += [one.value or b"" for one in records]
             offset = records[-1].offset + 1
 
+    async def end(self) -> None:
+        """All are in sync: the replicas have the same bytes. Then the brokers stop."""
+        await asyncio.sleep(2)
+        files = {one.name: self.stored(one) for one in self.machines}
+        assert len(set(files.values())) == 1, {name: len(data) for name, data in files.items()}
+        for machine in self.machines:
+            machine.check_invariants()
+            await machine.stop()
+
     def stored(self, machine: Machine) -> bytes:
         """The replica's files, one after the other."""
         directory = f"/data/{TOPIC}-0"
@@ -212,12 +221,7 @@ async def leader_is_killed(cluster: Cluster) -> None:
     assert set(cluster.acknowledged) <= set(values), "acknowledged and lost"
     firsts = list(dict.fromkeys(values))
     assert firsts == sorted(firsts, key=int), "in the order in which they were written"
-    await asyncio.sleep(2)
-    files = {one.name: cluster.stored(one) for one in cluster.machines}
-    assert len(set(files.values())) == 1, {name: len(data) for name, data in files.items()}
-    for machine in cluster.machines:
-        machine.check_invariants()
-        await machine.stop()
+    await cluster.end()
 
 
 @pytest.mark.parametrize("brokers", [2, 3])
@@ -252,12 +256,7 @@ async def everything_happens(cluster: Cluster) -> None:
     await cluster.in_sync(1, 2, 3)
     values = await cluster.values()
     assert set(cluster.acknowledged) <= set(values), "acknowledged and lost"
-    await asyncio.sleep(2)
-    files = {one.name: cluster.stored(one) for one in cluster.machines}
-    assert len(set(files.values())) == 1, {name: len(data) for name, data in files.items()}
-    for machine in cluster.machines:
-        machine.check_invariants()
-        await machine.stop()
+    await cluster.end()
 
 
 async def fault(cluster: Cluster, machine: Machine) -> None:
