@@ -18,6 +18,7 @@ MOVE_KILLS ?= 40
 FAULT_EXAMPLES ?= 4000
 FUZZ_FRAMES ?= 10000000
 FUZZ_SEED ?= 5
+FUZZ_BROKERS ?= 2
 SEEDS ?= 10000
 FIRST_SEED ?= 1
 SPARK_RECORDS ?= 5000000
@@ -87,9 +88,9 @@ format: $(FOR_TEST) ## put the sources into the project's form
 crash: $(FOR_TEST) java ## kill a broker under load, 200 times (CRASH_ROUNDS=), and count the records
 	@$(STEP) "crash rounds" env CRASH_ROUNDS=$(CRASH_ROUNDS) $(BIN)/pytest -s tests/broker/test_crash.py
 
-fuzz: $(FOR_TEST) ## send a broker 10 million damaged frames (FUZZ_FRAMES=, FUZZ_SEED=; FUZZ_REPLAY=)
+fuzz: $(FOR_TEST) ## send 2 brokers 10 million damaged frames (FUZZ_BROKERS=, FUZZ_FRAMES=, FUZZ_SEED=; FUZZ_REPLAY=)
 	@env PYTHONPATH=src:tests $(BIN)/python -m fuzz --frames $(FUZZ_FRAMES) --seed $(FUZZ_SEED) \
-		$(if $(FUZZ_REPLAY),--replay $(FUZZ_REPLAY))
+		--brokers $(FUZZ_BROKERS) $(if $(FUZZ_REPLAY),--replay $(FUZZ_REPLAY))
 
 groups: $(FOR_TEST) java clients ## kill consumers of every client, and their broker, 5 times (GROUP_ROUNDS=)
 	@$(STEP) "groups" env GROUP_ROUNDS=$(GROUP_ROUNDS) $(BIN)/pytest -s tests/broker/test_groups.py
