@@ -24,6 +24,10 @@ FIRST_SEED ?= 1
 SPARK_RECORDS ?= 5000000
 SPARK_MINUTES ?= 8
 
+# Images for Python often forbid it; tests start hundreds of interpreters, which would each compile
+# all that they import.
+export PYTHONDONTWRITEBYTECODE :=
+
 VENV := .venv
 BIN := $(VENV)/bin
 STEP := .ci/step
