@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kavka.log.dir_names import MetaProperties
@@ -32,9 +33,9 @@ from kavka.server.coordination.broker_registration import (
     cluster_id,
     prepare_tree,
     propagate_log_dir_event,
-    register_broker,
 )
 from kavka.server.coordination.embedded import open_embedded
+from kavka.server.membership import IdTaken, Membership
 from kavka.server.monitoring.health import BrokerState, Health
 from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.log_cleaner import LogCleaner
@@ -42,7 +43,7 @@ from kavka.server.replica.log_dirs import claim_directories
 from kavka.server.replica.log_maintenance import LogMaintenance
 from kavka.server.replica.log_startup import LogStartup, close_logs
 from kavka.server.runtime.lazy_imports import BackgroundImports
-from kavka.zktree.api import Coordination, NodeExists, OpenCoordination, SessionEvent
+from kavka.zktree.api import Coordination, OpenCoordination, SessionEvent
 from kavka.zktree.paths import CLUSTER_ID, BrokerInfo, Endpoint, random_uuid, uuid_text
 from kavka.zktree.storage_format import Corrupt
 
@@ -112,6 +113,7 @@ class Instance:
         self._start_aborted = False
         self._coordination: Coordination | None = None
         self._assembled: Broker | None = None
+        self._membership: Membership | None = None
         self._requests: ControllerRequests | None = None
         self._imports = BackgroundImports(tasks, LAZY_MODULES)
         self._maintenance: LogMaintenance | None = None
@@ -165,9 +167,8 @@ class Instance:
         await self._loader.load()
         await self._bind()
         broker = self._assemble(logs, coordination, topic_configs, features, cluster)
-        broker.epoch = await self._register(coordination)
+        await self._join(broker)
         if self._links is not None:
-            self._links.broker_epoch = broker.epoch
             self._links.start()
         if not self._start_aborted:
             await broker.controller.start()
@@ -288,15 +289,26 @@ class Instance:
         self._check_first_directory()
         assert self._logs is not None
         directory = self.settings.log_dirs[0]
+        open_session = partial(
+            self._open_session,
+            self._fs,
+            directory,
+            clock=self._clock,
+            tasks=self._tasks,
+            jobs=self._jobs,
+        )
         try:
-            return await self._open_session(
-                self._fs, directory, clock=self._clock, tasks=self._tasks, jobs=self._jobs
-            )
+            session = await open_session()
         except Corrupt as failure:
             raise StartError(
                 f"the cluster's metadata is damaged: {failure}; nothing was changed. Check the "
                 "disk, and restore log.dirs from a copy made while the broker was stopped"
             ) from failure
+        if not self._in_cluster:
+            return session
+        from kavka.server.coordination.renewed import RenewedSession
+
+        return RenewedSession(session, open_session, self._tasks)
 
     async def _refuse_foreign_logs(
         self, coordination: Coordination, meta: MetaProperties | None
@@ -322,9 +334,10 @@ class Instance:
         )
 
     def _session_event(self, event: SessionEvent) -> None:
-        """Stop the broker when its session with the coordination service has expired: it can write
-        no metadata any more."""
-        if event is SessionEvent.EXPIRED:
+        """A broker that has joined a cluster goes on when its session with the coordination service
+        has expired: see `Membership`. Another one stops: it can write no metadata any more."""
+        joined = self._in_cluster and self.state is not BrokerState.STARTING
+        if event is SessionEvent.EXPIRED and not joined:
             self._fail("the metadata can no longer be written")
 
     def _fail(self, why: str) -> None:
@@ -353,19 +366,12 @@ class Instance:
             "set broker.id, or use another directory in log.dirs"
         )
 
-    async def _register(self, coordination: Coordination) -> int:
-        """Register this broker; its epoch. StartError while another session has its id."""
-        broker_id = self.settings.broker_id
+    async def _join(self, broker: Broker) -> None:
+        self._membership = Membership(broker, self._links, self._broker_info(), fail=self._fail)
         try:
-            return await register_broker(
-                coordination, broker_id, self._broker_info(), clock=self._clock
-            )
-        except NodeExists as failure:
-            raise StartError(
-                f"broker {broker_id} is registered already ({failure.path}): stop the other broker "
-                "that has this id, or set another broker.id; if this one was killed, start it "
-                "again when the session of its earlier process has expired"
-            ) from failure
+            await self._membership.register()
+        except IdTaken as failure:
+            raise StartError(str(failure)) from failure.__cause__
 
     # -- listeners ------------------------------------------------------------------------
 
@@ -481,6 +487,8 @@ class Instance:
         """Close the controller and the coordinators; requests that wait for them fail."""
         if self._assembled is None or self._requests is None:
             return
+        if self._membership is not None:
+            self._membership.close()
         self._assembled.controller.close()
         self._requests.close()
         if self._links is not None:

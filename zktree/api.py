@@ -192,7 +192,10 @@ class SessionEvent(Enum):
     CONNECTED = "connected"
     """Connected again, in the same session."""
     EXPIRED = "expired"
-    """The session has expired: every request fails with `SessionExpired`."""
+    """The session has expired: every request fails with `SessionExpired`, until another session
+    begins, if ever."""
+    RENEWED = "renewed"
+    """Another session has begun, without the watches and the ephemeral nodes of the last one."""
 
 
 class Coordination(Protocol):

@@ -115,16 +115,37 @@ class EntityConfigs:
 
     async def load(self) -> None:
         """Read all configs, and watch for changes."""
+        self._last_processed = await self._newest_notification()
+        await self._read_all()
+
+    async def reload(self) -> None:
+        """Read all configs again, in a new session, and call the listeners for what has changed:
+        the notifications of the time in between may have been purged."""
+        newest = await self._newest_notification()
+        before = {kind: dict(known) for kind, known in self._settings.items()}
+        await self._read_all()
+        self._last_processed = max(self._last_processed, newest)
+        self._complete_waits()
+        for kind, known in self._settings.items():
+            for name in sorted(before[kind].keys() | known.keys()):
+                if before[kind].get(name, _NONE) != known.get(name, _NONE):
+                    self._call_listeners(kind, name)
+
+    async def _newest_notification(self) -> str:
+        """Its name, "" if there is none; watches for newer ones."""
         notifications = await self._coordination.children(
             paths.CONFIG_CHANGES, self._notifications_changed
         )
-        self._last_processed = max(notifications, default="")
+        return max(notifications, default="")
+
+    async def _read_all(self) -> None:
         for kind in _KINDS:
             try:
                 nodes = await self._coordination.children(f"/config/{kind}")
             except NoNode:
-                continue  # there were never any configs of this kind
-            names = [paths.config_entity(kind, node) for node in nodes]
+                nodes = []  # there were never any configs of this kind
+            found = dict.fromkeys(paths.config_entity(kind, node) for node in nodes)
+            names = list(found | dict.fromkeys(self._settings[kind]))
             for start in range(0, len(names), READS_MAX):
                 await self._read([(kind, name) for name in names[start : start + READS_MAX]])
                 await self._tasks.sleep(0)
@@ -181,7 +202,7 @@ class EntityConfigs:
                 self._complete_waits()
                 await self._purge_obsolete(notifications)
         except SessionExpired as end:
-            self._complete_waits(end)  # the broker shuts down with its session
+            self._complete_waits(end)  # the next session, if there is one, begins with `reload`
         except Exception as failure:
             self._complete_waits(failure)
             self._tasks.call_later(RETRY_S, self._schedule_processing)  # the watch may not be set
@@ -217,6 +238,9 @@ class EntityConfigs:
         if kind not in _KINDS:
             return
         await self._read([(kind, name)])
+        self._call_listeners(kind, name)
+
+    def _call_listeners(self, kind: str, name: str) -> None:
         keys = ", ".join(map(one_line, self._settings[kind].get(name, _NONE)))
         logger.info("configs of %s %s changed; now set: %s", kind, name, keys or "nothing")
         for listener in self._listeners:

@@ -26,11 +26,11 @@ from kavka.server.config.live import LiveSettings
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree import paths
 from kavka.zktree.api import (
+    SESSION_ENDED,
     BadVersion,
     Coordination,
     NodeExists,
     NoNode,
-    SessionExpired,
     WatchEvent,
     Znode,
 )
@@ -120,8 +120,8 @@ class Features:
     async def _reload(self) -> None:
         try:
             await self.load()
-        except SessionExpired:
-            return  # the broker shuts down with its session
+        except SESSION_ENDED:
+            return  # the next session, if there is one, begins with `load`
 
     def _apply(self, node: Znode) -> None:
         """Apply levels; those that this broker does not support are ignored."""

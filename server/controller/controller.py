@@ -37,12 +37,7 @@ from kavka.server.controller.topic_validation import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree import paths
-from kavka.zktree.api import (
-    Coordination,
-    SessionEvent,
-    SessionExpired,
-    WatchEvent,
-)
+from kavka.zktree.api import SESSION_ENDED, Coordination, SessionEvent, WatchEvent
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +107,10 @@ class Controller:
         if self._active_controller is not None:
             await self._active_controller.wait_until_idle()
 
+    async def rejoin(self) -> None:
+        """Try to become the controller, in a new session in which the broker is registered."""
+        await self._elect()
+
     def close(self) -> None:
         """Resign. The broker's registration ends with its session."""
         self._closed = True
@@ -131,7 +130,7 @@ class Controller:
     async def _reelect(self) -> None:
         try:
             await self._elect()
-        except SessionExpired:
+        except SESSION_ENDED:
             return  # the session event handles it
 
     async def _elect(self) -> None:

@@ -348,3 +348,25 @@ async def test_where_the_tree_can_not_be_asked_it_is_asked_again(
     monkeypatch.undo()
     await tasks.advance(entity_configs.RETRY_S * 1000)
     assert notified == ["t", "u", "t"], "each once"
+
+
+@with_configs
+async def test_after_a_time_without_a_session_all_that_differs_is_reported(
+    session: EmbeddedCoordination, configs: EntityConfigs, /
+) -> None:
+    await put(session, "topics", "same", retention="1")
+    await put(session, "topics", "changed", retention="1")
+    await put(session, "topics", "gone", retention="1")
+    await configs.load()
+    heard: list[tuple[str, str]] = []
+    configs.on_change(lambda kind, name: heard.append((kind, name)))
+    await put(session, "topics", "changed", retention="2")
+    await session.delete(paths.config("topics", "gone"))
+    await put(session, "brokers", "1", threads="2")
+    assert configs.get("changed") == configs.get("gone") == {"retention": "1"}, "without a note"
+    await configs.reload()
+    assert configs.get("changed") == {"retention": "2"}
+    assert configs.get("gone") == {}
+    assert heard == [("topics", "changed"), ("topics", "gone"), ("brokers", "1")]
+    await change(session, "topics", "same", retention="3")
+    assert heard[3:] == [("topics", "same")], "changes are watched again"

@@ -1,0 +1,191 @@
+"""A cluster of a simulated world: brokers on one ZooKeeper, and a producer that repeats what
+fails."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from kavka.wire.errors import ErrorCode as Code
+from sim.client import Connection
+from sim.ensemble import Ensemble
+from sim.loop import Process, SimLoop
+from sim.machine import Machine
+from sim.network import Quality, SimNetwork
+from sim.run import complaints, same_each_time
+from sim.trace import Trace
+from support import logs, strict_arenas
+from support.logs import parse
+from support.memory_broker import fetching
+
+TOPIC = "t"
+SESSION_S = 6.0
+ATTEMPT_S = 0.2
+
+
+class Cluster:
+    """Brokers 1, 2, ... on one ZooKeeper, and a producer that repeats what fails."""
+
+    def __init__(self, seed: int, brokers: int) -> None:
+        self.chance = random.Random(seed)
+        self.loop = SimLoop(random.Random(seed))  # type: ignore[abstract]
+        self.trace = Trace(lambda: self.loop.now_s)
+        self.network = SimNetwork(self.loop, random.Random(seed + 1), self.trace, Quality())
+        ensemble = Ensemble(self.network)
+        self.machines = [
+            Machine(
+                self.loop,
+                self.network,
+                random.Random(seed + number),
+                self.trace,
+                name=f"broker{number}",
+                settings=(f"broker.id={number}",),
+                ensemble=ensemble,
+                session_timeout_s=SESSION_S,
+                in_cluster=True,
+            )
+            for number in range(1, brokers + 1)
+        ]
+        self.process = Process(self.loop, "client")
+        self.acknowledged: list[bytes] = []
+        self.sent = 0
+
+    def machine(self, broker_id: int) -> Machine:
+        return self.machines[broker_id - 1]
+
+    async def ask(self, machine: Machine, name: str, version: int, /, **values: Any) -> Any:
+        """One attempt, over a connection of its own. OSError (`Lost` for one) if it fails."""
+        host = self.network.host(self.process, "client")
+        transport = await host.connect(*machine.address, Connection)
+        connection: Any = transport.get_protocol()
+        try:
+            return await connection.ask(name, version, **values)
+        finally:
+            connection.close()
+
+    async def start(self) -> None:
+        for machine in self.machines:
+            machine.launch()
+        for machine in self.machines:
+            await machine.started()
+
+    # -- what a client sees -----------------------------------------------------------------
+
+    async def metadata(self) -> Any:
+        """As any broker that answers describes the topic."""
+        while True:
+            machine = self.chance.choice(self.machines)
+            try:
+                asked = [{"name": TOPIC, "topic_id": None}]
+                return await self.ask(
+                    machine, "Metadata", 12, topics=asked, allow_auto_topic_creation=False
+                )
+            except OSError:
+                await asyncio.sleep(ATTEMPT_S)
+
+    async def partition(self) -> Any:
+        """Its only partition, when there is one with a leader."""
+        while True:
+            answer = await self.metadata()
+            (topic,) = answer.topics
+            if not topic.error_code and topic.partitions and topic.partitions[0].leader_id > 0:
+                return topic.partitions[0]
+            await asyncio.sleep(ATTEMPT_S)
+
+    async def create(self, replicas: Sequence[int], min_isr: int = 1) -> None:
+        configs = [{"name": "min.insync.replicas", "value": str(min_isr)}]
+        topic = {
+            "name": TOPIC,
+            "num_partitions": -1,
+            "replication_factor": -1,
+            "assignments": [{"partition_index": 0, "broker_ids": list(replicas)}],
+            "configs": configs,
+        }
+        while True:
+            controller = (await self.metadata()).controller_id
+            if controller > 0:
+                answer = await self.ask(
+                    self.machine(controller), "CreateTopics", 5, topics=[topic], timeout_ms=30_000
+                )
+                if answer.topics[0].error_code == Code.NONE:
+                    return
+            await asyncio.sleep(ATTEMPT_S)
+
+    async def produce(self, until: asyncio.Event) -> None:
+        """One record after the other, each until it is acknowledged by all in-sync replicas."""
+        while not until.is_set():
+            self.sent += 1
+            value = b"%d" % self.sent
+            while not await self._attempt(value):
+                await asyncio.sleep(ATTEMPT_S)
+            self.acknowledged.append(value)
+            await asyncio.sleep(0.02 * self.chance.random())
+
+    async def write_carelessly(self, until: asyncio.Event) -> None:
+        """Records that the leader alone has acknowledged: they may be lost with it."""
+        while not until.is_set():
+            await self._attempt(b"careless", acks=1)
+            await asyncio.sleep(0.3 * self.chance.random())
+
+    async def _attempt(self, value: bytes, acks: int = -1) -> bool:
+        leader = (await self.partition()).leader_id
+        data = {"name": TOPIC, "partition_data": [{"index": 0, "records": logs.batch([value])}]}
+        try:
+            answer = await self.ask(
+                self.machine(leader),
+                "Produce",
+                9,
+                transactional_id=None,
+                acks=acks,
+                timeout_ms=5000,
+                topic_data=[data],
+            )
+        except OSError:
+            return False
+        return bool(answer.responses[0].partition_responses[0].error_code == Code.NONE)
+
+    async def in_sync(self, *broker_ids: int) -> None:
+        """Wait until these are the ISR."""
+        while sorted((await self.partition()).isr_nodes) != sorted(broker_ids):
+            await asyncio.sleep(ATTEMPT_S)
+
+    async def values(self) -> list[bytes]:
+        """All records, from the leader."""
+        leader = (await self.partition()).leader_id
+        found: list[bytes] = []
+        offset = 0
+        while True:
+            asked = fetching({(TOPIC, 0): offset})
+            answer = await self.ask(self.machine(leader), "Fetch", 12, **asked)
+            part = answer.responses[0].partitions[0]
+            assert part.error_code == Code.NONE
+            records = parse(bytes(part.records or b""))
+            if not records:
+                return found
+            found += [one.value or b"" for one in records]
+            offset = records[-1].offset + 1
+
+    async def end(self) -> None:
+        """All are in sync: the replicas have the same bytes. Then the brokers stop."""
+        await asyncio.sleep(2)
+        files = {one.name: self.stored(one) for one in self.machines}
+        assert len(set(files.values())) == 1, {name: len(data) for name, data in files.items()}
+        for machine in self.machines:
+            machine.check_invariants()
+            await machine.stop()
+
+    def stored(self, machine: Machine) -> bytes:
+        """The replica's files, one after the other."""
+        directory = f"/data/{TOPIC}-0"
+        names = [one for one in machine.fs.list_dir(directory) if one.endswith(".log")]
+        return b"".join(machine.fs.read_bytes(f"{directory}/{one}") for one in sorted(names))
+
+
+def live(cluster: Cluster, main: Any) -> Cluster:
+    with strict_arenas.enforce(), same_each_time(), complaints() as logged:
+        cluster.loop.run(main(cluster))
+    assert not cluster.loop.failures
+    assert not logged, logged
+    return cluster
