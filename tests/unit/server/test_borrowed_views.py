@@ -119,6 +119,21 @@ def test_a_view_that_outlives_its_request_is_found(expects_findings: None) -> No
     other.get_buffer()
 
 
+OLDER: list[memoryview] = []
+"""It was there before the test, and so is left out of most searches."""
+
+
+def test_a_view_that_something_older_holds_is_found(expects_findings: None) -> None:
+    pool = ArenaPool()
+    one, other = Framer(pool, 1000), Framer(pool, 1000)
+    one.get_buffer()[:5] = b"\0\0\0\1x"
+    OLDER.append(one.single_frame(5))
+    with pytest.raises(strict_arenas.ViewedForTooLong, match="1 bytes, held by list"):
+        other.get_buffer()
+    OLDER.clear()
+    other.get_buffer()
+
+
 @scenario()
 async def test_without_the_count_of_views_other_bytes_are_looked_at(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
