@@ -127,6 +127,8 @@ faults: $(FOR_TEST) java ## break disk and files in every way: 4000 histories (F
 		$(BIN)/pytest tests/unit/log/test_log_faults.py
 	@$(STEP) "damaged files" env DAMAGE=whole $(BIN)/pytest \
 		tests/unit/log/test_damage.py tests/unit/log/test_index_damage.py
+	@$(STEP) "places without a descriptor" env SHORTAGE_EVERY=1 $(BIN)/pytest --timeout 1800 \
+		tests/unit/server/test_shortage.py
 
 simulate: $(FOR_TEST) ## simulate a broker and its clients under faults: 10,000 seeds (SEEDS=, FIRST_SEED=)
 	@env PYTHONPATH=src:tests $(BIN)/python -m sim --seeds $(SEEDS) --first $(FIRST_SEED) \
