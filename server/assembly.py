@@ -20,6 +20,7 @@ from kavka.server.config import BrokerSettings, validate_topic_configs
 from kavka.server.config.live import LiveSettings
 from kavka.server.connections.dispatch import TELEMETRY, served
 from kavka.server.controller.controller import Controller, ControllerSettings
+from kavka.server.controller.topic_validation import TopicCreator
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
 from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
 from kavka.server.coordinators.transaction_coordinator import TransactionCoordinator
@@ -31,12 +32,14 @@ from kavka.server.replica.manager import ReplicaManager
 from kavka.server.request.quotas import Unlimited
 from kavka.server.request.stats import RequestStats
 from kavka.server.runtime.purgatory import Purgatory
+from kavka.wire.api import Api
 from kavka.wire.frame import ArenaPool
 from kavka.zktree.api import Coordination
 
 if TYPE_CHECKING:
     from kavka.server.replication.broker_clients import BrokerClients
     from kavka.server.replication.cluster_links import ClusterLinks
+    from kavka.server.replication.controller_client import ControllerClient
     from kavka.server.telemetry.receiver import Telemetry
     from kavka.txncoord.transaction_requests import WriteMarkers
 
@@ -57,10 +60,10 @@ def assemble(
     jobs: Jobs,
     random: Random,
     fs: FileSystem,
-    network: Network | None,
+    network: Network,
 ) -> tuple[Broker, ControllerRequests, ClusterLinks | None]:
-    """The components as handlers see them, the handler of the controller's requests and, given the
-    network to other brokers, what connects this one with them."""
+    """The components as handlers see them, the handler of the controller's requests and, in a
+    cluster, what connects this broker with the others."""
     metadata = MetadataCache(cluster_id)
     purgatory = Purgatory(tasks)
     replicas = ReplicaManager(
@@ -69,12 +72,15 @@ def assemble(
     requests = _requests(live, replicas, metadata, topic_configs, fs)
     moves = ReplicaMoves(live, fs=fs, replicas=replicas, clock=clock, tasks=tasks, jobs=jobs)
     arenas = ArenaPool()
-    clients = None
-    if network is not None:
-        clients = _clients(live.now, network, clock, tasks, random, arenas)
+    in_cluster = live.now.in_cluster
+    clients = _clients(live.now, network, clock, tasks, random, arenas) if in_cluster else None
     controller = _controller(live, coordination, requests, clients, clock, tasks, random)
     producer_ids = ProducerIdAllocator(tasks, controller.allocate_producer_ids)
-    groups = GroupCoordinator(live, replicas, metadata, controller, topic_configs, random)
+    client = (
+        None if clients is None else _controller_client(live.now, controller, metadata, clients)
+    )
+    creator: TopicCreator = client or controller
+    groups = GroupCoordinator(live, replicas, metadata, creator, topic_configs, random)
     requests.on_metadata.append(groups.metadata_changed)
     telemetry = _telemetry(live.now, topic_configs, clock, tasks, jobs, random)
     broker = Broker(
@@ -92,26 +98,29 @@ def assemble(
         features=features,
         logger_levels=LoggerLevels(loggers),
         controller=controller,
+        topic_creator=creator,
         replicas=replicas,
         moves=moves,
         purgatory=purgatory,
         sessions=_sessions(live.now, clock, random),
         producer_ids=producer_ids,
         groups=groups,
-        transactions=TransactionCoordinator(live, replicas, metadata, controller, producer_ids),
+        transactions=TransactionCoordinator(live, replicas, metadata, creator, producer_ids),
         zookeeper_offsets=ZooKeeperOffsets(coordination),
         arenas=arenas,
         requests=RequestStats(clock.monotonic_s),
         telemetry=telemetry,
-        apis=tuple(
-            api
-            for api, _ in served(in_cluster=network is not None).values()
-            if telemetry is not None or api not in TELEMETRY
-        ),
-        control=None if network is None else requests,
+        apis=_apis(in_cluster=in_cluster, with_telemetry=telemetry is not None),
+        control=requests if in_cluster else None,
     )
     broker.transactions.on_markers = partial(_start_marker_writer, broker, coordination)
-    return broker, requests, None if clients is None else _links(broker, requests, clients)
+    links = _links(broker, requests, clients, client) if clients and client else None
+    return broker, requests, links
+
+
+def _apis(*, in_cluster: bool, with_telemetry: bool) -> tuple[Api, ...]:
+    apis = [api for api, _ in served(in_cluster=in_cluster).values()]
+    return tuple(api for api in apis if with_telemetry or api not in TELEMETRY)
 
 
 def _clients(
@@ -127,16 +136,29 @@ def _clients(
     from kavka.server.replication.broker_clients import BrokerClients
 
     seams = Seams(network, clock, tasks, random, arenas)
-    return BrokerClients(settings.broker_id, settings.inter_broker_listener_name, seams)
+    return BrokerClients(settings, seams)
 
 
-def _links(broker: Broker, requests: ControllerRequests, clients: BrokerClients) -> ClusterLinks:
+def _controller_client(
+    settings: BrokerSettings,
+    controller: Controller,
+    metadata: MetadataCache,
+    clients: BrokerClients,
+) -> ControllerClient:
+    from kavka.server.replication.controller_client import ControllerClient
+
+    return ControllerClient(controller, metadata, settings.broker_id, clients.of_controller)
+
+
+def _links(
+    broker: Broker, requests: ControllerRequests, clients: BrokerClients, client: ControllerClient
+) -> ClusterLinks:
     from kavka.server.replication.cluster_links import ClusterLinks
 
     links = ClusterLinks(
         broker.settings,
         clients,
-        broker.controller,
+        client,
         broker.replicas,
         broker.metadata,
         clock=broker.clock,
@@ -177,7 +199,7 @@ def _controller(
         _controller_settings(live.now),
         coordination,
         requests,
-        connect=None if clients is None else clients.of_registration,
+        connect=None if clients is None else clients.from_controller,
         validate_configs=lambda configs: validate_topic_configs(configs, live.now, are_new=True),
         clock=clock,
         tasks=tasks,

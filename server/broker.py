@@ -17,6 +17,7 @@ from kavka.server.cluster.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
 from kavka.server.controller.controller import Controller
+from kavka.server.controller.topic_validation import TopicCreator
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
 from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
 from kavka.server.coordinators.transaction_coordinator import TransactionCoordinator
@@ -59,6 +60,7 @@ class Broker:
     features: Features
     logger_levels: LoggerLevels
     controller: Controller
+    topic_creator: TopicCreator
     replicas: ReplicaManager
     moves: ReplicaMoves
     purgatory: Purgatory

@@ -12,13 +12,16 @@ from collections.abc import Callable
 
 from kavka.log.errors import StorageError
 from kavka.log.fs import OsFs
+from kavka.seams import Network
 from kavka.server.config import BrokerSettings
-from kavka.server.instance import Instance, StartError
+from kavka.server.coordination.embedded import open_embedded
+from kavka.server.instance import Instance
 from kavka.server.runtime.clock import SystemClock
 from kavka.server.runtime.jobs import ThreadJobs
 from kavka.server.runtime.sockets import SYSTEM_SIZED, SocketNetwork
 from kavka.server.runtime.tasks import LoopTasks
-from kavka.zktree.api import CoordinationError
+from kavka.server.start_checks import StartError
+from kavka.zktree.api import CoordinationError, OpenCoordination
 
 try:
     import uvloop
@@ -37,15 +40,18 @@ class Host:
         self._tasks = LoopTasks(loop)
         self._stop_tasks = LoopTasks(loop)
         self._jobs = ThreadJobs(loop)
+        chance = random.Random()
+        network = socket_network(settings, loop)
         self.instance = Instance(
             settings,
             clock=SystemClock(),
             tasks=self._tasks,
             jobs=self._jobs,
-            random=random.Random(),
+            random=chance,
             fs=OsFs(),
-            network=socket_network(settings, loop),
+            network=network,
             on_failure=on_failure,
+            open_coordination=coordination_opener(settings, network, chance),
         )
 
     async def start(self) -> None:
@@ -82,6 +88,21 @@ class Host:
         await self._tasks.kill()
         await self._jobs.close(drop_waiting=True)
         self.instance.release()
+
+
+def coordination_opener(
+    settings: BrokerSettings, network: Network, chance: random.Random
+) -> OpenCoordination:
+    """How the broker opens a session: with ZooKeeper in a cluster, else on its own disk."""
+    if not settings.in_cluster:
+        return open_embedded
+    try:
+        from kavka.server.coordination.zookeeper import opener
+    except ModuleNotFoundError as failure:
+        raise StartError(
+            f"zookeeper.connect needs {failure.name}: pip install kavka[zookeeper]"
+        ) from failure
+    return opener(settings, network, chance)
 
 
 def socket_network(settings: BrokerSettings, loop: asyncio.AbstractEventLoop) -> SocketNetwork:

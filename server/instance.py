@@ -35,7 +35,7 @@ from kavka.server.coordination.broker_registration import (
     propagate_log_dir_event,
 )
 from kavka.server.coordination.embedded import open_embedded
-from kavka.server.membership import IdTaken, Membership
+from kavka.server.membership import Membership
 from kavka.server.monitoring.health import BrokerState, Health
 from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.log_cleaner import LogCleaner
@@ -43,8 +43,14 @@ from kavka.server.replica.log_dirs import claim_directories
 from kavka.server.replica.log_maintenance import LogMaintenance
 from kavka.server.replica.log_startup import LogStartup, close_logs
 from kavka.server.runtime.lazy_imports import BackgroundImports
+from kavka.server.start_checks import (
+    StartError,
+    check_meta,
+    check_metadata_directory,
+    refuse_foreign_logs,
+)
 from kavka.zktree.api import Coordination, OpenCoordination, SessionEvent
-from kavka.zktree.paths import CLUSTER_ID, BrokerInfo, Endpoint, random_uuid, uuid_text
+from kavka.zktree.paths import BrokerInfo, Endpoint, random_uuid, uuid_text
 from kavka.zktree.storage_format import Corrupt
 
 if TYPE_CHECKING:
@@ -63,10 +69,6 @@ CLOSE_ITERATIONS_MAX: Final = 100
 """Iterations of the loop to wait for aborted sockets to close; they need two or three."""
 
 
-class StartError(Exception):
-    """The broker can't start; the message says why and what to do."""
-
-
 class Instance:
     """A broker. Call `start` and `stop` once each; `stop` also after a failed start."""
 
@@ -83,12 +85,9 @@ class Instance:
         on_failure: Callable[[], object],
         loggers: Loggers | None = None,
         open_coordination: OpenCoordination = open_embedded,
-        in_cluster: bool = False,
     ) -> None:
         """`on_failure` is called after a fatal error: the broker must then be stopped. Of `loggers`
-        clients may set the levels (default: those of the process). `in_cluster`: other brokers
-        share the coordination service."""
-        self._in_cluster = in_cluster
+        clients may set the levels (default: those of the process)."""
         self._links: ClusterLinks | None = None
         self.live = LiveSettings(settings)
         self.has_failed = False
@@ -141,13 +140,14 @@ class Instance:
         self._logs = logs
         coordination = self._coordination = await self._open_coordination()
         coordination.on_session(self._session_event)
-        await self._refuse_foreign_logs(coordination, meta)
+        await refuse_foreign_logs(settings, logs, coordination, meta)
         await prepare_tree(coordination)
         cluster = await cluster_id(coordination, uuid_text(random_uuid(self._random)))
-        ours = self._check_meta(meta, MetaProperties(cluster, settings.broker_id))
+        ours = MetaProperties(cluster, settings.broker_id)
+        check_meta(settings, meta, ours)
         lost = settings.lost_log_dirs
         await claim_directories(logs, coordination, ours, declared_lost=lost, random=self._random)
-        self._check_first_directory()
+        check_metadata_directory(settings, logs, self._fs)
         topic_configs = EntityConfigs(coordination, tasks=self._tasks)
         await topic_configs.load()
         DynamicSettings(self.live, topic_configs).apply()
@@ -237,7 +237,7 @@ class Instance:
             jobs=self._jobs,
             random=self._random,
             fs=self._fs,
-            network=self._network if self._in_cluster else None,
+            network=self._network,
         )
         self._assembled = broker
         broker.replicas.failures.on_failure = self._directory_failed
@@ -276,18 +276,9 @@ class Instance:
         cluster = None if self.broker is None else self.broker.metadata.image.cluster_id
         return Health(self.state, tuple(problems), self.settings.broker_id, cluster)
 
-    def _check_first_directory(self) -> None:
-        assert self._logs is not None
-        failure = self._logs.failed_directories.get(self._logs.directories[0])
-        if failure is not None:
-            raise StartError(
-                f"{self.settings.log_dirs[0]}, the first in log.dirs, holds the cluster's metadata "
-                f"and can't be used: {failure}"
-            )
-
     async def _open_coordination(self) -> Coordination:
-        self._check_first_directory()
         assert self._logs is not None
+        check_metadata_directory(self.settings, self._logs, self._fs)
         directory = self.settings.log_dirs[0]
         open_session = partial(
             self._open_session,
@@ -304,39 +295,16 @@ class Instance:
                 f"the cluster's metadata is damaged: {failure}; nothing was changed. Check the "
                 "disk, and restore log.dirs from a copy made while the broker was stopped"
             ) from failure
-        if not self._in_cluster:
+        if not self.settings.in_cluster:
             return session
         from kavka.server.coordination.renewed import RenewedSession
 
         return RenewedSession(session, open_session, self._tasks)
 
-    async def _refuse_foreign_logs(
-        self, coordination: Coordination, meta: MetaProperties | None
-    ) -> None:
-        """StartError if the directories belong to a cluster whose metadata is not here, such as
-        Apache Kafka's."""
-        if meta is None or await coordination.exists(CLUSTER_ID) is not None:
-            return
-        assert self._logs is not None
-        first = self.settings.log_dirs[0]
-        if self._logs.absolute(first) in self._logs.unclaimed_directories:
-            raise StartError(
-                f"{first}, the first in log.dirs, has neither meta.properties nor metadata, but "
-                f"others in log.dirs belong to cluster {meta.cluster_id}: is a disk not mounted? "
-                "Mount it or restore the directory, or make the previous first directory the first "
-                "in log.dirs again"
-            )
-        raise StartError(
-            f"{first} belongs to cluster {meta.cluster_id}, but has no metadata of its topics. "
-            "Kavka keeps the metadata in the first of log.dirs: was another one first before? "
-            "Apache Kafka keeps it in ZooKeeper: `kavka storage import` imports it from there. "
-            "Logs of a KRaft broker can't be used: choose another directory"
-        )
-
     def _session_event(self, event: SessionEvent) -> None:
         """A broker that has joined a cluster goes on when its session with the coordination service
         has expired: see `Membership`. Another one stops: it can write no metadata any more."""
-        joined = self._in_cluster and self.state is not BrokerState.STARTING
+        joined = self.settings.in_cluster and self.state is not BrokerState.STARTING
         if event is SessionEvent.EXPIRED and not joined:
             self._fail("the metadata can no longer be written")
 
@@ -356,22 +324,9 @@ class Instance:
             report = propagate_log_dir_event(self._coordination, self.settings.broker_id)
             self._tasks.spawn(report, name="report of a failed log directory")
 
-    def _check_meta(self, found: MetaProperties | None, ours: MetaProperties) -> MetaProperties:
-        """StartError unless the directories belong to this broker of this cluster."""
-        if found is None or found == ours:
-            return ours
-        raise StartError(
-            f"{self.settings.log_dirs[0]} belongs to broker {found.broker_id} of cluster "
-            f"{found.cluster_id}, this is broker {ours.broker_id} of cluster {ours.cluster_id}; "
-            "set broker.id, or use another directory in log.dirs"
-        )
-
     async def _join(self, broker: Broker) -> None:
         self._membership = Membership(broker, self._links, self._broker_info(), fail=self._fail)
-        try:
-            await self._membership.register()
-        except IdTaken as failure:
-            raise StartError(str(failure)) from failure.__cause__
+        await self._membership.register()
 
     # -- listeners ------------------------------------------------------------------------
 

@@ -18,10 +18,11 @@ from kavka.log.fs import OsFs
 from kavka.server.config import BrokerSettings, ConfigError
 from kavka.server.coordinators.base import Coordinator
 from kavka.server.host import Host, new_event_loop
-from kavka.server.instance import Instance, StartError
+from kavka.server.instance import Instance
 from kavka.server.monitoring.process_log import start_log
 from kavka.server.runtime.allocator import return_freed_memory
 from kavka.server.runtime.clock import process_age_ms
+from kavka.server.start_checks import StartError
 
 logger = logging.getLogger(__name__)
 

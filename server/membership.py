@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kavka.server.broker import Broker
 from kavka.server.coordination.broker_registration import register_broker
+from kavka.server.start_checks import StartError
 from kavka.zktree.api import SESSION_ENDED, CoordinationError, NodeExists, SessionEvent
 from kavka.zktree.paths import BrokerInfo
 
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
     from kavka.server.replication.cluster_links import ClusterLinks
 
 logger = logging.getLogger(__name__)
-
-
-class IdTaken(Exception):
-    """Another session has registered this broker's id; the message says what to do."""
 
 
 class Membership:
@@ -41,7 +38,8 @@ class Membership:
         broker.coordination.on_session(self._session_event)
 
     async def register(self) -> None:
-        """Register the broker, which has a new epoch then. `IdTaken`."""
+        """Register the broker, which has a new epoch then. StartError while another
+        session has its id."""
         broker = self._broker
         broker_id = broker.settings.broker_id
         try:
@@ -49,13 +47,13 @@ class Membership:
                 broker.coordination, broker_id, self._info, clock=broker.clock
             )
         except NodeExists as failure:
-            raise IdTaken(
+            raise StartError(
                 f"broker {broker_id} is registered already ({failure.path}): stop the other broker "
                 "that has this id, or set another broker.id; if this one was killed, start it "
                 "again when the session of its earlier process has expired"
             ) from failure
         if self._links is not None:
-            self._links.broker_epoch = broker.epoch
+            self._links.registered(broker.epoch)
 
     def close(self) -> None:
         """Register no more."""
@@ -76,5 +74,5 @@ class Membership:
             await broker.controller.rejoin()
         except SESSION_ENDED:
             return  # the next session begins anew
-        except (CoordinationError, IdTaken) as failure:
+        except (CoordinationError, StartError) as failure:
             self._fail(f"the broker can't rejoin its cluster: {failure}")

@@ -11,6 +11,7 @@ from typing import Final
 from kavka.server.config.address_limits import NO_LIMIT
 from kavka.server.config.classic_group_rows import CLASSIC_GROUP_ROWS
 from kavka.server.config.cleaner_rows import CLEANER_ROWS
+from kavka.server.config.cluster_rows import CLUSTER_ROWS
 from kavka.server.config.consumer_group_rows import CONSUMER_GROUP_ROWS
 from kavka.server.config.move_rows import MOVE_ROWS
 from kavka.server.config.offset_rows import OFFSET_ROWS
@@ -451,6 +452,7 @@ BROKER_ROWS: Final = (
     *_NETWORK_ROWS,
     *_BROKER_ROWS,
     *_STORAGE_ROWS,
+    *CLUSTER_ROWS,
     *CLEANER_ROWS,
     *MOVE_ROWS,
     *OFFSET_TOPIC_ROWS,

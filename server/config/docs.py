@@ -16,6 +16,7 @@ _SHOWN: Final = (
     "log.message.downconversion.",
     "message.downconversion.",
     "replica.alter.log.dirs.io.",
+    "zookeeper.",
 )
 
 _HEAD: Final = """\

@@ -1,6 +1,7 @@
-"""Warnings about settings that require more replicas than a single broker can have.
+"""Warnings about settings of a single broker that are for clusters: some require more replicas than
+it can have.
 
-Apache Kafka accepts them silently, and clients later time out.
+Apache Kafka accepts those silently, and clients later time out.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kavka.server.config import offset_topic_rows, transaction_rows
+from kavka.server.config.cluster_rows import CLUSTER_ROWS
 from kavka.server.config.sources import Given
 from kavka.server.config.value_types import Value
 
@@ -37,6 +39,9 @@ def not_replicated(setting: str, factor: int) -> str:
 
 def replica_warnings(values: Mapping[str, Value], given: Mapping[str, Given]) -> Iterator[str]:
     """Warnings about the given settings, whose parsed values are `values`."""
+    unused = [row.name for row in CLUSTER_ROWS if values.get(row.name, row.default) != row.default]
+    if unused:
+        yield f"no effect: {', '.join(unused)} (there is no zookeeper.connect)"
     for key, what in _FACTORS.items():
         if (value := _above_one(values, key)) is not None:
             yield f"{what}: {not_replicated(key, value)} ({given[key].origin})"

@@ -18,6 +18,13 @@ from kavka.server.config.address_limits import (
     parse_overrides,
 )
 from kavka.server.config.cleaner_rows import CLEANER_THREAD_BYTES_MIN
+from kavka.server.config.cluster_rows import (
+    CONNECT,
+    FETCH_WAIT,
+    LAG_TIME,
+    POSITIVE,
+    SOCKET_TIMEOUT,
+)
 from kavka.server.config.consumer_group_rows import broken_rules
 from kavka.server.config.listeners import (
     Listener,
@@ -32,6 +39,7 @@ from kavka.server.config.problems import ConfigError, Problems
 from kavka.server.config.sources import Given
 from kavka.server.config.table import BROKER, base_name, broker_row
 from kavka.server.config.value_types import Value, one_line, to_text
+from kavka.server.config.zookeeper_servers import parse_connect
 
 _DEFAULT_BROKER_ID: Final = "1"
 _MAP: Final = "listener.security.protocol.map"
@@ -78,6 +86,7 @@ class Rules:
         self._check_roles()
         self._check_cleaner()
         self._check_groups()
+        self._check_cluster()
         fields = self._listener_fields()
         listeners: Sequence[Listener] = fields["listeners"]
         return {
@@ -124,6 +133,24 @@ class Rules:
         for key, rule in broken_rules(self._values):
             value = Given(to_text(self._values.get(key, BROKER[key].default)) or "", "default")
             self._problems.add(problem(key, self._given.get(key, value), rule))
+
+    def _check_cluster(self) -> None:
+        connect = self._values.get(CONNECT)
+        if connect is not None:
+            try:
+                parse_connect(str(connect))
+            except ValueError as error:
+                self._report(CONNECT, str(error))
+            if not self._given["broker.id"].origin:
+                reason = f"{CONNECT} needs it: ids are not generated"
+                self._problems.add(problem("broker.id", None, reason, "set broker.id=1"))
+        for key in POSITIVE:
+            if key in self._values and self._number(key) < 1:
+                self._report(key, "must be at least 1")
+        for key in (SOCKET_TIMEOUT, LAG_TIME):
+            if self._number(FETCH_WAIT) > self._number(key):
+                given = FETCH_WAIT if FETCH_WAIT in self._given else key
+                self._report(given, f"{FETCH_WAIT} must be at most {key}")
 
     def _log_dirs(self) -> tuple[str, ...]:
         """Each directory once, as Kafka does with a repeated one."""

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from kavka.log.settings import LogSettings
 from kavka.server.config.address_limits import OF_LISTENERS, ListenerLimits, listener_key
+from kavka.server.config.cluster_rows import CONNECT
 from kavka.server.config.dynamic_rules import (
     DYNAMIC_ORIGIN,
     NO_DYNAMIC_CONFIGS,
@@ -35,10 +36,6 @@ from kavka.server.config.value_types import BadValue, Value, one_line
 UNKNOWN: Final = "not a setting of Apache Kafka 4.3 or of Kavka"
 _AUTHORIZER_SETTINGS: Final = ("allow.everyone.if.no.acl.found", "super.users")
 """Settings of Apache Kafka's authorizers, which are not in its own config table."""
-_BEFORE_REMOVAL: Final = {
-    "zookeeper.connect": "if there are topics, take them over with `kavka storage import`, then "
-}
-"""Advice on what to do before a refused setting is removed."""
 SUGGESTIONS_MAX: Final = 20
 """Suggestions per start: each takes milliseconds, and the environment may have many variables that
 begin with `KAVKA_`."""
@@ -128,6 +125,19 @@ class BrokerSettings:
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
+    zookeeper_connect: str | None
+    """None: the broker is alone, and keeps its metadata itself."""
+    zookeeper_connection_timeout_ms: int | None
+    zookeeper_max_in_flight_requests: int
+    zookeeper_session_timeout_ms: int
+    controller_socket_timeout_ms: int
+    replica_fetch_backoff_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_min_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_lag_time_max_ms: int
+    replica_socket_timeout_ms: int
     kavka_transaction_version: int
     """The level of `transaction.version`: the setting's, unless UpdateFeatures set one."""
     group_version: int
@@ -156,6 +166,11 @@ class BrokerSettings:
     """Dynamic configs; the fields include them already."""
     warnings: tuple[str, ...] = field(repr=False, compare=False)
     """Log messages of the start: given settings that have no effect."""
+
+    @property
+    def in_cluster(self) -> bool:
+        """Whether other brokers may share the coordination service."""
+        return self.zookeeper_connect is not None
 
     @classmethod
     def load(
@@ -229,7 +244,7 @@ class BrokerSettings:
                 *_warnings_by_note(checked.without_effect),
                 *_unknown_warnings(checked.unknown, given),
                 *_missing_listener_warnings(given, fields["listeners"]),
-                *replica_warnings(values, given),
+                *(() if CONNECT in values else replica_warnings(values, given)),
             )
         problems.raise_any(warnings)
         return cls(
@@ -284,8 +299,7 @@ def _refuse(key: str, given: Given, row: Config, problems: Problems) -> None:
     one: Given | None = given
     while one is not None:
         if row.name != key or not _is_default(one, row):
-            remedy = f"{_BEFORE_REMOVAL.get(key, '')}{one.removal}"
-            problems.add(problem(key, one, f"not supported: {row.note}", remedy))
+            problems.add(problem(key, one, f"not supported: {row.note}", one.removal))
         one = one.covers
 
 

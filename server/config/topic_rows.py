@@ -24,7 +24,7 @@ from kavka.server.config.value_types import LONG_MAX, Type, Value
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
 
-ONE_REPLICA: Final = "partitions have one replica so far"
+NOT_IN_CLUSTERS: Final = "Kavka's clusters do not do that yet"
 NO_TIERS: Final = "there is no tiered storage"
 
 DURABILITIES: Final = OneOf((SYSTEM, FSYNC))
@@ -341,7 +341,7 @@ _CLUSTER_ROWS: Final = (
         Type.LIST,
         (),
         ThrottledReplicas(),
-        ONE_REPLICA,
+        NOT_IN_CLUSTERS,
         "Followers whose replication is slowed down.",
     ),
     _warned(
@@ -349,7 +349,7 @@ _CLUSTER_ROWS: Final = (
         Type.LIST,
         (),
         ThrottledReplicas(),
-        ONE_REPLICA,
+        NOT_IN_CLUSTERS,
         "Leaders whose replication is slowed down.",
     ),
     _warned(
@@ -357,7 +357,7 @@ _CLUSTER_ROWS: Final = (
         Type.BOOLEAN,
         False,
         None,
-        ONE_REPLICA,
+        NOT_IN_CLUSTERS,
         "Whether a replica that is behind may become leader, at the price of lost records.",
         "unclean.leader.election.enable",
     ),

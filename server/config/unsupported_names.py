@@ -130,7 +130,6 @@ create.topic.policy.class.name class null - L
 """
 
 ZOOKEEPER_NEEDED: Final = """\
-zookeeper.connect string null - Ho
 zookeeper.metadata.migration.enable boolean false - Ho
 zookeeper.set.acl boolean false - Ho
 zookeeper.ssl.cipher.suites list null - Lo
@@ -152,10 +151,7 @@ ZOOKEEPER: Final = """\
 broker.id.generation.enable boolean true - Mo
 reserved.broker.max.id int 1000 >=0 Mo
 zookeeper.clientCnxnSocket string null - Mo
-zookeeper.connection.timeout.ms int null - Ho
-zookeeper.max.in.flight.requests int 10 >=1 Ho
 zookeeper.metadata.migration.min.batch.size int 200 >=1 Mio
-zookeeper.session.timeout.ms int 18000 - Ho
 """
 
 TIERS_NEEDED: Final = """\
@@ -322,22 +318,14 @@ control.plane.listener.name string null - Ho
 controlled.shutdown.enable boolean true - M
 controlled.shutdown.max.retries int 3 - Mo
 controlled.shutdown.retry.backoff.ms long 5000 - Mo
-controller.socket.timeout.ms int 30000 - M
 follower.replication.throttled.rate long 9223372036854775807 >=0 MCi
 inter.broker.protocol.version string 3.9-IV0 - Mo
 leader.imbalance.check.interval.seconds long 300 >=1 H
 leader.imbalance.per.broker.percentage int 10 - Ho
 leader.replication.throttled.rate long 9223372036854775807 >=0 MCi
 num.replica.fetchers int 1 >=1 HC
-replica.fetch.backoff.ms int 1000 >=0 M
-replica.fetch.max.bytes int 1048576 >=0 M
-replica.fetch.min.bytes int 1 - H
-replica.fetch.response.max.bytes int 10485760 >=0 M
-replica.fetch.wait.max.ms int 500 - H
-replica.lag.time.max.ms long 30000 - H
 replica.selector.class string null - M
 replica.socket.receive.buffer.bytes int 65536 - H
-replica.socket.timeout.ms int 30000 - H
 socket.connection.setup.timeout.max.ms long 30000 - M
 socket.connection.setup.timeout.ms long 10000 - M
 unclean.leader.election.interval.ms long 300000 >=1 Mi

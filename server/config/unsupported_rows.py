@@ -13,20 +13,19 @@ from kavka.server.config import unsupported_names as names
 from kavka.server.config.rows import Config, Importance, Mode, Status
 from kavka.server.config.topic_rows import (
     NO_TIERS,
-    ONE_REPLICA,
+    NOT_IN_CLUSTERS,
 )
 from kavka.server.config.validators import AtLeast, Between, Items, NonEmpty, OneOf, Validator
 from kavka.server.config.value_types import Type, parse
 
 _WARNED: Final = Status.WARNED
 _REFUSED: Final = Status.REFUSED
-_LATER_ZOOKEEPER: Final = "Kavka keeps its metadata itself; clusters on ZooKeeper come later"
 _GROUPS: Final = (
     (names.SECURITY, _REFUSED, "TLS, SASL, ACLs and delegation tokens come later"),
     (names.QUOTAS, _REFUSED, "quotas come later"),
     (names.PLUGINS, _REFUSED, "Kavka does not run Java plug-ins"),
-    (names.ZOOKEEPER_NEEDED, _REFUSED, _LATER_ZOOKEEPER),
-    (names.ZOOKEEPER, _WARNED, _LATER_ZOOKEEPER),
+    (names.ZOOKEEPER_NEEDED, _REFUSED, "TLS with ZooKeeper, and its ACLs, come later"),
+    (names.ZOOKEEPER, _WARNED, "ids of brokers are given, and Kavka has a client of its own"),
     (names.TIERS_NEEDED, _REFUSED, NO_TIERS),
     (names.TIERS, _WARNED, NO_TIERS),
     (names.QUORUM, _WARNED, "Kavka's controller is in the broker, there is no KRaft quorum"),
@@ -35,7 +34,7 @@ _GROUPS: Final = (
     (names.GROUPS, _WARNED, "Kavka's groups need no threads and write at once"),
     (names.COMMITS, _WARNED, "offsets are committed when all replicas in sync have them"),
     (names.TRANSACTIONS, _WARNED, "transactions in two phases (KIP-939) are not served"),
-    (names.REPLICATION, _WARNED, ONE_REPLICA),
+    (names.REPLICATION, _WARNED, NOT_IN_CLUSTERS),
     (names.TIMES, _WARNED, "the bounds before and after have taken its place (KIP-937)"),
     (names.METRICS, _WARNED, "kavka.http.listener serves all metrics, without reporters"),
     (names.REST, _WARNED, "Kavka has nothing that it would change"),

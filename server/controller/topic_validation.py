@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from kavka.seams import Random
 from kavka.server.cluster.control_messages import NO_TOPIC_ID
@@ -52,6 +52,16 @@ class TopicResult(NamedTuple):
     topic_id: uuid.UUID = NO_TOPIC_ID
     num_partitions: int = -1
     replication_factor: int = -1
+
+
+class TopicCreator(Protocol):
+    """The controller, wherever it is, for topics that are created on first use."""
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, timeout_ms: int, validate_only: bool
+    ) -> Mapping[str, TopicResult]:
+        """As `Controller.create_topics`."""
+        ...
 
 
 class Defaults(NamedTuple):

@@ -15,10 +15,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from kavka.client.errors import ConnectFailed
-from kavka.seams import Clock, Network, Random, Tasks
+from kavka.log.fs import FileSystem
+from kavka.seams import Clock, Jobs, Network, Random, Tasks
+from kavka.server.config import BrokerSettings
+from kavka.server.config.zookeeper_servers import ZooKeeperServers, parse_connect
 from kavka.server.coordination import zookeeper_messages as messages
 from kavka.server.coordination.lost_writes import Outcome, Sight, settle
 from kavka.server.coordination.zookeeper_connection import ZooKeeperConnection
@@ -28,12 +31,14 @@ from kavka.wire.errors import clear_tracebacks
 from kavka.zktree.api import (
     BadArguments,
     ConnectionLost,
+    Coordination,
     CoordinationError,
     Create,
     MultiFailed,
     NodeExists,
     NoNode,
     Op,
+    OpenCoordination,
     OpResult,
     Overloaded,
     SessionEvent,
@@ -46,26 +51,14 @@ from kavka.zktree.api import (
 
 logger = logging.getLogger(__name__)
 
-IN_FLIGHT_MAX: Final = 10
-"""Requests sent without a response (`zookeeper.max.in.flight.requests`)."""
-
 QUEUED_MAX: Final = 100_000
 """Requests that wait, for responses or for a connection; one more fails with Overloaded."""
 
 RECONNECT_S_MAX: Final = 1.0
 """Longest wait between two rounds of attempts, when no server could be reached."""
 
-DEFAULT_PORT: Final = 2181
-
 _NEW_SESSION: Final = 0
 _NO_PASSWORD: Final = bytes(16)
-
-
-class Servers(NamedTuple):
-    """Out of `zookeeper.connect`."""
-
-    addresses: tuple[tuple[str, int], ...]
-    chroot: Chroot
 
 
 @dataclass
@@ -86,18 +79,22 @@ class ZooKeeperSession(SingleWrites):
 
     def __init__(
         self,
-        servers: Servers,
+        servers: ZooKeeperServers,
         timeout_s: float,
+        in_flight_max: int,
         *,
         network: Network,
         clock: Clock,
         tasks: Tasks,
         random: Random,
     ) -> None:
+        """`in_flight_max`: requests sent without a response."""
         self.session_id = _NEW_SESSION
         self.last_zxid = 0
         self.opened: Final[asyncio.Future[None]] = tasks.future()
-        self._servers = servers
+        self._addresses = servers.addresses
+        self._chroot = Chroot(servers.chroot)
+        self._in_flight_max = in_flight_max
         self._timeout_ms = round(timeout_s * 1000)
         self._network = network
         self._clock = clock
@@ -156,7 +153,7 @@ class ZooKeeperSession(SingleWrites):
     async def make_root(self) -> None:
         """Create the nodes of the chroot that are missing."""
         path = ""
-        for name in self._servers.chroot.root.split("/")[1:]:
+        for name in self._chroot.root.split("/")[1:]:
             path += f"/{name}"
             try:
                 await self._enqueue(messages.write(Create(path), Chroot("")), None)
@@ -178,7 +175,7 @@ class ZooKeeperSession(SingleWrites):
         self, build: Callable[[Chroot], Request], watched: WatchedBy | None = None
     ) -> asyncio.Future[Any]:
         try:
-            request = build(self._servers.chroot)
+            request = build(self._chroot)
         except BadArguments as failure:
             clear_tracebacks(failure)
             refused = self._tasks.future()
@@ -200,7 +197,7 @@ class ZooKeeperSession(SingleWrites):
     def _send_queued(self) -> None:
         if self._connection is None or self._is_resuming:
             return
-        while self._queue and len(self._in_flight) < IN_FLIGHT_MAX:
+        while self._queue and len(self._in_flight) < self._in_flight_max:
             self._send(self._queue.popleft())
 
     def _send(self, pending: _Pending) -> None:
@@ -212,7 +209,7 @@ class ZooKeeperSession(SingleWrites):
     def _on_frame(self, frame: bytes) -> None:
         head = messages.header(frame)
         if head.xid == messages.NOTIFICATION_XID:
-            event = messages.event(frame, head.end, self._servers.chroot)
+            event = messages.event(frame, head.end, self._chroot)
             if event is not None:
                 for watch in self._watches.trigger(event):
                     self._tasks.call_soon(watch, event)
@@ -235,7 +232,7 @@ class ZooKeeperSession(SingleWrites):
     async def _connect_for_life(self) -> None:
         """Keep a connection as long as the session lives."""
         while True:
-            addresses = list(self._servers.addresses)
+            addresses = list(self._addresses)
             self._random.shuffle(addresses)
             for address in addresses:
                 await self._serve_on(address)
@@ -245,19 +242,23 @@ class ZooKeeperSession(SingleWrites):
 
     async def _serve_on(self, address: tuple[str, int]) -> None:
         """Connect to a server, and go on until that connection is lost."""
-        name = "{}:{}".format(*address)
         connection = ZooKeeperConnection(self._tasks, self._clock, self._on_frame)
+        try:
+            await self._serve(connection, address)
+        finally:
+            connection.close("it is given up")
+
+    async def _serve(self, connection: ZooKeeperConnection, address: tuple[str, int]) -> None:
+        name = "{}:{}".format(*address)
         is_new = self.session_id == _NEW_SESSION
         hello = messages.hello(self.last_zxid, self._timeout_ms, self.session_id, self._password)
-        within_s = self._timeout_ms / 1000 / len(self._servers.addresses)
+        within_s = self._timeout_ms / 1000 / len(self._addresses)
         try:
             welcome = await connection.open(self._network, address, hello, within_s=within_s)
         except ConnectFailed as failure:
-            connection.close("it was never open")
             logger.warning("ZooKeeper at %s: %s", name, failure)
             return
         if welcome.timeout_ms == 0:
-            connection.close("the session has expired")
             logger.error("ZooKeeper at %s: the session %#x has expired", name, self.session_id)
             self._end()
             return
@@ -284,7 +285,7 @@ class ZooKeeperSession(SingleWrites):
     async def _resume(self, connection: ZooKeeperConnection) -> None:
         """Take up on a new connection what the last one left: watches, and requests under way."""
         watched = self._watches.paths()
-        for frame in messages.set_watches(self.last_zxid, *watched, self._servers.chroot):
+        for frame in messages.set_watches(self.last_zxid, *watched, self._chroot):
             connection.send(frame)
         self._queue.extendleft(reversed(self._in_flight))
         self._in_flight.clear()
@@ -318,7 +319,7 @@ class ZooKeeperSession(SingleWrites):
             pending.since_zxid = None
 
     def _sight(self, connection: ZooKeeperConnection, since_zxid: int) -> Sight:
-        chroot = self._servers.chroot
+        chroot = self._chroot
 
         async def get(path: str) -> Znode | None:
             try:
@@ -422,27 +423,10 @@ def _fail(pending: _Pending, failure: CoordinationError) -> None:
         pending.result.exception()
 
 
-def parse_connect(text: str) -> Servers:
-    """`zookeeper.connect`: host:port, several with commas between, and perhaps a path below which
-    all is kept. ValueError, saying what is wrong."""
-    hosts, slash, root = text.partition("/")
-    addresses = []
-    for one in hosts.split(","):
-        host, colon, port = one.strip().rpartition(":")
-        if not colon or port.endswith("]"):
-            host, port = one.strip(), str(DEFAULT_PORT)
-        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ValueError(f"{one.strip()!r} is not host:port, as in host1:2181,host2:2181/kafka")
-        addresses.append((host.strip("[]"), int(port)))
-    path = (slash + root).rstrip("/")
-    if "//" in path:
-        raise ValueError(f"the path {path!r} has an empty part")
-    return Servers(tuple(addresses), Chroot(path))
-
-
 async def open_session(
-    servers: Servers,
+    servers: ZooKeeperServers,
     timeout_s: float,
+    in_flight_max: int,
     *,
     network: Network,
     clock: Clock,
@@ -453,12 +437,21 @@ async def open_session(
     """A session, below a root that exists. ConnectFailed if no server can be reached in time
     (`zookeeper.connection.timeout.ms`)."""
     session = ZooKeeperSession(
-        servers, timeout_s, network=network, clock=clock, tasks=tasks, random=random
+        servers,
+        timeout_s,
+        in_flight_max,
+        network=network,
+        clock=clock,
+        tasks=tasks,
+        random=random,
     )
 
     def give_up() -> None:
         hosts = ", ".join(f"{host}:{port}" for host, port in servers.addresses)
-        text = f"no ZooKeeper answers at {hosts} within {within_s:g} s (zookeeper.connect)"
+        text = (
+            f"no ZooKeeper answers at {hosts} within {within_s:g} s: correct zookeeper.connect, or "
+            "remove it if the broker is alone and keeps its metadata itself"
+        )
         session.opened.set_exception(ConnectFailed(text, refused=False))
 
     timer = tasks.call_later(within_s, give_up)
@@ -471,3 +464,27 @@ async def open_session(
     finally:
         timer.cancel()
     return session
+
+
+def opener(settings: BrokerSettings, network: Network, random: Random) -> OpenCoordination:
+    """How a broker opens its session. Network and random numbers are the broker's."""
+    assert settings.zookeeper_connect is not None
+    servers = parse_connect(settings.zookeeper_connect)
+    timeout_ms = settings.zookeeper_session_timeout_ms
+    within_ms = settings.zookeeper_connection_timeout_ms or timeout_ms
+
+    async def open_coordination(
+        fs: FileSystem, directory: str, *, clock: Clock, tasks: Tasks, jobs: Jobs
+    ) -> Coordination:
+        return await open_session(
+            servers,
+            timeout_ms / 1000,
+            settings.zookeeper_max_in_flight_requests,
+            network=network,
+            clock=clock,
+            tasks=tasks,
+            random=random,
+            within_s=within_ms / 1000,
+        )
+
+    return open_coordination

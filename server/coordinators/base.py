@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 from kavka.server.cluster.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.lone_broker import not_replicated
-from kavka.server.controller.controller import Controller
-from kavka.server.controller.topic_validation import NewTopic
+from kavka.server.controller.topic_validation import NewTopic, TopicCreator
 from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.replica import Replica
 from kavka.server.runtime.java_hash import java_hash
@@ -78,12 +77,12 @@ class Coordinator(ABC, Generic[M]):
         live: LiveSettings,
         replicas: ReplicaManager,
         metadata: MetadataCache,
-        controller: Controller,
+        creator: TopicCreator,
     ) -> None:
         self._live: Final = live
         self._replicas: Final = replicas
         self._metadata: Final = metadata
-        self._controller: Final = controller
+        self._creator: Final = creator
         self._resources: RunnerResources | None = None
         self._runners: dict[int, JournalRunner[M]] = {}
         self._loads: deque[tuple[float, int]] = deque(maxlen=LOADS_KEPT_MAX)
@@ -193,7 +192,7 @@ class Coordinator(ABC, Generic[M]):
     async def _create_topic(self) -> None:
         self._importing = True
         try:
-            results = await self._controller.create_topics(
+            results = await self._creator.create_topics(
                 [self._new_topic()], timeout_ms=CREATE_TIMEOUT_MS, validate_only=False
             )
             code, message, *_ = results[self.topic]
@@ -209,7 +208,7 @@ class Coordinator(ABC, Generic[M]):
 
     def _topic_not_created(self, code: ErrorCode, why: str) -> None:
         """Log why the topic could not be created."""
-        if code == ErrorCode.INVALID_REPLICATION_FACTOR:
+        if code == ErrorCode.INVALID_REPLICATION_FACTOR and not self._live.now.in_cluster:
             factor = self._new_topic().replication_factor
             why = not_replicated(self.factor_setting, factor)
         self._problem = f"{self.entities} are not served, as {self.topic} can't be created: {why}"
@@ -227,9 +226,10 @@ class Coordinator(ABC, Generic[M]):
             await self._replicas.tasks.sleep(0)
 
     def _replication_factor(self, setting: str, value: int) -> int:
-        """The topic's replication factor: the setting's value if it was set, else 1."""
-        # the default of 3 could never be met: there is only one broker
-        return value if setting in self._live.now.given else 1
+        """The topic's replication factor: the setting's value. A lone broker could never meet its
+        default, so there it is 1 unless set."""
+        settings = self._live.now
+        return value if settings.in_cluster or setting in settings.given else 1
 
     # -- leading --------------------------------------------------------------------------
 

@@ -15,8 +15,7 @@ from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC, MetadataCache
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.offset_topic_rows import REPLICATION_FACTOR
-from kavka.server.controller.controller import Controller
-from kavka.server.controller.topic_validation import NewTopic
+from kavka.server.controller.topic_validation import NewTopic, TopicCreator
 from kavka.server.coordinators.base import Coordinator
 from kavka.server.coordinators.topic_view import KnownTopics
 from kavka.server.replica.manager import ReplicaManager
@@ -72,11 +71,11 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         live: LiveSettings,
         replicas: ReplicaManager,
         metadata: MetadataCache,
-        controller: Controller,
+        creator: TopicCreator,
         configs: EntityConfigs,
         random: Random,
     ) -> None:
-        super().__init__(live, replicas, metadata, controller)
+        super().__init__(live, replicas, metadata, creator)
         self._configs = configs
         self._random = random
         self._topics = KnownTopics(metadata)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from kavka.server.cluster.metadata_cache import TRANSACTION_TOPIC, MetadataCache
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.transaction_rows import REPLICATION_FACTOR
-from kavka.server.controller.controller import Controller
-from kavka.server.controller.topic_validation import NewTopic
+from kavka.server.controller.topic_validation import NewTopic, TopicCreator
 from kavka.server.coordinators.base import Coordinator
 from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
 from kavka.server.replica.manager import ReplicaManager
@@ -80,10 +79,10 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         live: LiveSettings,
         replicas: ReplicaManager,
         metadata: MetadataCache,
-        controller: Controller,
+        creator: TopicCreator,
         producer_ids: ProducerIdAllocator,
     ) -> None:
-        super().__init__(live, replicas, metadata, controller)
+        super().__init__(live, replicas, metadata, creator)
         self._producer_ids = producer_ids
         self.on_markers: Callable[[WriteMarkers, int], object] = _discard
         """Writes the markers of a transaction, with its coordinator epoch, and then calls

@@ -302,7 +302,7 @@ def _create(
 async def _create_now(broker: Broker, wanted: dict[str, None]) -> None:
     try:
         topics = [NewTopic(name) for name in wanted if name not in _COORDINATED]
-        results = await broker.controller.create_topics(
+        results = await broker.topic_creator.create_topics(
             topics, timeout_ms=_AUTO_CREATE_TIMEOUT_MS, validate_only=False
         )
         for coordinator in (broker.groups, broker.transactions):

@@ -232,6 +232,7 @@ class ControllerRequests:
             self._live.now.broker_id,
             high_watermark=max(logs.high_watermark((topic.topic_name, index)), log.start_offset),
             log_end=log.end_offset,
+            lag_max_ms=self._live.now.replica_lag_time_max_ms,
         )
         partition.flushed(log.recovery_point)
         partition.configure(log.settings.flush_after, log.settings.min_insync_replicas)

@@ -26,9 +26,6 @@ NO_EPOCH: Final = -1
 NEVER: Final = 2**63 - 1
 """As `flush_after`: records never wait for an fsync."""
 
-LAG_MAX_MS: Final = 30_000
-"""Default of `replica.lag.time.max.ms`."""
-
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
@@ -94,7 +91,7 @@ class PartitionState:
         *,
         high_watermark: int,
         log_end: int,
-        lag_max_ms: int = LAG_MAX_MS,
+        lag_max_ms: int = 30_000,
     ) -> None:
         """`lag_max_ms`: `replica.lag.time.max.ms`."""
         self.broker_id = broker_id

@@ -10,9 +10,7 @@ from typing import Final
 from kavka.seams import Clock, Tasks, Timer
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings
-from kavka.server.controller.controller import Controller
 from kavka.server.replica.manager import ReplicaManager
-from kavka.server.replica.partition_state import LAG_MAX_MS
 from kavka.server.replication.broker_clients import BrokerClients
 from kavka.server.replication.controller_client import ControllerClient
 from kavka.server.replication.fetchers import Fetchers
@@ -20,9 +18,6 @@ from kavka.server.replication.isr_changes import IsrChanges
 from kavka.server.replication.leader_fetcher import FetcherSettings
 
 logger = logging.getLogger(__name__)
-
-SHRINK_CHECK_S: Final = LAG_MAX_MS / 2 / 1000
-"""How often followers are looked for that lag, as in Apache Kafka."""
 
 PARTITIONS_PER_STEP: Final = 500
 
@@ -34,7 +29,7 @@ class ClusterLinks:
         self,
         settings: BrokerSettings,
         clients: BrokerClients,
-        controller: Controller,
+        controller: ControllerClient,
         replicas: ReplicaManager,
         metadata: MetadataCache,
         *,
@@ -43,15 +38,12 @@ class ClusterLinks:
     ) -> None:
         self._tasks = tasks
         self._replicas = replicas
-        self.broker_epoch = -1
-        """Of this broker, once it is registered."""
-        connect = partial(clients.of_metadata, metadata)
-        broker_id = settings.broker_id
-        self._controller = ControllerClient(controller, metadata, broker_id, self._epoch, connect)
+        self._shrink_check_s = settings.replica_lag_time_max_ms / 2 / 1000  # as in Apache Kafka
+        self._controller = controller
         self._isrs = IsrChanges(self._controller, tasks)
         self.fetchers = Fetchers(
-            FetcherSettings(broker_id, self._epoch),
-            connect,
+            FetcherSettings.of(settings, self._epoch),
+            partial(clients.of_leader, metadata),
             clock=clock,
             tasks=tasks,
         )
@@ -60,13 +52,17 @@ class ClusterLinks:
         self._timer: Timer | None = None
         self._is_closed = False
 
+    def registered(self, broker_epoch: int) -> None:
+        """The broker is registered, and has a new epoch."""
+        self._controller.broker_epoch = broker_epoch
+
     def _epoch(self) -> int:
-        return self.broker_epoch
+        return self._controller.broker_epoch
 
     def start(self) -> None:
         """Begin to look for followers that lag."""
         if not self._is_closed:
-            self._timer = self._tasks.call_later(SHRINK_CHECK_S, self._shrink_soon)
+            self._timer = self._tasks.call_later(self._shrink_check_s, self._shrink_soon)
 
     def close(self) -> None:
         """Fetch and ask for nothing any more."""

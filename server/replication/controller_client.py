@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from kavka.client.broker_client import BrokerClient
-from kavka.client.errors import NotConnected
-from kavka.server.cluster.control_messages import TopicPartition
+from kavka.client.errors import NotConnected, UnsupportedVersion
+from kavka.server.cluster.control_messages import NO_TOPIC_ID, TopicPartition
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.controller.controller import Controller
 from kavka.server.controller.events import StoredState, WantedIsr
+from kavka.server.controller.topic_validation import NewTopic, TopicResult
 from kavka.server.replication.isr_changes import AlteredIsr, Proposal
-from kavka.wire.apis import alter_partition
+from kavka.wire.api import Api
+from kavka.wire.apis import alter_partition, create_topics
 from kavka.wire.errors import ApiError, ErrorCode
 
 
 class ControllerClient:
-    """`ControllerPort`: the controller that this broker knows from UpdateMetadata."""
+    """`ControllerPort` and `TopicCreator`: the controller that this broker knows from
+    UpdateMetadata."""
 
     def __init__(
         self,
         controller: Controller,
         metadata: MetadataCache,
         broker_id: int,
-        broker_epoch: Callable[[], int],
-        connect: Callable[[int], BrokerClient | None],
+        connect: Callable[[MetadataCache, int], BrokerClient | None],
     ) -> None:
         """`connect` gives a client of a broker; None as long as no address is known."""
         self._controller = controller
         self._metadata = metadata
         self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
+        self.broker_epoch = -1
+        """Of this broker, once it is registered."""
         self._connect = connect
         self._client: tuple[int, BrokerClient] | None = None
 
@@ -51,10 +54,10 @@ class ControllerClient:
                 )
                 for tp, one in proposals.items()
             }
-            sender = self._broker_id, self._broker_epoch()
+            sender = self._broker_id, self.broker_epoch
             results = await self._controller.alter_isrs(sender, wanted)
             return {tp: _altered(result) for tp, result in results.items()}
-        response = await self._ask(proposals)
+        response = await self._ask(alter_partition.API, self._proposed(proposals))
         if response.error_code:
             raise ApiError(ErrorCode(response.error_code))
         names = {one.topic_id: tp.topic for tp, one in proposals.items()}
@@ -67,29 +70,57 @@ class ControllerClient:
             for one in topic.partitions
         }
 
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, timeout_ms: int, validate_only: bool
+    ) -> Mapping[str, TopicResult]:
+        """As `TopicCreator`. NOT_CONTROLLER for each while none can be reached."""
+        if self._controller.is_active:
+            return await self._controller.create_topics(
+                topics, timeout_ms=timeout_ms, validate_only=validate_only
+            )
+        wanted = [_wire_topic(topic) for topic in topics]
+        request = create_topics.CreateTopicsRequest(wanted, timeout_ms, validate_only)
+        try:
+            response = await self._ask(create_topics.API, request)
+        except (ConnectionError, UnsupportedVersion) as failure:
+            failed = TopicResult(ErrorCode.NOT_CONTROLLER, f"The controller: {failure}")
+            return {topic.name: failed for topic in topics}
+        return {
+            one.name: TopicResult(
+                ErrorCode(one.error_code),
+                one.error_message,
+                one.topic_id or NO_TOPIC_ID,
+                one.num_partitions,
+                one.replication_factor,
+            )
+            for one in response.topics
+        }
+
     def close(self) -> None:
         """Ask nothing any more."""
-        if self._client is not None:
-            self._client[1].close()
+        self._disconnect()
 
-    async def _ask(self, proposals: Mapping[TopicPartition, Proposal]) -> Any:
+    async def _ask(self, api: Api, request: Any) -> Any:
         controller_id = self._metadata.image.controller_id
         if self._client is not None and self._client[0] != controller_id:
-            self._client[1].close()
-            self._client = None
+            self._disconnect()
         if self._client is None:
-            client = self._connect(controller_id)
+            client = self._connect(self._metadata, controller_id)
             if client is None:
                 raise NotConnected("no controller is known")
             self._client = controller_id, client
         try:
-            return await self._client[1].ask(alter_partition.API, self._request(proposals))
+            return await self._client[1].ask(api, request)
         except ConnectionError:
-            self._client[1].close()  # the next one may have another address
-            self._client = None
+            self._disconnect()  # the next one may have another address
             raise
 
-    def _request(self, proposals: Mapping[TopicPartition, Proposal]) -> Any:
+    def _disconnect(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client[1].close()
+
+    def _proposed(self, proposals: Mapping[TopicPartition, Proposal]) -> Any:
         topics: dict[UUID, list[alter_partition.AskedPartition]] = {}
         for tp, one in proposals.items():
             isr = [alter_partition.IsrMember(broker_id) for broker_id in one.wanted.isr]
@@ -100,7 +131,7 @@ class ControllerClient:
             )
         return alter_partition.AlterPartitionRequest(
             self._broker_id,
-            self._broker_epoch(),
+            self.broker_epoch,
             [alter_partition.AskedTopic(topic_id, parts) for topic_id, parts in topics.items()],
         )
 
@@ -109,3 +140,11 @@ def _altered(result: StoredState | ApiError) -> AlteredIsr:
     if isinstance(result, ApiError):
         return AlteredIsr(result.code)
     return AlteredIsr(ErrorCode.NONE, result.state.leader_epoch, result.state.isr, result.version)
+
+
+def _wire_topic(topic: NewTopic) -> create_topics.NewTopic:
+    assignments = [create_topics.Assignment(*one) for one in topic.assignments]
+    configs = [create_topics.NewConfig(*one) for one in topic.configs.items()]
+    return create_topics.NewTopic(
+        topic.name, topic.num_partitions, topic.replication_factor, assignments, configs
+    )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from kavka.client.broker_client import BrokerClient
 from kavka.client.errors import UnsupportedVersion
 from kavka.log.errors import StorageError
 from kavka.seams import Clock, Tasks
+from kavka.server.config import BrokerSettings
 from kavka.server.replica.following import Divergence, Fetched, Following
 from kavka.server.replica.replica import Replica
 from kavka.wire.apis import fetch
@@ -25,26 +26,33 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FETCH_WAIT_MS: Final = 500
-"""Default of `replica.fetch.wait.max.ms`."""
-
-RESPONSE_BYTES_MAX: Final = 10 * 1024 * 1024
-"""Default of `replica.fetch.response.max.bytes`."""
-
-PARTITION_BYTES_MAX: Final = 1024 * 1024
-"""Default of `replica.fetch.max.bytes`."""
-
-BACKOFF_S: Final = 1.0
-"""Default of `replica.fetch.backoff.ms`: how long a partition that can't go on is left out."""
-
 Key: TypeAlias = tuple[str, int]
 
 
 class FetcherSettings(NamedTuple):
-    """Who fetches."""
+    """Who fetches, and how much: `replica.fetch.*`."""
 
     broker_id: int
     broker_epoch: Callable[[], int]
+    wait_max_ms: int
+    min_bytes: int
+    response_max_bytes: int
+    partition_max_bytes: int
+    backoff_s: float
+    """How long a partition that can't go on is left out."""
+
+    @classmethod
+    def of(cls, settings: BrokerSettings, broker_epoch: Callable[[], int]) -> FetcherSettings:
+        """Those of a broker."""
+        return cls(
+            settings.broker_id,
+            broker_epoch,
+            settings.replica_fetch_wait_max_ms,
+            settings.replica_fetch_min_bytes,
+            settings.replica_fetch_response_max_bytes,
+            settings.replica_fetch_max_bytes,
+            settings.replica_fetch_backoff_ms / 1000,
+        )
 
 
 class _Followed:
@@ -109,8 +117,7 @@ class LeaderFetcher:
     def close(self) -> None:
         """Follow nothing any more."""
         self._partitions.clear()
-        if self._client is not None:
-            self._client.close()
+        self._disconnect()
         self.wake()
 
     async def _run(self) -> None:
@@ -124,9 +131,19 @@ class LeaderFetcher:
                 await self._fetch(client, asked)
         finally:
             self._task = None
-            if self._client is not None:
-                self._client.close()
-                self._client = None
+            self._disconnect()
+
+    def _follow_address(self) -> None:
+        """The leader may have started again, at another address."""
+        fresh = self._connect(self._leader)
+        if fresh is not None and self._client is not None and fresh.address != self._client.address:
+            self._disconnect()
+            self._client = fresh
+
+    def _disconnect(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
     async def _due(self) -> list[_Followed]:
         """The partitions to fetch now."""
@@ -163,6 +180,7 @@ class LeaderFetcher:
             response = await client.ask(fetch.API, request)
         except (ConnectionError, UnsupportedVersion) as failure:
             logger.debug("can't fetch from broker %d: %s", self._leader, failure)
+            self._follow_address()
             self._leave_out_all(asked)
             return
         if response.error_code:
@@ -213,16 +231,18 @@ class LeaderFetcher:
 
     async def _start_over(self, one: _Followed) -> None:
         """The leader has nothing at this offset: see where its log begins and ends."""
-        assert self._client is not None
+        client = self._client
+        if client is None:
+            return  # closed meanwhile
         try:
-            begin, end = await one.following.leader_offsets(self._client)
+            begin, end = await one.following.leader_offsets(client)
             if self._is_current(one):
                 await one.following.start_over(begin, end, self._tasks)
         except (ConnectionError, ApiError, StorageError, OSError) as failure:
             self._leave_out(one, str(failure))
 
     def _leave_out_all(self, asked: Iterable[_Followed]) -> None:
-        retry_at_s = self._clock.monotonic_s() + BACKOFF_S
+        retry_at_s = self._clock.monotonic_s() + self._settings.backoff_s
         for one in asked:
             one.retry_at_s = retry_at_s
 
@@ -236,6 +256,7 @@ class LeaderFetcher:
         self._leave_out_all((one,))
 
     def _request(self, asked: list[_Followed]) -> fetch.FetchRequest:
+        settings = self._settings
         by_topic: dict[UUID, list[fetch.FetchedPartition]] = {}
         for one in asked:
             following = one.following
@@ -246,13 +267,13 @@ class LeaderFetcher:
                     following.offset,
                     following.last_epoch,
                     one.replica.log.start_offset,
-                    PARTITION_BYTES_MAX,
+                    settings.partition_max_bytes,
                 )
             )
         return fetch.FetchRequest(
-            fetch.ReplicaState(self._settings.broker_id, self._settings.broker_epoch()),
-            FETCH_WAIT_MS,
-            1,
-            RESPONSE_BYTES_MAX,
+            fetch.ReplicaState(settings.broker_id, settings.broker_epoch()),
+            settings.wait_max_ms,
+            settings.min_bytes,
+            settings.response_max_bytes,
             [fetch.FetchedTopic(topic_id, places) for topic_id, places in by_topic.items()],
         )

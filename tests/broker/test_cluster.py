@@ -16,7 +16,7 @@ from support.oracle39 import ZooKeeper
 from support.real_cluster import ClusterBroker
 
 T = TypeVar("T")
-SESSION_S = 4.0
+SESSION = "zookeeper.session.timeout.ms=4000"
 """The shortest that a ZooKeeper with the usual ticks allows."""
 
 DEADLINE_S = 120.0
@@ -78,9 +78,7 @@ def test_the_leader_dies_and_comes_back(tmp_path: Path, zookeeper: str) -> None:
 
 async def leader_dies(tmp_path: Path, zookeeper: str) -> None:
     brokers = {
-        number: ClusterBroker(
-            number, tmp_path / f"broker{number}", zookeeper, session_timeout_s=SESSION_S
-        )
+        number: ClusterBroker(number, tmp_path / f"broker{number}", zookeeper, SESSION)
         for number in (1, 2)
     }
     try:
@@ -103,7 +101,7 @@ async def leader_dies(tmp_path: Path, zookeeper: str) -> None:
             await broker.stop()
     finally:
         for broker in brokers.values():
-            if broker.instance is not None:
+            if broker.is_up:
                 await broker.kill()
     logs = [stored(tmp_path / f"broker{one}" / "t-0") for one in brokers]
     assert logs[0] == logs[1], "the replicas have the same bytes"
@@ -120,8 +118,7 @@ def led_by(brokers: dict[int, ClusterBroker]) -> int:
 
 
 def is_leader(broker: ClusterBroker) -> bool:
-    assert broker.instance is not None and broker.instance.broker is not None
-    replica = broker.instance.broker.replicas.find("t", 0)
+    replica = broker.broker.replicas.find("t", 0)
     return replica is not None and replica.partition.is_leader
 
 
@@ -129,9 +126,7 @@ async def until_in_sync(brokers: dict[int, ClusterBroker]) -> None:
     """Wait until both replicas are in sync."""
     async with asyncio.timeout(DEADLINE_S):
         while True:
-            instance = brokers[led_by(brokers)].instance
-            assert instance is not None and instance.broker is not None
-            replica = instance.broker.replicas.find("t", 0)
+            replica = brokers[led_by(brokers)].broker.replicas.find("t", 0)
             if replica is not None and len(replica.partition.isr) == 2:
                 return
             await asyncio.sleep(0.05)

@@ -11,7 +11,7 @@ import pytest
 from support.broker import Kavka, broker_kind, finish, kavka_environment
 from support.clients.every import KAFKA_PYTHON
 from support.ports import HOST
-from support.server_properties import followed, read
+from support.server_properties import followed, read, without
 
 REFUSES_WITHIN_S = 20.0
 
@@ -26,10 +26,10 @@ class FromFile(Kavka):
         return [*super().command(), "--config", "server.properties"]
 
 
-def refusal(home: Path) -> list[str]:
-    """What a start with the file alone says is wrong with it."""
+def refusal(home: Path, *options: str) -> list[str]:
+    """What a start with the file says is wrong with it."""
     done = subprocess.run(
-        [sys.executable, "-m", "kavka", "start", "--config", "server.properties"],
+        [sys.executable, "-m", "kavka", "start", "--config", "server.properties", *options],
         cwd=home,
         env=kavka_environment(),
         capture_output=True,
@@ -42,15 +42,24 @@ def refusal(home: Path) -> list[str]:
     return [line.strip() for line in more] or [first.removeprefix("kavka: ")]
 
 
-@pytest.mark.parametrize(("name", "problems"), [("stock-3.9", 1), ("stock-4.3", 0)])
-def test_one_refusal_is_enough(name: str, problems: int, tmp_path: Path) -> None:
+def test_the_file_of_apache_kafka_4_starts_a_broker(tmp_path: Path) -> None:
+    (tmp_path / "server.properties").write_bytes(read("stock-4.3"))
+    serves(tmp_path)
+
+
+def test_the_file_of_apache_kafka_3_9_needs_zookeeper_or_one_line_less(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
-    file.write_bytes(read(name))
-    if problems:
-        said = refusal(tmp_path)
-        assert len(said) == problems
-        file.write_bytes(followed(read(name), said))
-    broker = FromFile(tmp_path)
+    file.write_bytes(read("stock-3.9"))
+    (said,) = refusal(tmp_path, "--override", "zookeeper.connection.timeout.ms=300")
+    assert said.startswith("no ZooKeeper answers at localhost:2181 within 0.3 s: ")
+    assert "remove it if the broker is alone" in said
+    file.write_bytes(without(read("stock-3.9"), b"zookeeper.connect="))
+    serves(tmp_path)
+
+
+def serves(home: Path) -> None:
+    """A broker with the file there creates a topic."""
+    broker = FromFile(home)
     try:
         broker.start()
         KAFKA_PYTHON.create_topic(broker.bootstrap, "orders", 1)

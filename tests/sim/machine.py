@@ -10,8 +10,9 @@ from kavka.log.errors import StorageError
 from kavka.log.memfs import MemFs
 from kavka.server.config import BrokerSettings
 from kavka.server.coordination.embedded import open_embedded
-from kavka.server.instance import Instance, StartError
+from kavka.server.instance import Instance
 from kavka.server.runtime.tasks import LoopTasks
+from kavka.server.start_checks import StartError
 from kavka.zktree.api import CoordinationError, NodeExists, OpenCoordination
 from sim.coordination import session_opener
 from sim.ensemble import Ensemble
@@ -57,10 +58,11 @@ class Machine:
     ) -> None:
         """Without an ensemble the broker's coordination service is embedded. `in_cluster`: the
         broker may have others beside it."""
-        self._in_cluster = in_cluster
         self.name = name
         self.address = (name, PORT)
         self.settings = list(settings)
+        if in_cluster:
+            self.settings.append("zookeeper.connect=zookeeper:2181")
         self.fs = MemFs()
         self.lives = 0
         self.failures = 0
@@ -127,7 +129,6 @@ class Machine:
             on_failure=self._on_failure,
             loggers=SimLoggers(),
             open_coordination=self._opener(process),
-            in_cluster=self._in_cluster,
         )
         started, starting = self._started, self._loop.create_task(self.instance.start())
         starting.add_done_callback(started.set_result)

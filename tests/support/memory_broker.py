@@ -21,14 +21,17 @@ from uuid import UUID
 
 import pytest
 
+from kavka.log.fs import FileSystem
 from kavka.log.memfs import MemFs
-from kavka.seams import Pool
+from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.broker import Broker
 from kavka.server.config import BrokerSettings
 from kavka.server.connections.registry import Connections
+from kavka.server.coordination.embedded import open_embedded
 from kavka.server.instance import Instance
 from kavka.server.replica.partition_state import Leadership
 from kavka.server.replica.replica import Replica
+from kavka.zktree.api import Coordination
 from support.logs import Read, parse
 from support.loop_context import collect_lost_failures
 from support.memory_network import CLIENT_HOST, Client, MemoryNetwork, until
@@ -45,6 +48,7 @@ from support.wire_client import by_topic, new_topic
 P = ParamSpec("P")
 T = TypeVar("T")
 DATA = "/data"
+BESIDE = "/beside"
 NO_ERROR = 0
 
 NEVER_AWAITED = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -144,6 +148,14 @@ class HoldableJobs(DeferredJobs):
             do(result, function, args)
 
 
+async def open_beside(
+    fs: FileSystem, directory: str, *, clock: Clock, tasks: Tasks, jobs: Jobs
+) -> Coordination:
+    """In the place of ZooKeeper: its files are not in a log directory."""
+    fs.make_dir(BESIDE)
+    return await open_embedded(fs, BESIDE, clock=clock, tasks=tasks, jobs=jobs)
+
+
 class MemoryBroker:
     """One broker, its disk and one client; it can die and be started again on the same disk."""
 
@@ -168,6 +180,8 @@ class MemoryBroker:
 
     def _new_life(self, network: MemoryNetwork) -> None:
         overrides = [f"log.dirs={DATA}", "listeners=PLAINTEXT://127.0.0.1:0", *self.overrides]
+        if self.in_cluster:
+            overrides += ["broker.id=1", "zookeeper.connect=in-memory:2181"]
         self.settings = BrokerSettings.load(environ={}, overrides=overrides)
         self.tasks = LifeTasks(self.clock)
         self.jobs = HoldableJobs(self.random.getrandbits(32))
@@ -181,7 +195,7 @@ class MemoryBroker:
             fs=self.fs,
             network=self.network,
             on_failure=self._on_failure,
-            in_cluster=self.in_cluster,
+            open_coordination=open_beside if self.in_cluster else open_embedded,
         )
 
     # -- life and death -------------------------------------------------------------------

@@ -2,85 +2,60 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 from pathlib import Path
 
-from kavka.log.fs import FileSystem, OsFs
-from kavka.seams import Clock, Jobs, Tasks
+from kavka.server.broker import Broker
 from kavka.server.config import BrokerSettings
-from kavka.server.host import socket_network
-from kavka.server.instance import Instance
-from kavka.server.runtime.clock import SystemClock
-from kavka.server.runtime.jobs import ThreadJobs
-from kavka.server.runtime.tasks import LoopTasks
-from kavka.zktree.api import Coordination
-from support.real_zookeeper import open_at
+from kavka.server.host import Host
 
 
 class ClusterBroker:
     """One broker on the running loop. It can be started again on its directory."""
 
-    def __init__(
-        self, broker_id: int, directory: Path, zookeeper: str, *, session_timeout_s: float
-    ) -> None:
+    def __init__(self, broker_id: int, directory: Path, zookeeper: str, *settings: str) -> None:
+        """`zookeeper`: as in `zookeeper.connect`; `settings`: `key=value`."""
         self.broker_id = broker_id
-        self._directory = directory
-        self._zookeeper = zookeeper
-        self._session_timeout_s = session_timeout_s
-        self.instance: Instance | None = None
+        self._overrides = [
+            f"broker.id={broker_id}",
+            f"log.dirs={directory}",
+            "listeners=PLAINTEXT://127.0.0.1:0",
+            f"zookeeper.connect={zookeeper}",
+            *settings,
+        ]
+        self._host: Host | None = None
 
     async def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        settings = BrokerSettings.load(
-            environ={},
-            overrides=[
-                f"broker.id={self.broker_id}",
-                f"log.dirs={self._directory}",
-                "listeners=PLAINTEXT://127.0.0.1:0",
-            ],
-        )
-        self._tasks = LoopTasks(loop)
-        self._jobs = ThreadJobs(loop)
-        self.instance = Instance(
-            settings,
-            clock=SystemClock(),
-            tasks=self._tasks,
-            jobs=self._jobs,
-            random=random.Random(),
-            fs=OsFs(),
-            network=socket_network(settings, loop),
-            on_failure=lambda: None,
-            open_coordination=self._open_session,
-            in_cluster=True,
-        )
-        await self.instance.start()
+        """Start; it must not run."""
+        settings = BrokerSettings.load(environ={}, overrides=self._overrides)
+        self._host = Host(settings, on_failure=lambda: None)
+        await self._host.start()
 
-    async def _open_session(
-        self, fs: FileSystem, directory: str, *, clock: Clock, tasks: Tasks, jobs: Jobs
-    ) -> Coordination:
-        return await open_at(self._zookeeper, timeout_s=self._session_timeout_s)
+    @property
+    def is_up(self) -> bool:
+        """Whether it was started, and neither stopped nor killed."""
+        return self._host is not None
+
+    @property
+    def broker(self) -> Broker:
+        """Its components, while it runs."""
+        assert self._host is not None and self._host.instance.broker is not None
+        return self._host.instance.broker
 
     @property
     def address(self) -> str:
         """Where clients find it."""
-        assert self.instance is not None
-        host, port = self.instance.addresses["PLAINTEXT"]
+        assert self._host is not None
+        host, port = self._host.instance.addresses["PLAINTEXT"]
         return f"{host}:{port}"
 
     async def stop(self) -> None:
         """A clean stop, if it runs."""
-        instance, self.instance = self.instance, None
-        if instance is not None:
-            await instance.stop()
-            await self._tasks.kill()
-            await self._jobs.close(drop_waiting=True)
+        host, self._host = self._host, None
+        if host is not None:
+            await host.stop()
 
     async def kill(self) -> None:
         """End as by SIGKILL."""
-        instance, self.instance = self.instance, None
-        assert instance is not None
-        instance.kill()
-        await self._tasks.kill()
-        await self._jobs.close(drop_waiting=True)
-        instance.release()
+        host, self._host = self._host, None
+        assert host is not None
+        await host.kill()

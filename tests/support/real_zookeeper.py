@@ -7,12 +7,8 @@ import bisect
 import random
 from typing import Any
 
-from kavka.server.coordination.zookeeper import (
-    Servers,
-    ZooKeeperSession,
-    open_session,
-    parse_connect,
-)
+from kavka.server.config.zookeeper_servers import parse_connect
+from kavka.server.coordination.zookeeper import ZooKeeperSession, open_session
 from kavka.server.runtime.clock import SystemClock
 from kavka.server.runtime.sockets import SYSTEM_SIZED, SocketNetwork
 from kavka.server.runtime.tasks import LoopTasks
@@ -21,6 +17,7 @@ from support.coordination_machine import CoordinationMachine
 
 TIMEOUT_S = 10.0
 WITHIN_S = 60.0
+IN_FLIGHT_MAX = 10
 
 
 async def open_at(
@@ -28,10 +25,10 @@ async def open_at(
 ) -> ZooKeeperSession:
     """A session, as a broker with this `zookeeper.connect` has it."""
     loop = asyncio.get_running_loop()
-    servers: Servers = parse_connect(connect)
     return await open_session(
-        servers,
+        parse_connect(connect),
         timeout_s,
+        IN_FLIGHT_MAX,
         network=SocketNetwork(loop, backlog=1, receive_bytes=SYSTEM_SIZED, send_bytes=SYSTEM_SIZED),
         clock=SystemClock(),
         tasks=LoopTasks(loop),

@@ -22,6 +22,12 @@ def read(name: str) -> bytes:
     return (FILES / f"{name}.properties").read_bytes()
 
 
+def without(content: bytes, beginning: bytes) -> bytes:
+    """`content` without the lines that begin so."""
+    lines = content.splitlines(keepends=True)
+    return b"".join(line for line in lines if not line.startswith(beginning))
+
+
 def followed(content: bytes, problems: Iterable[str]) -> bytes:
     """`content` after all that `problems` ask for. ValueError for one that says nothing to do."""
     lines = content.decode().splitlines()

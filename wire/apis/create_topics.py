@@ -8,15 +8,12 @@ partitions and replication factor (-1, KIP-464), 5 is flexible and returns the t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 from uuid import UUID
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
 from kavka.wire.message import message
-
-if TYPE_CHECKING:
-    from kafka.protocol.admin.topics import CreateTopicsRequest
 
 
 @message
@@ -50,9 +47,37 @@ class CreateTopicsResponse:
     throttle_time_ms: int = 0
 
 
-def error_response(
-    request: CreateTopicsRequest, code: ErrorCode, version: int
-) -> CreateTopicsResponse:
+@message
+class NewConfig:
+    name: str
+    value: str | None
+
+
+@message
+class Assignment:
+    partition_index: int
+    broker_ids: Sequence[int]
+
+
+@message
+class NewTopic:
+    """With either counts (-1 each for the broker's defaults) or assignments."""
+
+    name: str
+    num_partitions: int
+    replication_factor: int
+    assignments: Sequence[Assignment] = ()
+    configs: Sequence[NewConfig] = ()
+
+
+@message
+class CreateTopicsRequest:
+    topics: Sequence[NewTopic]
+    timeout_ms: int
+    validate_only: bool = False
+
+
+def error_response(request: Any, code: ErrorCode, version: int) -> CreateTopicsResponse:
     """`code` for every topic in the request."""
     return CreateTopicsResponse(
         [TopicResponse(topic.name, error_code=code) for topic in request.topics]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from kavka.server.config import ConfigError
-    from kavka.server.instance import StartError
+    from kavka.server.start_checks import StartError
     from kavka.testing.async_broker import AsyncBroker, BrokerFailed
     from kavka.testing.broker import Broker
     from kavka.testing.client import Record

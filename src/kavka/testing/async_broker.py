@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from kavka.server.config import BrokerSettings, ConfigError
 from kavka.server.host import Host
-from kavka.server.instance import Instance, StartError
+from kavka.server.instance import Instance
+from kavka.server.start_checks import StartError
 from kavka.testing.client import BROKER_DEFAULT, READ_WITHIN_S, Client, Record
 from kavka.testing.places import DataPath, Directory, Ports
 from kavka.testing.settings import DIRECTORIES, broker_settings, given_settings, text_of

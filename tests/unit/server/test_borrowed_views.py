@@ -119,7 +119,7 @@ def test_a_view_that_outlives_its_request_is_found(expects_findings: None) -> No
     other.get_buffer()
 
 
-OLDER: list[memoryview] = []
+OLDER: list[object] = []
 """It was there before the test, and so is left out of most searches."""
 
 

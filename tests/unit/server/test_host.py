@@ -14,8 +14,8 @@ import pytest
 
 from kavka.server.config import BrokerSettings
 from kavka.server.host import Host, new_event_loop, socket_network
-from kavka.server.instance import StartError
 from kavka.server.runtime.sockets import SYSTEM_SIZED
+from kavka.server.start_checks import StartError
 from kavka.zktree.storage import Storage
 
 CLEAN = ".kafka_cleanshutdown"

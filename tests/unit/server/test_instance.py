@@ -11,7 +11,7 @@ import pytest
 from kavka.log.errors import StorageError
 from kavka.log.memfs import Fault
 from kavka.server.coordination.embedded import open_embedded
-from kavka.server.instance import StartError
+from kavka.server.start_checks import StartError
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.record_batches import read_header

@@ -49,3 +49,11 @@ def test_each_is_named_if_it_is_more_than_one(key: str) -> None:
 def test_what_was_left_alone_is_not() -> None:
     """Though by Apache Kafka's defaults two are above 1: they count for no lone broker."""
     assert warnings() == ()
+
+
+def test_settings_of_clusters_have_no_effect() -> None:
+    given = ["replica.fetch.min.bytes=2", "replica.fetch.max.bytes=1048576"]
+    (warning,) = BrokerSettings.load(overrides=given).warnings
+    assert warning == "no effect: replica.fetch.min.bytes (there is no zookeeper.connect)"
+    beside_others = ["zookeeper.connect=z", "broker.id=1", "offsets.topic.replication.factor=3"]
+    assert BrokerSettings.load(overrides=[*given, *beside_others]).warnings == ()

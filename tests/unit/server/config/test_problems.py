@@ -24,21 +24,17 @@ def test_apache_kafka_4_s_file_starts_a_broker_as_it_is() -> None:
     assert BrokerSettings.load(read("stock-4.3")).broker_id == 1
 
 
-def test_apache_kafka_3_9_s_file_has_one_line_too_many() -> None:
-    with pytest.raises(ConfigError) as caught:
-        BrokerSettings.load(read("stock-3.9"))
-    (problem,) = caught.value.problems
-    assert str(caught.value) == problem
-    assert problem.startswith("zookeeper.connect=localhost:2181 (server.properties, line 16): ")
-    assert "kavka storage import" in problem
-    assert problem.endswith("delete this line")
+def test_apache_kafka_3_9_s_file_is_for_a_cluster() -> None:
+    settings = BrokerSettings.load(read("stock-3.9"))
+    assert settings.zookeeper_connect == "localhost:2181"
+    assert settings.in_cluster
 
 
 def test_several_are_reported_together() -> None:
     with pytest.raises(ConfigError) as caught:
         BrokerSettings.load(
             b"ssl.client.auth=required\nnum.partitions=0\n",
-            environ={"KAVKA_ZOOKEEPER_CONNECT": "z:1"},
+            environ={"KAVKA_ZOOKEEPER_CONNECT": "z:x", "KAVKA_ZOOKEEPER_SET_ACL": "true"},
             overrides=[
                 "process.roles=controller",
                 "kavka.http.listener=x",
@@ -66,11 +62,12 @@ def test_several_are_reported_together() -> None:
         "process.roles",
         "ssl.client.auth",
         "zookeeper.connect",
+        "zookeeper.set.acl",
     ]
     assert error.key == received[0] == "node.id"
-    assert str(error).splitlines()[0] == "12 problems in the settings:"
+    assert str(error).splitlines()[0] == "13 problems in the settings:"
     assert str(error).splitlines()[1:] == [f"  {problem}" for problem in error.problems]
-    for end in ("delete this line", "unset KAVKA_ZOOKEEPER_CONNECT"):
+    for end in ("delete this line", "unset KAVKA_ZOOKEEPER_SET_ACL"):
         assert sum(problem.endswith(end) for problem in error.problems) == 1
 
 

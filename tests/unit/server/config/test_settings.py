@@ -111,8 +111,16 @@ def test_every_plain_field_takes_its_row_s_value() -> None:
         "group.consumer.migration.policy": "upgrade",
         "group.consumer.session.timeout.ms": "47777",
         "kavka.transaction.version": "1",
+        "replica.fetch.wait.max.ms": "7777",
+        "zookeeper.connect": "host:77",
+        "broker.id": "1",
+        "node.id": "1",
     }
-    room = ("socket.request.max.bytes=77777", "log.cleaner.dedupe.buffer.size=1000000000000")
+    room = (
+        "socket.request.max.bytes=77777",
+        "log.cleaner.dedupe.buffer.size=1000000000000",
+        "broker.id=1",
+    )
     plain = [row for row in BROKER.values() if row.field and row.type in texts]
     assert len(plain) > 12
     for row in plain:
@@ -154,7 +162,7 @@ def test_kafka_s_own_file_starts_a_broker(properties: Callable[[str], bytes]) ->
         ("ssl.keystore.location=x", "ssl.keystore.location"),
         ("sasl.enabled.mechanisms=PLAIN", "sasl.enabled.mechanisms"),
         ("authorizer.class.name=x", "authorizer.class.name"),
-        ("zookeeper.connect=localhost:2181", "zookeeper.connect"),
+        ("zookeeper.set.acl=true", "zookeeper.set.acl"),
         ("quota.window.num=3", "quota.window.num"),
         ("remote.log.storage.system.enable=true", "remote.log.storage.system.enable"),
         ("listener.name.in.ssl.client.auth=required", "listener.name.in.ssl.client.auth"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kavka.server.config import BrokerSettings
-from kavka.server.instance import StartError
+from kavka.server.start_checks import StartError
 from support.config_requests import BROKER, SET
 from support.config_requests import change as configs
 from support.memory_broker import MemoryBroker, fetching, scenario, until

@@ -10,7 +10,7 @@ import pytest
 
 from kavka.log.memfs import Fault
 from kavka.server.config import BrokerSettings, ConfigError
-from kavka.server.instance import StartError
+from kavka.server.start_checks import StartError
 from support import batches
 from support.http import Answer, HttpClient
 from support.memory_broker import MemoryBroker, scenario

@@ -14,7 +14,7 @@ import pytest
 
 from kavka.log.errors import StorageError
 from kavka.log.memfs import MemFs
-from kavka.server.instance import StartError
+from kavka.server.start_checks import StartError
 from kavka.wire.errors import ErrorCode as Code
 from kavka.zktree import paths
 from support.batches import build

@@ -1,0 +1,151 @@
+"""Settings of a broker that has others beside it: its sessions with ZooKeeper, and replication."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.server.config.rows import Config, Importance
+from kavka.server.config.validators import AtLeast, Validator
+from kavka.server.config.value_types import Type, Value
+
+CONNECT: Final = "zookeeper.connect"
+FETCH_WAIT: Final = "replica.fetch.wait.max.ms"
+SOCKET_TIMEOUT: Final = "replica.socket.timeout.ms"
+LAG_TIME: Final = "replica.lag.time.max.ms"
+POSITIVE: Final = (
+    "zookeeper.connection.timeout.ms",
+    "zookeeper.session.timeout.ms",
+    "controller.socket.timeout.ms",
+    FETCH_WAIT,
+    SOCKET_TIMEOUT,
+    LAG_TIME,
+)
+"""Times without which nothing works, though Apache Kafka checks none of them."""
+
+
+def _row(
+    name: str,
+    type_: Type,
+    default: Value,
+    check: Validator | None,
+    importance: Importance,
+    doc: str,
+    *,
+    internal: bool = False,
+) -> Config:
+    """`internal`: Apache Kafka 4 has no such setting, so it is not shown unless set."""
+    field = name.replace(".", "_")
+    return Config(name, type_, default, doc, check, importance, field=field, internal=internal)
+
+
+_ZOOKEEPER_ROWS: Final = (
+    _row(
+        CONNECT,
+        Type.STRING,
+        None,
+        None,
+        Importance.HIGH,
+        "ZooKeeper's servers, as in host1:2181,host2:2181, and perhaps a path below which all "
+        "nodes are, as in host1:2181/kafka. There brokers share the metadata of their cluster; "
+        "without it a broker is alone, and keeps its metadata itself.",
+        internal=True,
+    ),
+    _row(
+        "zookeeper.connection.timeout.ms",
+        Type.INT,
+        None,
+        None,
+        Importance.HIGH,
+        "How long the start waits for ZooKeeper; zookeeper.session.timeout.ms unless set.",
+        internal=True,
+    ),
+    _row(
+        "zookeeper.max.in.flight.requests",
+        Type.INT,
+        10,
+        AtLeast(1),
+        Importance.HIGH,
+        "Requests that are sent to ZooKeeper before it has answered the first of them.",
+        internal=True,
+    ),
+    _row(
+        "zookeeper.session.timeout.ms",
+        Type.INT,
+        18_000,
+        None,
+        Importance.HIGH,
+        "How long ZooKeeper hears nothing of a broker until its session expires, and with it the "
+        "broker's registration.",
+        internal=True,
+    ),
+)
+
+_REPLICATION_ROWS: Final = (
+    _row(
+        "controller.socket.timeout.ms",
+        Type.INT,
+        30_000,
+        None,
+        Importance.MEDIUM,
+        "How long a request from the controller to a broker, or from a broker to the controller, "
+        "waits for its response.",
+    ),
+    _row(
+        "replica.fetch.backoff.ms",
+        Type.INT,
+        1000,
+        AtLeast(0),
+        Importance.MEDIUM,
+        "How long a partition is not fetched from its leader after that has failed.",
+    ),
+    _row(
+        "replica.fetch.max.bytes",
+        Type.INT,
+        1_048_576,
+        AtLeast(0),
+        Importance.MEDIUM,
+        "Bytes that a follower fetches of one partition at once; a larger batch is fetched whole.",
+    ),
+    _row(
+        "replica.fetch.min.bytes",
+        Type.INT,
+        1,
+        None,
+        Importance.HIGH,
+        "Bytes that a leader waits for before it answers a follower.",
+    ),
+    _row(
+        "replica.fetch.response.max.bytes",
+        Type.INT,
+        10_485_760,
+        AtLeast(0),
+        Importance.MEDIUM,
+        "Bytes that a follower fetches of all partitions at once.",
+    ),
+    _row(
+        FETCH_WAIT,
+        Type.INT,
+        500,
+        None,
+        Importance.HIGH,
+        "How long a leader waits for replica.fetch.min.bytes before it answers a follower.",
+    ),
+    _row(
+        LAG_TIME,
+        Type.LONG,
+        30_000,
+        None,
+        Importance.HIGH,
+        "A follower that has not caught up with its leader for this long leaves the ISR.",
+    ),
+    _row(
+        SOCKET_TIMEOUT,
+        Type.INT,
+        30_000,
+        None,
+        Importance.HIGH,
+        "How long a follower waits for the answer to a fetch.",
+    ),
+)
+
+CLUSTER_ROWS: Final = (*_ZOOKEEPER_ROWS, *_REPLICATION_ROWS)
