@@ -73,12 +73,10 @@ def assemble(
     moves = ReplicaMoves(live, fs=fs, replicas=replicas, clock=clock, tasks=tasks, jobs=jobs)
     arenas = ArenaPool()
     in_cluster = live.now.in_cluster
-    clients = _clients(live.now, network, clock, tasks, random, arenas) if in_cluster else None
+    clients = _clients(live.now, metadata, network, clock, tasks, random, arenas)
     controller = _controller(live, coordination, requests, clients, clock, tasks, random)
     producer_ids = ProducerIdAllocator(tasks, controller.allocate_producer_ids)
-    client = (
-        None if clients is None else _controller_client(live.now, controller, metadata, clients)
-    )
+    client = _controller_client(live.now, controller, metadata, clients)
     creator: TopicCreator = client or controller
     groups = GroupCoordinator(live, replicas, metadata, creator, topic_configs, random)
     requests.on_metadata.append(groups.metadata_changed)
@@ -125,42 +123,54 @@ def _apis(*, in_cluster: bool, with_telemetry: bool) -> tuple[Api, ...]:
 
 def _clients(
     settings: BrokerSettings,
+    metadata: MetadataCache,
     network: Network,
     clock: Clock,
     tasks: Tasks,
     random: Random,
     arenas: ArenaPool,
-) -> BrokerClients:
+) -> BrokerClients | None:
+    """None for a lone broker."""
+    if not settings.in_cluster:
+        return None
     # imported in clusters only, as what `_links` imports
     from kavka.client.broker_client import Seams
     from kavka.server.replication.broker_clients import BrokerClients
 
     seams = Seams(network, clock, tasks, random, arenas)
-    return BrokerClients(settings, seams)
+    return BrokerClients(settings, metadata, seams)
 
 
 def _controller_client(
     settings: BrokerSettings,
     controller: Controller,
     metadata: MetadataCache,
-    clients: BrokerClients,
-) -> ControllerClient:
+    clients: BrokerClients | None,
+) -> ControllerClient | None:
+    """None for a lone broker."""
+    if clients is None:
+        return None
     from kavka.server.replication.controller_client import ControllerClient
 
-    return ControllerClient(controller, metadata, settings.broker_id, clients.of_controller)
+    return ControllerClient(controller, metadata, settings.broker_id, clients.for_controller())
 
 
 def _links(
     broker: Broker, requests: ControllerRequests, clients: BrokerClients, client: ControllerClient
 ) -> ClusterLinks:
     from kavka.server.replication.cluster_links import ClusterLinks
+    from kavka.server.replication.transaction_peers import TransactionPeers
 
+    peers = clients.for_transactions()
+    broker.transactions.peers = TransactionPeers(
+        broker.settings.broker_id, broker.metadata, peers, broker.tasks
+    )
     links = ClusterLinks(
         broker.settings,
         clients,
         client,
         broker.replicas,
-        broker.metadata,
+        broker.transactions.peers,
         clock=broker.clock,
         tasks=broker.tasks,
     )

@@ -4,7 +4,8 @@ The transaction coordinator sends a transaction that it has decided to commit or
 marker is below its partition's high watermark, the coordinator is notified. A marker that can't be
 appended is retried when its partition changes: when it gets a leader, say, or enough in-sync
 replicas. It is skipped only if the partition was deleted according to the coordination tree; this
-broker's metadata may be behind.
+broker's metadata may be behind. Other brokers are asked for what they lead (`TransactionPeers`),
+again and again until they have written it.
 
 This state is in memory only: a coordinator that loads its partition again sends all transactions
 that are decided but not completed. There is no separate limit: every transaction here is one that
@@ -46,6 +47,9 @@ PARTITIONS_PER_STEP: Final = 50
 
 RETRY_S: Final = 1.0
 """When to retry after an error whose end causes no event: too many open files, say."""
+
+REMOTE_RETRY_S: Final = 0.1
+"""When another broker is asked again that could not write a marker: it may lead since then."""
 
 PartitionKey: TypeAlias = tuple[str, int]
 """Topic and partition."""
@@ -111,6 +115,7 @@ class _PendingTxn:
         "markers",
         "leadership",
         "appended",
+        "sent",
     )
 
     def __init__(
@@ -123,6 +128,8 @@ class _PendingTxn:
         """The partitions without a committed marker."""
         self.appended: dict[PartitionKey, AppendedMarker] = {}
         """Appended markers that are not committed yet."""
+        self.sent: Final[dict[PartitionKey, None]] = {}
+        """Partitions whose leaders, on other brokers, are being asked to write a marker."""
         self._is_dropped = False
 
     @property
@@ -229,7 +236,7 @@ class MarkerWriter:
             self._tasks.call_later(RETRY_S, self._queue.enqueue, self._process_each(key, [txn]))
 
     def _append_or_check(self, txn: _PendingTxn, key: PartitionKey) -> None:
-        if key not in txn.remaining:
+        if key not in txn.remaining or key in txn.sent or self._send_elsewhere(txn, key):
             return
         appended = txn.appended.pop(key, None)
         if appended is None or appended.is_lost:
@@ -248,6 +255,47 @@ class MarkerWriter:
         else:
             txn.appended[key] = appended
             self._wait_for(txn, key)
+
+    def _send_elsewhere(self, txn: _PendingTxn, key: PartitionKey) -> bool:
+        """Have the leader of a partition write the marker, if that is another broker."""
+        peers = self._transactions.peers
+        leader = None if peers is None else peers.leader_elsewhere(key)
+        if peers is None or leader is None:
+            return False
+        from kavka.server.replication.transaction_peers import RemoteMarker, TransactionEnd
+
+        markers = txn.markers
+        end = TransactionEnd(
+            markers.producer_id,
+            markers.producer_epoch,
+            markers.committed,
+            txn.coordinator_epoch,
+            markers.version,
+        )
+        txn.appended.pop(key, None)
+        txn.sent[key] = None
+        peers.send(leader, RemoteMarker(end, key, partial(self._answered, txn, key)))
+        return True
+
+    def _answered(self, txn: _PendingTxn, key: PartitionKey, code: ErrorCode) -> None:
+        """Another broker has written a marker, or could not."""
+        del txn.sent[key]
+        if txn.is_dropped:
+            return
+        if code == ErrorCode.NONE:
+            self._partition_done(txn, key)
+        elif code.retriable and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            name = txn.markers.transactional_id
+            self._delays.line(
+                "marker of transaction %r is not written to %s-%d; retrying: %s",
+                name,
+                *key,
+                code.name,
+            )
+            again = self._process_each(key, [txn])
+            self._tasks.call_later(REMOTE_RETRY_S, self._queue.enqueue, again)
+        else:
+            self._append_failed(txn, key, ApiError(code))
 
     def _append_failed(self, txn: _PendingTxn, key: PartitionKey, refusal: ApiError) -> None:
         name = txn.markers.transactional_id
@@ -268,6 +316,8 @@ class MarkerWriter:
             self._check_topic(key[0])
         elif self._leads(key):
             self._schedule_retry(key)
+        if self._transactions.peers is not None:
+            self._schedule_retry(key)  # its leader may be another broker by then
 
     def _leads(self, key: PartitionKey) -> bool:
         """Whether this broker leads the partition, so that the reason is another one."""

@@ -28,6 +28,7 @@ from kavka.wire.record_batches import NO_SEQUENCE
 if TYPE_CHECKING:
     from kavka.log.journal import DecisionOrSteps, ReplyFuture
     from kavka.server.coordinators.journal_runner import JournalRunner, RunnerResources
+    from kavka.server.replication.transaction_peers import TransactionPeers
     from kavka.txncoord.shard import TransactionShard
     from kavka.txncoord.transaction_requests import AddPartitions, WriteMarkers
 
@@ -90,6 +91,9 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self.on_resigned: Callable[[int], object] = _ignore
         """Called when this broker is no longer the coordinator of a partition."""
 
+        self.peers: TransactionPeers | None = None
+        """The other brokers; None for a lone broker."""
+
         self.unverified = 0
         """Partitions that `verify` has rejected since the start."""
 
@@ -147,6 +151,11 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 
         if not transactional_id:
             return [ErrorCode.INVALID_REQUEST] * len(partitions)
+        if self.peers is not None and self.runner_for(transactional_id) is None:
+            coordinator = self.coordinator_of(transactional_id)
+            if coordinator is not None and coordinator.broker_id != self._live.now.broker_id:
+                producer = transactional_id, producer_id, producer_epoch
+                return self.peers.verify(coordinator.broker_id, producer, partitions, add=add)
         asked = AddPartitions(
             transactional_id, producer_id, producer_epoch, partitions, EPOCH_BUMPED_SINCE
         )

@@ -9,42 +9,82 @@ from kavka.server.config import BrokerSettings
 from kavka.server.controller.state import LiveBroker
 
 
+class Peers:
+    """The other brokers as the controller has announced them: a client of each, the same one as
+    long as the broker has the same address."""
+
+    def __init__(
+        self, metadata: MetadataCache, listener: str, settings: ClientSettings, seams: Seams
+    ) -> None:
+        self._metadata = metadata
+        self._listener = listener
+        self._settings = settings
+        self._seams = seams
+        self._clients: dict[int, tuple[tuple[str, int], BrokerClient]] = {}
+        """With the address of each."""
+
+    def client(self, broker_id: int) -> BrokerClient | None:
+        """A client of a broker; None as long as the controller has not announced it."""
+        broker = self._metadata.image.brokers.get(broker_id)
+        address = None if broker is None else broker.endpoints.get(self._listener)
+        if address is None:
+            return None
+        known = self._clients.get(broker_id)
+        if known is not None and known[0] == address:
+            return known[1]
+        self.disconnect(broker_id)
+        client = BrokerClient(*address, self._settings, self._seams)
+        self._clients[broker_id] = address, client
+        return client
+
+    def disconnect(self, broker_id: int) -> None:
+        """Close the connection to a broker, if there is one. Its requests fail."""
+        known = self._clients.pop(broker_id, None)
+        if known is not None:
+            known[1].close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for broker_id in list(self._clients):
+            self.disconnect(broker_id)
+
+
 class BrokerClients:
     """Makes clients; each caller has connections of its own."""
 
-    def __init__(self, settings: BrokerSettings, seams: Seams) -> None:
-        self._listener = settings.inter_broker_listener_name
+    def __init__(self, settings: BrokerSettings, metadata: MetadataCache, seams: Seams) -> None:
+        self._settings = settings
+        self._metadata = metadata
         self._seams = seams
-        self._of_controllers = self._settings(settings, settings.controller_socket_timeout_ms)
-        self._of_replicas = self._settings(settings, settings.replica_socket_timeout_ms)
-
-    @staticmethod
-    def _settings(settings: BrokerSettings, timeout_ms: int) -> ClientSettings:
-        return ClientSettings(
-            client_id=str(settings.broker_id),
-            software_version=__version__,
-            request_timeout_s=timeout_ms / 1000,
-        )
 
     def from_controller(self, broker: LiveBroker) -> BrokerClient | None:
         """The controller's client of a broker, as that is registered; None if it has no listener
         between brokers."""
+        settings = self._client_settings(self._settings.controller_socket_timeout_ms)
         for end in broker.info.endpoints:
-            if end.listener == self._listener:
-                return BrokerClient(end.host, end.port, self._of_controllers, self._seams)
+            if end.listener == self._settings.inter_broker_listener_name:
+                return BrokerClient(end.host, end.port, settings, self._seams)
         return None
 
-    def of_controller(self, metadata: MetadataCache, broker_id: int) -> BrokerClient | None:
-        """A client of the controller; None as long as it has not announced itself."""
-        return self._of_metadata(metadata, broker_id, self._of_controllers)
+    def for_controller(self) -> Peers:
+        """For requests to the controller."""
+        return self._peers(self._settings.controller_socket_timeout_ms)
 
-    def of_leader(self, metadata: MetadataCache, broker_id: int) -> BrokerClient | None:
-        """A client of a leader; None as long as the controller has not announced that."""
-        return self._of_metadata(metadata, broker_id, self._of_replicas)
+    def for_leaders(self) -> Peers:
+        """For fetches from leaders."""
+        return self._peers(self._settings.replica_socket_timeout_ms)
 
-    def _of_metadata(
-        self, metadata: MetadataCache, broker_id: int, settings: ClientSettings
-    ) -> BrokerClient | None:
-        known = metadata.image.brokers.get(broker_id)
-        address = None if known is None else known.endpoints.get(self._listener)
-        return None if address is None else BrokerClient(*address, settings, self._seams)
+    def for_transactions(self) -> Peers:
+        """For requests about transactions, to their coordinators and from them."""
+        return self._peers(self._settings.request_timeout_ms)
+
+    def _peers(self, timeout_ms: int) -> Peers:
+        listener = self._settings.inter_broker_listener_name
+        return Peers(self._metadata, listener, self._client_settings(timeout_ms), self._seams)
+
+    def _client_settings(self, timeout_ms: int) -> ClientSettings:
+        return ClientSettings(
+            client_id=str(self._settings.broker_id),
+            software_version=__version__,
+            request_timeout_s=timeout_ms / 1000,
+        )

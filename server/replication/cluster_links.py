@@ -4,11 +4,9 @@ clients that they use."""
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import Final
 
 from kavka.seams import Clock, Tasks, Timer
-from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings
 from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replication.broker_clients import BrokerClients
@@ -16,6 +14,7 @@ from kavka.server.replication.controller_client import ControllerClient
 from kavka.server.replication.fetchers import Fetchers
 from kavka.server.replication.isr_changes import IsrChanges
 from kavka.server.replication.leader_fetcher import FetcherSettings
+from kavka.server.replication.transaction_peers import TransactionPeers
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ class ClusterLinks:
         clients: BrokerClients,
         controller: ControllerClient,
         replicas: ReplicaManager,
-        metadata: MetadataCache,
+        transactions: TransactionPeers,
         *,
         clock: Clock,
         tasks: Tasks,
@@ -40,10 +39,11 @@ class ClusterLinks:
         self._replicas = replicas
         self._shrink_check_s = settings.replica_lag_time_max_ms / 2 / 1000  # as in Apache Kafka
         self._controller = controller
+        self._transactions = transactions
         self._isrs = IsrChanges(self._controller, tasks)
         self.fetchers = Fetchers(
             FetcherSettings.of(settings, self._epoch),
-            partial(clients.of_leader, metadata),
+            clients.for_leaders(),
             clock=clock,
             tasks=tasks,
         )
@@ -71,6 +71,7 @@ class ClusterLinks:
             self._timer.cancel()
         self._isrs.close()
         self._controller.close()
+        self._transactions.close()
         self.fetchers.close()
 
     def _shrink_soon(self) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from kavka.client.broker_client import BrokerClient
 from kavka.client.errors import NotConnected, UnsupportedVersion
 from kavka.server.cluster.control_messages import NO_TOPIC_ID, TopicPartition
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.controller.controller import Controller
 from kavka.server.controller.events import StoredState, WantedIsr
 from kavka.server.controller.topic_validation import NewTopic, TopicResult
+from kavka.server.replication.broker_clients import Peers
 from kavka.server.replication.isr_changes import AlteredIsr, Proposal
 from kavka.wire.api import Api
 from kavka.wire.apis import alter_partition, create_topics
@@ -28,16 +28,14 @@ class ControllerClient:
         controller: Controller,
         metadata: MetadataCache,
         broker_id: int,
-        connect: Callable[[MetadataCache, int], BrokerClient | None],
+        peers: Peers,
     ) -> None:
-        """`connect` gives a client of a broker; None as long as no address is known."""
         self._controller = controller
         self._metadata = metadata
         self._broker_id = broker_id
         self.broker_epoch = -1
         """Of this broker, once it is registered."""
-        self._connect = connect
-        self._client: tuple[int, BrokerClient] | None = None
+        self._peers = peers
 
     async def alter_partitions(
         self, proposals: Mapping[TopicPartition, Proposal]
@@ -98,27 +96,13 @@ class ControllerClient:
 
     def close(self) -> None:
         """Ask nothing any more."""
-        self._disconnect()
+        self._peers.close()
 
     async def _ask(self, api: Api, request: Any) -> Any:
-        controller_id = self._metadata.image.controller_id
-        if self._client is not None and self._client[0] != controller_id:
-            self._disconnect()
-        if self._client is None:
-            client = self._connect(self._metadata, controller_id)
-            if client is None:
-                raise NotConnected("no controller is known")
-            self._client = controller_id, client
-        try:
-            return await self._client[1].ask(api, request)
-        except ConnectionError:
-            self._disconnect()  # the next one may have another address
-            raise
-
-    def _disconnect(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client[1].close()
+        client = self._peers.client(self._metadata.image.controller_id)
+        if client is None:
+            raise NotConnected("no controller is known")
+        return await client.ask(api, request)
 
     def _proposed(self, proposals: Mapping[TopicPartition, Proposal]) -> Any:
         topics: dict[UUID, list[alter_partition.AskedPartition]] = {}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from kavka.client.broker_client import BrokerClient
 from kavka.seams import Clock, Tasks
 from kavka.server.replica.replica import Replica
+from kavka.server.replication.broker_clients import Peers
 from kavka.server.replication.leader_fetcher import FetcherSettings, LeaderFetcher
 
 
@@ -16,13 +14,13 @@ class Fetchers:
     def __init__(
         self,
         settings: FetcherSettings,
-        connect: Callable[[int], BrokerClient | None],
+        peers: Peers,
         *,
         clock: Clock,
         tasks: Tasks,
     ) -> None:
         self._settings = settings
-        self._connect = connect
+        self._peers = peers
         self._clock = clock
         self._tasks = tasks
         self._fetchers: dict[int, LeaderFetcher] = {}
@@ -53,6 +51,7 @@ class Fetchers:
         self._followed.clear()
         for fetcher in self._fetchers.values():
             fetcher.close()
+        self._peers.close()
 
     def _remove(self, key: tuple[str, int], replica: Replica) -> None:
         current = self._followed.get(key)
@@ -64,6 +63,6 @@ class Fetchers:
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
             fetcher = self._fetchers[leader] = LeaderFetcher(
-                leader, self._settings, self._connect, clock=self._clock, tasks=self._tasks
+                leader, self._settings, self._peers, clock=self._clock, tasks=self._tasks
             )
         return fetcher

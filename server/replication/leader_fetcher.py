@@ -18,6 +18,7 @@ from kavka.seams import Clock, Tasks
 from kavka.server.config import BrokerSettings
 from kavka.server.replica.following import Divergence, Fetched, Following
 from kavka.server.replica.replica import Replica
+from kavka.server.replication.broker_clients import Peers
 from kavka.wire.apis import fetch
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -76,18 +77,16 @@ class LeaderFetcher:
         self,
         leader: int,
         settings: FetcherSettings,
-        connect: Callable[[int], BrokerClient | None],
+        peers: Peers,
         *,
         clock: Clock,
         tasks: Tasks,
     ) -> None:
-        """`connect` gives a client of a broker; None as long as this broker knows no address."""
         self._leader = leader
         self._settings = settings
-        self._connect = connect
+        self._peers = peers
         self._clock = clock
         self._tasks = tasks
-        self._client: BrokerClient | None = None
         self._partitions: dict[Key, _Followed] = {}
         self._task: asyncio.Task[None] | None = None
         self._changed: asyncio.Future[None] | None = None
@@ -117,33 +116,20 @@ class LeaderFetcher:
     def close(self) -> None:
         """Follow nothing any more."""
         self._partitions.clear()
-        self._disconnect()
         self.wake()
 
     async def _run(self) -> None:
         try:
             while self._partitions:
                 asked = await self._due()
-                client = self._client = self._client or self._connect(self._leader)
+                client = self._peers.client(self._leader)
                 if not asked or client is None:
                     await self._wait()
                     continue
                 await self._fetch(client, asked)
         finally:
             self._task = None
-            self._disconnect()
-
-    def _follow_address(self) -> None:
-        """The leader may have started again, at another address."""
-        fresh = self._connect(self._leader)
-        if fresh is not None and self._client is not None and fresh.address != self._client.address:
-            self._disconnect()
-            self._client = fresh
-
-    def _disconnect(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
+            self._peers.disconnect(self._leader)
 
     async def _due(self) -> list[_Followed]:
         """The partitions to fetch now."""
@@ -180,7 +166,6 @@ class LeaderFetcher:
             response = await client.ask(fetch.API, request)
         except (ConnectionError, UnsupportedVersion) as failure:
             logger.debug("can't fetch from broker %d: %s", self._leader, failure)
-            self._follow_address()
             self._leave_out_all(asked)
             return
         if response.error_code:
@@ -194,7 +179,7 @@ class LeaderFetcher:
             for answer in topic.partitions:
                 one = by_place.get((topic.topic_id, answer.partition_index))
                 if one is not None and self._is_current(one):
-                    await self._take(one, answer)
+                    await self._take(client, one, answer)
 
     def _is_current(self, one: _Followed) -> bool:
         """Whether it is still followed, in the epoch in which it was asked for."""
@@ -206,12 +191,12 @@ class LeaderFetcher:
             and partition.leader_epoch == one.leader_epoch
         )
 
-    async def _take(self, one: _Followed, answer: Any) -> None:
+    async def _take(self, client: BrokerClient, one: _Followed, answer: Any) -> None:
         code = answer.error_code
         if code == ErrorCode.FENCED_LEADER_EPOCH:
             one.is_failed = True  # the next LeaderAndIsr brings the new one
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            await self._start_over(one)
+            await self._start_over(client, one)
         elif code:
             self._leave_out(one, ErrorCode(code).name)
         else:
@@ -229,11 +214,8 @@ class LeaderFetcher:
             except (ApiError, StorageError, OSError) as failure:
                 self._leave_out(one, str(failure))
 
-    async def _start_over(self, one: _Followed) -> None:
+    async def _start_over(self, client: BrokerClient, one: _Followed) -> None:
         """The leader has nothing at this offset: see where its log begins and ends."""
-        client = self._client
-        if client is None:
-            return  # closed meanwhile
         try:
             begin, end = await one.following.leader_offsets(client)
             if self._is_current(one):

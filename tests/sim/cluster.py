@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kavka.wire.errors import ErrorCode as Code
-from sim.client import Connection
+from sim.client import Answer, Connection
 from sim.ensemble import Ensemble
 from sim.loop import Process, SimLoop
 from sim.machine import Machine
@@ -28,7 +28,7 @@ ATTEMPT_S = 0.2
 class Cluster:
     """Brokers 1, 2, ... on one ZooKeeper, and a producer that repeats what fails."""
 
-    def __init__(self, seed: int, brokers: int) -> None:
+    def __init__(self, seed: int, brokers: int, *settings: str) -> None:
         self.chance = random.Random(seed)
         self.loop = SimLoop(random.Random(seed))  # type: ignore[abstract]
         self.trace = Trace(lambda: self.loop.now_s)
@@ -41,7 +41,7 @@ class Cluster:
                 random.Random(seed + number),
                 self.trace,
                 name=f"broker{number}",
-                settings=(f"broker.id={number}",),
+                settings=(f"broker.id={number}", *settings),
                 ensemble=ensemble,
                 session_timeout_s=SESSION_S,
                 in_cluster=True,
@@ -51,6 +51,7 @@ class Cluster:
         self.process = Process(self.loop, "client")
         self.acknowledged: list[bytes] = []
         self.sent = 0
+        self.partitions = 1
 
     def machine(self, broker_id: int) -> Machine:
         return self.machines[broker_id - 1]
@@ -85,22 +86,30 @@ class Cluster:
             except OSError:
                 await asyncio.sleep(ATTEMPT_S)
 
-    async def partition(self) -> Any:
-        """Its only partition, when there is one with a leader."""
+    async def partition(self, index: int = 0) -> Any:
+        """One of its partitions, when that has a leader."""
         while True:
             answer = await self.metadata()
             (topic,) = answer.topics
-            if not topic.error_code and topic.partitions and topic.partitions[0].leader_id > 0:
-                return topic.partitions[0]
+            for found in topic.partitions:
+                if found.partition_index == index and found.leader_id > 0:
+                    return found
             await asyncio.sleep(ATTEMPT_S)
 
-    async def create(self, replicas: Sequence[int], min_isr: int = 1) -> None:
+    async def create(
+        self, replicas: Sequence[int], min_isr: int = 1, *, partitions: int = 1
+    ) -> None:
+        """The topic; each partition has another preferred leader."""
+        self.partitions = partitions
         configs = [{"name": "min.insync.replicas", "value": str(min_isr)}]
         topic = {
             "name": TOPIC,
             "num_partitions": -1,
             "replication_factor": -1,
-            "assignments": [{"partition_index": 0, "broker_ids": list(replicas)}],
+            "assignments": [
+                {"partition_index": index, "broker_ids": _rotated(replicas, index)}
+                for index in range(partitions)
+            ],
             "configs": configs,
         }
         while True:
@@ -147,9 +156,10 @@ class Cluster:
         return bool(answer.responses[0].partition_responses[0].error_code == Code.NONE)
 
     async def in_sync(self, *broker_ids: int) -> None:
-        """Wait until these are the ISR."""
-        while sorted((await self.partition()).isr_nodes) != sorted(broker_ids):
-            await asyncio.sleep(ATTEMPT_S)
+        """Wait until these are the ISR of each partition."""
+        for index in range(self.partitions):
+            while sorted((await self.partition(index)).isr_nodes) != sorted(broker_ids):
+                await asyncio.sleep(ATTEMPT_S)
 
     async def values(self) -> list[bytes]:
         """All records, from the leader."""
@@ -177,10 +187,55 @@ class Cluster:
             await machine.stop()
 
     def stored(self, machine: Machine) -> bytes:
-        """The replica's files, one after the other."""
-        directory = f"/data/{TOPIC}-0"
-        names = [one for one in machine.fs.list_dir(directory) if one.endswith(".log")]
-        return b"".join(machine.fs.read_bytes(f"{directory}/{one}") for one in sorted(names))
+        """The replicas' files, one after the other."""
+        paths = [
+            f"/data/{TOPIC}-{index}/{name}"
+            for index in range(self.partitions)
+            for name in machine.fs.list_dir(f"/data/{TOPIC}-{index}")
+            if name.endswith(".log")
+        ]
+        return b"".join(machine.fs.read_bytes(path) for path in sorted(paths))
+
+
+class RoutingClient:
+    """For actors that speak to one broker: asks the one that a request is for, over a connection of
+    its own for each. Answers that another one gives are the actor's to repeat."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.process = Process(cluster.loop, name)
+        self._cluster = cluster
+
+    async def ask_until_answered(self, name: str, version: int, /, **values: Any) -> Answer:
+        """The answer, and whether one before it was lost."""
+        was_lost = False
+        while True:
+            try:
+                machine = await self._machine(name, values)
+                return Answer(await self._cluster.ask(machine, name, version, **values), was_lost)
+            except OSError:
+                was_lost = True
+                await asyncio.sleep(ATTEMPT_S)
+
+    async def _machine(self, name: str, values: Mapping[str, Any]) -> Machine:
+        cluster = self._cluster
+        if name == "Produce":
+            (topic,) = values["topic_data"]
+            (data,) = topic["partition_data"]
+            return cluster.machine((await cluster.partition(data["index"])).leader_id)
+        if name == "FindCoordinator":
+            return cluster.chance.choice(cluster.machines)
+        key = values.get("transactional_id") or values["v3_and_below_transactional_id"]
+        while True:
+            asked = cluster.chance.choice(cluster.machines)
+            found = await cluster.ask(asked, "FindCoordinator", 2, key=key, key_type=1)
+            if not found.error_code:
+                return cluster.machine(found.node_id)
+            await asyncio.sleep(ATTEMPT_S)
+
+
+def _rotated(replicas: Sequence[int], by: int) -> list[int]:
+    by %= len(replicas)
+    return [*replicas[by:], *replicas[:by]]
 
 
 def live(cluster: Cluster, main: Any) -> Cluster:

@@ -8,14 +8,11 @@ each other, for several transactions and also to verify only (KIP-890); 2 may sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
 from kavka.wire.message import message
-
-if TYPE_CHECKING:
-    from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest
 
 BATCHED_SINCE: Final = 4
 """From this version on a request is of several transactions."""
@@ -52,9 +49,29 @@ class AddPartitionsToTxnResponse:
     throttle_time_ms: int = 0
 
 
-def error_response(
-    request: AddPartitionsToTxnRequest, code: ErrorCode, version: int
-) -> AddPartitionsToTxnResponse:
+@message
+class AskedTopic:
+    name: str
+    partitions: Sequence[int]
+
+
+@message
+class AskedTransaction:
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    verify_only: bool
+    topics: Sequence[AskedTopic]
+
+
+@message
+class AddPartitionsToTxnRequest:
+    """In the form for brokers: from version 4 on."""
+
+    transactions: Sequence[AskedTransaction]
+
+
+def error_response(request: Any, code: ErrorCode, version: int) -> AddPartitionsToTxnResponse:
     """`code` at the top; where there is no such place, for every partition."""
     if version >= BATCHED_SINCE:
         return AddPartitionsToTxnResponse(code)

@@ -6,14 +6,11 @@ Versions 0 to 2, flexible from 1 on; 2 has the transaction version (KIP-890).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
 from kavka.wire.message import message
-
-if TYPE_CHECKING:
-    from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 
 VERSIONS_TOLD_SINCE: Final = 2
 
@@ -41,9 +38,30 @@ class WriteTxnMarkersResponse:
     markers: Sequence[MarkerResult] = ()
 
 
-def error_response(
-    request: WriteTxnMarkersRequest, code: ErrorCode, version: int
-) -> WriteTxnMarkersResponse:
+@message
+class AskedTopic:
+    name: str
+    partition_indexes: Sequence[int]
+
+
+@message
+class AskedMarker:
+    """`transaction_result`: whether the transaction is committed."""
+
+    producer_id: int
+    producer_epoch: int
+    transaction_result: bool
+    topics: Sequence[AskedTopic]
+    coordinator_epoch: int
+    transaction_version: int = 0
+
+
+@message
+class WriteTxnMarkersRequest:
+    markers: Sequence[AskedMarker]
+
+
+def error_response(request: Any, code: ErrorCode, version: int) -> WriteTxnMarkersResponse:
     """`code` for every partition of every marker."""
     return WriteTxnMarkersResponse(
         [

@@ -1,0 +1,192 @@
+"""Transactions that span brokers: a leader asks the coordinator whether a partition is in one
+(KIP-890), and the coordinator has other leaders write its markers (KIP-98)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from kavka.client.errors import UnsupportedVersion
+from kavka.seams import Tasks
+from kavka.server.cluster.metadata_cache import MetadataCache
+from kavka.server.replication.broker_clients import Peers
+from kavka.wire.apis import add_partitions_to_txn, write_txn_markers
+from kavka.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    import asyncio
+
+MARKERS_PER_REQUEST_MAX: Final = 500
+
+PartitionKey: TypeAlias = tuple[str, int]
+"""Topic and partition."""
+
+_Places: TypeAlias = dict[str, list[int]]
+"""Partitions by topic."""
+
+
+class TransactionEnd(NamedTuple):
+    """What a marker says: how the transaction of a producer ends."""
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+    version: int
+    """Of the transaction protocol."""
+
+
+class RemoteMarker(NamedTuple):
+    """A marker for another broker to write."""
+
+    end: TransactionEnd
+    key: PartitionKey
+    done: Callable[[ErrorCode], object]
+    """Called with the leader's answer: NONE when the marker is committed. NETWORK_EXCEPTION: it may
+    have been written."""
+
+
+class TransactionPeers:
+    """One per broker."""
+
+    def __init__(self, broker_id: int, metadata: MetadataCache, peers: Peers, tasks: Tasks) -> None:
+        self._broker_id = broker_id
+        self._metadata = metadata
+        self._peers = peers
+        self._tasks = tasks
+        self._queues: dict[int, deque[RemoteMarker]] = {}
+        """Markers to send, by broker. There is one request under way to each."""
+        self._senders: dict[int, asyncio.Task[None]] = {}
+        self._is_closed = False
+
+    def leader_elsewhere(self, key: PartitionKey) -> int | None:
+        """The broker that leads a partition, if it is another one."""
+        topic = self._metadata.image.topics.get(key[0])
+        partition = None if topic is None else topic.partition(key[1])
+        if partition is None or partition.leader in (-1, self._broker_id):
+            return None
+        return partition.leader
+
+    async def verify(
+        self,
+        coordinator_id: int,
+        producer: tuple[str, int, int],
+        partitions: Sequence[PartitionKey],
+        *,
+        add: bool,
+    ) -> Sequence[ErrorCode]:
+        """Ask a coordinator whether partitions are in the transaction of a producer (transactional
+        id, producer id, epoch) or, with `add`, to add them. A code for each."""
+        client = self._peers.client(coordinator_id)
+        if client is None:
+            return [ErrorCode.COORDINATOR_NOT_AVAILABLE] * len(partitions)
+        topics = [
+            add_partitions_to_txn.AskedTopic(topic, indexes)
+            for topic, indexes in _by_topic(partitions).items()
+        ]
+        transaction = add_partitions_to_txn.AskedTransaction(*producer, not add, topics)
+        request = add_partitions_to_txn.AddPartitionsToTxnRequest([transaction])
+        try:
+            response = await client.ask(add_partitions_to_txn.API, request)
+        except (ConnectionError, UnsupportedVersion):
+            return [ErrorCode.NETWORK_EXCEPTION] * len(partitions)
+        if response.error_code:
+            return [ErrorCode(response.error_code)] * len(partitions)
+        codes = {
+            (topic.name, one.partition_index): ErrorCode(one.partition_error_code)
+            for transaction in response.results_by_transaction
+            for topic in transaction.topic_results
+            for one in topic.results_by_partition
+        }
+        return [codes.get(key, ErrorCode.UNKNOWN_SERVER_ERROR) for key in partitions]
+
+    def send(self, broker_id: int, marker: RemoteMarker) -> None:
+        """Have another broker write a marker. After `close` nothing comes of it."""
+        if self._is_closed:
+            return
+        self._queues.setdefault(broker_id, deque()).append(marker)
+        if broker_id not in self._senders:
+            name = f"transaction markers for broker {broker_id}"
+            self._senders[broker_id] = self._tasks.spawn(self._send_queued(broker_id), name=name)
+
+    def close(self) -> None:
+        """Ask nothing any more."""
+        self._is_closed = True
+        self._queues.clear()
+        self._peers.close()
+
+    async def _send_queued(self, broker_id: int) -> None:
+        try:
+            while queue := self._queues.get(broker_id):
+                markers = _take(queue)
+                codes = await self._write(broker_id, markers)
+                for marker in markers:
+                    marker.done(codes.get((marker.end.producer_id, *marker.key), _UNKNOWN))
+                await self._tasks.sleep(0)
+        finally:
+            del self._senders[broker_id]
+            self._queues.pop(broker_id, None)
+
+    async def _write(
+        self, broker_id: int, markers: Sequence[RemoteMarker]
+    ) -> dict[tuple[int, str, int], ErrorCode]:
+        """The codes by producer id, topic and partition; a marker whose outcome is not known has
+        none."""
+        client = self._peers.client(broker_id)
+        if client is None:
+            return {}
+        try:
+            response = await client.ask(write_txn_markers.API, _request(markers))
+        except (ConnectionError, UnsupportedVersion):
+            return {}
+        return {
+            (marker.producer_id, topic.name, one.partition_index): ErrorCode(one.error_code)
+            for marker in response.markers
+            for topic in marker.topics
+            for one in topic.partitions
+        }
+
+
+_UNKNOWN: Final = ErrorCode.NETWORK_EXCEPTION
+
+
+def _take(queue: deque[RemoteMarker]) -> list[RemoteMarker]:
+    """The first ones, as far as there is one end for each producer: answers are by its id."""
+    taken: list[RemoteMarker] = []
+    ends: dict[int, TransactionEnd] = {}
+    while queue and len(taken) < MARKERS_PER_REQUEST_MAX:
+        end = queue[0].end
+        if ends.setdefault(end.producer_id, end) != end:
+            break
+        taken.append(queue.popleft())
+    return taken
+
+
+def _request(markers: Sequence[RemoteMarker]) -> Any:
+    by_end: dict[TransactionEnd, list[PartitionKey]] = {}
+    for marker in markers:
+        by_end.setdefault(marker.end, []).append(marker.key)
+    return write_txn_markers.WriteTxnMarkersRequest(
+        [
+            write_txn_markers.AskedMarker(
+                end.producer_id,
+                end.producer_epoch,
+                end.committed,
+                [
+                    write_txn_markers.AskedTopic(topic, indexes)
+                    for topic, indexes in _by_topic(keys).items()
+                ],
+                end.coordinator_epoch,
+                end.version,
+            )
+            for end, keys in by_end.items()
+        ]
+    )
+
+
+def _by_topic(keys: Sequence[PartitionKey]) -> _Places:
+    places: _Places = {}
+    for topic, index in keys:
+        places.setdefault(topic, []).append(index)
+    return places
