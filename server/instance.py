@@ -400,6 +400,10 @@ class Instance:
     async def stop(self) -> None:
         """Shut down cleanly: close connections, finish running work, flush and close the logs."""
         began_s = self._clock.monotonic_s()
+        is_well = self.state is BrokerState.RUNNING and not self.has_failed
+        if self._links is not None and is_well:
+            self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+            await self._links.shut_down()
         self.state = BrokerState.SHUTTING_DOWN
         self._stop_listening()
         self._connections.close_all()

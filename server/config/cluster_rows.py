@@ -148,4 +148,33 @@ _REPLICATION_ROWS: Final = (
     ),
 )
 
-CLUSTER_ROWS: Final = (*_ZOOKEEPER_ROWS, *_REPLICATION_ROWS)
+_SHUTDOWN_ROWS: Final = (
+    _row(
+        "controlled.shutdown.enable",
+        Type.BOOLEAN,
+        True,
+        None,
+        Importance.MEDIUM,
+        "Whether a broker that stops first has others lead what it leads.",
+    ),
+    _row(
+        "controlled.shutdown.max.retries",
+        Type.INT,
+        3,
+        None,
+        Importance.MEDIUM,
+        "How often a broker that stops asks the controller again, if that fails.",
+        internal=True,
+    ),
+    _row(
+        "controlled.shutdown.retry.backoff.ms",
+        Type.LONG,
+        5000,
+        None,
+        Importance.MEDIUM,
+        "Time before it is asked again.",
+        internal=True,
+    ),
+)
+
+CLUSTER_ROWS: Final = (*_ZOOKEEPER_ROWS, *_REPLICATION_ROWS, *_SHUTDOWN_ROWS)

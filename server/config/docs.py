@@ -11,6 +11,7 @@ from kavka.server.config.table import TOPIC, broker_rows
 from kavka.server.config.value_types import to_text
 
 _SHOWN: Final = (
+    "controlled.shutdown.",
     "group.consumer.regex.",
     "kavka.",
     "log.message.downconversion.",

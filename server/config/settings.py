@@ -131,6 +131,9 @@ class BrokerSettings:
     zookeeper_max_in_flight_requests: int
     zookeeper_session_timeout_ms: int
     controller_socket_timeout_ms: int
+    controlled_shutdown_enable: bool
+    controlled_shutdown_max_retries: int
+    controlled_shutdown_retry_backoff_ms: int
     replica_fetch_backoff_ms: int
     replica_fetch_max_bytes: int
     replica_fetch_min_bytes: int

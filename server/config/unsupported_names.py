@@ -315,9 +315,6 @@ transaction.two.phase.commit.enable boolean false - L
 REPLICATION: Final = """\
 auto.leader.rebalance.enable boolean true - H
 control.plane.listener.name string null - Ho
-controlled.shutdown.enable boolean true - M
-controlled.shutdown.max.retries int 3 - Mo
-controlled.shutdown.retry.backoff.ms long 5000 - Mo
 follower.replication.throttled.rate long 9223372036854775807 >=0 MCi
 inter.broker.protocol.version string 3.9-IV0 - Mo
 leader.imbalance.check.interval.seconds long 300 >=1 H

@@ -177,9 +177,17 @@ HANDLERS: Final = _by_key(
 def between_brokers() -> Mapping[int, _Row]:
     """The APIs that a broker of a cluster serves as well."""
     # lazy imports: a lone broker needs none of them
-    from kavka.wire.apis import alter_partition, leader_and_isr, stop_replica, update_metadata
+    from kavka.wire.apis import (
+        alter_partition,
+        controlled_shutdown,
+        leader_and_isr,
+        stop_replica,
+        update_metadata,
+    )
 
-    return _by_key(leader_and_isr, update_metadata, stop_replica, alter_partition)
+    return _by_key(
+        leader_and_isr, update_metadata, stop_replica, alter_partition, controlled_shutdown
+    )
 
 
 def served(*, in_cluster: bool) -> Mapping[int, _Row]:

@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from kavka.seams import Clock, Random, Tasks
-from kavka.server.cluster.control_messages import TopicPartition
+from kavka.server.cluster.control_messages import NO_EPOCH, TopicPartition
 from kavka.server.controller import tree_store
 from kavka.server.controller.active_controller import TERM_ENDED, ActiveController, Connect
 from kavka.server.controller.channels import BrokerPort
-from kavka.server.controller.events import StoredState, WantedIsr
+from kavka.server.controller.events import BrokerLeaving, StoredState, WantedIsr
 from kavka.server.controller.partition_requests import PartitionRequests
 from kavka.server.controller.partition_validation import NewPartitions
 from kavka.server.controller.producer_id_blocks import BLOCK_IDS, next_block
@@ -308,6 +308,23 @@ class Controller:
             return await active.alter_isrs(wanted)
         except TERM_ENDED:
             raise not_controller() from None
+
+    async def shut_down(self, broker_id: int, epoch: int) -> Sequence[TopicPartition]:
+        """Have other brokers lead what a broker leads, and take it out of the ISRs, as it is going
+        to stop (controlled shutdown). Returns what it leads nevertheless, as no other replica can.
+        ApiError: NOT_CONTROLLER, BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH."""
+        active = self._active()
+        known = active.cluster.brokers.get(broker_id)
+        if known is None:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
+        if epoch != NO_EPOCH and known.epoch != epoch:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+        logger.info("broker %d is going to stop; moving its leaderships", broker_id)
+        active.put(BrokerLeaving(broker_id, known.epoch))
+        await active.wait_until_idle()
+        if active is not self._active_controller:
+            raise not_controller()
+        return list(active.cluster.led_by(broker_id))
 
     def _active(self) -> ActiveController:
         if self._active_controller is None:

@@ -95,6 +95,13 @@ class ReevaluatePartitions(NamedTuple):
     """Those of `started` that were registered before, in another session."""
 
 
+class BrokerLeaving(NamedTuple):
+    """A broker is going to stop, in this epoch (controlled shutdown)."""
+
+    broker_id: int
+    epoch: int
+
+
 class LogDirsFailed(NamedTuple):
     """Log directories of these brokers failed; the brokers know which partitions are affected."""
 
@@ -152,7 +159,8 @@ class StopReplicaResponseReceived(NamedTuple):
 
 
 Event: TypeAlias = (
-    BrokersChanged
+    BrokerLeaving
+    | BrokersChanged
     | TopicsFound
     | PartitionsFound
     | TopicsRemoved

@@ -32,7 +32,12 @@ def decide_isr(
     if is_recovering and (len(wanted.isr) > 1 or state.leader_recovery_state != RECOVERING):
         raise ApiError(ErrorCode.INVALID_REQUEST)
     live = cluster.live_replicas(partition)
-    if not wanted.isr or not all(one in live for one in wanted.isr):
+    joining = set(wanted.isr).difference(state.isr)
+    if (
+        not wanted.isr
+        or not all(one in live for one in wanted.isr)
+        or not joining.isdisjoint(cluster.leaving)
+    ):
         raise ApiError(ErrorCode.INELIGIBLE_REPLICA)
     after = state._replace(
         isr=wanted.isr,

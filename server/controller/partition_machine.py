@@ -22,6 +22,7 @@ from kavka.server.controller.election import (
 )
 from kavka.server.controller.events import (
     CHUNK_PARTITIONS,
+    BrokerLeaving,
     BrokersChanged,
     Command,
     DeleteMarks,
@@ -92,6 +93,8 @@ class PartitionMachine:
                 return self._topics_marked(event)
             case ReevaluatePartitions():
                 return self._reevaluate(event)
+            case BrokerLeaving():
+                return self._broker_leaving(event)
             case LogDirsFailed():
                 return self._log_dirs_failed(event)
             case ResendLeaderAndIsr():
@@ -116,6 +119,11 @@ class PartitionMachine:
     def _brokers_changed(self, event: BrokersChanged) -> Iterator[Command]:
         before, now = self.cluster.brokers, dict(sorted(event.brokers.items()))
         self.cluster.brokers = now
+        self.cluster.leaving = {
+            broker_id: epoch
+            for broker_id, epoch in self.cluster.leaving.items()
+            if broker_id in now and now[broker_id].epoch == epoch
+        }
         started = tuple(
             broker_id
             for broker_id, broker in now.items()
@@ -160,6 +168,11 @@ class PartitionMachine:
                 if broker_id not in started:
                     yield self._send_metadata(broker_id, touched)
         yield from self._delete_replicas(deleting, started)
+
+    def _broker_leaving(self, event: BrokerLeaving) -> Iterator[Command]:
+        self.cluster.leaving[event.broker_id] = event.epoch
+        for chunk in chunks(list(self.cluster.all_partitions())):
+            yield Enqueue(ReevaluatePartitions(chunk, (), ()))
 
     def _log_dirs_failed(self, event: LogDirsFailed) -> Iterator[Command]:
         for chunk in chunks(list(self.cluster.all_partitions())):
@@ -264,7 +277,7 @@ class PartitionMachine:
         yield from _write(writes)
 
     def _decide(self, tp: TopicPartition, partition: Partition) -> StateWrite | None:
-        live, epoch = self.cluster.live_replicas(partition), self.cluster.epoch
+        live, epoch = self.cluster.eligible_replicas(partition), self.cluster.epoch
         if partition.state is None:
             state = first_state(live, epoch)
         else:
@@ -306,7 +319,7 @@ class PartitionMachine:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
         if topic.deleting:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
-        live, epoch = self.cluster.live_replicas(partition), self.cluster.epoch
+        live, epoch = self.cluster.eligible_replicas(partition), self.cluster.epoch
         if unclean:
             state = unclean_state(partition.state, live=live, controller_epoch=epoch)
         else:

@@ -79,6 +79,9 @@ class ClusterState:
     epoch: int
     brokers: dict[int, LiveBroker] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
+    leaving: dict[int, int] = field(default_factory=dict)
+    """Epochs of the brokers that are going to stop: they lead only what no other broker can, and
+    join no ISR."""
 
     def partition(self, tp: TopicPartition) -> Partition | None:
         """The partition, or None if it (or its topic) does not exist."""
@@ -98,6 +101,23 @@ class ClusterState:
             for broker_id in partition.replicas
             if broker_id in self.brokers and broker_id not in partition.offline
         ]
+
+    def eligible_replicas(self, partition: Partition) -> list[int]:
+        """The live replicas, without brokers that are going to stop as long as another one of the
+        ISR, or of a new partition, is live."""
+        live = self.live_replicas(partition)
+        staying = [broker_id for broker_id in live if broker_id not in self.leaving]
+        isr = partition.replicas if partition.state is None else partition.state.isr
+        return staying if any(broker_id in isr for broker_id in staying) else live
+
+    def led_by(self, broker_id: int) -> Iterator[TopicPartition]:
+        """The partitions with other replicas that a broker leads."""
+        for tp in self.all_partitions():
+            partition = self.partition(tp)
+            assert partition is not None
+            is_leader = partition.state is not None and partition.state.leader == broker_id
+            if is_leader and len(partition.replicas) > 1:
+                yield tp
 
     def is_ready(self, name: str, partitions: int = 1) -> bool:
         """Whether this broker's metadata has a leader for every partition of a topic, and the

@@ -12,6 +12,7 @@ class BrokerState(IntEnum):
     NOT_RUNNING = 0
     STARTING = 1
     RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
     SHUTTING_DOWN = 7
 
 

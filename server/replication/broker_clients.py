@@ -60,19 +60,22 @@ class BrokerClients:
     def from_controller(self, broker: LiveBroker) -> BrokerClient | None:
         """The controller's client of a broker, as that is registered; None if it has no listener
         between brokers."""
-        settings = self._client_settings(self._settings.controller_socket_timeout_ms)
+        settings = self._settings
+        of_client = self._client_settings(settings.controller_socket_timeout_ms)
         for end in broker.info.endpoints:
-            if end.listener == self._settings.inter_broker_listener_name:
-                return BrokerClient(end.host, end.port, settings, self._seams)
+            if end.listener == settings.inter_broker_listener_name:
+                return BrokerClient(end.host, end.port, of_client, self._seams)
         return None
 
     def for_controller(self) -> Peers:
         """For requests to the controller."""
-        return self._peers(self._settings.controller_socket_timeout_ms)
+        settings = self._settings
+        return self._peers(settings.controller_socket_timeout_ms)
 
     def for_leaders(self) -> Peers:
         """For fetches from leaders."""
-        return self._peers(self._settings.replica_socket_timeout_ms)
+        settings = self._settings
+        return self._peers(settings.replica_socket_timeout_ms)
 
     def for_transactions(self) -> Peers:
         """For requests about transactions, to their coordinators and from them."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from kavka.client.errors import UnsupportedVersion
 from kavka.seams import Clock, Tasks, Timer
 from kavka.server.config import BrokerSettings
 from kavka.server.replica.manager import ReplicaManager
@@ -15,6 +16,7 @@ from kavka.server.replication.fetchers import Fetchers
 from kavka.server.replication.isr_changes import IsrChanges
 from kavka.server.replication.leader_fetcher import FetcherSettings
 from kavka.server.replication.transaction_peers import TransactionPeers
+from kavka.wire.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,7 @@ class ClusterLinks:
         clock: Clock,
         tasks: Tasks,
     ) -> None:
+        self._settings = settings
         self._tasks = tasks
         self._replicas = replicas
         self._shrink_check_s = settings.replica_lag_time_max_ms / 2 / 1000  # as in Apache Kafka
@@ -63,6 +66,27 @@ class ClusterLinks:
         """Begin to look for followers that lag."""
         if not self._is_closed:
             self._timer = self._tasks.call_later(self._shrink_check_s, self._shrink_soon)
+
+    async def shut_down(self) -> None:
+        """Before the broker stops: have others lead what it leads, if they can; with as many
+        attempts as the settings allow."""
+        settings = self._settings
+        if not settings.controlled_shutdown_enable:
+            return
+        for attempt in range(settings.controlled_shutdown_max_retries + 1):
+            if attempt:
+                await self._tasks.sleep(settings.controlled_shutdown_retry_backoff_ms / 1000)
+            try:
+                remaining = await self._controller.shut_down()
+            except (ApiError, ConnectionError, UnsupportedVersion) as failure:
+                logger.warning("controlled shutdown failed: %r", failure)
+                continue
+            if not remaining:
+                return
+            if not self._controller.has_others():
+                break  # nobody is left to lead them
+            logger.info("controlled shutdown: %d partitions have no other leader yet", remaining)
+        logger.warning("stopping although other brokers do not lead all that this one leads")
 
     def close(self) -> None:
         """Fetch and ask for nothing any more."""

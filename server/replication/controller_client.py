@@ -15,7 +15,7 @@ from kavka.server.controller.topic_validation import NewTopic, TopicResult
 from kavka.server.replication.broker_clients import Peers
 from kavka.server.replication.isr_changes import AlteredIsr, Proposal
 from kavka.wire.api import Api
-from kavka.wire.apis import alter_partition, create_topics
+from kavka.wire.apis import alter_partition, controlled_shutdown, create_topics
 from kavka.wire.errors import ApiError, ErrorCode
 
 
@@ -93,6 +93,21 @@ class ControllerClient:
             )
             for one in response.topics
         }
+
+    async def shut_down(self) -> int:
+        """Have other brokers lead what this one leads; how many partitions it leads nevertheless.
+        ApiError, ConnectionError, UnsupportedVersion."""
+        if self._controller.is_active:
+            return len(await self._controller.shut_down(self._broker_id, self.broker_epoch))
+        request = controlled_shutdown.ControlledShutdownRequest(self._broker_id, self.broker_epoch)
+        response = await self._ask(controlled_shutdown.API, request)
+        if response.error_code:
+            raise ApiError(ErrorCode(response.error_code))
+        return len(response.remaining_partitions)
+
+    def has_others(self) -> bool:
+        """Whether other brokers are live, as far as this one knows."""
+        return any(one != self._broker_id for one in self._metadata.image.brokers)
 
     def close(self) -> None:
         """Ask nothing any more."""

@@ -33,7 +33,7 @@ class Cluster:
         self.loop = SimLoop(random.Random(seed))  # type: ignore[abstract]
         self.trace = Trace(lambda: self.loop.now_s)
         self.network = SimNetwork(self.loop, random.Random(seed + 1), self.trace, Quality())
-        ensemble = Ensemble(self.network)
+        self.ensemble = Ensemble(self.network)
         self.machines = [
             Machine(
                 self.loop,
@@ -42,7 +42,7 @@ class Cluster:
                 self.trace,
                 name=f"broker{number}",
                 settings=(f"broker.id={number}", *settings),
-                ensemble=ensemble,
+                ensemble=self.ensemble,
                 session_timeout_s=SESSION_S,
                 in_cluster=True,
             )
@@ -122,12 +122,12 @@ class Cluster:
                     return
             await asyncio.sleep(ATTEMPT_S)
 
-    async def produce(self, until: asyncio.Event) -> None:
+    async def produce(self, until: asyncio.Event, index: int = 0) -> None:
         """One record after the other, each until it is acknowledged by all in-sync replicas."""
         while not until.is_set():
             self.sent += 1
             value = b"%d" % self.sent
-            while not await self._attempt(value):
+            while not await self._attempt(value, index=index):
                 await asyncio.sleep(ATTEMPT_S)
             self.acknowledged.append(value)
             await asyncio.sleep(0.02 * self.chance.random())
@@ -138,9 +138,10 @@ class Cluster:
             await self._attempt(b"careless", acks=1)
             await asyncio.sleep(0.3 * self.chance.random())
 
-    async def _attempt(self, value: bytes, acks: int = -1) -> bool:
-        leader = (await self.partition()).leader_id
-        data = {"name": TOPIC, "partition_data": [{"index": 0, "records": logs.batch([value])}]}
+    async def _attempt(self, value: bytes, acks: int = -1, index: int = 0) -> bool:
+        leader = (await self.partition(index)).leader_id
+        records = {"index": index, "records": logs.batch([value])}
+        data = {"name": TOPIC, "partition_data": [records]}
         try:
             answer = await self.ask(
                 self.machine(leader),
@@ -162,12 +163,16 @@ class Cluster:
                 await asyncio.sleep(ATTEMPT_S)
 
     async def values(self) -> list[bytes]:
-        """All records, from the leader."""
-        leader = (await self.partition()).leader_id
+        """All records, from the leaders."""
+        found = [await self._values(index) for index in range(self.partitions)]
+        return [value for values in found for value in values]
+
+    async def _values(self, index: int) -> list[bytes]:
+        leader = (await self.partition(index)).leader_id
         found: list[bytes] = []
         offset = 0
         while True:
-            asked = fetching({(TOPIC, 0): offset})
+            asked = fetching({(TOPIC, index): offset})
             answer = await self.ask(self.machine(leader), "Fetch", 12, **asked)
             part = answer.responses[0].partitions[0]
             assert part.error_code == Code.NONE

@@ -9,7 +9,8 @@ import asyncio
 
 import pytest
 
-from sim.cluster import ATTEMPT_S, SESSION_S, Cluster, live
+from kavka.zktree import paths
+from sim.cluster import ATTEMPT_S, SESSION_S, TOPIC, Cluster, live
 from sim.ensemble import ZOOKEEPER
 from sim.machine import Machine
 
@@ -49,6 +50,45 @@ def test_nothing_acknowledged_is_lost_when_the_leader_dies(brokers: int) -> None
     assert len(cluster.acknowledged) > 100
     again = live(Cluster(brokers, brokers), leader_is_killed)
     assert cluster.trace.digest() == again.trace.digest()
+
+
+async def all_restart(cluster: Cluster) -> None:
+    """One broker after the other stops and starts again, the controller among them."""
+    await cluster.start()
+    await cluster.create([1, 2, 3], min_isr=2, partitions=3)
+    await cluster.in_sync(1, 2, 3)
+    until = asyncio.Event()
+    producing = asyncio.gather(*(cluster.produce(until, index) for index in range(3)))
+    for machine in cluster.machines:
+        await asyncio.sleep(2)
+        await machine.stop()
+        assert left_before_it_stopped(cluster, machine)
+        await asyncio.sleep(2)
+        machine.launch()
+        await machine.started()
+        await cluster.in_sync(1, 2, 3)
+    until.set()
+    await producing
+    values = await cluster.values()
+    assert set(cluster.acknowledged) <= set(values), "acknowledged and lost"
+    await cluster.end()
+
+
+def left_before_it_stopped(cluster: Cluster, machine: Machine) -> bool:
+    """Whether a broker was out of all ISRs, and led nothing, before its registration ended."""
+    tree, broker_id = cluster.ensemble.tree, int(machine.name[-1])
+    ids = tree.exists(paths.BROKER_IDS)
+    assert ids is not None
+    states = [tree.get(paths.partition_state(TOPIC, index)) for index in range(cluster.partitions)]
+    return all(
+        broker_id not in paths.decode_partition_state(node.data).isr and node.stat.mzxid < ids.pzxid
+        for node in states
+    )
+
+
+def test_a_broker_that_stops_has_others_lead_first() -> None:
+    cluster = live(Cluster(11, 3), all_restart)
+    assert len(cluster.acknowledged) > 500
 
 
 async def everything_happens(cluster: Cluster) -> None:

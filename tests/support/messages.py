@@ -27,10 +27,12 @@ TEXTS = ("", "a", "topic-1", "Ægir/テスト", "x" * 200)
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
-WITHOUT_HANDLER = frozenset({"allocate_producer_ids", "controlled_shutdown"})
+WITHOUT_HANDLER = frozenset({"allocate_producer_ids"})
 """Modules of APIs that Kavka can read and write, but does not serve yet."""
 
-OF_CLUSTERS = frozenset({"alter_partition", "leader_and_isr", "stop_replica", "update_metadata"})
+OF_CLUSTERS = frozenset(
+    {"alter_partition", "controlled_shutdown", "leader_and_isr", "stop_replica", "update_metadata"}
+)
 """Modules of APIs that a lone broker does not serve."""
 
 

@@ -133,6 +133,16 @@ class ControllerMachine:
     def do_delete_replicas(self, command: Command) -> Iterator[str]:
         return self._handle(events.DeleteReplicas(tuple(map(partition, command.words))))
 
+    def do_leaving(self, command: Command) -> Iterator[str]:
+        """A broker is going to stop; with the epoch that it has."""
+        broker_id = int(command.words[0])
+        epoch = self._machine.cluster.brokers[broker_id].epoch
+        return self._handle(events.BrokerLeaving(broker_id, epoch))
+
+    def do_led_by(self, command: Command) -> Iterator[str]:
+        """What a broker leads that has other replicas."""
+        yield from map(str, self._machine.cluster.led_by(int(command.words[0])))
+
     def do_log_dir_failed(self, command: Command) -> Iterator[str]:
         return self._handle(events.LogDirsFailed(tuple(map(int, command.words))))
 

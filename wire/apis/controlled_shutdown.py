@@ -13,6 +13,15 @@ from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
 from kavka.wire.message import message
 
+BROKER_EPOCHS_SINCE: Final = 2
+"""From this version on a request has the broker's epoch."""
+
+
+@message
+class ControlledShutdownRequest:
+    broker_id: int
+    broker_epoch: int
+
 
 @message
 class RemainingPartition:

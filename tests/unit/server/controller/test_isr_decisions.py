@@ -84,3 +84,13 @@ def test_a_topic_that_is_gone_or_going() -> None:
     known = cluster()
     del known.topics["t"]
     assert refusal(WANTED, known) == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_broker_that_is_going_to_stop_joins_no_isr() -> None:
+    """It may stay in one, until the controller takes it out."""
+    known = cluster()
+    known.leaving[3] = 13
+    assert refusal(WANTED, known) == Code.INELIGIBLE_REPLICA
+    known = cluster()
+    known.leaving[2] = 12
+    assert isinstance(decide_isr(known, TP, WANTED), StateWrite)

@@ -12,6 +12,7 @@ from support.scenarios import Scenario, scenario_files
 @scenario_files(
     "controller/bounced_brokers",
     "controller/elections",
+    "controller/leaving",
     "controller/log_dir_failures",
     "controller/readiness",
     "controller/topic_deletion",

@@ -19,7 +19,13 @@ from kavka.server.cluster.control_wire import (
     stop_replica_request,
     update_metadata_request,
 )
-from kavka.wire.apis import alter_partition, leader_and_isr, stop_replica, update_metadata
+from kavka.wire.apis import (
+    alter_partition,
+    controlled_shutdown,
+    leader_and_isr,
+    stop_replica,
+    update_metadata,
+)
 from kavka.wire.errors import ErrorCode as Code
 from support.asked_by_brokers import ask
 from support.batches import build
@@ -51,11 +57,14 @@ async def test_requests_for_an_earlier_process_or_of_an_earlier_controller(
     assert stale.error_code == Code.STALE_CONTROLLER_EPOCH
 
 
-@pytest.mark.parametrize("api", (*APIS, alter_partition), ids=lambda api: api.API.name)
+@pytest.mark.parametrize(
+    "api", (*APIS, alter_partition, controlled_shutdown), ids=lambda api: api.API.name
+)
 @scenario(topics={"t": 1}, in_cluster=True)
 async def test_only_brokers_may_ask(broker: MemoryBroker, api: Any) -> None:
     broker.parts.authorizer = Denied(Operation.CLUSTER_ACTION)
-    request = altering(broker) if api is alter_partition else request_of(api)
+    own: dict[Any, Any] = {alter_partition: altering, controlled_shutdown: leaving}
+    request = own[api](broker) if api in own else request_of(api)
     assert (await ask(broker, api.API, request)).error_code == Code.CLUSTER_AUTHORIZATION_FAILED
 
 
@@ -83,6 +92,28 @@ async def test_the_controller_answers_with_what_is_in_force(broker: MemoryBroker
     assert (one.error_code, one.leader_id, tuple(one.isr)) == (0, partition.leader, partition.isr)
     answer = await ask(broker, alter_partition.API, altering(broker, isr=(0, 7)))
     assert answer.topics[0].partitions[0].error_code == Code.INELIGIBLE_REPLICA
+
+
+def leaving(broker: MemoryBroker, **changes: int) -> controlled_shutdown.ControlledShutdownRequest:
+    asked = {"broker_id": broker.settings.broker_id, "broker_epoch": broker.parts.epoch} | changes
+    return controlled_shutdown.ControlledShutdownRequest(**asked)
+
+
+@scenario("controlled.shutdown.enable=false", topics={"t": 1}, in_cluster=True)
+async def test_a_broker_that_stops(broker: MemoryBroker) -> None:
+    """What has no other replica does not count."""
+    for changes, code in (
+        ({"broker_id": 9}, Code.BROKER_NOT_AVAILABLE),
+        ({"broker_epoch": broker.parts.epoch - 1}, Code.STALE_BROKER_EPOCH),
+        ({}, Code.NONE),
+        ({"broker_epoch": -1}, Code.NONE),
+    ):
+        answer = await ask(broker, controlled_shutdown.API, leaving(broker, **changes))
+        assert (answer.error_code, list(answer.remaining_partitions)) == (code, [])
+    assert broker.replica().partition.is_leader
+    broker.parts.controller.close()
+    answer = await ask(broker, controlled_shutdown.API, leaving(broker))
+    assert answer.error_code == Code.NOT_CONTROLLER
 
 
 @scenario(topics={"t": 1}, in_cluster=True)

@@ -13,6 +13,7 @@ from kavka.server.monitoring.health import BrokerState, Health
         (BrokerState.RUNNING, (), True, True),
         (BrokerState.RUNNING, ("a disk is gone",), True, False),
         (BrokerState.STARTING, (), False, False),
+        (BrokerState.PENDING_CONTROLLED_SHUTDOWN, (), False, False),
         (BrokerState.SHUTTING_DOWN, (), False, False),
         (BrokerState.NOT_RUNNING, (), False, False),
     ],
@@ -30,5 +31,6 @@ def test_the_numbers_are_apache_kafka_s() -> None:
         "NOT_RUNNING": 0,
         "STARTING": 1,
         "RUNNING": 3,
+        "PENDING_CONTROLLED_SHUTDOWN": 6,
         "SHUTTING_DOWN": 7,
     }
