@@ -47,6 +47,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, tasks: Tasks, arenas: ArenaPool, *, address: str, client_id: str) -> None:
         self.address: Final = address
+        self.lost: Final[asyncio.Future[None]] = tasks.future()
+        """Done when the connection has ended, for any reason."""
         self._tasks = tasks
         self._client_id = client_id
         self._framer = Framer(arenas, RESPONSE_BYTES_MAX)
@@ -177,6 +179,8 @@ class Connection(asyncio.BufferedProtocol):
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
+        if not self.lost.done():
+            self.lost.set_result(None)
         while self._in_flight:
             request = self._in_flight.popleft()
             request.timer.cancel()

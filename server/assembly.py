@@ -242,6 +242,7 @@ def _controller_settings(settings: BrokerSettings) -> ControllerSettings:
         settings.num_partitions,
         settings.default_replication_factor,
         settings.inter_broker_listener_name,
+        settings.kavka_fast_failover_enable,
     )
 
 

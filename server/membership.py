@@ -41,10 +41,15 @@ class Membership:
         """Register the broker, which has a new epoch then. StartError while another
         session has its id."""
         broker = self._broker
-        broker_id = broker.settings.broker_id
+        settings = broker.settings
+        broker_id = settings.broker_id
         try:
             broker.epoch = await register_broker(
-                broker.coordination, broker_id, self._info, clock=broker.clock
+                broker.coordination,
+                broker_id,
+                self._info,
+                clock=broker.clock,
+                takes_over=settings.in_cluster and settings.kavka_fast_failover_enable,
             )
         except NodeExists as failure:
             raise StartError(

@@ -96,7 +96,8 @@ _REPLICATION_ROWS: Final = (
         1000,
         AtLeast(0),
         Importance.MEDIUM,
-        "How long a partition is not fetched from its leader after that has failed.",
+        "How long at most a partition is not fetched from its leader after that has failed: at "
+        "first a fiftieth of a second, and twice as long after each further failure.",
     ),
     _row(
         "replica.fetch.max.bytes",
@@ -177,4 +178,18 @@ _SHUTDOWN_ROWS: Final = (
     ),
 )
 
-CLUSTER_ROWS: Final = (*_ZOOKEEPER_ROWS, *_REPLICATION_ROWS, *_SHUTDOWN_ROWS)
+_OWN_ROWS: Final = (
+    _row(
+        "kavka.fast.failover.enable",
+        Type.BOOLEAN,
+        True,
+        None,
+        Importance.MEDIUM,
+        "Whether a broker whose address refuses connections counts as dead at once: others lead "
+        "what it led, and another controller is elected; and whether a broker that starts takes "
+        "over the registration of its earlier process. Otherwise, as in Apache Kafka, that has to "
+        "wait until the session has expired (zookeeper.session.timeout.ms).",
+    ),
+)
+
+CLUSTER_ROWS: Final = (*_OWN_ROWS, *_ZOOKEEPER_ROWS, *_REPLICATION_ROWS, *_SHUTDOWN_ROWS)

@@ -83,10 +83,12 @@ class ActiveController:
         connect: Connect | None = None,
         listener: str,
         on_moved: Callable[[], None],
+        fast_failover: bool = False,
         tasks: Tasks,
         random: Random,
     ) -> None:
-        """`connect`: for the channels to other brokers; None for a lone broker."""
+        """`connect`: for the channels to other brokers; None for a lone broker. `fast_failover`:
+        brokers that refuse connections count as dead."""
         self.store = TreeStore(coordination, term, on_moved)
         self.ready = TopicWaiters(tasks)
         """Requests that wait until a topic's partitions have leaders in this broker's metadata."""
@@ -106,8 +108,12 @@ class ActiveController:
         self._closed = False
         self._broker_id = broker_id
         self._connect = connect
+        self._fast_failover = fast_failover
         self._connected: dict[int, int] = {}
         """Epochs of the other brokers that have a channel."""
+        self._registered: Mapping[int, LiveBroker] = {}
+        self._refusing: dict[int, None] = {}
+        """Brokers that are registered, but refuse connections."""
         self._channels = Channels(self.put, tasks)
         self._channels.open(broker_id, port)
         for step in (
@@ -299,9 +305,24 @@ class ActiveController:
     # Reads of the tree. Each handles its events before the next queue item runs.
 
     async def _load_brokers(self) -> None:
-        brokers = await self.store.brokers(self._watch(self._load_brokers))
-        self._open_channels(brokers)
-        self._handle(BrokersChanged(brokers))
+        self._registered = await self.store.brokers(self._watch(self._load_brokers))
+        self._open_channels(self._registered)
+        await self._brokers_changed()
+
+    async def _brokers_changed(self) -> None:
+        """Brokers that refuse connections are dead: a process that has gone does that at once,
+        while its session lasts for seconds. One that lives after all is fenced by its epochs."""
+        live = {one: it for one, it in self._registered.items() if one not in self._refusing}
+        self._handle(BrokersChanged(live))
+
+    def _reachability_changed(self, broker_id: int, is_reachable: bool) -> None:
+        if is_reachable:
+            logger.info("broker %d accepts connections again", broker_id)
+            self._refusing.pop(broker_id, None)
+        else:
+            logger.warning("broker %d refuses connections: it counts as dead", broker_id)
+            self._refusing[broker_id] = None
+        self.put(self._brokers_changed)
 
     def _open_channels(self, brokers: Mapping[int, LiveBroker]) -> None:
         """A channel to each other broker; one that has registered again gets a new one, as what
@@ -309,11 +330,13 @@ class ActiveController:
         if self._connect is None:
             return
         # imported in clusters only
+        from kavka.server.controller.reachability import Reachability
         from kavka.server.controller.remote_broker import RemoteBroker
 
         for broker_id, epoch in list(self._connected.items()):
             if broker_id not in brokers or brokers[broker_id].epoch != epoch:
                 self._channels.close_one(broker_id)
+                self._refusing.pop(broker_id, None)
                 del self._connected[broker_id]
         for broker_id, broker in brokers.items():
             if broker_id != self._broker_id and broker_id not in self._connected:
@@ -322,6 +345,9 @@ class ActiveController:
                     logger.error("broker %d has no listener between brokers", broker_id)
                     continue
                 remote = RemoteBroker(client, self._tasks)
+                if self._fast_failover:
+                    changed = partial(self._reachability_changed, broker_id)
+                    remote.reachability = Reachability(client, changed, self._tasks)
                 self._channels.open(broker_id, remote, remote.close)
                 self._connected[broker_id] = broker.epoch
 

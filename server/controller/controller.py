@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from kavka.seams import Clock, Random, Tasks
@@ -39,6 +39,9 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree import paths
 from kavka.zktree.api import SESSION_ENDED, Coordination, SessionEvent, WatchEvent
 
+if TYPE_CHECKING:
+    from kavka.server.controller.controller_watch import ControllerWatch
+
 logger = logging.getLogger(__name__)
 
 NO_CONTROLLER: Final = -1
@@ -51,6 +54,8 @@ class ControllerSettings(NamedTuple):
     num_partitions: int
     default_replication_factor: int
     inter_broker_listener_name: str
+    fast_failover: bool = False
+    """Whether brokers that refuse connections count as dead."""
 
 
 class Controller:
@@ -84,6 +89,7 @@ class Controller:
         self._closed = False
         self._electing = False
         self._elect_again = False
+        self._watched: ControllerWatch | None = None
         self.controller_id = NO_CONTROLLER
         """The active controller's broker id, as last read."""
         coordination.on_session(self._session_event)
@@ -114,6 +120,7 @@ class Controller:
     def close(self) -> None:
         """Resign. The broker's registration ends with its session."""
         self._closed = True
+        self._watch(None)
         self._resign()
 
     async def wait_until_idle(self) -> None:
@@ -147,7 +154,9 @@ class Controller:
             self._electing = False
 
     async def _elect_once(self) -> None:
+        broker_id = self._settings.broker_id
         current = await tree_store.current_controller(self._coordination, self._controller_changed)
+        self._watch(None)
         if current is not None and current.session_id == self._coordination.session_id:
             if self._active_controller is not None:
                 return
@@ -156,8 +165,12 @@ class Controller:
             self._resign()
             if current is not None:
                 self.controller_id = current.broker_id
+                if current.broker_id != broker_id:
+                    self._watch(current)
+                elif self._settings.fast_failover:  # of an earlier process: this one is registered
+                    self._elect_again = True
+                    await tree_store.depose(self._coordination, current)
                 return
-        broker_id = self._settings.broker_id
         term = await tree_store.elect(self._coordination, broker_id, clock=self._clock)
         if term is None:
             self._elect_again = True  # another broker won
@@ -175,6 +188,7 @@ class Controller:
             connect=self._connect,
             listener=self._settings.inter_broker_listener_name,
             on_moved=self._controller_moved,
+            fast_failover=self._settings.fast_failover,
             tasks=self._tasks,
             random=self._random,
         )
@@ -188,6 +202,18 @@ class Controller:
             tasks=self._tasks,
             random=self._random,
         )
+
+    def _watch(self, current: tree_store.ControllerRegistration | None) -> None:
+        """Depose the controller, which is another broker, when its address refuses connections."""
+        if self._watched is not None:
+            self._watched.close()
+            self._watched = None
+        if current is None or self._connect is None or not self._settings.fast_failover:
+            return
+        # imported in clusters only
+        from kavka.server.controller.controller_watch import ControllerWatch
+
+        self._watched = ControllerWatch(self._coordination, current, self._connect, self._tasks)
 
     def _controller_moved(self) -> None:
         """Resign, because a write was fenced: another broker has become the controller."""

@@ -19,6 +19,7 @@ from kavka.server.cluster.control_messages import (
     StopReplicaResponse,
     UpdateMetadata,
 )
+from kavka.server.controller.reachability import Reachability
 from kavka.wire.api import Api
 from kavka.wire.apis import leader_and_isr, stop_replica, update_metadata
 from kavka.wire.errors import ErrorCode
@@ -33,6 +34,8 @@ class RemoteBroker:
     def __init__(self, client: BrokerClient, tasks: Tasks) -> None:
         self._client = client
         self._tasks = tasks
+        self.reachability: Reachability | None = None
+        """Watches whether the broker accepts connections, until this is closed."""
         self._is_closed = False
 
     async def leader_and_isr(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
@@ -53,6 +56,8 @@ class RemoteBroker:
     def close(self) -> None:
         """Ask no more; the request in flight fails with NotConnected."""
         self._is_closed = True
+        if self.reachability is not None:
+            self.reachability.close()
         self._client.close()
 
     async def _ask(self, api: Api, message: Any) -> Any:

@@ -6,6 +6,7 @@ a controller that has been replaced without noticing (KAFKA-6082).
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -39,6 +40,11 @@ from kavka.zktree.api import (
     Watch,
 )
 from kavka.zktree.paths import TopicAssignment
+
+logger = logging.getLogger(__name__)
+
+NO_VERSION: Final = -2
+"""Of a node that does not exist: no check of it succeeds."""
 
 DELETES_PER_TRANSACTION_MAX: Final = 500
 """Splits the removal of a big topic, so that each request stays below ZooKeeper's limit."""
@@ -80,10 +86,12 @@ async def elect(coordination: Coordination, broker_id: int, *, clock: Clock) -> 
 
 
 class ControllerRegistration(NamedTuple):
-    """The controller's broker id, and the session in which it registered."""
+    """The controller's broker id, and the session in which it registered. `epoch_version` is that
+    of the node `/controller_epoch`, which each election changes."""
 
     broker_id: int
     session_id: int
+    epoch_version: int
 
 
 async def current_controller(
@@ -92,11 +100,35 @@ async def current_controller(
     """The controller, or None; the watch fires when it changes."""
     if await coordination.exists(paths.CONTROLLER, watch) is None:
         return None
+    epoch = coordination.exists(paths.CONTROLLER_EPOCH)  # before: a later election changes it
     try:
         data, stat = await coordination.get(paths.CONTROLLER)
     except NoNode:
         return None
-    return ControllerRegistration(paths.decode_controller(data), stat.ephemeral_owner)
+    epoch_stat = await epoch
+    version = NO_VERSION if epoch_stat is None else epoch_stat.version
+    return ControllerRegistration(paths.decode_controller(data), stat.ephemeral_owner, version)
+
+
+async def depose(coordination: Coordination, current: ControllerRegistration) -> None:
+    """Remove the node of a controller that has died, unless there has been an election since. The
+    controller epoch fences it if it lives after all."""
+    check = Check(paths.CONTROLLER_EPOCH, current.epoch_version)
+    try:
+        await coordination.multi([check, Delete(paths.CONTROLLER)])
+    except MultiFailed as failed:
+        if not isinstance(failed.cause, NoNode | BadVersion):
+            raise
+        logger.info("controller %d was deposed already", current.broker_id)
+
+
+async def registered(coordination: Coordination, broker_id: int) -> LiveBroker | None:
+    """A broker as it is registered, or None."""
+    try:
+        data, stat = await coordination.get(paths.broker(broker_id))
+    except NoNode:
+        return None
+    return LiveBroker(broker_id, stat.czxid, paths.decode_broker(data))
 
 
 class TreeStore:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from kavka.seams import Clock
@@ -11,10 +12,15 @@ from kavka.zktree.api import (
     Coordination,
     Create,
     Created,
+    Delete,
     MultiFailed,
     NodeExists,
+    NoNode,
+    Op,
     SetData,
 )
+
+logger = logging.getLogger(__name__)
 
 
 async def ensure_paths(coordination: Coordination, wanted: Mapping[str, bytes | None]) -> list[str]:
@@ -53,26 +59,47 @@ async def cluster_id(coordination: Coordination, proposed: str) -> str:
 
 
 async def register_broker(
-    coordination: Coordination, broker_id: int, info: paths.BrokerInfo, *, clock: Clock
+    coordination: Coordination,
+    broker_id: int,
+    info: paths.BrokerInfo,
+    *,
+    clock: Clock,
+    takes_over: bool = False,
 ) -> int:
     """Register for the lifetime of the session. Returns the broker epoch (KIP-380).
 
-    NodeExists if a broker with this id is registered in another session.
+    NodeExists if a broker with this id is registered in another session. With `takes_over` that is
+    replaced if it has the same addresses, which the caller has just bound: it is of an earlier
+    process, whose session has not expired yet.
     """
     path = paths.broker(broker_id)
     data = paths.encode_broker(info, clock.now_ms())
+    # In two steps as Apache Kafka does it, so that the node's version is the same.
+    creation: list[Op] = [Create(path, ephemeral=True), SetData(path, data, 0)]
     try:
-        # In two steps as Apache Kafka does it, so that the node's version is the same.
-        created, _ = await coordination.multi(
-            [Create(path, ephemeral=True), SetData(path, data, 0)]
-        )
+        created, _ = await coordination.multi(creation)
     except MultiFailed as failed:
         if not isinstance(failed.cause, NodeExists):
             raise failed.cause from None
-        stat = await coordination.exists(path)
-        if stat is None or stat.ephemeral_owner != coordination.session_id:
-            raise failed.cause from None
-        return stat.czxid
+        exists = failed.cause
+    else:
+        assert isinstance(created, Created)
+        return created.stat.czxid
+    try:
+        there = await coordination.get(path)
+    except NoNode:  # the other session has just expired
+        return await register_broker(
+            coordination, broker_id, info, clock=clock, takes_over=takes_over
+        )
+    if there.stat.ephemeral_owner == coordination.session_id:
+        return there.stat.czxid
+    if not takes_over or paths.decode_broker(there.data) != info:
+        raise exists
+    logger.info("broker %d: taking over the registration of its earlier process", broker_id)
+    try:
+        _, created, _ = await coordination.multi([Delete(path, there.stat.version), *creation])
+    except MultiFailed as failed:
+        raise failed.cause from None
     assert isinstance(created, Created)
     return created.stat.czxid
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from kavka.client.broker_client import BrokerClient
@@ -39,8 +39,8 @@ class FetcherSettings(NamedTuple):
     min_bytes: int
     response_max_bytes: int
     partition_max_bytes: int
-    backoff_s: float
-    """How long a partition that can't go on is left out."""
+    backoff_max_s: float
+    """How long at most a partition that can't go on is left out."""
 
     @classmethod
     def of(cls, settings: BrokerSettings, broker_epoch: Callable[[], int]) -> FetcherSettings:
@@ -56,16 +56,25 @@ class FetcherSettings(NamedTuple):
         )
 
 
+DOUBLED_MAX: Final = 20
+
+BACKOFF_S: Final = 0.02
+"""How long a partition is left out first; then twice as long, and so on. Mostly the leader has not
+heard of its leadership yet."""
+
+
 class _Followed:
     """A partition that is fetched in one leader epoch."""
 
-    __slots__ = ("following", "is_failed", "leader_epoch", "replica", "retry_at_s")
+    __slots__ = ("failures", "following", "is_failed", "leader_epoch", "replica", "retry_at_s")
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
         self.leader_epoch = replica.partition.leader_epoch
         self.following = Following(replica)
         self.retry_at_s = 0.0
+        self.failures = 0
+        """Without a success in between."""
         self.is_failed = False
         """Not fetched any more in this leader epoch, which its leader knows to be over."""
 
@@ -89,6 +98,8 @@ class LeaderFetcher:
         self._tasks = tasks
         self._partitions: dict[Key, _Followed] = {}
         self._task: asyncio.Task[None] | None = None
+        self._is_fetching = False
+        """Whether a request is under way that has all partitions; without, it failed on purpose."""
         self._changed: asyncio.Future[None] | None = None
         """What the task waits for, if it has nothing to fetch."""
 
@@ -98,6 +109,9 @@ class LeaderFetcher:
     def add(self, replica: Replica) -> None:
         """Follow a partition, in its present leader epoch."""
         self._partitions[replica.key] = _Followed(replica)
+        if self._is_fetching:  # it may take replica.fetch.wait.max.ms to be answered
+            self._is_fetching = False
+            self._peers.disconnect(self._leader)
         self.wake()
         if self._task is None:
             name = f"fetcher from broker {self._leader}"
@@ -162,12 +176,17 @@ class LeaderFetcher:
 
     async def _fetch(self, client: BrokerClient, asked: list[_Followed]) -> None:
         request = self._request(asked)
+        self._is_fetching = True
         try:
             response = await client.ask(fetch.API, request)
         except (ConnectionError, UnsupportedVersion) as failure:
+            if not self._is_fetching:
+                return  # there are more partitions now
             logger.debug("can't fetch from broker %d: %s", self._leader, failure)
             self._leave_out_all(asked)
             return
+        finally:
+            self._is_fetching = False
         if response.error_code:
             logger.warning(
                 "broker %d refused a fetch: %s", self._leader, ErrorCode(response.error_code).name
@@ -209,6 +228,7 @@ class LeaderFetcher:
                 if diverging is not None and diverging.epoch >= 0
                 else None,
             )
+            one.failures = 0
             try:
                 await one.following.take(fetched, self._tasks)
             except (ApiError, StorageError, OSError) as failure:
@@ -224,9 +244,10 @@ class LeaderFetcher:
             self._leave_out(one, str(failure))
 
     def _leave_out_all(self, asked: Iterable[_Followed]) -> None:
-        retry_at_s = self._clock.monotonic_s() + self._settings.backoff_s
+        now_s, backoff_max_s = self._clock.monotonic_s(), self._settings.backoff_max_s
         for one in asked:
-            one.retry_at_s = retry_at_s
+            one.retry_at_s = now_s + min(BACKOFF_S * 2**one.failures, backoff_max_s)
+            one.failures = min(one.failures + 1, DOUBLED_MAX)
 
     def _leave_out(self, one: _Followed, why: str) -> None:
         logger.info(

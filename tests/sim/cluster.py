@@ -28,7 +28,9 @@ ATTEMPT_S = 0.2
 class Cluster:
     """Brokers 1, 2, ... on one ZooKeeper, and a producer that repeats what fails."""
 
-    def __init__(self, seed: int, brokers: int, *settings: str) -> None:
+    def __init__(
+        self, seed: int, brokers: int, *settings: str, session_timeout_s: float = SESSION_S
+    ) -> None:
         self.chance = random.Random(seed)
         self.loop = SimLoop(random.Random(seed))  # type: ignore[abstract]
         self.trace = Trace(lambda: self.loop.now_s)
@@ -43,7 +45,7 @@ class Cluster:
                 name=f"broker{number}",
                 settings=(f"broker.id={number}", *settings),
                 ensemble=self.ensemble,
-                session_timeout_s=SESSION_S,
+                session_timeout_s=session_timeout_s,
                 in_cluster=True,
             )
             for number in range(1, brokers + 1)

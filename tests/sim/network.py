@@ -57,6 +57,8 @@ class SimNetwork:
         """Hosts without power."""
         self.listening: dict[tuple[str, int], SimListening] = {}
         self.transports: dict[SimTransport, None] = {}
+        self.refusing: set[str] = set()
+        """Hosts that refuse connections."""
         self.when_healed: list[Callable[[], object]] = []
         """Called once, when paths are whole again: what else waits for them."""
         self._number = 0
@@ -84,6 +86,20 @@ class SimNetwork:
         """Deliver nothing in this direction until `heal`."""
         self.cuts.add((source, target))
         self.trace.add("network", f"cut {source} to {target}")
+
+    def refuse(self, host: str) -> None:
+        """A host's connections are reset, and new ones to it refused until `accept`, though its
+        processes live."""
+        self.refusing.add(host)
+        self.trace.add("network", f"{host} refuses connections")
+        for transport in list(self.transports):
+            if transport.host == host:
+                transport.reset()
+
+    def accept(self, host: str) -> None:
+        """A host accepts connections again."""
+        self.refusing.discard(host)
+        self.trace.add("network", f"{host} accepts connections")
 
     def heal(self) -> None:
         """All paths are whole again; what waited arrives."""
@@ -155,7 +171,7 @@ class HostNetwork:
             await asyncio.sleep(CONNECT_TIMEOUT_S)
             raise TimeoutError(errno.ETIMEDOUT, "no answer")
         listening = network.listening.get((host, port))
-        if listening is None or listening.factory is None:
+        if listening is None or listening.factory is None or host in network.refusing:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
         number = network.number()
         ours = SimTransport(network, self._process, self.host, f"{number}>")

@@ -19,6 +19,7 @@ from kavka.server.controller.tree_store import (
     Term,
     TreeStore,
     current_controller,
+    depose,
     elect,
 )
 from kavka.server.coordination.broker_registration import ensure_paths, prepare_tree
@@ -235,13 +236,28 @@ async def test_nothing_is_written_after_the_term() -> None:
     assert moved == ["moved"] * len(attempts)
 
 
+async def test_a_dead_controller_is_deposed_once() -> None:
+    session, clock = await open_on(new_fs()), VirtualClock()
+    await prepare_tree(session)
+    await elect(session, 4, clock=clock)
+    first = await current_controller(session, lambda _: None)
+    assert first is not None
+    await depose(session, first)
+    assert await current_controller(session, lambda _: None) is None
+    await depose(session, first)
+    await elect(session, 5, clock=clock)
+    await depose(session, first)
+    second = await current_controller(session, lambda _: None)
+    assert second == ControllerRegistration(5, session.session_id, 2), "it is another one"
+
+
 async def test_election() -> None:
     session, clock = await open_on(new_fs()), VirtualClock()
     await prepare_tree(session)
     assert await current_controller(session, lambda _: None) is None
     assert await elect(session, 4, clock=clock) == Term(1, 1)
     found = await current_controller(session, lambda _: None)
-    assert found == ControllerRegistration(4, session.session_id)
+    assert found == ControllerRegistration(4, session.session_id, 1)
     assert await elect(session, 5, clock=clock) is None, "there is a controller"
     await session.delete(paths.CONTROLLER)
     assert await elect(session, 5, clock=clock) == Term(2, 2)

@@ -101,3 +101,23 @@ async def test_a_broker_id_of_another_session_is_refused() -> None:
     await session.create("/brokers/ids/0", b"{}")
     with pytest.raises(NodeExists):
         await register_broker(session, 0, INFO, clock=VirtualClock())
+
+
+async def test_the_registration_of_an_earlier_process_is_taken_over() -> None:
+    """It has the same addresses; another broker with this id has others."""
+    session, clock = await open_on(new_fs()), VirtualClock()
+    await prepare_tree(session)
+    created = await session.create("/brokers/ids/0", paths.encode_broker(INFO, 1))
+    epoch = await register_broker(session, 0, INFO, clock=clock, takes_over=True)
+    assert epoch > created.stat.czxid
+    data, stat = await session.get("/brokers/ids/0")
+    assert paths.decode_broker(data) == INFO
+    assert (stat.version, stat.ephemeral_owner) == (1, session.session_id)
+    other = INFO._replace(endpoints=(INFO.endpoints[0]._replace(port=1),))
+    await session.create("/brokers/ids/1", paths.encode_broker(other, 1))
+    with pytest.raises(NodeExists):
+        await register_broker(session, 1, INFO, clock=clock, takes_over=True)
+    await session.delete("/brokers/ids/1")
+    await session.create("/brokers/ids/1", paths.encode_broker(INFO, 1))
+    with pytest.raises(NodeExists):
+        await register_broker(session, 1, INFO, clock=clock)

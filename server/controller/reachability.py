@@ -1,0 +1,55 @@
+"""Whether a broker's address accepts connections: how a death is noticed before its session ends.
+
+A process that has gone refuses connections at once. One that can't be reached, or does not answer,
+says nothing: such a broker counts as dead only when its session has expired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from kavka.client.broker_client import BrokerClient
+from kavka.client.errors import ConnectFailed
+from kavka.seams import Tasks
+
+RETRY_S: Final = 0.1
+"""Between two attempts to connect."""
+
+
+class Reachability:
+    """Keeps a connection to a broker open, and says when a new one is refused, and accepted again.
+    It works until `close`."""
+
+    def __init__(
+        self, client: BrokerClient, on_change: Callable[[bool], object], tasks: Tasks
+    ) -> None:
+        """`on_change` is called with False when connections are refused, and with True when they
+        are accepted again."""
+        self._client = client
+        self._on_change = on_change
+        self._tasks = tasks
+        self._is_refused = False
+        self._task = tasks.spawn(self._watch(), name=f"connection to {client.address}")
+
+    def close(self) -> None:
+        """Say nothing more. The client stays open."""
+        self._task.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                connection = await self._client.connection()
+            except ConnectionError as failure:
+                if isinstance(failure, ConnectFailed) and failure.refused:
+                    self._change(is_refused=True)
+            else:
+                self._change(is_refused=False)
+                await connection.lost
+                continue
+            await self._tasks.sleep(RETRY_S)
+
+    def _change(self, *, is_refused: bool) -> None:
+        if is_refused != self._is_refused:
+            self._is_refused = is_refused
+            self._on_change(not is_refused)
