@@ -6,6 +6,7 @@ says nothing: such a broker counts as dead only when its session has expired.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -45,7 +46,7 @@ class Reachability:
                     self._change(is_refused=True)
             else:
                 self._change(is_refused=False)
-                await connection.lost
+                await asyncio.shield(connection.lost)
                 continue
             await self._tasks.sleep(RETRY_S)
 

@@ -1,4 +1,4 @@
-"""When a broker counts as gone: when it refuses connections, and not when it only can't be reached."""
+"""A broker counts as gone when it refuses connections, not when it only can't be reached."""
 
 from __future__ import annotations
 
