@@ -15,6 +15,8 @@ TIMES ?= 200
 TRANSACTION_RECORDS ?= 200000
 TRANSACTION_KILLS ?= 10
 MOVE_KILLS ?= 40
+CLUSTER_RECORDS ?= 100000
+CLUSTER_KILLS ?= 15
 FAULT_EXAMPLES ?= 4000
 FUZZ_FRAMES ?= 10000000
 FUZZ_SEED ?= 5
@@ -41,7 +43,7 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: help run test pythons lint unit format crash groups transactions commits moves misbehaviour faults fuzz simulate spark spark-soak compact bench dist pages clean java clients clients-page
+.PHONY: help run test pythons lint unit format crash groups transactions cluster commits moves misbehaviour faults fuzz simulate spark spark-soak compact bench dist pages clean java clients clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -103,6 +105,10 @@ transactions: $(FOR_TEST) java clients ## 200,000 records (TRANSACTION_RECORDS=)
 	@$(STEP) "transactions" env TRANSACTION_RECORDS=$(TRANSACTION_RECORDS) \
 		TRANSACTION_KILLS=$(TRANSACTION_KILLS) $(BIN)/pytest -s tests/broker/test_exactly_once.py \
 		tests/broker/test_zombie.py
+
+cluster: $(FOR_TEST) java clients ## 100,000 records (CLUSTER_RECORDS=) once each on three brokers, 15 of which are killed (CLUSTER_KILLS=)
+	@$(STEP) "cluster" env CLUSTER_RECORDS=$(CLUSTER_RECORDS) CLUSTER_KILLS=$(CLUSTER_KILLS) \
+		$(BIN)/pytest -s tests/broker/test_cluster_kills.py
 
 commits: $(FOR_TEST) java ## kill a broker at every step it makes on its disk in transactions
 	@$(STEP) "deaths in memory" env CRASH_EVERY=1 \

@@ -17,6 +17,10 @@ from kavka.seams import Tasks
 RETRY_S: Final = 0.1
 """Between two attempts to connect."""
 
+FIRST_REFUSALS_MAX: Final = 3
+"""So many attempts are refused before a broker counts as dead that has accepted none yet: it
+registers a moment before it listens."""
+
 
 class Reachability:
     """Keeps a connection to a broker open, and says when a new one is refused, and accepted again.
@@ -31,6 +35,7 @@ class Reachability:
         self._on_change = on_change
         self._tasks = tasks
         self._is_refused = False
+        self._first_refusals = 0
         self._task = tasks.spawn(self._watch(), name=f"connection to {client.address}")
 
     def close(self) -> None:
@@ -43,8 +48,11 @@ class Reachability:
                 connection = await self._client.connection()
             except ConnectionError as failure:
                 if isinstance(failure, ConnectFailed) and failure.refused:
-                    self._change(is_refused=True)
+                    self._first_refusals += 1
+                    if self._first_refusals > FIRST_REFUSALS_MAX:
+                        self._change(is_refused=True)
             else:
+                self._first_refusals = FIRST_REFUSALS_MAX
                 self._change(is_refused=False)
                 await asyncio.shield(connection.lost)
                 continue

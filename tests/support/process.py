@@ -33,6 +33,9 @@ class BrokerProcess(ABC):
     exit_codes: ClassVar[Mapping[int, int]]
     """What a clean stop by a signal leaves as exit code."""
 
+    replicas: ClassVar[int] = 1
+    """How many replicas it can have of the topics that tests create."""
+
     def __init__(self, home: Path, settings: Mapping[str, str] = MappingProxyType({})) -> None:
         self.home = home
         self.settings = dict(settings)

@@ -100,7 +100,7 @@ func (i *instance) init() error {
 
 func (i *instance) options(bootstrap, group, id string, given []string) []kgo.Opt {
 	options := []kgo.Opt{
-		kgo.SeedBrokers(bootstrap),
+		kgo.SeedBrokers(strings.Split(bootstrap, ",")...),
 		kgo.ClientID(i.name),
 		kgo.ConsumerGroup(group),
 		kgo.ConsumeTopics(i.source),

@@ -84,11 +84,13 @@ def create_topic(
     topic: str,
     partitions: int,
     configs: Mapping[str, str] = MappingProxyType({}),
+    *,
+    replicas: int = 1,
 ) -> None:
-    """Create a topic with one replica; -1 partitions for the broker's default."""
+    """Create a topic; -1 partitions for the broker's default."""
     wanted = {
         "num_partitions": partitions,
-        "replication_factor": 1,
+        "replication_factor": replicas,
         "configs": dict(configs),
     }
     with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:

@@ -74,8 +74,8 @@ class Scenario:
         """Write the input; the reader and all instances start."""
         self.counts = {at: len(range(at, records, PARTITIONS)) for at in range(PARTITIONS)}
         bootstrap = self.broker.bootstrap
-        create_topic(bootstrap, SOURCE, PARTITIONS)
-        create_topic(bootstrap, TARGET, PARTITIONS)
+        for topic in (SOURCE, TARGET):
+            create_topic(bootstrap, topic, PARTITIONS, replicas=self.broker.replicas)
         readers.fill(bootstrap, SOURCE, self.counts)
         self.reader = readers.LiveReader(bootstrap, TARGET, PARTITIONS)
         self.reader.start()

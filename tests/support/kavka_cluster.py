@@ -1,0 +1,117 @@
+"""A cluster of Kavka's processes on a real ZooKeeper, which tests treat as one broker: what they
+kill and start again is one of its members, each in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from support.broker import Kavka
+from support.oracle39 import ZooKeeper
+from support.process import running
+from support.wait import eventually
+
+MEMBERS = 3
+IN_SYNC_WITHIN_S = 60.0
+
+SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "default.replication.factor": "3",
+        "min.insync.replicas": "2",
+        "offsets.topic.replication.factor": "3",
+        "transaction.state.log.replication.factor": "3",
+        "transaction.state.log.min.isr": "2",
+    }
+)
+
+
+class KavkaCluster:
+    """Three brokers. Of `BrokerProcess` it has what scenarios use."""
+
+    replicas = MEMBERS
+
+    def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
+        """Further settings; those of `SETTINGS` are its own."""
+        self._zookeeper = ZooKeeper(home / "zookeeper")
+        self._home = home
+        self._settings = {**settings, **SETTINGS}
+        self.members: list[Kavka] = []
+        self._turn = 0
+        self._running: Any = None
+
+    def open(self) -> None:
+        """Start ZooKeeper, and then the brokers."""
+        self._zookeeper.start()
+        connect = f"127.0.0.1:{self._zookeeper.port}"
+        for number in range(1, MEMBERS + 1):
+            own = {"broker.id": str(number), "zookeeper.connect": connect}
+            self.members.append(Kavka(self._home / f"broker-{number}", {**self._settings, **own}))
+        self._running = running(self.members)
+        self._running.__enter__()
+
+    def close(self) -> None:
+        """End all of it."""
+        if self._running is not None:
+            self._running.__exit__(None, None, None)
+        self._zookeeper.close()
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all."""
+        return ",".join(member.bootstrap for member in self.members)
+
+    @property
+    def _member(self) -> Kavka:
+        return self.members[self._turn % MEMBERS]
+
+    @property
+    def ready_after_s(self) -> float:
+        """How long the last start of the one whose turn it is took."""
+        return self._member.ready_after_s
+
+    def kill(self) -> None:
+        """SIGKILL for the one whose turn it is."""
+        self._member.kill()
+
+    def launch(self) -> None:
+        """Start it, and don't wait."""
+        self._member.launch()
+
+    def start(self) -> None:
+        """Start it, wait until all replicas are in sync, and pass the turn on."""
+        self._member.start()
+        self._turn += 1
+        self.await_in_sync()
+
+    def await_in_sync(self) -> None:
+        """Wait until every partition has all its replicas in sync."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+        def lagging() -> list[str]:
+            topics = admin.list_topics(timeout=IN_SYNC_WITHIN_S).topics
+            return [
+                f"{topic}-{index}: {one.isrs}"
+                for topic, found in topics.items()
+                for index, one in found.partitions.items()
+                if len(one.isrs) < len(one.replicas) or one.leader < 0
+            ]
+
+        eventually(
+            lambda: not lagging(),
+            within_s=IN_SYNC_WITHIN_S,
+            what="all replicas are in sync",
+            detail=lambda: f"{lagging()}\n{self.tail()}",
+        )
+
+    def tail(self) -> str:
+        """The last that each has printed."""
+        return "\n".join(f"--- {one.home.name}\n{one.tail()}" for one in self.members)
+
+    def check(self) -> None:
+        """No broker has met an error that it did not expect."""
+        for member in self.members:
+            assert "Traceback (most recent call last)" not in member.output(), member.tail()
