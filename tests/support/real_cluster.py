@@ -7,6 +7,7 @@ from pathlib import Path
 from kavka.server.broker import Broker
 from kavka.server.config import BrokerSettings
 from kavka.server.host import Host
+from support.ports import HOST, free_port
 
 
 class ClusterBroker:
@@ -18,7 +19,7 @@ class ClusterBroker:
         self._overrides = [
             f"broker.id={broker_id}",
             f"log.dirs={directory}",
-            "listeners=PLAINTEXT://127.0.0.1:0",
+            f"listeners=PLAINTEXT://{HOST}:{free_port()}",
             f"zookeeper.connect={zookeeper}",
             *settings,
         ]
