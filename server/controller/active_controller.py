@@ -28,12 +28,15 @@ from kavka.server.controller.events import (
     ElectionResults,
     Enqueue,
     Event,
+    FinishReassignments,
     IsrsWritten,
     LogDirsFailed,
+    ReassignmentsStored,
     RemoveTopic,
     Send,
     StateWrite,
     StoredState,
+    TopicRead,
     TopicsFound,
     TopicsMarked,
     TopicsRemoved,
@@ -44,11 +47,18 @@ from kavka.server.controller.events import (
 )
 from kavka.server.controller.isr_decisions import decide_isr
 from kavka.server.controller.partition_machine import PartitionMachine
-from kavka.server.controller.state import LiveBroker
+from kavka.server.controller.state import LiveBroker, assignment_of, with_assignments
 from kavka.server.controller.topic_waiters import TopicWaiters
-from kavka.server.controller.tree_store import ControllerMoved, Term, TreeStore
+from kavka.server.controller.tree_store import ControllerMoved, StoredTopic, Term, TreeStore
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.zktree.api import SESSION_ENDED, Coordination, WatchEvent, WatchKind
+from kavka.zktree.api import (
+    SESSION_ENDED,
+    BadVersion,
+    Coordination,
+    NoNode,
+    WatchEvent,
+    WatchKind,
+)
 from kavka.zktree.paths import TopicAssignment, random_uuid
 
 if TYPE_CHECKING:
@@ -242,6 +252,8 @@ class ActiveController:
                 write.add_done_callback(self._state_writes.pop)
             case Enqueue():
                 self.put(command.event)
+            case FinishReassignments():
+                self._spawn(self._finish(command), name="end of reassignments")
             case RemoveTopic():
                 self._spawn(self._remove_topic(command.name), name="removal of a topic")
             case DeleteMarks():
@@ -273,6 +285,8 @@ class ActiveController:
             case UpdateMetadataResponseReceived():
                 for topic in event.request.topic_states:
                     self.ready.check(topic.topic_name)
+            case TopicRead():
+                self.ready.check(event.name)
             case TopicsRemoved():
                 for name in event.names:
                     self.deleted.complete_all(name, None)
@@ -295,6 +309,26 @@ class ActiveController:
         )
         names = dict.fromkeys(tp.topic for tp in failed)
         self.put(partial(self._load_partitions, tuple(names)))
+
+    async def _finish(self, command: FinishReassignments) -> None:
+        name, changes = command
+        while True:
+            try:
+                before, version = await self.store.topic(name)
+                ended = {
+                    index: after
+                    for index, (during, after) in changes.items()
+                    if index in before.replicas and assignment_of(before, index) == during
+                }
+                if ended:
+                    after = with_assignments(before, ended)
+                    await self.store.set_assignment(name, after, version)
+            except BadVersion:
+                continue
+            except NoNode:
+                return
+            self.put(ReassignmentsStored(name, tuple(ended)))
+            return
 
     async def _remove_topic(self, name: str) -> None:
         if self._state_writes:  # which may be of this topic, and create nodes of it
@@ -364,14 +398,12 @@ class ActiveController:
         """Read topics and their partitions: new ones, or ones that another process changed."""
         for start in range(0, len(names), CHUNK_PARTITIONS):
             part = names[start : start + CHUNK_PARTITIONS]
-            assignments = await self.store.assignments(part, self._topic_changed)
+            topics = await self.store.topics(part, self._topic_changed)
             ids: dict[str, uuid.UUID] = {}
-            for name, assignment in assignments.items():
+            for name, (assignment, _) in topics.items():
                 ids[name] = assignment.topic_id or await self._assign_topic_id(name, assignment)
             self._handle(TopicsFound(ids))
-            async for found in self.store.partitions(assignments):
-                self._handle(found)
-                await self._tasks.sleep(0)
+            await self._load_states(topics)
 
     def _topic_changed(self, event: WatchEvent) -> None:
         """Read the changed node of a topic: partitions were added or are being reassigned."""
@@ -381,14 +413,21 @@ class ActiveController:
 
     async def _load_changes(self, name: str) -> None:
         """Read the partitions of one topic that changed; the others are left alone."""
-        assignments = await self.store.assignments([name], self._topic_changed)
+        topics = await self.store.topics([name], self._topic_changed)
         changed = {
-            name: self.cluster.changed_partitions(name, found)
-            for name, found in assignments.items()
+            name: StoredTopic(self.cluster.changed_partitions(name, assignment), version)
+            for name, (assignment, version) in topics.items()
         }
-        async for partitions in self.store.partitions(changed):
-            self._handle(partitions)
+        await self._load_states(changed)
+
+    async def _load_states(self, topics: Mapping[str, StoredTopic]) -> None:
+        """Read the states of partitions, and handle what was found."""
+        assignments = {name: topic.assignment for name, topic in topics.items()}
+        async for found in self.store.partitions(assignments):
+            self._handle(found)
             await self._tasks.sleep(0)
+        for name, topic in topics.items():
+            self._handle(TopicRead(name, topic.version))
 
     async def _assign_topic_id(self, name: str, assignment: TopicAssignment) -> uuid.UUID:
         """Store an id for a topic created by a broker older than KIP-516."""

@@ -22,11 +22,8 @@ from kavka.server.controller.events import BrokerLeaving, StoredState, WantedIsr
 from kavka.server.controller.partition_requests import PartitionRequests
 from kavka.server.controller.partition_validation import NewPartitions
 from kavka.server.controller.producer_id_blocks import BLOCK_IDS, next_block
-from kavka.server.controller.reassignments import (
-    OngoingReassignment,
-    ongoing_reassignments,
-    reassign,
-)
+from kavka.server.controller.reassignment_requests import Reassignment, ReassignmentRequests
+from kavka.server.controller.reassignments import OngoingReassignment, ongoing_reassignments
 from kavka.server.controller.request_outcomes import not_controller
 from kavka.server.controller.topic_requests import TopicRequests
 from kavka.server.controller.topic_validation import (
@@ -86,6 +83,7 @@ class Controller:
         self._active_controller: ActiveController | None = None
         self._topics: TopicRequests | None = None
         self._partitions: PartitionRequests | None = None
+        self._reassignments: ReassignmentRequests | None = None
         self._closed = False
         self._electing = False
         self._elect_again = False
@@ -195,6 +193,7 @@ class Controller:
         self._partitions = PartitionRequests(
             self._active_controller, tasks=self._tasks, random=self._random
         )
+        self._reassignments = ReassignmentRequests(self._active_controller, tasks=self._tasks)
         self._topics = TopicRequests(
             self._active_controller,
             defaults=self._defaults,
@@ -226,7 +225,7 @@ class Controller:
 
     def _resign(self) -> None:
         active, self._active_controller = self._active_controller, None
-        self._topics = self._partitions = None
+        self._topics = self._partitions = self._reassignments = None
         self.controller_id = NO_CONTROLLER
         if active is not None:
             active.close(not_controller())
@@ -288,25 +287,17 @@ class Controller:
         asked = list(active.cluster.all_partitions()) if partitions is None else partitions
         return await self._partitions.elect(asked, unclean=unclean, timeout_ms=timeout_ms)
 
-    def reassign(
-        self, targets: Sequence[tuple[TopicPartition, Sequence[int] | None]]
+    async def reassign(
+        self, wanted: Sequence[Reassignment], *, timeout_ms: int
     ) -> Sequence[ApiError | None]:
-        """Reassign partitions to other replicas; a target of None cancels a reassignment.
+        """Reassign partitions to other replicas, or cancel that.
 
-        Returns None or an error for each. ApiError when this broker is not the controller.
+        Returns None or an error for each, when the reassignments have begun; after
+        REQUEST_TIMED_OUT they begin later. ApiError when this broker is not the controller.
         """
-        cluster = self._active().cluster
-        results: list[ApiError | None] = []
-        for tp, target in targets:
-            try:
-                reassign(cluster, tp, target)
-            except ApiError as error:
-                results.append(
-                    error.with_traceback(None)
-                )  # its frames would make a reference cycle
-            else:
-                results.append(None)
-        return results
+        self._active()
+        assert self._reassignments is not None
+        return await self._reassignments.reassign(wanted, timeout_ms=timeout_ms)
 
     def reassignments(
         self, partitions: Sequence[TopicPartition] | None

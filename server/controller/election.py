@@ -32,24 +32,27 @@ def next_state(
     *,
     live: Sequence[int],
     away_since: Collection[int],
+    is_reassigned: bool = False,
     controller_epoch: int,
 ) -> StoredPartitionState | None:
     """The state that should replace `state`, or None if no change is needed.
 
     `live`: online replicas, preferred first. `away_since`: those of them that restarted since they
-    joined the ISR. Every change increments the leader epoch, even if the leader stays the same.
+    joined the ISR. `is_reassigned`: other replicas are assigned, of which brokers hear in a new
+    leader epoch only. Every change increments it, even if the leader stays the same.
     """
     candidates = [broker_id for broker_id in state.isr if broker_id in live]
     stayed = [broker_id for broker_id in candidates if broker_id not in away_since]
     if not candidates:
-        if state.leader == NO_LEADER:
+        if state.leader == NO_LEADER and not is_reassigned:
             return None
         leader, isr = NO_LEADER, state.isr
     else:
         isr = tuple(stayed or candidates)
         keeps = state.leader in isr
         leader = state.leader if keeps else next(replica for replica in live if replica in isr)
-        if keeps and isr == state.isr and leader not in away_since:
+        is_same = keeps and isr == state.isr and leader not in away_since
+        if is_same and not is_reassigned:
             return None
     return StoredPartitionState(
         leader, state.leader_epoch + 1, isr, controller_epoch, state.leader_recovery_state

@@ -14,7 +14,7 @@ from kavka.server.cluster.control_messages import (
     TopicPartition,
     UpdateMetadata,
 )
-from kavka.server.controller.state import LiveBroker
+from kavka.server.controller.state import Assignment, LiveBroker
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.paths import StoredPartitionState
 
@@ -37,9 +37,7 @@ class FoundPartition(NamedTuple):
     """A partition as it is in the coordination tree."""
 
     tp: TopicPartition
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
+    assignment: Assignment
     stored: StoredState | None
 
 
@@ -59,6 +57,13 @@ class PartitionsFound(NamedTuple):
     """Partitions of known topics, new or read again after a conflict. At most a chunk."""
 
     partitions: tuple[FoundPartition, ...]
+
+
+class TopicRead(NamedTuple):
+    """All partitions that a topic's node has in this version have been found."""
+
+    name: str
+    version: int
 
 
 class TopicsRemoved(NamedTuple):
@@ -141,6 +146,14 @@ class IsrsWritten(NamedTuple):
     stored: Mapping[TopicPartition, StoredState]
 
 
+class ReassignmentsStored(NamedTuple):
+    """The result of `FinishReassignments`: the topic's node has the ends of these partitions'
+    reassignments."""
+
+    name: str
+    partitions: tuple[int, ...]
+
+
 class LeaderAndIsrResponseReceived(NamedTuple):
     broker_id: int
     response: LeaderAndIsrResponse
@@ -163,6 +176,7 @@ Event: TypeAlias = (
     | BrokersChanged
     | TopicsFound
     | PartitionsFound
+    | TopicRead
     | TopicsRemoved
     | TopicsMarked
     | ReevaluatePartitions
@@ -172,6 +186,7 @@ Event: TypeAlias = (
     | Elect
     | StatesWritten
     | IsrsWritten
+    | ReassignmentsStored
     | LeaderAndIsrResponseReceived
     | UpdateMetadataResponseReceived
     | StopReplicaResponseReceived
@@ -205,6 +220,14 @@ class Enqueue(NamedTuple):
     event: Event
 
 
+class FinishReassignments(NamedTuple):
+    """Replace assignments in a topic's node, each (before, after) by partition, unless another
+    reassignment has begun since."""
+
+    name: str
+    changes: Mapping[int, tuple[Assignment, Assignment]]
+
+
 class RemoveTopic(NamedTuple):
     """Remove a topic's nodes, as all its replicas are deleted."""
 
@@ -230,5 +253,12 @@ class Warn(NamedTuple):
 
 
 Command: TypeAlias = (
-    WriteStates | Send | Enqueue | RemoveTopic | DeleteMarks | ElectionResults | Warn
+    WriteStates
+    | Send
+    | Enqueue
+    | FinishReassignments
+    | RemoveTopic
+    | DeleteMarks
+    | ElectionResults
+    | Warn
 )

@@ -9,11 +9,11 @@ the write has succeeded. Waiting requests, the brokers' channels and access to t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kavka.server.cluster.control_messages import LEADER_DURING_DELETE, TopicPartition
-from kavka.server.controller import request_builders
+from kavka.server.controller import reassignments, request_builders
 from kavka.server.controller.election import (
     first_state,
     next_state,
@@ -31,10 +31,12 @@ from kavka.server.controller.events import (
     ElectionResults,
     Enqueue,
     Event,
+    FinishReassignments,
     IsrsWritten,
     LeaderAndIsrResponseReceived,
     LogDirsFailed,
     PartitionsFound,
+    ReassignmentsStored,
     ReevaluatePartitions,
     RemoveTopic,
     ResendLeaderAndIsr,
@@ -43,6 +45,7 @@ from kavka.server.controller.events import (
     StateWrite,
     StopReplicaResponseReceived,
     StoredState,
+    TopicRead,
     TopicsFound,
     TopicsMarked,
     TopicsRemoved,
@@ -50,10 +53,17 @@ from kavka.server.controller.events import (
     Warn,
     WriteStates,
 )
-from kavka.server.controller.state import ClusterState, Partition, Topic
+from kavka.server.controller.state import (
+    Assignment,
+    ClusterState,
+    Partition,
+    Topic,
+    without,
+)
 from kavka.wire.errors import ApiError, ErrorCode
 
 HISTORY_EVENTS_MAX: Final = 50
+NONE_NEW: Final[Mapping[TopicPartition, Collection[int]]] = {}
 
 
 def chunks(
@@ -87,6 +97,8 @@ class PartitionMachine:
                 return self._topics_found(event)
             case PartitionsFound():
                 return self._partitions_found(event)
+            case TopicRead():
+                return self._topic_read(event)
             case TopicsRemoved():
                 return self._topics_removed(event)
             case TopicsMarked():
@@ -107,6 +119,8 @@ class PartitionMachine:
                 return self._states_written(event)
             case IsrsWritten():
                 return self._isrs_written(event)
+            case ReassignmentsStored():
+                return self._reassignments_stored(event)
             case LeaderAndIsrResponseReceived():
                 return self._leader_and_isr_response(event)
             case UpdateMetadataResponseReceived():
@@ -144,12 +158,13 @@ class PartitionMachine:
         same: list[TopicPartition] = []
         touched: list[TopicPartition] = []
         deleting: list[TopicPartition] = []
+        dropped: list[TopicPartition] = []
         for tp in event.partitions:
             topic, partition = self._find(tp)
             if topic is None or partition is None:
                 continue
-            partition.offline = _without(partition.offline, event.started)
-            partition.deleted = _without(partition.deleted, event.started)
+            partition.offline = without(partition.offline, event.started)
+            partition.deleted = without(partition.deleted, event.started)
             _mark_away(partition, (*event.dead, *event.bounced))
             if topic.deleting:
                 deleting.append(tp)
@@ -159,6 +174,8 @@ class PartitionMachine:
                 writes.append(write)
             elif partition.state is not None:
                 same.append(tp)
+                if not {*started}.isdisjoint(partition.dropped):
+                    dropped.append(tp)
                 if not {*event.started, *event.dead}.isdisjoint(partition.replicas):
                     touched.append(tp)
         yield from _write(writes)
@@ -167,6 +184,7 @@ class PartitionMachine:
             for broker_id in live:
                 if broker_id not in started:
                     yield self._send_metadata(broker_id, touched)
+        yield from self._delete_dropped(dropped, started)
         yield from self._delete_replicas(deleting, started)
 
     def _broker_leaving(self, event: BrokerLeaving) -> Iterator[Command]:
@@ -203,6 +221,11 @@ class PartitionMachine:
             self.cluster.topics.setdefault(name, Topic(name, topic_id))
         return iter(())
 
+    def _topic_read(self, event: TopicRead) -> Iterator[Command]:
+        if topic := self.cluster.topics.get(event.name):
+            topic.version = event.version
+        return iter(())
+
     def _topics_removed(self, event: TopicsRemoved) -> Iterator[Command]:
         for name in event.names:
             self.cluster.topics.pop(name, None)
@@ -215,12 +238,13 @@ class PartitionMachine:
             topic, partition = self._find(found.tp)
             if topic is None or (partition is None and topic.deleting):
                 continue
+            is_new = partition is None
             if partition is None:
-                partition = topic.partitions[found.tp.partition] = Partition(found.replicas)
-            partition.replicas = found.replicas
-            partition.adding, partition.removing = found.adding, found.removing
+                partition = Partition(found.assignment.replicas)
+                topic.partitions[found.tp.partition] = partition
             if found.stored is not None:
                 _set_state(partition, found.stored)
+            reassignments.take(partition, found.assignment, is_new=is_new)
             if topic.deleting:
                 continue
             if write := self._decide(found.tp, partition):
@@ -228,22 +252,26 @@ class PartitionMachine:
             elif partition.state is not None:
                 known.append(found.tp)
             else:
-                yield Warn(f"{found.tp}: none of its replicas {found.replicas} is alive")
+                yield Warn(f"{found.tp}: none of its replicas {partition.replicas} is alive")
         yield from _write(writes)
         yield from self._send_requests(known, list(self.cluster.brokers))
 
     def _states_written(self, event: StatesWritten) -> Iterator[Command]:
-        new: dict[TopicPartition, None] = {}
+        new: dict[TopicPartition, tuple[int, ...]] = {}
         written: list[TopicPartition] = []
+        reassigned: list[TopicPartition] = []
         writes: list[StateWrite] = []
         for tp, stored in event.stored.items():
             topic, partition = self._find(tp)
             if topic is None or partition is None:
                 continue
             if partition.state is None:
-                new[tp] = None
+                new[tp], partition.is_reassigned = partition.replicas, False
             _set_state(partition, stored)
             if stored.state == partition.decided_state:
+                if partition.is_reassigned:
+                    reassigned.append(tp)
+                    new[tp], partition.is_reassigned = partition.adding, False
                 partition.away, partition.decided_state = (), None
             if topic.deleting:
                 continue
@@ -252,6 +280,8 @@ class PartitionMachine:
             if write := self._decide(tp, partition):
                 writes.append(write)
         yield from self._send_requests(written, list(self.cluster.brokers), new=new)
+        yield from self._delete_dropped(reassigned, list(self.cluster.brokers))
+        yield from self._store_ends(reassigned)
         yield from _write(writes)
 
     def _isrs_written(self, event: IsrsWritten) -> Iterator[Command]:
@@ -265,7 +295,7 @@ class PartitionMachine:
             before = () if partition.state is None else partition.state.isr
             _set_state(partition, stored)
             joined = [one for one in stored.state.isr if one not in before]
-            partition.away = _without(partition.away, joined)
+            partition.away = without(partition.away, joined)
             if topic.deleting:
                 continue
             written.append(tp)
@@ -287,11 +317,58 @@ class PartitionMachine:
                 for replica in live
                 if brokers[replica].epoch > partition.mzxid or replica in partition.away
             ]
-            state = next_state(partition.state, live=live, away_since=away, controller_epoch=epoch)
+            if reassignments.is_caught_up(partition, live, away):
+                reassignments.finish(partition)
+                live = self.cluster.eligible_replicas(partition)
+            state = next_state(
+                partition.state,
+                live=live,
+                away_since=away,
+                is_reassigned=partition.is_reassigned,
+                controller_epoch=epoch,
+            )
             partition.decided_state = state
             if state is None:
                 partition.away = ()
         return None if state is None else StateWrite(tp, state, partition.version)
+
+    # Reassignments
+
+    def _delete_dropped(
+        self, partitions: Iterable[TopicPartition], brokers: Sequence[int]
+    ) -> Iterator[Command]:
+        """Delete the replicas that reassignments have removed, unless they are all that is in sync:
+        those have records that no other replica has."""
+        dropped: dict[int, list[TopicPartition]] = {}
+        for tp in partitions:
+            topic, partition = self._find(tp)
+            if topic is None or partition is None or partition.state is None or topic.deleting:
+                continue
+            for broker_id in without(partition.dropped, partition.state.isr):
+                dropped.setdefault(broker_id, []).append(tp)
+        for broker_id in brokers:
+            if broker_id in dropped:
+                yield self._send_stop_replica(broker_id, dropped[broker_id])
+
+    def _store_ends(self, partitions: Iterable[TopicPartition]) -> Iterator[Command]:
+        """Have the topics' nodes say that these reassignments have ended, if they have."""
+        ends: dict[str, dict[int, tuple[Assignment, Assignment]]] = {}
+        for tp in partitions:
+            topic, partition = self._find(tp)
+            if topic is None or topic.deleting or partition is None:
+                continue
+            if partition.finishing is not None:
+                change = partition.finishing, partition.assignment
+                ends.setdefault(tp.topic, {})[tp.partition] = change
+        for name, changes in ends.items():
+            yield FinishReassignments(name, changes)
+
+    def _reassignments_stored(self, event: ReassignmentsStored) -> Iterator[Command]:
+        for index in event.partitions:
+            _, partition = self._find(TopicPartition(event.name, index))
+            if partition is not None:
+                partition.finishing = None
+        return iter(())
 
     # Elections on request
 
@@ -323,7 +400,7 @@ class PartitionMachine:
         if unclean:
             state = unclean_state(partition.state, live=live, controller_epoch=epoch)
         else:
-            live = list(_without(tuple(live), partition.away))
+            live = list(without(tuple(live), partition.away))
             state = preferred_state(
                 partition.state, replicas=partition.replicas, live=live, controller_epoch=epoch
             )
@@ -344,7 +421,7 @@ class PartitionMachine:
             topic, partition = self._find(tp)
             if code != ErrorCode.KAFKA_STORAGE_ERROR or topic is None or partition is None:
                 continue
-            partition.offline = (*_without(partition.offline, (broker_id,)), broker_id)
+            partition.offline = (*without(partition.offline, (broker_id,)), broker_id)
             if not topic.deleting and (write := self._decide(tp, partition)):
                 writes.append(write)
         for code, those in refused.items():
@@ -401,9 +478,7 @@ class PartitionMachine:
         for broker_id in brokers:
             replicas = [tp for tp in here if self._has_replica(broker_id, tp)]
             if replicas:
-                yield Send(
-                    broker_id, request_builders.stop_replica(self.cluster, broker_id, replicas)
-                )
+                yield self._send_stop_replica(broker_id, replicas)
 
     def _stop_replica_response(self, event: StopReplicaResponseReceived) -> Iterator[Command]:
         broker_id, response = event.broker_id, event.response
@@ -417,7 +492,9 @@ class PartitionMachine:
                 code = response.partition_errors.get(tp, response.error_code)
                 partition = topic.partitions[state.partition_index]
                 if code == ErrorCode.NONE:
-                    partition.deleted = (*_without(partition.deleted, (broker_id,)), broker_id)
+                    partition.dropped = without(partition.dropped, (broker_id,))
+                    if topic.deleting:
+                        partition.deleted = (*without(partition.deleted, (broker_id,)), broker_id)
                     if partition.is_deleted:
                         topic.undeleted.pop(state.partition_index, None)
                 else:
@@ -436,7 +513,7 @@ class PartitionMachine:
         partitions: Sequence[TopicPartition],
         brokers: Sequence[int],
         *,
-        new: Collection[TopicPartition] = (),
+        new: Mapping[TopicPartition, Collection[int]] = NONE_NEW,
     ) -> Iterator[Command]:
         """LeaderAndIsr to those of `brokers` with a replica, then UpdateMetadata to all."""
         if not partitions:
@@ -452,7 +529,7 @@ class PartitionMachine:
         self,
         broker_id: int,
         partitions: Sequence[TopicPartition],
-        new: Collection[TopicPartition] = (),
+        new: Mapping[TopicPartition, Collection[int]] = NONE_NEW,
     ) -> Send:
         request = request_builders.leader_and_isr(
             self.cluster, broker_id, partitions, new=new, listener=self._listener
@@ -464,9 +541,14 @@ class PartitionMachine:
             broker_id, request_builders.update_metadata(self.cluster, broker_id, partitions)
         )
 
+    def _send_stop_replica(self, broker_id: int, partitions: Sequence[TopicPartition]) -> Send:
+        return Send(broker_id, request_builders.stop_replica(self.cluster, broker_id, partitions))
+
     def _has_replica(self, broker_id: int, tp: TopicPartition) -> bool:
         partition = self.cluster.partition(tp)
-        return partition is not None and broker_id in partition.replicas
+        if partition is None:
+            return False
+        return broker_id in partition.replicas or broker_id in partition.dropped
 
     def _find(self, tp: TopicPartition) -> tuple[Topic | None, Partition | None]:
         topic = self.cluster.topics.get(tp.topic)
@@ -490,10 +572,6 @@ def _mark_away(partition: Partition, brokers: Collection[int]) -> None:
         isr = partition.state.isr
         new = tuple(one for one in brokers if one in isr and one not in partition.away)
         partition.away += new
-
-
-def _without(brokers: tuple[int, ...], away: Collection[int]) -> tuple[int, ...]:
-    return tuple(broker_id for broker_id in brokers if broker_id not in away)
 
 
 def _write(writes: Sequence[StateWrite]) -> Iterator[Command]:

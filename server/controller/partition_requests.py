@@ -66,7 +66,7 @@ class PartitionRequests:
         if known is None:  # also if no node can have that name
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         try:
-            return await self._controller.store.assignment(name)
+            return await self._controller.store.topic(name)
         except NoNode:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
         except CoordinationError as error:

@@ -1,16 +1,18 @@
-"""Partition reassignment (KIP-455): checks of requests, and the ongoing ones. Pure.
+"""Partition reassignment (KIP-455): checks of requests, and the steps of those under way. Pure.
 
-A lone broker has nowhere to move a partition to, so the only request that succeeds is one that
-changes nothing. The order of the checks is Apache Kafka 4.3's.
+A reassignment begins with the topic's node, which lists old and new replicas. Once all replicas of
+the target are in the ISR, the others lose their leadership and leave the ISR in one write of the
+partition's state; then they are deleted, and the topic's node gets the target. Apache Kafka 3.9
+does the same in one leader epoch more. Checks of requests and their order are Apache Kafka 4.3's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kavka.server.cluster.control_messages import TopicPartition
-from kavka.server.controller.state import ClusterState, Partition
+from kavka.server.controller.state import Assignment, ClusterState, Partition, without
 from kavka.server.controller.topic_validation import check_replicas
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -19,30 +21,51 @@ class OngoingReassignment(NamedTuple):
     """A partition that is being reassigned."""
 
     tp: TopicPartition
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
+    assignment: Assignment
 
 
-def reassign(cluster: ClusterState, tp: TopicPartition, target: Sequence[int] | None) -> None:
-    """Reassign a partition to the replicas `target`; None cancels a reassignment.
+def reassign(
+    cluster: ClusterState,
+    tp: TopicPartition,
+    before: Assignment,
+    target: Sequence[int] | None,
+    *,
+    may_change_factor: bool = True,
+) -> Assignment:
+    """The assignment after a request to reassign a partition to the replicas `target`; None cancels
+    a reassignment. `before` if nothing changes. ApiError.
 
-    Returns if there is nothing to do; ApiError otherwise.
+    `before`: as it is in the topic's node. `may_change_factor`: whether the number of replicas may
+    differ.
     """
-    partition = _partition(cluster, tp)
-    moving = bool(partition.adding or partition.removing)
+    partition = find(cluster, tp)
     if target is None:
-        if not moving:
+        if not before.is_moving:
             raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    else:
-        check_replicas(target, cluster.brokers, None)
-        if not moving and tuple(target) == partition.replicas:
-            return
-    message = "Moving partitions between brokers is not supported."
-    raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        if partition.state is not None and set(partition.state.isr).isdisjoint(before.origin):
+            message = (
+                f"Unable to revert partition assignment for {tp.topic}:{tp.partition} because it "
+                "would require an unclean leader election."
+            )
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        return before.reassigned(before.origin)
+    if not may_change_factor and len(target) != len(before.target):
+        message = f"The replication factor is changed from {len(before.target)} to {len(target)}"
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    check_replicas(target, {*cluster.brokers, *before.origin}, None)
+    after = before.reassigned(target)
+    if partition.state is not None and set(partition.state.isr).isdisjoint(after.replicas):
+        message = (
+            f"Unable to reassign {tp.topic}:{tp.partition}, as none of its in-sync replicas "
+            f"{list(partition.state.isr)} would be left: cancel its present reassignment, or wait "
+            "for its end"
+        )
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    return after
 
 
-def _partition(cluster: ClusterState, tp: TopicPartition) -> Partition:
+def find(cluster: ClusterState, tp: TopicPartition) -> Partition:
+    """The partition to reassign. ApiError."""
     topic = cluster.topics.get(tp.topic)
     if topic is None or topic.deleting:
         message = f"Unable to find a topic named {tp.topic}."
@@ -60,5 +83,41 @@ def ongoing_reassignments(
     """The ongoing reassignments of the partitions `asked` for; None for all."""
     for tp in cluster.all_partitions() if asked is None else asked:
         partition = cluster.partition(tp)
-        if partition is not None and (partition.adding or partition.removing):
-            yield OngoingReassignment(tp, partition.replicas, partition.adding, partition.removing)
+        if partition is not None and partition.assignment.is_moving:
+            yield OngoingReassignment(tp, partition.assignment)
+
+
+# The steps
+
+
+def take(partition: Partition, found: Assignment, *, is_new: bool) -> None:
+    """Take over what the topic's node says. `is_new`: this controller sees it for the first time;
+    an earlier one may not have sent it to the brokers."""
+    before = partition.assignment
+    if found == partition.finishing:
+        return  # the end of the reassignment is being written
+    partition.finishing = None
+    partition.is_reassigned |= found.is_moving if is_new else found != before
+    _replace(partition, found)
+
+
+def is_caught_up(partition: Partition, live: Collection[int], away: Collection[int]) -> bool:
+    """Whether a reassignment can end: all replicas of its target are in sync and live, and none has
+    been away since."""
+    assignment, state = partition.assignment, partition.state
+    if not assignment.is_moving or state is None:
+        return False
+    return all(one in state.isr and one in live and one not in away for one in assignment.target)
+
+
+def finish(partition: Partition) -> None:
+    """Make the target the replicas; the topic's node is written later."""
+    partition.finishing = partition.assignment
+    partition.is_reassigned = True
+    _replace(partition, Assignment(partition.assignment.target))
+
+
+def _replace(partition: Partition, after: Assignment) -> None:
+    gone = without(partition.replicas, after.replicas)
+    partition.dropped = without((*partition.dropped, *gone), after.replicas)
+    partition.replicas, partition.adding, partition.removing = after

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TypeVar
 
 from kavka.server.cluster.control_messages import (
@@ -34,12 +34,12 @@ def leader_and_isr(
     broker_id: int,
     partitions: Iterable[TopicPartition],
     *,
-    new: Container[TopicPartition],
+    new: Mapping[TopicPartition, Container[int]],
     listener: str,
 ) -> LeaderAndIsr:
     """A LeaderAndIsr for partitions that have a state and a replica on the broker.
 
-    `new`: partitions whose replicas may be created. `listener`: the inter-broker listener.
+    `new`: the brokers of a partition whose replicas are new. `listener`: the inter-broker listener.
     """
     leaders: dict[int, None] = {}
 
@@ -58,7 +58,7 @@ def leader_and_isr(
             replicas=partition.replicas,
             adding_replicas=partition.adding,
             removing_replicas=partition.removing,
-            is_new=TopicPartition(topic.name, index) in new,
+            is_new=broker_id in new.get(TopicPartition(topic.name, index), ()),
             leader_recovery_state=state.leader_recovery_state,
         )
 
@@ -129,10 +129,15 @@ def _offline_replicas(cluster: ClusterState, partition: Partition) -> tuple[int,
 def stop_replica(
     cluster: ClusterState, broker_id: int, partitions: Iterable[TopicPartition]
 ) -> StopReplica:
-    """A StopReplica that deletes the broker's replicas of topics being deleted."""
+    """A StopReplica that deletes the broker's replicas: of topics being deleted, or of partitions
+    whose reassignment has removed them."""
 
     def partition_state(topic: Topic, index: int) -> StopReplicaPartitionState:
-        return StopReplicaPartitionState(index, EPOCH_DURING_DELETE, delete_partition=True)
+        state = topic.partitions[index].state
+        epoch = EPOCH_DURING_DELETE
+        if not topic.deleting and state is not None:
+            epoch = state.leader_epoch
+        return StopReplicaPartitionState(index, epoch, delete_partition=True)
 
     def topic_state(
         name: str, topic_id: uuid.UUID, states: tuple[StopReplicaPartitionState, ...]

@@ -6,9 +6,9 @@ Only `PartitionMachine` changes it, so every change comes from an event.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from kavka.server.cluster.control_messages import NO_LEADER, TopicPartition
 from kavka.zktree.paths import BrokerInfo, StoredPartitionState, TopicAssignment
@@ -26,6 +26,35 @@ class LiveBroker:
     info: BrokerInfo
 
 
+class Assignment(NamedTuple):
+    """The replicas of a partition, preferred first. While it is reassigned (KIP-455) these are the
+    target and then those that are removed at the end."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a reassignment is under way."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas after the reassignment."""
+        return without(self.replicas, self.removing)
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """The replicas before it, though perhaps not in the same order."""
+        return without(self.replicas, self.adding)
+
+    def reassigned(self, target: Sequence[int]) -> Assignment:
+        """The assignment with which a reassignment to `target` begins."""
+        replicas = tuple(dict.fromkeys((*target, *self.origin)))
+        return Assignment(replicas, without(replicas, self.origin), without(replicas, target))
+
+
 @dataclass(slots=True)
 class Partition:
     """One partition: its assignment and its state."""
@@ -33,6 +62,14 @@ class Partition:
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    finishing: Assignment | None = None
+    """What the topic's node says, while the end of a reassignment is being written; the three
+    fields above have it already."""
+    is_reassigned: bool = False
+    """Whether the replicas have changed, and no state has been written since: the next one, in a
+    new leader epoch, tells the brokers."""
+    dropped: tuple[int, ...] = ()
+    """Brokers whose replicas a reassignment has removed, and that have yet to delete them."""
     state: StoredPartitionState | None = None
     """As last written; None for a partition that never had a leader."""
     version: int = NOT_STORED
@@ -52,9 +89,14 @@ class Partition:
     """Replicas that their brokers have deleted, in a topic that is being deleted."""
 
     @property
+    def assignment(self) -> Assignment:
+        """The replicas, and how they change."""
+        return Assignment(self.replicas, self.adding, self.removing)
+
+    @property
     def is_deleted(self) -> bool:
         """Whether all replicas are deleted."""
-        return all(broker_id in self.deleted for broker_id in self.replicas)
+        return all(broker_id in self.deleted for broker_id in (*self.replicas, *self.dropped))
 
 
 @dataclass(slots=True)
@@ -64,6 +106,8 @@ class Topic:
     name: str
     topic_id: uuid.UUID
     partitions: dict[int, Partition] = field(default_factory=dict)
+    version: int = NOT_STORED
+    """Version of the topic's node, whose assignments the partitions have."""
     deleting: bool = False
     undeleted: dict[int, None] = field(default_factory=dict)
     """Of a topic being deleted: partitions that still have a replica on some broker."""
@@ -161,11 +205,9 @@ class ClusterState:
     @staticmethod
     def _knows(topic: Topic, index: int, assignment: TopicAssignment) -> bool:
         partition = topic.partitions.get(index)
-        return partition is not None and (
-            partition.replicas == assignment.replicas[index]
-            and partition.adding == assignment.adding.get(index, ())
-            and partition.removing == assignment.removing.get(index, ())
-        )
+        if partition is None:
+            return False
+        return (partition.finishing or partition.assignment) == assignment_of(assignment, index)
 
     def check_invariants(self) -> None:
         """Assert what must hold at any moment; for tests."""
@@ -176,6 +218,8 @@ class ClusterState:
                 tp = (topic.name, index, partition)
                 assert partition.replicas, tp
                 assert len(set(partition.replicas)) == len(partition.replicas), tp
+                assert {*partition.adding, *partition.removing} <= {*partition.replicas}, tp
+                assert {*partition.dropped}.isdisjoint(partition.replicas), tp
                 assert partition.announced <= partition.version, tp
                 if topic.deleting and not topic.removing:
                     assert partition.is_deleted == (index not in topic.undeleted), tp
@@ -185,3 +229,28 @@ class ClusterState:
                     assert state.isr, tp
                     assert state.leader in (NO_LEADER, *state.isr), tp
                     assert state.leader_epoch >= 0, tp
+
+
+def assignment_of(topic: TopicAssignment, index: int) -> Assignment:
+    """A partition's assignment in a topic's."""
+    adding, removing = topic.adding.get(index, ()), topic.removing.get(index, ())
+    return Assignment(topic.replicas[index], adding, removing)
+
+
+def with_assignments(topic: TopicAssignment, changed: Mapping[int, Assignment]) -> TopicAssignment:
+    """A topic's assignment with those of some partitions replaced."""
+    replicas, adding, removing = dict(topic.replicas), dict(topic.adding), dict(topic.removing)
+    for index, assignment in changed.items():
+        replicas[index] = assignment.replicas
+        adding.pop(index, None)
+        removing.pop(index, None)
+        if assignment.adding:
+            adding[index] = assignment.adding
+        if assignment.removing:
+            removing[index] = assignment.removing
+    return replace(topic, replicas=replicas, adding=adding, removing=removing)
+
+
+def without(brokers: Sequence[int], gone: Collection[int]) -> tuple[int, ...]:
+    """`brokers` without those of `gone`, in the same order."""
+    return tuple(broker_id for broker_id in brokers if broker_id not in gone)

@@ -21,7 +21,7 @@ from kavka.server.controller.events import (
     StateWrite,
     StoredState,
 )
-from kavka.server.controller.state import NOT_STORED, LiveBroker
+from kavka.server.controller.state import NOT_STORED, LiveBroker, assignment_of
 from kavka.zktree import paths
 from kavka.zktree.api import (
     BadVersion,
@@ -131,6 +131,13 @@ async def registered(coordination: Coordination, broker_id: int) -> LiveBroker |
     return LiveBroker(broker_id, stat.czxid, paths.decode_broker(data))
 
 
+class StoredTopic(NamedTuple):
+    """A topic as it is in the tree, with the version of its node."""
+
+    assignment: TopicAssignment
+    version: int
+
+
 class TreeStore:
     """The tree, as the controller of one term reads and writes it."""
 
@@ -182,15 +189,16 @@ class TreeStore:
         for start in range(0, len(nodes), DELETES_PER_TRANSACTION_MAX):
             await self._delete_existing(nodes[start : start + DELETES_PER_TRANSACTION_MAX])
 
-    async def assignments(self, names: Iterable[str], watch: Watch) -> dict[str, TopicAssignment]:
-        """Assignment by topic, without deleted topics. The watch fires when one changes."""
+    async def topics(self, names: Iterable[str], watch: Watch) -> dict[str, StoredTopic]:
+        """Topics by name, without deleted ones. The watch fires when one changes."""
         answers = [(name, self._coordination.get(paths.topic(name), watch)) for name in names]
-        found: dict[str, TopicAssignment] = {}
+        found: dict[str, StoredTopic] = {}
         for name, answer in answers:
             try:
-                found[name] = paths.decode_topic((await answer).data)
+                data, stat = await answer
             except NoNode:
                 continue
+            found[name] = StoredTopic(paths.decode_topic(data), stat.version)
         return found
 
     async def partitions(
@@ -199,14 +207,10 @@ class TreeStore:
         """The partitions of topics with their states, chunk by chunk."""
         waiting: list[FoundPartition] = []
         for name, assignment in assignments.items():
-            for index, replicas in assignment.replicas.items():
+            for index in assignment.replicas:
                 waiting.append(
                     FoundPartition(
-                        TopicPartition(name, index),
-                        replicas,
-                        assignment.adding.get(index, ()),
-                        assignment.removing.get(index, ()),
-                        None,
+                        TopicPartition(name, index), assignment_of(assignment, index), None
                     )
                 )
                 if len(waiting) == CHUNK_PARTITIONS:
@@ -305,13 +309,14 @@ class TreeStore:
         """Store the id of a topic that had none."""
         await self._fenced_multi([SetData(paths.topic(name), paths.encode_topic(assignment))])
 
-    async def assignment(self, name: str) -> tuple[TopicAssignment, int]:
-        """Id and replicas of a topic, and the version of its node. NoNode."""
+    async def topic(self, name: str) -> StoredTopic:
+        """A topic as it is in the tree. NoNode."""
         data, stat = await self._coordination.get(paths.topic(name))
-        return paths.decode_topic(data), stat.version
+        return StoredTopic(paths.decode_topic(data), stat.version)
 
     async def set_assignment(self, name: str, assignment: TopicAssignment, version: int) -> None:
-        """Replace a topic's assignment. BadVersion if another broker has changed it; NoNode."""
+        """Replace a topic's assignment; the node's version is the next one then. BadVersion if it
+        has been changed since it was read; NoNode."""
         try:
             await self._fenced_multi(
                 [SetData(paths.topic(name), paths.encode_topic(assignment), version)]

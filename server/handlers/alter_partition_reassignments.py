@@ -1,19 +1,17 @@
-"""AlterPartitionReassignments, on a cluster of a single broker.
+"""AlterPartitionReassignments (KIP-455), carried out by the controller.
 
-There is nowhere to move a partition to: reassigning to the current replicas succeeds, other brokers
-are refused as unknown, and there is no reassignment to cancel. `allow_replication_factor_change`
-(version 1) makes no difference, as a replication factor other than 1 is refused before.
+The response is sent when the reassignments have begun.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.cluster.control_messages import TopicPartition
+from kavka.server.controller.reassignment_requests import Reassignment
 from kavka.server.request.context import RequestContext
-from kavka.server.runtime import cooperative
 from kavka.wire.apis.alter_partition_reassignments import (
     API,
     AlterPartitionReassignmentsResponse,
@@ -21,10 +19,6 @@ from kavka.wire.apis.alter_partition_reassignments import (
     TopicResponse,
 )
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.wire.steps import Steps
-
-PARTITIONS_PER_STEP: Final = 200
-"""Partitions handled in one slice; a refusal takes 15 us."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -34,19 +28,19 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         return AlterPartitionReassignmentsResponse([], error_message="")  # not null: as Kafka's
     if request.timeout_ms <= 0:  # expires before the controller handles it
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
-    return cooperative.run(broker.tasks, _reassign(broker, request), context)
+    return _reassign(broker, request)
 
 
-def _reassign(broker: Broker, request: Any) -> Steps[AlterPartitionReassignmentsResponse]:
-    targets = [
-        (TopicPartition(topic.name, one.partition_index), one.replicas)
+async def _reassign(broker: Broker, request: Any) -> AlterPartitionReassignmentsResponse:
+    may_change_factor = request.allow_replication_factor_change
+    wanted = [
+        Reassignment(
+            TopicPartition(topic.name, one.partition_index), one.replicas, may_change_factor
+        )
         for topic in request.topics
         for one in topic.partitions
     ]
-    errors = list(broker.controller.reassign(targets[:PARTITIONS_PER_STEP]))
-    for start in range(PARTITIONS_PER_STEP, len(targets), PARTITIONS_PER_STEP):
-        yield None
-        errors += broker.controller.reassign(targets[start : start + PARTITIONS_PER_STEP])
+    errors = await broker.controller.reassign(wanted, timeout_ms=request.timeout_ms)
     remaining = iter(errors)
     answer = AlterPartitionReassignmentsResponse(
         [

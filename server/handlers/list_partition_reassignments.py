@@ -1,6 +1,6 @@
 """ListPartitionReassignments: the ongoing reassignments, from the controller.
 
-With a single broker there are none. As in Apache Kafka, `timeout_ms` has no effect.
+As in Apache Kafka, `timeout_ms` has no effect.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             for index in topic.partition_indexes
         ]
     topics: dict[str, list[PartitionResponse]] = {}
-    for where, replicas, adding, removing in broker.controller.reassignments(asked):
-        partition = PartitionResponse(where.partition, replicas, adding, removing)
-        topics.setdefault(where.topic, []).append(partition)
+    for tp, assignment in broker.controller.reassignments(asked):
+        topics.setdefault(tp.topic, []).append(PartitionResponse(tp.partition, *assignment))
     return ListPartitionReassignmentsResponse(
         [TopicResponse(name, partitions) for name, partitions in topics.items()]
     )

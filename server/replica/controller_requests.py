@@ -284,7 +284,8 @@ class ControllerRequests:
         replica.role_changed()
 
     async def stop_replica(self, request: StopReplica) -> StopReplicaResponse:
-        """Remove replicas; delete their logs where the topic is deleted."""
+        """Remove replicas; delete their logs if the controller says so: the topic is deleted, or
+        the partition was reassigned to other brokers."""
         if self._is_stale(request.controller_epoch):
             return StopReplicaResponse(ErrorCode.STALE_CONTROLLER_EPOCH, {})
         errors: dict[TopicPartition, ErrorCode] = {}
@@ -293,7 +294,7 @@ class ControllerRequests:
                 code = _STOPPED if self._closed else self._stop(topic.topic_name, state)
                 if code != ErrorCode.NONE:
                     errors[TopicPartition(topic.topic_name, state.partition_index)] = code
-            if any(state.delete_partition for state in topic.partition_states):
+            if any(state.leader_epoch == EPOCH_DURING_DELETE for state in topic.partition_states):
                 self._topic_configs.forget(topic.topic_name)
             await self._tasks.sleep(0)
         await self._sync_deletions(request, errors)

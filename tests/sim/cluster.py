@@ -195,13 +195,13 @@ class Cluster:
 
     def stored(self, machine: Machine) -> bytes:
         """The replicas' files, one after the other."""
-        paths = [
-            f"/data/{TOPIC}-{index}/{name}"
-            for index in range(self.partitions)
-            for name in machine.fs.list_dir(f"/data/{TOPIC}-{index}")
-            if name.endswith(".log")
-        ]
-        return b"".join(machine.fs.read_bytes(path) for path in sorted(paths))
+        return b"".join(self.stored_of(machine, index) for index in range(self.partitions))
+
+    def stored_of(self, machine: Machine, index: int) -> bytes:
+        """The files of one replica."""
+        directory = f"/data/{TOPIC}-{index}"
+        names = [name for name in machine.fs.list_dir(directory) if name.endswith(".log")]
+        return b"".join(machine.fs.read_bytes(f"{directory}/{name}") for name in sorted(names))
 
 
 class RoutingClient:

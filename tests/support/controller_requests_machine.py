@@ -14,6 +14,7 @@ from typing import Any
 
 from kavka.server.cluster.control_messages import NO_TOPIC_ID
 from kavka.server.controller.partition_validation import NewPartitions
+from kavka.server.controller.reassignment_requests import Reassignment
 from kavka.server.controller.topic_validation import NewTopic, TopicResult
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree import paths
@@ -130,10 +131,13 @@ class ControllerRequestsMachine(AsyncMachine):
         async def results() -> Mapping[str, ApiError | None]:
             pairs = [word.partition(":")[::2] for word in command.words]
             wanted = [
-                (partition(name), [int(one) for one in replicas.split(",")] if replicas else None)
-                for name, replicas in pairs
+                Reassignment(partition(name), [*map(int, those.split(","))] if those else None)
+                for name, those in pairs
             ]
-            return dict(zip(command.words, self._cluster.controller.reassign(wanted), strict=True))
+            reassigned = self._cluster.controller.reassign(
+                wanted, timeout_ms=command.ms("timeout", 1000)
+            )
+            return dict(zip(command.words, await reassigned, strict=True))
 
         await self.request("reassign", results(), _codes)
 

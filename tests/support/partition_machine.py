@@ -23,7 +23,7 @@ from kavka.server.controller import events
 from kavka.server.controller.events import Command as MachineCommand
 from kavka.server.controller.events import Event, FoundPartition, Send, StoredState
 from kavka.server.controller.partition_machine import PartitionMachine
-from kavka.server.controller.state import LiveBroker
+from kavka.server.controller.state import Assignment, LiveBroker
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.paths import BrokerInfo, Endpoint, StoredPartitionState
 from support.controller_text import ids, partition, sent
@@ -59,6 +59,10 @@ class ControllerMachine:
             case events.Enqueue():
                 yield f"enqueue {_event(command.event)}"
                 yield from self._handle(command.event)
+            case events.FinishReassignments():
+                for index, (before, after) in command.changes.items():
+                    change = f"{_assignment(before)} -> {_assignment(after)}"
+                    yield f"assign {command.name}-{index}: {change}"
             case events.RemoveTopic():
                 yield f"remove topic {command.name}"
             case events.DeleteMarks():
@@ -98,11 +102,27 @@ class ControllerMachine:
     def do_found(self, command: Command) -> Iterator[str]:
         """A partition in the tree; with `leader`, it has a state there."""
         stored = _stored(command) if "leader" in command else None
-        replicas = tuple(map(int, command.list("replicas")))
+        lists = (command.list(name) for name in ("replicas", "adding", "removing"))
+        assignment = Assignment(*(tuple(map(int, one)) for one in lists))
+        found = FoundPartition(partition(command.words[0]), assignment, stored)
+        return self._handle(events.PartitionsFound((found,)))
+
+    def do_joined(self, command: Command) -> Iterator[str]:
+        """A leader has got another ISR by AlterPartition: its state is given."""
         where = partition(command.words[0])
-        return self._handle(
-            events.PartitionsFound((FoundPartition(where, replicas, (), (), stored),))
-        )
+        return self._handle(events.IsrsWritten({where: _stored(command)}))
+
+    def do_stored(self, command: Command) -> Iterator[str]:
+        """The topics' nodes say that the reassignments of these partitions have ended."""
+        for word in command.words:
+            tp = partition(word)
+            yield from self._handle(events.ReassignmentsStored(tp.topic, (tp.partition,)))
+
+    def do_assignment(self, command: Command) -> Iterator[str]:
+        """The replicas of a partition, as the controller sees them."""
+        found = self._machine.cluster.partition(partition(command.words[0]))
+        assert found is not None
+        yield f"{_assignment(found.assignment)} dropped {ids(found.dropped)}"
 
     def do_reevaluate(self, command: Command) -> Iterator[str]:
         where = tuple(map(partition, command.words))
@@ -185,6 +205,11 @@ def _stored(command: Command) -> StoredState:
     isr = tuple(map(int, command.list("isr")))
     state = StoredPartitionState(command.number("leader"), command.number("epoch"), isr, 1)
     return StoredState(state, command.number("version"), command.number("zxid", 100))
+
+
+def _assignment(assignment: Assignment) -> str:
+    names = zip(("", "adding ", "removing "), assignment, strict=True)
+    return " ".join(f"{name}{ids(brokers)}" for name, brokers in names if brokers)
 
 
 def _written(state: StoredPartitionState) -> str:

@@ -15,6 +15,7 @@ from support.scenarios import Scenario, scenario_files
     "controller/leaving",
     "controller/log_dir_failures",
     "controller/readiness",
+    "controller/reassignments",
     "controller/topic_deletion",
 )
 def test_scenarios(scenario: Scenario, rewrite: bool) -> None:

@@ -1,5 +1,5 @@
 """The controller's state machine in random histories: brokers fail and restart, topics are created,
-extended and deleted, elections are requested, writes race.
+extended, reassigned and deleted, elections are requested, writes race.
 
 The world does what a runner and real brokers do, one step at a time, in any order. Invariants hold
 after each step; when all is completed, the brokers' state is the tree's.
@@ -26,8 +26,9 @@ from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.controller import events
 from kavka.server.controller.events import Event, FoundPartition, StateWrite, StoredState
 from kavka.server.controller.partition_machine import PartitionMachine
-from kavka.server.controller.state import NOT_STORED, LiveBroker
-from kavka.wire.errors import ErrorCode
+from kavka.server.controller.reassignments import reassign
+from kavka.server.controller.state import NOT_STORED, Assignment, LiveBroker
+from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.paths import BrokerInfo, Endpoint
 
 CONTROLLER = 1
@@ -43,12 +44,13 @@ class World:
     zxid: int = 1
     registered: dict[int, int] = field(default_factory=dict)
     """Live brokers and their epochs."""
-    topics: dict[str, tuple[uuid.UUID, dict[int, tuple[int, ...]]]] = field(default_factory=dict)
+    topics: dict[str, tuple[uuid.UUID, dict[int, Assignment]]] = field(default_factory=dict)
     states: dict[TopicPartition, StoredState] = field(default_factory=dict)
     marked: dict[str, None] = field(default_factory=dict)
     queued: deque[Event] = field(default_factory=deque)
     """Events that the controller has not handled yet."""
     writing: deque[tuple[StateWrite, ...]] = field(default_factory=deque)
+    finishing: deque[events.FinishReassignments] = field(default_factory=deque)
     sent: dict[int, deque[events.Request]] = field(default_factory=dict)
     hosted: dict[int, dict[TopicPartition, tuple[int, int, tuple[int, ...]]]] = field(
         default_factory=dict
@@ -76,7 +78,7 @@ class World:
         _, partitions = self.topics[name]
         return events.PartitionsFound(
             tuple(
-                FoundPartition(tp, partitions[index], (), (), self.states.get(tp))
+                FoundPartition(tp, partitions[index], self.states.get(tp))
                 for index in indexes
                 for tp in [TopicPartition(name, index)]
             )
@@ -127,7 +129,7 @@ class ControllerMachine(RuleBasedStateMachine):
         if name in self.world.topics:
             return
         self.made += 1
-        assignment = {index: tuple(brokers) for index, brokers in enumerate(replicas)}
+        assignment = {index: Assignment(tuple(those)) for index, those in enumerate(replicas)}
         self.world.topics[name] = uuid.UUID(int=self.made), assignment
         self.world.queued.extend(self.world.found(name))
 
@@ -144,9 +146,67 @@ class ControllerMachine(RuleBasedStateMachine):
             return
         _, partitions = self.world.topics[name]
         there = list(partitions)
-        partitions.update(enumerate(map(tuple, replicas), start=len(there)))
+        added = (Assignment(tuple(brokers)) for brokers in replicas)
+        partitions.update(enumerate(added, start=len(there)))
         new = [index for index in partitions if again or index not in there]
         self.world.queued.append(self.world.partitions_found(name, new))
+
+    @rule(
+        name=TOPICS,
+        index=st.integers(0, 3),
+        replicas=st.none() | st.lists(BROKERS, min_size=1, max_size=3, unique=True),
+    )
+    def reassign(self, name: str, index: int, replicas: list[int] | None) -> None:
+        """The topic's node is written, if the controller allows it; the watch on it fires."""
+        _, partitions = self.world.topics.get(name, (None, {}))
+        tp = TopicPartition(name, index)
+        if index not in partitions:
+            return
+        try:
+            after = reassign(self.machine.cluster, tp, partitions[index], replicas)
+        except ApiError:
+            return
+        partitions[index] = after
+        self.world.queued.append(self.world.partitions_found(name, [index]))
+
+    @rule(data=st.data())
+    def join_isr(self, data: st.DataObject) -> None:
+        """A follower has caught up: its leader gets it into the ISR, with AlterPartition."""
+        behind = []
+        for tp, (state, version, _) in self.world.states.items():
+            partition = self.machine.cluster.partition(tp)
+            if partition is None or partition.version != version:
+                continue
+            if state.leader not in self.world.registered or tp.topic in self.world.marked:
+                continue
+            for broker in self.machine.cluster.live_replicas(partition):
+                if broker not in state.isr and broker in self.world.registered:
+                    behind.append((tp, broker))
+        if behind:
+            self.join(*data.draw(st.sampled_from(behind)))
+
+    def join(self, tp: TopicPartition, broker: int) -> None:
+        before = self.world.states[tp]
+        self.world.zxid += 1
+        state = before.state._replace(isr=(*before.state.isr, broker))
+        after = StoredState(state, before.version + 1, self.world.zxid)
+        self.world.states[tp] = after
+        self.world.queued.append(events.IsrsWritten({tp: after}))
+
+    @rule()
+    def finish_reassignments(self) -> None:
+        """The topic's node is written, and the watch on it fires."""
+        if not self.world.finishing:
+            return
+        name, changes = self.world.finishing.popleft()
+        if name not in self.world.topics:
+            return
+        partitions = self.world.topics[name][1]
+        ended = [index for index, (during, _) in changes.items() if partitions[index] == during]
+        for index in ended:
+            partitions[index] = changes[index][1]
+        found, stored = self.world.partitions_found(name, ended), tuple(ended)
+        self.world.queued.extend([found, events.ReassignmentsStored(name, stored)])
 
     @rule(name=TOPICS, index=st.integers(0, 3), unclean=st.booleans())
     def elect(self, name: str, index: int, unclean: bool) -> None:
@@ -159,7 +219,7 @@ class ControllerMachine(RuleBasedStateMachine):
             stored = self.world.states.get(tp)
             if stored is None or tp.topic in self.world.marked:
                 continue
-            replicas = self.world.topics[tp.topic][1][tp.partition]
+            replicas = self.world.topics[tp.topic][1][tp.partition].replicas
             if CONTROLLER in stored.state.isr or set(replicas) <= set(stored.state.isr):
                 continue
             for broker in stored.state.isr:
@@ -219,6 +279,8 @@ class ControllerMachine(RuleBasedStateMachine):
                 case events.Send():
                     if command.broker_id in self.world.sent:
                         self.world.sent[command.broker_id].append(command.request)
+                case events.FinishReassignments():
+                    self.world.finishing.append(command)
                 case events.RemoveTopic():
                     self.remove_topic(command.name)
                 case events.DeleteMarks() | events.Warn() | events.ElectionResults():
@@ -280,11 +342,16 @@ class ControllerMachine(RuleBasedStateMachine):
             response = LeaderAndIsrResponse(ErrorCode.NONE, {})
             world.queued.append(events.LeaderAndIsrResponseReceived(broker, response))
         else:
+            errors: dict[TopicPartition, ErrorCode] = {}
             for stopped in request.topic_states:
                 for partition in stopped.partition_states:
                     tp = TopicPartition(stopped.topic_name, partition.partition_index)
-                    hosted.pop(tp, None)
-            done = StopReplicaResponse(ErrorCode.NONE, {})
+                    _, epoch, _ = hosted.get(tp, (0, -1, ()))
+                    if partition.leader_epoch not in (-1, -2) and partition.leader_epoch < epoch:
+                        errors[tp] = ErrorCode.FENCED_LEADER_EPOCH
+                    else:
+                        hosted.pop(tp, None)
+            done = StopReplicaResponse(ErrorCode.NONE, errors)
             world.queued.append(events.StopReplicaResponseReceived(broker, request, done))
 
     # Invariants
@@ -297,29 +364,35 @@ class ControllerMachine(RuleBasedStateMachine):
     def complete_everything(self) -> None:
         """Complete all that is pending, and compare the tree with the brokers' state."""
         world = self.world
-        while world.queued or world.writing or any(world.sent.values()):
+        while world.queued or world.writing or world.finishing or any(world.sent.values()):
             if world.writing:
                 self.write()
+            self.finish_reassignments()
             for broker in [broker for broker, requests in world.sent.items() if requests]:
                 self.respond_once(broker)
             self.handle_an_event()
         for name, (topic_id, partitions) in world.topics.items():
             if name in world.marked:
-                waits_for = {broker for replicas in partitions.values() for broker in replicas}
+                waits_for = self.replicas_of(name)
                 assert waits_for - set(world.registered), "only dead brokers delay a deletion"
                 for metadata in (world.metadata[broker] for broker in world.registered):
                     assert name not in metadata.image.topics
                 continue
-            for index, replicas in partitions.items():
-                self.check_partition(TopicPartition(name, index), topic_id, replicas)
+            for index, assignment in partitions.items():
+                self.check_partition(TopicPartition(name, index), topic_id, assignment)
         for broker in world.registered:
             assert set(world.metadata[broker].image.topics) <= set(world.topics)
             assert all(tp.topic in world.topics for tp in world.hosted[broker])
 
+    def replicas_of(self, name: str) -> set[int]:
+        """All brokers that have, or may have, a replica of the topic."""
+        partitions = self.machine.cluster.topics[name].partitions.values()
+        return {one for partition in partitions for one in partition.replicas + partition.dropped}
+
     def check_partition(
-        self, tp: TopicPartition, topic_id: uuid.UUID, replicas: tuple[int, ...]
+        self, tp: TopicPartition, topic_id: uuid.UUID, assignment: Assignment
     ) -> None:
-        world = self.world
+        world, replicas = self.world, assignment.replicas
         live = [broker for broker in replicas if broker in world.registered]
         stored = world.states.get(tp)
         if stored is None:
@@ -330,6 +403,12 @@ class ControllerMachine(RuleBasedStateMachine):
         if stored.version != known.version:
             return  # changed by the leader; the controller has not read it since
         state = stored.state
+        assert known.assignment == assignment and known.finishing is None
+        assert not known.is_reassigned
+        ends = set(assignment.target) <= set(state.isr) & set(live)
+        assert not assignment.is_moving or not ends, "it ends as soon as it can"
+        for broker in set(world.registered) - set(replicas):
+            assert tp not in world.hosted[broker] or state.isr == (broker,), "it is deleted"
         assert (state.leader in live) == bool(set(state.isr) & set(live))
         assert state.leader == -1 or set(state.isr) <= set(live)
         for broker in live:

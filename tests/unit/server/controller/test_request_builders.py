@@ -52,7 +52,7 @@ def cluster() -> ClusterState:
 
 
 def test_leader_and_isr() -> None:
-    request = request_builders.leader_and_isr(cluster(), 2, [A0, A1], new={A1}, listener="IN")
+    request = request_builders.leader_and_isr(cluster(), 2, [A0, A1], new={A1: (2,)}, listener="IN")
     assert request == LeaderAndIsr(
         controller_id=1,
         controller_epoch=7,
@@ -117,6 +117,11 @@ def test_update_metadata() -> None:
             ),
         ),
     )
+
+
+def test_stop_replica_of_a_reassigned_partition_has_the_leader_epoch() -> None:
+    (topic,) = request_builders.stop_replica(cluster(), 2, [A0]).topic_states
+    assert topic.partition_states == (StopReplicaPartitionState(0, 4, delete_partition=True),)
 
 
 def test_stop_replica() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.events import FoundPartition, StateWrite, StoredState
-from kavka.server.controller.state import NOT_STORED
+from kavka.server.controller.state import NOT_STORED, Assignment
 from kavka.server.controller.tree_store import (
     DELETES_PER_TRANSACTION_MAX,
     ControllerMoved,
@@ -117,14 +117,18 @@ async def test_partitions_are_read_with_their_states() -> None:
     session, store = await prepared()
     written, _ = await store.write_states([StateWrite(T1, SECOND, NOT_STORED)])
     seen: list[WatchEvent] = []
-    assignments = await store.assignments(["t", "gone"], seen.append)
-    assert list(assignments) == ["t"]
-    await session.set(paths.topic("t"), paths.encode_topic(assignments["t"]))
+    topics = await store.topics(["t", "gone"], seen.append)
+    assert list(topics) == ["t"]
+    assignment, version = topics["t"]
+    assert version == 0
+    await session.set(paths.topic("t"), paths.encode_topic(assignment))
     assert [event.kind for event in seen] == [WatchKind.DATA_CHANGED]
-    (found,) = [chunk async for chunk in store.partitions(assignments)]
+    (found,) = [chunk async for chunk in store.partitions({"t": assignment})]
     assert found.partitions == (
-        FoundPartition(T0, (0,), (), (), None),
-        FoundPartition(T1, (0, 1), (1,), (), StoredState(SECOND, 0, written.stored[T1].mzxid)),
+        FoundPartition(T0, Assignment((0,)), None),
+        FoundPartition(
+            T1, Assignment((0, 1), (1,)), StoredState(SECOND, 0, written.stored[T1].mzxid)
+        ),
     )
 
 
@@ -133,7 +137,8 @@ async def test_a_new_store_adds_partitions() -> None:
     session, store = await prepared()
     await store.write_states([StateWrite(T0, FIRST, NOT_STORED)])
     later = TreeStore(session, Term(1, 1), lambda: None)
-    async for _ in later.partitions(await later.assignments(["t"], print)):
+    assignment, _ = await later.topic("t")
+    async for _ in later.partitions({"t": assignment}):
         pass
     written, failed = await later.write_states([StateWrite(T1, FIRST, NOT_STORED)])
     assert failed == [] and list(written.stored) == [T1]
@@ -141,17 +146,17 @@ async def test_a_new_store_adds_partitions() -> None:
 
 async def test_an_assignment_is_replaced_only_at_the_expected_version() -> None:
     session, store = await prepared()
-    before, version = await store.assignment("t")
+    before, version = await store.topic("t")
     assert before.replicas == {0: (0,), 1: (0, 1)}
     after = replace(before, replicas={**before.replicas, 2: (0,)})
     await store.set_assignment("t", after, version)
-    assert await store.assignment("t") == (after, version + 1)
+    assert await store.topic("t") == (after, version + 1)
     with pytest.raises(BadVersion):
         await store.set_assignment("t", before, version)
     with pytest.raises(NoNode):
         await store.set_assignment("gone", before, 0)
     with pytest.raises(NoNode):
-        await store.assignment("gone")
+        await store.topic("gone")
 
 
 async def test_remove_topic_deletes_all_its_nodes() -> None:
