@@ -163,6 +163,8 @@ class _Fetch:
                 missing += 1
             elif part.answer.error_code or part.answer.diverging_epoch is not None:
                 return True
+            if 0 <= part.wanted.follower_start < part.answer.log_start_offset:
+                return True  # records were deleted
         enough = min(self._request.min_bytes, self._bytes_max)  # never more than the limit
         return size >= enough or missing >= self._enough_missing or not self._files_left
 
@@ -286,7 +288,7 @@ class _Fetch:
         replica, answer = part.replica, part.answer
         if replica is None or answer.error_code or answer.diverging_epoch is not None:
             return
-        replica.fetched_by(self._follower, part.wanted.offset)
+        replica.fetched_by(self._follower, part.wanted.offset, part.wanted.follower_start)
         answer.high_watermark = replica.high_watermark
 
     def _after_skipped(self, wanted: FetchPartition) -> FetchPartition:

@@ -14,6 +14,7 @@ from kavka.seams import Clock, Random
 from kavka.wire.apis.fetch import (
     FETCHED_EPOCHS_SINCE,
     LEADER_EPOCHS_SINCE,
+    LOG_STARTS_SINCE,
     TOPIC_IDS_SINCE,
     PartitionResponse,
 )
@@ -50,6 +51,8 @@ class FetchPartition:
     max_bytes: int
     current_leader_epoch: int
     last_fetched_epoch: int
+    follower_start: int = -1
+    """Where a follower's own log starts."""
     high_watermark: int = -1
     log_start_offset: int = -1
     replica: ref[Any] | None = None
@@ -61,6 +64,7 @@ class FetchPartition:
         self.offset = asked.fetch_offset
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch, self.last_fetched_epoch = _epochs(asked, version)
+        self.follower_start = _follower_start(asked, version)
 
     def has_changed(self, answer: PartitionResponse) -> bool:
         """Whether an incremental answer must include this partition; remembers what it says."""
@@ -88,6 +92,11 @@ def _epochs(asked: Any, version: int) -> tuple[int, int]:
     return asked.current_leader_epoch if version >= LEADER_EPOCHS_SINCE else -1, -1
 
 
+def _follower_start(asked: Any, version: int) -> int:
+    start: int = asked.log_start_offset if version >= LOG_STARTS_SINCE else -1
+    return start
+
+
 def _wanted(topic: TopicKey, asked: Any, version: int) -> FetchPartition:
     return FetchPartition(
         topic,
@@ -95,6 +104,7 @@ def _wanted(topic: TopicKey, asked: Any, version: int) -> FetchPartition:
         asked.fetch_offset,
         asked.partition_max_bytes,
         *_epochs(asked, version),
+        _follower_start(asked, version),
     )
 
 

@@ -17,11 +17,13 @@ class FollowerProgress:
     fetch counts that has what the leader had at the follower's fetch before.
     """
 
-    __slots__ = ("_fetched_ms", "_leader_end_then", "caught_up_ms", "log_end")
+    __slots__ = ("_fetched_ms", "_leader_end_then", "caught_up_ms", "log_end", "log_start")
 
     def __init__(self) -> None:
         self.log_end = UNKNOWN_END
         """Its log end offset; unknown until its first fetch in this leader epoch."""
+        self.log_start = UNKNOWN_END
+        """Its log start offset, as it said itself; unknown until its first fetch."""
         self.caught_up_ms = LONG_AGO_MS
         """When it last had all records."""
         self._fetched_ms = LONG_AGO_MS

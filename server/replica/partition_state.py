@@ -13,7 +13,7 @@ still does. All in-sync replicas of either outcome are the maximal ISR.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -227,6 +227,20 @@ class PartitionState:
             return None
         isr = {*self.isr, follower}
         return self._propose(tuple(one for one in self.replicas if one in isr))
+
+    def starts_at(self, follower: int, log_start: int) -> bool:
+        """The log of a follower, one of `replicas`, starts here. Whether that is news."""
+        progress = self._followers[follower]
+        if log_start <= progress.log_start:
+            return False
+        progress.log_start = log_start
+        return True
+
+    def low_watermark(self, log_start: int, live: Container[int]) -> int:
+        """The offset below which neither this log, which starts at `log_start`, nor those of live
+        followers have records (KIP-107)."""
+        starts = (it.log_start for one, it in self._followers.items() if one in live)
+        return min((log_start, *starts))
 
     def shrink(self, now_ms: int) -> ProposeIsr | None:
         """The ISR to propose without followers that have lagged for too long; None if there are

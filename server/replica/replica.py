@@ -88,6 +88,7 @@ class Replica:
         "offline",
         "partition",
         "rules",
+        "start_key",
         "topic_id",
         "traffic",
     )
@@ -103,7 +104,9 @@ class Replica:
         self.clock = services.clock
         self.key = (log.topic, log.partition)
         self.end_key = (*self.key, "end")
-        """Names it in the purgatory for those who wait for its log to grow: its followers."""
+        """Names it in the purgatory for those who wait for a change of its log: its followers."""
+        self.start_key = (*self.key, "start")
+        """Names it in the purgatory for those who wait for its followers' logs to start later."""
         self.topic_id = topic_id
         self.log = log
         self.partition = partition
@@ -211,9 +214,12 @@ class Replica:
             self._services.storage_failed(self, failure)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
 
-    def fetched_by(self, follower: int, offset: int) -> None:
-        """A follower, one of the partition's replicas, has fetched from `offset`."""
+    def fetched_by(self, follower: int, offset: int, log_start: int) -> None:
+        """A follower, one of the partition's replicas, has fetched from `offset`; its log starts at
+        `log_start`."""
         partition = self.partition
+        if partition.starts_at(follower, log_start):
+            self._services.purgatory.changed(self.start_key)
         before = partition.high_watermark
         proposal = partition.fetched(follower, offset, self._monotonic_ms())
         if partition.high_watermark != before:
@@ -272,6 +278,8 @@ class Replica:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if log.advance_start(offset):
             logger.info("DeleteRecords moved log start offset of %s-%d to %d", *self.key, offset)
+            if self.partition.followers:
+                self._services.purgatory.changed(self.end_key)
         return log.start_offset
 
     def delete_old(self, now_ms: int) -> int:

@@ -152,3 +152,46 @@ async def fault(cluster: Cluster, machine: Machine) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_nothing_acknowledged_is_lost_whatever_happens(seed: int) -> None:
     live(Cluster(seed, 3), everything_happens)
+
+
+async def records_are_deleted(cluster: Cluster) -> None:
+    """What DeleteRecords has answered holds at each of the next leaders."""
+    await cluster.start()
+    await cluster.create([1, 2, 3], min_isr=2)
+    await cluster.in_sync(1, 2, 3)
+    until = asyncio.Event()
+    producing = asyncio.ensure_future(cluster.produce(until))
+    deleted = 0
+    for _ in range(6):
+        await asyncio.sleep(2)
+        leader = cluster.machine((await cluster.partition()).leader_id)
+        asked = [{"partition_index": 0, "offset": -1}]
+        topics = [{"name": TOPIC, "partitions": asked}]
+        started_s = cluster.loop.now_s
+        answer = await cluster.ask(leader, "DeleteRecords", 2, topics=topics, timeout_ms=5000)
+        (one,) = answer.topics[0].partitions
+        assert one.error_code == 0 and one.low_watermark > deleted
+        assert cluster.loop.now_s - started_s < 0.4, "followers do not wait for the next record"
+        deleted = one.low_watermark
+        leader.kill()
+        while (found := await cluster.partition()).leader_id == int(leader.name[-1]):
+            await asyncio.sleep(ATTEMPT_S)
+        asked = [{"partition_index": 0, "timestamp": -2, "current_leader_epoch": -1}]
+        topics = [{"name": TOPIC, "partitions": asked}]
+        machine = cluster.machine(found.leader_id)
+        answer = await cluster.ask(
+            machine, "ListOffsets", 6, replica_id=-1, isolation_level=0, topics=topics
+        )
+        assert answer.topics[0].partitions[0].offset == deleted
+        leader.launch()
+        await leader.started()
+        await cluster.in_sync(1, 2, 3)
+    until.set()
+    await producing
+    for machine in cluster.machines:
+        machine.check_invariants()
+        await machine.stop()
+
+
+def test_deleted_records_do_not_come_back_with_another_leader() -> None:
+    live(Cluster(31, 3), records_are_deleted)

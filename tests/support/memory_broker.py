@@ -440,6 +440,7 @@ def fetching(
     session_epoch: int = -1,
     current_leader_epoch: int = -1,
     last_fetched_epoch: int = -1,
+    log_start_offset: int = -1,
     topic_ids: Mapping[str, UUID] | None = None,
 ) -> dict[str, Any]:
     """A Fetch request of these (topic, partition) from these offsets, without a session."""
@@ -462,6 +463,7 @@ def fetching(
                         "current_leader_epoch": current_leader_epoch,
                         "fetch_offset": offset,
                         "last_fetched_epoch": last_fetched_epoch,
+                        "log_start_offset": log_start_offset,
                         "partition_max_bytes": max_bytes,
                     }
                     for partition, offset in partitions.items()

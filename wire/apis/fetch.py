@@ -26,6 +26,7 @@ __all__ = [
     "BATCHES_SINCE",
     "FETCHED_EPOCHS_SINCE",
     "LEADER_EPOCHS_SINCE",
+    "LOG_STARTS_SINCE",
     "TOPIC_IDS_SINCE",
     "AbortedTransaction",
     "EpochEndOffset",
@@ -45,6 +46,7 @@ __all__ = [
 BATCHES_SINCE: Final = 4
 """Before, records are message sets; the broker makes them of its batches."""
 
+LOG_STARTS_SINCE: Final = 5
 LEADER_EPOCHS_SINCE: Final = 9
 FETCHED_EPOCHS_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -13,12 +14,15 @@ from kavka.server.cluster.control_messages import (
     LeaderAndIsrTopicState,
     StopReplica,
     UpdateMetadata,
+    UpdateMetadataBroker,
 )
 from kavka.server.cluster.control_wire import (
     leader_and_isr_request,
     stop_replica_request,
     update_metadata_request,
 )
+from kavka.server.replica.partition_state import PartitionState
+from kavka.server.replica.replica import Replica
 from kavka.wire.apis import (
     alter_partition,
     controlled_shutdown,
@@ -120,6 +124,20 @@ async def test_a_broker_that_stops(broker: MemoryBroker) -> None:
 async def test_a_follower_reads_beyond_the_high_watermark_and_moves_it(
     broker: MemoryBroker,
 ) -> None:
+    leader, state = await with_follower(broker)
+    await broker.ask("Produce", 9, **producing({("t", 0): build()}, acks=1))
+    assert state.high_watermark == 0 < leader.log.end_offset
+    assert not (await fetch(broker, -1, 0)).records, "a consumer waits"
+    assert len((await fetch(broker, 2, 0)).records) == len(build())
+    assert (await fetch(broker, 3, 0)).error_code == Code.UNKNOWN_LEADER_EPOCH, "it has no replica"
+    broker.connect().send("Fetch", 12, **fetching_t(broker, 2, leader.log.end_offset))
+    await broker.advance(1)
+    assert state.high_watermark == leader.log.end_offset
+    assert len((await fetch(broker, -1, 0)).records) == len(build())
+
+
+async def with_follower(broker: MemoryBroker) -> tuple[Replica, PartitionState]:
+    """Broker 2 becomes a follower of t-0, in sync and live."""
     leader = broker.replica()
     state = leader.partition
     states = LeaderAndIsrPartitionState(
@@ -129,17 +147,83 @@ async def test_a_follower_reads_beyond_the_high_watermark_and_moves_it(
     topic = LeaderAndIsrTopicState("t", leader.topic_id, (states,))
     request = leader_and_isr_request(LeaderAndIsr(state.leader, 1, -1, (topic,), ()))
     await ask(broker, leader_and_isr.API, request)
+    live = tuple(UpdateMetadataBroker(one, (), None) for one in (state.leader, 2))
+    known = update_metadata_request(UpdateMetadata(state.leader, 1, -1, (), live))
+    await ask(broker, update_metadata.API, known)
+    return leader, state
+
+
+def fetching_t(broker: MemoryBroker, replica_id: int, offset: int, log_start: int = -1) -> Any:
+    """A Fetch of t-0 of broker `replica_id`, or of a consumer (-1)."""
+    epoch = broker.replica().partition.leader_epoch
+    wait_ms = 0 if replica_id < 0 else 60_000
+    asked = fetching(
+        {("t", 0): offset},
+        current_leader_epoch=epoch,
+        log_start_offset=log_start,
+        max_wait_ms=wait_ms,
+    )
+    return asked | {"replica_id": replica_id}
+
+
+async def fetch(broker: MemoryBroker, replica_id: int, offset: int) -> Any:
+    """What it is told, if that is at once."""
+    answer = await broker.ask("Fetch", 12, **fetching_t(broker, replica_id, offset))
+    return answer.responses[0].partitions[0]
+
+
+def delete_before(broker: MemoryBroker, offset: int) -> asyncio.Future[Any]:
+    partitions = [{"partition_index": 0, "offset": offset}]
+    topics = [{"name": "t", "partitions": partitions}]
+    return broker.connect().send("DeleteRecords", 2, topics=topics, timeout_ms=5000)
+
+
+def outcome(deletion: asyncio.Future[Any]) -> tuple[int, Code]:
+    (one,) = deletion.result().topics[0].partitions
+    return one.low_watermark, Code(one.error_code)
+
+
+@scenario(topics={"t": 1}, in_cluster=True)
+async def test_records_are_deleted_once_live_followers_have_deleted_them(
+    broker: MemoryBroker,
+) -> None:
+    leader, _ = await with_follower(broker)
     await broker.ask("Produce", 9, **producing({("t", 0): build()}, acks=1))
-    assert state.high_watermark == 0 < leader.log.end_offset
+    end = leader.log.end_offset
+    follower = broker.connect()
+    waiting = follower.send("Fetch", 12, **fetching_t(broker, 2, end, 0))
+    await broker.advance(1)
+    assert not waiting.done()
+    deletion = delete_before(broker, 2)
+    await broker.advance(1)
+    assert not deletion.done()
+    told = waiting.result().responses[0].partitions[0]
+    assert told.log_start_offset == 2, "the follower learns of it at once"
+    waiting = follower.send("Fetch", 12, **fetching_t(broker, 2, end, 2))
+    await broker.advance(1)
+    assert outcome(deletion) == (2, Code.NONE)
+    assert not waiting.done()
+    deletion = delete_before(broker, 3)
+    await broker.advance(4000)
+    assert not deletion.done()
+    await broker.advance(2000)
+    assert outcome(deletion) == (2, Code.REQUEST_TIMED_OUT)
+    deletion = delete_before(broker, 3)
+    await broker.advance(1)
+    broker.parts.replicas.remove("t", 0)
+    await broker.advance(1)
+    assert outcome(deletion) == (-1, Code.NOT_LEADER_OR_FOLLOWER)
 
-    async def fetch(replica_id: int, offset: int) -> Any:
-        asked = fetching({("t", 0): offset}, current_leader_epoch=state.leader_epoch)
-        answer = await broker.ask("Fetch", 12, **asked | {"replica_id": replica_id})
-        return answer.responses[0].partitions[0]
 
-    assert not (await fetch(-1, 0)).records, "a consumer waits"
-    assert len((await fetch(2, 0)).records) == len(build())
-    assert (await fetch(3, 0)).error_code == Code.UNKNOWN_LEADER_EPOCH, "it has no replica"
-    assert (await fetch(2, leader.log.end_offset)).high_watermark == leader.log.end_offset
-    assert state.high_watermark == leader.log.end_offset
-    assert len((await fetch(-1, 0)).records) == len(build())
+@scenario(topics={"t": 1}, in_cluster=True)
+async def test_a_dead_follower_does_not_hold_up_a_deletion(broker: MemoryBroker) -> None:
+    leader, state = await with_follower(broker)
+    await broker.ask("Produce", 9, **producing({("t", 0): build()}, acks=1))
+    broker.connect().send("Fetch", 12, **fetching_t(broker, 2, leader.log.end_offset, 0))
+    await broker.advance(1)
+    alone = (UpdateMetadataBroker(state.leader, (), None),)
+    known = update_metadata_request(UpdateMetadata(state.leader, 1, -1, (), alone))
+    await ask(broker, update_metadata.API, known)
+    deletion = delete_before(broker, 2)
+    await broker.advance(1)
+    assert outcome(deletion) == (2, Code.NONE)

@@ -25,6 +25,7 @@ def asked(partition: int, offset: int = 0) -> SimpleNamespace:
         partition_max_bytes=1000,
         current_leader_epoch=-1,
         last_fetched_epoch=-1,
+        log_start_offset=-1,
     )
 
 
