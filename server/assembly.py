@@ -20,6 +20,7 @@ from kavka.server.config import BrokerSettings, validate_topic_configs
 from kavka.server.config.live import LiveSettings
 from kavka.server.connections.dispatch import TELEMETRY, served
 from kavka.server.controller.controller import Controller, ControllerSettings
+from kavka.server.controller.leader_balance import BalanceSettings
 from kavka.server.controller.topic_validation import TopicCreator
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
 from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
@@ -37,6 +38,7 @@ from kavka.wire.frame import ArenaPool
 from kavka.zktree.api import Coordination
 
 if TYPE_CHECKING:
+    from kavka.server.controller.unclean_elections import UncleanElections
     from kavka.server.replication.broker_clients import BrokerClients
     from kavka.server.replication.cluster_links import ClusterLinks
     from kavka.server.replication.controller_client import ControllerClient
@@ -74,7 +76,8 @@ def assemble(
     arenas = ArenaPool()
     in_cluster = live.now.in_cluster
     clients = _clients(live.now, metadata, network, clock, tasks, random, arenas)
-    controller = _controller(live, coordination, requests, clients, clock, tasks, random)
+    unclean = _unclean_elections(live, topic_configs)
+    controller = _controller(live, coordination, requests, clients, unclean, clock, tasks, random)
     producer_ids = ProducerIdAllocator(tasks, controller.allocate_producer_ids)
     client = _controller_client(live.now, controller, metadata, clients)
     creator: TopicCreator = client or controller
@@ -201,20 +204,34 @@ def _controller(
     coordination: Coordination,
     requests: ControllerRequests,
     clients: BrokerClients | None,
+    unclean: UncleanElections | None,
     clock: Clock,
     tasks: Tasks,
     random: Random,
 ) -> Controller:
-    return Controller(
+    controller = Controller(
         _controller_settings(live.now),
         coordination,
         requests,
         connect=None if clients is None else clients.from_controller,
+        unclean=unclean,
         validate_configs=lambda configs: validate_topic_configs(configs, live.now, are_new=True),
         clock=clock,
         tasks=tasks,
         random=random,
     )
+    if unclean is not None:
+        unclean.on_allowed = controller.may_elect_unclean
+    return controller
+
+
+def _unclean_elections(live: LiveSettings, configs: EntityConfigs) -> UncleanElections | None:
+    """None for a lone broker, whose partitions have no other replica to elect."""
+    if not live.now.in_cluster:
+        return None
+    from kavka.server.controller.unclean_elections import UncleanElections
+
+    return UncleanElections(live, configs)
 
 
 def _telemetry(
@@ -243,6 +260,16 @@ def _controller_settings(settings: BrokerSettings) -> ControllerSettings:
         settings.default_replication_factor,
         settings.inter_broker_listener_name,
         settings.kavka_fast_failover_enable,
+        _balance(settings),
+    )
+
+
+def _balance(settings: BrokerSettings) -> BalanceSettings | None:
+    if not (settings.in_cluster and settings.auto_leader_rebalance_enable):
+        return None
+    return BalanceSettings(
+        settings.leader_imbalance_check_interval_seconds,
+        settings.leader_imbalance_per_broker_percentage,
     )
 
 

@@ -178,6 +178,36 @@ _SHUTDOWN_ROWS: Final = (
     ),
 )
 
+_BALANCE_ROWS: Final = (
+    _row(
+        "auto.leader.rebalance.enable",
+        Type.BOOLEAN,
+        True,
+        None,
+        Importance.HIGH,
+        "Whether the controller gives leaderships back to the preferred replicas, the first ones "
+        "of their partitions.",
+    ),
+    _row(
+        "leader.imbalance.check.interval.seconds",
+        Type.LONG,
+        300,
+        AtLeast(1),
+        Importance.HIGH,
+        "How often it looks whether it should.",
+    ),
+    _row(
+        "leader.imbalance.per.broker.percentage",
+        Type.INT,
+        10,
+        None,
+        Importance.HIGH,
+        "It does so for a broker that does not lead more than this share of the partitions whose "
+        "preferred replica it is.",
+        internal=True,
+    ),
+)
+
 _OWN_ROWS: Final = (
     _row(
         "kavka.fast.failover.enable",
@@ -192,4 +222,10 @@ _OWN_ROWS: Final = (
     ),
 )
 
-CLUSTER_ROWS: Final = (*_OWN_ROWS, *_ZOOKEEPER_ROWS, *_REPLICATION_ROWS, *_SHUTDOWN_ROWS)
+CLUSTER_ROWS: Final = (
+    *_OWN_ROWS,
+    *_ZOOKEEPER_ROWS,
+    *_REPLICATION_ROWS,
+    *_BALANCE_ROWS,
+    *_SHUTDOWN_ROWS,
+)

@@ -134,6 +134,9 @@ class BrokerSettings:
     controlled_shutdown_enable: bool
     controlled_shutdown_max_retries: int
     controlled_shutdown_retry_backoff_ms: int
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_check_interval_seconds: int
+    leader_imbalance_per_broker_percentage: int
     kavka_fast_failover_enable: bool
     replica_fetch_backoff_ms: int
     replica_fetch_max_bytes: int

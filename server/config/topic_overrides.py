@@ -10,6 +10,7 @@ from kavka.log.settings import LogSettings
 from kavka.server.config.dynamic_rules import check_size, check_values
 from kavka.server.config.rows import Config, Status
 from kavka.server.config.table import TOPIC
+from kavka.server.config.topic_rows import UNCLEAN_ELECTION
 from kavka.server.config.value_types import BadValue, Value, one_line, to_text
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -40,6 +41,18 @@ def log_settings(broker: BrokerSettings, overrides: Mapping[str, str]) -> LogSet
         row = TOPIC["internal.segment.bytes"]
         changed["segment_bytes"] = row.parse(overrides[row.name])
     return replace(broker.topic_defaults, **changed) if changed else broker.topic_defaults
+
+
+def allows_unclean_election(broker: BrokerSettings, overrides: Mapping[str, str]) -> bool:
+    """Whether a topic with these configs of its own may get a leader that lacks records. A value
+    that is not one, which no broker accepts, allows nothing."""
+    text = overrides.get(UNCLEAN_ELECTION)
+    if text is None:
+        return bool(broker.value(UNCLEAN_ELECTION))
+    try:
+        return bool(TOPIC[UNCLEAN_ELECTION].parse(text))
+    except BadValue:
+        return False
 
 
 def validate_topic_configs(

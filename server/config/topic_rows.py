@@ -27,6 +27,8 @@ MINUTE_MS: Final = 60_000
 NOT_IN_CLUSTERS: Final = "Kavka's clusters do not do that yet"
 NO_TIERS: Final = "there is no tiered storage"
 
+UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
+
 DURABILITIES: Final = OneOf((SYSTEM, FSYNC))
 CODECS: Final = OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"))
 POLICIES: Final = Items(words=("compact", "delete"))
@@ -352,14 +354,14 @@ _CLUSTER_ROWS: Final = (
         NOT_IN_CLUSTERS,
         "Leaders whose replication is slowed down.",
     ),
-    _warned(
-        "unclean.leader.election.enable",
+    _row(
+        UNCLEAN_ELECTION,
         Type.BOOLEAN,
         False,
         None,
-        NOT_IN_CLUSTERS,
-        "Whether a replica that is behind may become leader, at the price of lost records.",
-        "unclean.leader.election.enable",
+        "Whether a replica that is behind may become leader if no other is left, at the price of "
+        "lost records.",
+        UNCLEAN_ELECTION,
     ),
     _warned(
         "local.retention.bytes",

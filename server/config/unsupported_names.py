@@ -313,12 +313,9 @@ transaction.two.phase.commit.enable boolean false - L
 """
 
 REPLICATION: Final = """\
-auto.leader.rebalance.enable boolean true - H
 control.plane.listener.name string null - Ho
 follower.replication.throttled.rate long 9223372036854775807 >=0 MCi
 inter.broker.protocol.version string 3.9-IV0 - Mo
-leader.imbalance.check.interval.seconds long 300 >=1 H
-leader.imbalance.per.broker.percentage int 10 - Ho
 leader.replication.throttled.rate long 9223372036854775807 >=0 MCi
 num.replica.fetchers int 1 >=1 HC
 replica.selector.class string null - M

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from kavka.seams import Random, Tasks
+from kavka.seams import Random, Tasks, Timer
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.channels import BrokerPort, Channels
 from kavka.server.controller.events import (
@@ -32,6 +32,7 @@ from kavka.server.controller.events import (
     IsrsWritten,
     LogDirsFailed,
     ReassignmentsStored,
+    ReevaluatePartitions,
     RemoveTopic,
     Send,
     StateWrite,
@@ -46,7 +47,8 @@ from kavka.server.controller.events import (
     WriteStates,
 )
 from kavka.server.controller.isr_decisions import decide_isr
-from kavka.server.controller.partition_machine import PartitionMachine
+from kavka.server.controller.leader_balance import BalanceSettings, to_give_back
+from kavka.server.controller.partition_machine import PartitionMachine, chunks
 from kavka.server.controller.state import LiveBroker, assignment_of, with_assignments
 from kavka.server.controller.topic_waiters import TopicWaiters
 from kavka.server.controller.tree_store import ControllerMoved, StoredTopic, Term, TreeStore
@@ -63,8 +65,12 @@ from kavka.zktree.paths import TopicAssignment, random_uuid
 
 if TYPE_CHECKING:
     from kavka.client.broker_client import BrokerClient
+    from kavka.server.controller.unclean_elections import UncleanElections
 
 logger = logging.getLogger(__name__)
+
+FIRST_BALANCE_S: Final = 5.0
+"""After its election the controller looks so soon whether preferred replicas lead."""
 
 QUEUED_EVENTS_MAX: Final = 100_000
 """Events in the queue. Each stands for a chunk of partitions or for a response, so only a bug can
@@ -78,6 +84,10 @@ Connect: TypeAlias = "Callable[[LiveBroker], BrokerClient | None]"
 
 QueuedRead: TypeAlias = Callable[[], Awaitable[None]]
 """A queue item that reads the tree and then handles what it has read."""
+
+
+def _never(topic: str) -> bool:
+    return False
 
 
 class ActiveController:
@@ -94,17 +104,26 @@ class ActiveController:
         listener: str,
         on_moved: Callable[[], None],
         fast_failover: bool = False,
+        balance: BalanceSettings | None = None,
+        unclean: UncleanElections | None = None,
         tasks: Tasks,
         random: Random,
     ) -> None:
         """`connect`: for the channels to other brokers; None for a lone broker. `fast_failover`:
-        brokers that refuse connections count as dead."""
+        brokers that refuse connections count as dead. `balance`: when preferred replicas are
+        elected by themselves. `unclean`: which topics may lose records, if there are any."""
         self.store = TreeStore(coordination, term, on_moved)
         self.ready = TopicWaiters(tasks)
         """Requests that wait until a topic's partitions have leaders in this broker's metadata."""
         self.deleted = TopicWaiters(tasks)
         """Requests that wait until a topic is deleted."""
-        self._machine = PartitionMachine(broker_id, term.epoch, listener=listener)
+        self._machine = PartitionMachine(
+            broker_id,
+            term.epoch,
+            listener=listener,
+            allows_unclean=_never if unclean is None else unclean.allowed,
+        )
+        self._unclean = unclean
         self.cluster = self._machine.cluster
         self._tasks = tasks
         self._random = random
@@ -133,6 +152,10 @@ class ActiveController:
             self._load_log_dir_events,
         ):
             self.put(step)
+        self._balance = balance
+        self._balance_timer: Timer | None = None
+        if balance is not None:
+            self._balance_timer = tasks.call_later(FIRST_BALANCE_S, self._balance_due)
 
     def put(self, item: Event | QueuedRead) -> None:
         """Enqueue an event or a read of the tree."""
@@ -155,6 +178,8 @@ class ActiveController:
     def close(self, error: ApiError) -> None:
         """End the term. Waiting requests fail with `error`."""
         self._closed = True
+        if self._balance_timer is not None:
+            self._balance_timer.cancel()
         self._queue.clear()
         self._channels.close()
         self.ready.fail(error)
@@ -215,6 +240,27 @@ class ActiveController:
             else:
                 self._execute(command)
         return results
+
+    def may_elect_unclean(self, topic: str | None) -> None:
+        """Unclean elections are allowed now in a topic, or in all that do not say so themselves."""
+        for chunk in chunks(
+            [tp for tp in self.cluster.all_partitions() if topic in (None, tp.topic)]
+        ):
+            self.put(ReevaluatePartitions(chunk, (), ()))
+
+    def _balance_due(self) -> None:
+        self.put(self._give_back)
+
+    async def _give_back(self) -> None:
+        """Elect preferred replicas, where too many of them do not lead."""
+        assert self._balance is not None
+        found = to_give_back(self.cluster, self._balance.percentage)
+        if found:
+            logger.info("%d leaderships go back to the preferred replicas", len(found))
+        for chunk in chunks(found):
+            self.elect(chunk, unclean=False)
+            await self._tasks.sleep(0)
+        self._balance_timer = self._tasks.call_later(self._balance.interval_s, self._balance_due)
 
     async def alter_isrs(
         self, wanted: Mapping[TopicPartition, WantedIsr]
@@ -402,6 +448,8 @@ class ActiveController:
             ids: dict[str, uuid.UUID] = {}
             for name, (assignment, _) in topics.items():
                 ids[name] = assignment.topic_id or await self._assign_topic_id(name, assignment)
+            if self._unclean is not None:
+                await self._unclean.refresh(topics)
             self._handle(TopicsFound(ids))
             await self._load_states(topics)
 

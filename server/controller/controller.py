@@ -19,6 +19,7 @@ from kavka.server.controller import tree_store
 from kavka.server.controller.active_controller import TERM_ENDED, ActiveController, Connect
 from kavka.server.controller.channels import BrokerPort
 from kavka.server.controller.events import BrokerLeaving, StoredState, WantedIsr
+from kavka.server.controller.leader_balance import BalanceSettings
 from kavka.server.controller.partition_requests import PartitionRequests
 from kavka.server.controller.partition_validation import NewPartitions
 from kavka.server.controller.producer_id_blocks import BLOCK_IDS, next_block
@@ -38,6 +39,7 @@ from kavka.zktree.api import SESSION_ENDED, Coordination, SessionEvent, WatchEve
 
 if TYPE_CHECKING:
     from kavka.server.controller.controller_watch import ControllerWatch
+    from kavka.server.controller.unclean_elections import UncleanElections
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +55,8 @@ class ControllerSettings(NamedTuple):
     inter_broker_listener_name: str
     fast_failover: bool = False
     """Whether brokers that refuse connections count as dead."""
+    balance: BalanceSettings | None = None
+    """When preferred replicas are elected by themselves; None: never."""
 
 
 class Controller:
@@ -65,13 +69,16 @@ class Controller:
         port: BrokerPort,
         *,
         connect: Connect | None = None,
+        unclean: UncleanElections | None = None,
         validate_configs: ValidateConfigs,
         clock: Clock,
         tasks: Tasks,
         random: Random,
     ) -> None:
-        """`connect`: for requests to other brokers; None for a lone broker."""
+        """`connect`: for requests to other brokers, `unclean`: which topics may lose records; None
+        for a lone broker."""
         self._settings = settings
+        self._unclean = unclean
         self._connect = connect
         self._defaults = Defaults(settings.num_partitions, settings.default_replication_factor)
         self._coordination = coordination
@@ -187,6 +194,8 @@ class Controller:
             listener=self._settings.inter_broker_listener_name,
             on_moved=self._controller_moved,
             fast_failover=self._settings.fast_failover,
+            balance=self._settings.balance,
+            unclean=self._unclean,
             tasks=self._tasks,
             random=self._random,
         )
@@ -233,6 +242,12 @@ class Controller:
     def _session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.EXPIRED:
             self._resign()
+
+    def may_elect_unclean(self, topic: str | None = None) -> None:
+        """Unclean elections are allowed now in a topic, or by default: elect where there is no
+        leader."""
+        if self._active_controller is not None:
+            self._active_controller.may_elect_unclean(topic)
 
     # Requests
 

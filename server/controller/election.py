@@ -33,16 +33,24 @@ def next_state(
     live: Sequence[int],
     away_since: Collection[int],
     is_reassigned: bool = False,
+    may_be_unclean: bool = False,
     controller_epoch: int,
 ) -> StoredPartitionState | None:
     """The state that should replace `state`, or None if no change is needed.
 
     `live`: online replicas, preferred first. `away_since`: those of them that restarted since they
     joined the ISR. `is_reassigned`: other replicas are assigned, of which brokers hear in a new
-    leader epoch only. Every change increments it, even if the leader stays the same.
+    leader epoch only. `may_be_unclean`: a replica that lacks records may lead, if no other can
+    (`unclean.leader.election.enable`). Every change increments the leader epoch, even if the leader
+    stays the same.
     """
     candidates = [broker_id for broker_id in state.isr if broker_id in live]
     stayed = [broker_id for broker_id in candidates if broker_id not in away_since]
+    if not candidates and live and may_be_unclean:
+        leader = live[0]
+        return StoredPartitionState(
+            leader, state.leader_epoch + 1, (leader,), controller_epoch, RECOVERING
+        )
     if not candidates:
         if state.leader == NO_LEADER and not is_reassigned:
             return None

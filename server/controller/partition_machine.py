@@ -9,7 +9,7 @@ the write has succeeded. Waiting requests, the brokers' channels and access to t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kavka.server.cluster.control_messages import LEADER_DURING_DELETE, TopicPartition
@@ -77,10 +77,19 @@ def chunks(
 class PartitionMachine:
     """The state of all partitions, in one controller epoch."""
 
-    def __init__(self, controller_id: int, epoch: int, *, listener: str) -> None:
+    def __init__(
+        self,
+        controller_id: int,
+        epoch: int,
+        *,
+        listener: str,
+        allows_unclean: Callable[[str], bool] = lambda topic: False,
+    ) -> None:
+        """`allows_unclean`: whether a topic's leader may lack records, if no other can lead."""
         self.cluster = ClusterState(controller_id, epoch)
         self.history: deque[str] = deque(maxlen=HISTORY_EVENTS_MAX)
         """Summaries of the last events, for the log of an error."""
+        self._allows_unclean = allows_unclean
         self._listener = listener
         """Name of the listener between brokers."""
 
@@ -325,6 +334,7 @@ class PartitionMachine:
                 live=live,
                 away_since=away,
                 is_reassigned=partition.is_reassigned,
+                may_be_unclean=self._allows_unclean(tp.topic),
                 controller_epoch=epoch,
             )
             partition.decided_state = state

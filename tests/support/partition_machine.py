@@ -36,7 +36,10 @@ class ControllerMachine:
     """`PartitionMachine`, its last requests to brokers, and the writes that are pending."""
 
     def __init__(self) -> None:
-        self._machine = PartitionMachine(1, EPOCH, listener="IN")
+        self._unclean: set[str] = set()
+        self._machine = PartitionMachine(
+            1, EPOCH, listener="IN", allows_unclean=self._unclean.__contains__
+        )
         self._writes: deque[events.StateWrite] = deque()
         self._requests: list[Send] = []
 
@@ -152,6 +155,11 @@ class ControllerMachine:
 
     def do_delete_replicas(self, command: Command) -> Iterator[str]:
         return self._handle(events.DeleteReplicas(tuple(map(partition, command.words))))
+
+    def do_unclean(self, command: Command) -> Iterator[str]:
+        """From now on the leaders of these topics may lack records: no output."""
+        self._unclean.update(command.words)
+        yield from ()
 
     def do_leaving(self, command: Command) -> Iterator[str]:
         """A broker is going to stop; with the epoch that it has."""

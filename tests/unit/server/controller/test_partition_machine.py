@@ -17,6 +17,7 @@ from support.scenarios import Scenario, scenario_files
     "controller/readiness",
     "controller/reassignments",
     "controller/topic_deletion",
+    "controller/unclean_elections",
 )
 def test_scenarios(scenario: Scenario, rewrite: bool) -> None:
     scenario.check(ControllerMachine(), rewrite)
