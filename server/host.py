@@ -34,14 +34,23 @@ else:
 class Host:
     """One broker on the running event loop: call `start`, and then `stop` or `kill`."""
 
-    def __init__(self, settings: BrokerSettings, on_failure: Callable[[], object]) -> None:
-        """`on_failure` is called after a fatal error: the broker must then be stopped."""
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        on_failure: Callable[[], object],
+        *,
+        network: Network | None = None,
+        open_coordination: OpenCoordination | None = None,
+    ) -> None:
+        """`on_failure` is called after a fatal error: the broker must then be stopped. `network`
+        and `open_coordination` take the place of the system's sockets and of what the settings say
+        about the coordination service."""
         loop = asyncio.get_running_loop()
         self._tasks = LoopTasks(loop)
         self._stop_tasks = LoopTasks(loop)
         self._jobs = ThreadJobs(loop)
         chance = random.Random()
-        network = socket_network(settings, loop)
+        network = network or socket_network(settings, loop)
         self.instance = Instance(
             settings,
             clock=SystemClock(),
@@ -51,7 +60,7 @@ class Host:
             fs=OsFs(),
             network=network,
             on_failure=on_failure,
-            open_coordination=coordination_opener(settings, network, chance),
+            open_coordination=open_coordination or coordination_opener(settings, network, chance),
         )
 
     async def start(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -30,7 +31,7 @@ class LoopTasks:
         self._running[task] = None
         task.add_done_callback(self._ended)
         if self._killed:
-            task.cancel()  # before its first step: none of it runs
+            _cancel(task)  # before its first step: none of it runs
         return task
 
     async def kill(self) -> None:
@@ -39,7 +40,7 @@ class LoopTasks:
         self._killed = True
         while running := list(self._running):
             for task in running:
-                task.cancel()
+                _cancel(task)
             await asyncio.wait(running)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
@@ -58,3 +59,15 @@ class LoopTasks:
 
     async def sleep(self, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
+
+
+def _cancel(task: asyncio.Task[Any]) -> None:
+    """Cancel a task; if it has not begun also the coroutines that it was given: nothing else would
+    close them, and Python warns of coroutines that were never awaited."""
+    coroutine = task.get_coro()
+    if inspect.iscoroutine(coroutine) and coroutine.cr_frame is not None:
+        if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+            for given in list(coroutine.cr_frame.f_locals.values()):
+                if inspect.iscoroutine(given):
+                    given.close()
+    task.cancel()

@@ -49,13 +49,12 @@ def _add_settings_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a server.properties file as Apache Kafka reads it",
     )
+    _add_override_option(parser, "one setting, over file and environment; may be given many times")
+
+
+def _add_override_option(parser: argparse.ArgumentParser, text: str) -> None:
     parser.add_argument(
-        "--override",
-        metavar="KEY=VALUE",
-        type=_setting,
-        action="append",
-        default=[],
-        help="one setting, over file and environment; may be given many times",
+        "--override", metavar="KEY=VALUE", type=_setting, action="append", default=[], help=text
     )
 
 
@@ -69,8 +68,7 @@ def _level(text: str) -> str:
     return text
 
 
-def _add_start_options(parser: argparse.ArgumentParser) -> None:
-    _add_settings_options(parser)
+def _add_level_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-level",
         metavar="[LOGGER=]LEVEL",
@@ -80,6 +78,11 @@ def _add_start_options(parser: argparse.ArgumentParser) -> None:
         help=f"log from this level on ({', '.join(LEVELS)}; INFO by default), for all loggers or "
         "for one and those below it, as kavka.request=DEBUG; may be given many times",
     )
+
+
+def _add_start_options(parser: argparse.ArgumentParser) -> None:
+    _add_settings_options(parser)
+    _add_level_option(parser)
     parser.add_argument(
         "--log-file",
         metavar="FILE",
@@ -111,6 +114,36 @@ def _start(arguments: argparse.Namespace) -> int:
 
     return start_broker(
         arguments.config, arguments.override, arguments.log_level, arguments.log_file
+    )
+
+
+def _count(text: str) -> int:
+    """A number from 1 on."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
+
+
+def _add_dev_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--brokers", metavar="N", type=_count, default=3, help="how many brokers; 3 by default"
+    )
+    parser.add_argument(
+        "--port",
+        metavar="PORT",
+        type=_count,
+        default=9092,
+        help="the first broker's port, 9092 by default; the next ones are the others'",
+    )
+    _add_override_option(parser, "one setting of all brokers; may be given many times")
+    _add_level_option(parser)
+
+
+def _dev(arguments: argparse.Namespace) -> int:
+    from kavka.testing.dev import main as run_cluster
+
+    return run_cluster(
+        arguments.brokers, arguments.port, arguments.override, arguments.log_level or ["WARN"]
     )
 
 
@@ -186,6 +219,20 @@ COMMANDS: Final = (
         ),
         add_options=_add_start_options,
         run=_start,
+    ),
+    Command(
+        name="dev",
+        summary="run a cluster of brokers on this machine that keeps nothing",
+        description=(
+            "Run a cluster of brokers in one process, in the foreground, until SIGTERM, SIGHUP or\n"
+            "Ctrl-C. They replicate as on several machines. Their data are in temporary\n"
+            "directories, which are removed at the end. Only warnings are logged, unless\n"
+            "--log-level says otherwise. For example:\n"
+            "\n"
+            "  kavka dev --brokers 3 --override min.insync.replicas=2"
+        ),
+        add_options=_add_dev_options,
+        run=_dev,
     ),
     Command(
         name="storage",

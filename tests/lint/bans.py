@@ -170,6 +170,8 @@ EXEMPTIONS: Final = (
     Exemption("src/kavka/testing/thread.py", (TASKS, JOBS), "runs a broker's loop in a thread"),
     Exemption("src/kavka/testing/places.py", (FILES,), "makes a test's temporary directory"),
     Exemption("src/kavka/testing/places.py", (TASKS,), "binds a test's ports on the running loop"),
+    Exemption("src/kavka/testing/async_cluster.py", (TASKS,), "waits on the caller's loop"),
+    Exemption("src/kavka/testing/dev.py", (TASKS,), "runs the process's event loop"),
     Exemption("server/main.py", (TASKS,), "runs the process's event loop"),
     Exemption("server/main.py", (FILES,), "reads server.properties and the environment"),
 )

@@ -12,6 +12,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from kavka.log.memfs import Fault
+from kavka.server.coordination.shared import SharedCoordination
 from kavka.zktree import storage
 from kavka.zktree.api import (
     ANY_VERSION,
@@ -32,7 +33,7 @@ from support.async_scenarios import AsyncMachine
 from support.embedded_coordination import DIRECTORY, new_fs, open_on
 from support.memory_broker import HoldableJobs
 from support.scenarios import Command
-from support.virtual import VirtualClock, run_until_idle
+from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
 
 class CoordinationMachine(AsyncMachine):
@@ -210,6 +211,29 @@ class EmbeddedMachine(CoordinationMachine):
         await self._open()
         await run_until_idle()
         assert self.session.session_id != before
+
+
+class SharedMachine(CoordinationMachine):
+    """A session of the service that brokers of one process share."""
+
+    async def start(self) -> None:
+        self.clock = VirtualClock()
+        self.tasks = VirtualTasks(self.clock)
+        self.service = SharedCoordination(self.clock, self.tasks)
+        self.session = await self.open()
+        await self.begin()
+
+    async def open(self, timeout_s: float = 6.0) -> Coordination:
+        """Another session."""
+        opening = self.service.opener(timeout_s)
+        return await opening(
+            new_fs(), DIRECTORY, clock=self.clock, tasks=self.tasks, jobs=HoldableJobs()
+        )
+
+    async def finish(self) -> None:
+        await self.session.close()
+        self.service.tree.check_invariants()
+        assert not self.service.tree.ephemerals()
 
 
 def _data(words: list[str]) -> bytes | None:

@@ -1,8 +1,9 @@
 """A Kafka broker inside a test: `with kavka.testing.Broker() as broker:`, and for pytest fixtures.
 
 `Broker` runs on its own thread and event loop, `AsyncBroker` on the caller's loop. Both
-start in a few milliseconds on a free port, with their data in a temporary directory. The pytest
-plug-in (`kavka.testing.plugin`) is loaded automatically: `kavka_broker`, `kavka_topic`.
+start in a few milliseconds on a free port, with their data in a temporary directory. `Cluster` and
+`AsyncCluster` are several brokers that replicate. The pytest plug-in (`kavka.testing.plugin`) is
+loaded automatically: `kavka_broker`, `kavka_topic`, `kavka_cluster`.
 
 Importing this costs nothing: the broker's code is loaded when one of the names is first used.
 """
@@ -15,15 +16,19 @@ if TYPE_CHECKING:
     from kavka.server.config import ConfigError
     from kavka.server.start_checks import StartError
     from kavka.testing.async_broker import AsyncBroker, BrokerFailed
+    from kavka.testing.async_cluster import AsyncCluster
     from kavka.testing.broker import Broker
     from kavka.testing.client import Record
+    from kavka.testing.cluster import Cluster
     from kavka.wire.errors import ApiError, ErrorCode
 
 __all__ = [
     "ApiError",
     "AsyncBroker",
+    "AsyncCluster",
     "Broker",
     "BrokerFailed",
+    "Cluster",
     "ConfigError",
     "ErrorCode",
     "Record",
@@ -33,12 +38,14 @@ __all__ = [
 _HOMES: Final = {
     "ApiError": "kavka.wire.errors",
     "AsyncBroker": "kavka.testing.async_broker",
+    "AsyncCluster": "kavka.testing.async_cluster",
     "Broker": "kavka.testing.broker",
     "BrokerFailed": "kavka.testing.async_broker",
+    "Cluster": "kavka.testing.cluster",
     "ConfigError": "kavka.server.config",
     "ErrorCode": "kavka.wire.errors",
     "Record": "kavka.testing.client",
-    "StartError": "kavka.server.instance",
+    "StartError": "kavka.server.start_checks",
 }
 
 

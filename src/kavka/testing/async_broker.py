@@ -20,6 +20,8 @@ from kavka.wire.apis.list_offsets import LATEST
 if TYPE_CHECKING:
     import os
 
+    from kavka.server.broker import Broker as Parts
+
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
@@ -80,7 +82,7 @@ class AsyncBroker:
         return self
 
     async def _start_host(self) -> Host:
-        host = self._host = Host(await self._settings(), self._on_failure)
+        host = self._host = self._new_host(await self._settings())
         try:
             await host.start()
         except BaseException:
@@ -89,10 +91,17 @@ class AsyncBroker:
             raise
         return host
 
+    def _new_host(self, settings: BrokerSettings) -> Host:
+        return Host(settings, self._on_failure)
+
+    def _started(self, parts: Parts) -> None:
+        """For a subclass that has more to do."""
+
     def _record_addresses(self, instance: Instance) -> None:
         parts = instance.broker
         assert parts is not None, "it is started"
         self._client = Client(parts, instance.settings.listeners[0].name)
+        self._started(parts)
         self._cluster_id = parts.metadata.image.cluster_id
         self._addresses = {
             name: f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -181,6 +190,11 @@ class AsyncBroker:
     # -- state -----------------------------------------------------------------------
 
     @property
+    def parts(self) -> Parts | None:
+        """The broker's components; None while it does not run. Not for tests: they may change."""
+        return self._host.instance.broker if self._host is not None and self.is_running else None
+
+    @property
     def is_running(self) -> bool:
         """Whether it is started and has not stopped."""
         return self._host is not None and self._ending is None
@@ -224,19 +238,19 @@ class AsyncBroker:
         """Create a topic, with `num.partitions` partitions by default."""
         texts = {key: text_of(key, value, f"topic {name}") for key, value in configs.items()}
         count = BROKER_DEFAULT if partitions is None else partitions
-        await self._require_client().create_topic(name, count, texts)
+        await self.client.create_topic(name, count, texts)
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic; afterwards its name is free."""
-        await self._require_client().delete_topic(name)
+        await self.client.delete_topic(name)
 
     async def topics(self) -> list[str]:
         """The names of all topics, sorted."""
-        return await self._require_client().topics()
+        return await self.client.topics()
 
     async def end_offsets(self, topic: str) -> dict[int, int]:
         """By partition, the offset that the next record will get."""
-        return await self._require_client().offsets(topic, LATEST)
+        return await self.client.offsets(topic, LATEST)
 
     async def produce(
         self,
@@ -249,9 +263,7 @@ class AsyncBroker:
         timestamp_ms: int | None = None,
     ) -> int:
         """Write one record; its offset."""
-        return await self._require_client().produce(
-            topic, partition, value, key, headers, timestamp_ms
-        )
+        return await self.client.produce(topic, partition, value, key, headers, timestamp_ms)
 
     async def read(
         self,
@@ -262,11 +274,11 @@ class AsyncBroker:
         within_s: float = READ_WITHIN_S,
     ) -> list[Record]:
         """All records of a topic or of one partition, by partition and offset."""
-        return await self._require_client().read(
-            topic, partition, at_least=at_least, within_s=within_s
-        )
+        return await self.client.read(topic, partition, at_least=at_least, within_s=within_s)
 
-    def _require_client(self) -> Client:
+    @property
+    def client(self) -> Client:
+        """A client within the process. RuntimeError if it does not run, BrokerFailed."""
         if self._client is None:
             raise BrokerFailed if self.has_failed else RuntimeError(NOT_RUNNING)
         return self._client

@@ -35,7 +35,7 @@ TIMEOUT_MS: Final = 30_000
 """How long creating or deleting a topic may take."""
 
 BROKER_DEFAULT: Final = -1
-"""As number of partitions: the broker's `num.partitions`."""
+"""As number of partitions or replicas: the broker's default."""
 
 READ_WITHIN_S: Final = 10.0
 """How long `read` waits for records by default."""
@@ -78,7 +78,12 @@ class Client:
         self._peer = Peer(listener, "this process")
 
     async def create_topic(
-        self, name: str, partitions: int, configs: Mapping[str, str | None]
+        self,
+        name: str,
+        partitions: int,
+        configs: Mapping[str, str | None],
+        *,
+        replication_factor: int = BROKER_DEFAULT,
     ) -> None:
         make = private_copy.message_class(create_topics.API.request_name)
         answer = await self._ask(
@@ -87,7 +92,7 @@ class Client:
                 make.CreatableTopic(
                     name=name,
                     num_partitions=partitions,
-                    replication_factor=-1,
+                    replication_factor=replication_factor,
                     configs=[
                         make.CreatableTopic.CreatableTopicConfig(name=key, value=value)
                         for key, value in configs.items()
@@ -116,15 +121,21 @@ class Client:
         _check(found.error_code, f"topic {topic}")
         return sorted(partition.partition_index for partition in found.partitions)
 
-    async def offsets(self, topic: str, timestamp: int) -> dict[int, int]:
-        """The offset for a timestamp, which may be a special one, by partition."""
+    async def offsets(
+        self, topic: str, timestamp: int, partition: int | None = None
+    ) -> dict[int, int]:
+        """The offset for a timestamp, which may be a special one, by partition; of all partitions,
+        or of one."""
         make = private_copy.message_class(list_offsets.API.request_name).ListOffsetsTopic
         asked = [
             make.ListOffsetsPartition(
                 partition_index=index, current_leader_epoch=-1, timestamp=timestamp
             )
             for index in await self.partitions(topic)
+            if partition in (None, index)
         ]
+        if partition is not None and not asked:
+            _check(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
         answer = await self._ask(
             list_offsets.API,
             replica_id=-1,
@@ -167,11 +178,8 @@ class Client:
     async def read(
         self, topic: str, partition: int | None, *, at_least: int, within_s: float
     ) -> list[Record]:
-        positions, ends = await self.offsets(topic, EARLIEST), await self.offsets(topic, LATEST)
-        if partition is not None:
-            code = ErrorCode.NONE if partition in ends else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            _check(code, f"{topic}-{partition}")
-            positions, ends = {partition: positions[partition]}, {partition: ends[partition]}
+        positions = await self.offsets(topic, EARLIEST, partition)
+        ends = await self.offsets(topic, LATEST, partition)
         found: list[Record] = []
         deadline_s = self._broker.clock.monotonic_s() + within_s
         while any(positions[one] < end for one, end in ends.items()) or len(found) < at_least:

@@ -1,4 +1,5 @@
-"""The pytest plug-in: `kavka_broker`, `kavka_topic`, and settings by `kavka_broker_settings`.
+"""The pytest plug-in: `kavka_broker`, `kavka_topic` and `kavka_cluster`, and settings by
+`kavka_broker_settings`.
 
 pytest loads it by its entry point in every run where Kavka is installed, so it imports nothing of
 the broker until a fixture is used.
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from kavka.testing import Broker
+    from kavka.testing import Broker, Cluster
 
 _TOPIC_CHARS_MAX: Final = 200
 """Of a test's name in a topic's, which may have 249 characters."""
@@ -39,12 +40,23 @@ def kavka_broker(kavka_broker_settings: Mapping[str, object]) -> Iterator[Broker
         yield broker
 
 
+@pytest.fixture
+def kavka_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Three brokers of one test's own (`kavka.testing.Cluster`), which it may kill. The marker says
+    how many, and their settings: `@pytest.mark.kavka_cluster(brokers=4, settings={...})`."""
+    from kavka.testing import Cluster
+
+    with Cluster(**_marked(request, "kavka_cluster", ("brokers", "settings"))) as cluster:
+        yield cluster
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
-    config.addinivalue_line(
-        "markers",
+    """Register the markers."""
+    for marker in (
         "kavka_topic(partitions=1, configs={}): partitions and configs of the fixture kavka_topic",
-    )
+        "kavka_cluster(brokers=3, settings={}): brokers of the fixture kavka_cluster",
+    ):
+        config.addinivalue_line("markers", marker)
 
 
 @pytest.fixture
@@ -55,7 +67,8 @@ def kavka_topic(kavka_broker: Broker, request: pytest.FixtureRequest) -> Iterato
 
     name = _NOT_IN_TOPICS.sub("-", request.node.name)[:_TOPIC_CHARS_MAX]
     topic = f"{name}-{next(_numbers)}"
-    kavka_broker.create_topic(topic, **_of_topic(request))
+    marked = _marked(request, "kavka_topic", ("partitions", "configs"))
+    kavka_broker.create_topic(topic, **{"partitions": 1, **marked})
     yield topic
     if not kavka_broker.is_running:
         return  # the test has stopped it
@@ -69,10 +82,12 @@ def kavka_topic(kavka_broker: Broker, request: pytest.FixtureRequest) -> Iterato
             raise
 
 
-def _of_topic(request: pytest.FixtureRequest) -> dict[str, Any]:
-    marker = request.node.get_closest_marker("kavka_topic")
+def _marked(request: pytest.FixtureRequest, name: str, allowed: tuple[str, ...]) -> dict[str, Any]:
+    """What a test's marker says, by keyword. TypeError."""
+    marker = request.node.get_closest_marker(name)
     if marker is None:
-        return {"partitions": 1}
-    if marker.args or marker.kwargs.keys() - {"partitions", "configs"}:
-        raise TypeError("the marker kavka_topic takes partitions=… and configs=…, by keyword")
-    return {"partitions": 1, **marker.kwargs}
+        return {}
+    if marker.args or marker.kwargs.keys() - set(allowed):
+        names = " and ".join(f"{one}=…" for one in allowed)
+        raise TypeError(f"the marker {name} takes {names}, by keyword")
+    return dict(marker.kwargs)

@@ -102,6 +102,25 @@ def test_each_xdist_worker_has_its_own(tmp_path: Path) -> None:
     assert not any(map(os.path.exists, directories))
 
 
+def test_a_cluster_for_each_test(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "directories = set()\n"
+        "def test_one(kavka_cluster): assert list(kavka_cluster.addresses) == [1, 2, 3]\n"
+        "@pytest.mark.kavka_cluster(brokers=2, settings={'num.partitions': 4})\n"
+        "def test_two(kavka_cluster):\n"
+        "    kavka_cluster.create_topic('t')\n"
+        "    kavka_cluster.kill(2)\n"
+        "    for one in range(4):\n"
+        "        kavka_cluster.produce('t', b'x', partition=one)\n"
+        "        assert kavka_cluster.leader_of('t', one) == 1\n"
+        "@pytest.mark.kavka_cluster(2)\n"
+        "@pytest.mark.xfail(raises=TypeError, strict=True)\n"
+        "def test_three(kavka_cluster): pass\n"
+    )
+    assert re.search(r"\b2 passed, 1 xfailed\b", pytest_run(tmp_path))
+
+
 def test_a_topic_stays_where_deleting_is_switched_off(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
         "import pytest\n"

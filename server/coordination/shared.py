@@ -1,0 +1,187 @@
+"""A coordination service in memory, shared by the brokers of one event loop: for tests, and for a
+cluster on one machine that keeps nothing.
+
+It has ZooKeeper's sessions: one that is abandoned, as by SIGKILL, expires after its time, and its
+ephemeral nodes go. Everything takes effect in the order in which it is asked for, and a session's
+watch events come before the responses to what it asks for afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kavka.log.fs import FileSystem
+from kavka.seams import Clock, Jobs, Tasks, Timer
+from kavka.wire.errors import clear_tracebacks
+from kavka.zktree.api import (
+    Coordination,
+    CoordinationError,
+    MultiFailed,
+    Op,
+    OpenCoordination,
+    OpResult,
+    SessionEvent,
+    SessionExpired,
+    SingleWrites,
+    Stat,
+    Watch,
+    WatchEvent,
+    Znode,
+)
+from kavka.zktree.tree import CloseSession, MultiTransaction, Tree, TreeOp, Watches
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+class SharedCoordination:
+    """The tree, and the sessions of all brokers."""
+
+    def __init__(self, clock: Clock, tasks: Tasks) -> None:
+        """`tasks`: they must outlive every broker."""
+        self.tree = Tree()
+        self._clock = clock
+        self._tasks = tasks
+        self._sessions: dict[int, SharedSession] = {}
+        self._expiries: dict[int, Timer] = {}
+        """Of abandoned sessions."""
+        self._last_id = 0
+
+    def opener(self, timeout_s: float) -> OpenCoordination:
+        """How a broker opens its sessions, each with this timeout."""
+
+        async def open_session(
+            fs: FileSystem, directory: str, *, clock: Clock, tasks: Tasks, jobs: Jobs
+        ) -> Coordination:
+            self._last_id += 1
+            session = SharedSession(self, self._last_id, timeout_s, tasks)
+            self._sessions[session.session_id] = session
+            return session
+
+        return open_session
+
+    def execute(self, session_id: int, ops: Sequence[TreeOp]) -> list[OpResult]:
+        """Carry out one transaction. MultiFailed."""
+        transaction = MultiTransaction(
+            self.tree.zxid + 1, self._clock.now_ms(), session_id, tuple(ops)
+        )
+        results, events = self.tree.execute(transaction)
+        for session in self._sessions.values():
+            session.trigger(events)
+        return results
+
+    def end(self, session_id: int) -> None:
+        """The session is over: its ephemeral nodes go."""
+        self._expiries.pop(session_id, None)
+        if self._sessions.pop(session_id, None) is not None:
+            self.execute(session_id, [CloseSession(session_id)])
+
+    def end_later(self, session_id: int, after_s: float) -> None:
+        """Nothing is heard of the session any more."""
+        if session_id in self._sessions:
+            self._expiries[session_id] = self._tasks.call_later(after_s, self.end, session_id)
+
+    def close(self) -> None:
+        """Forget abandoned sessions."""
+        for timer in self._expiries.values():
+            timer.cancel()
+        self._expiries.clear()
+
+
+class SharedSession(SingleWrites):
+    """One broker's session."""
+
+    def __init__(
+        self, service: SharedCoordination, session_id: int, timeout_s: float, tasks: Tasks
+    ) -> None:
+        self.session_id = session_id
+        self._service = service
+        self._timeout_s = timeout_s
+        self._tasks = tasks
+        self._watches = Watches()
+        self._listeners: list[Callable[[SessionEvent], object]] = []
+        self._is_over = False
+
+    @property
+    def last_zxid(self) -> int:
+        """That of the last transaction."""
+        return self._service.tree.zxid
+
+    def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
+        return self._respond(lambda: self._service.execute(self.session_id, ops))
+
+    def get(self, path: str, watch: Watch | None = None) -> Awaitable[Znode]:
+        def read() -> Znode:
+            found = self._service.tree.get(path)
+            if watch is not None:
+                self._watches.add_data(path, watch)
+            return found
+
+        return self._respond(read)
+
+    def exists(self, path: str, watch: Watch | None = None) -> Awaitable[Stat | None]:
+        def read() -> Stat | None:
+            if watch is not None:
+                self._watches.add_data(path, watch)
+            return self._service.tree.exists(path)
+
+        return self._respond(read)
+
+    def children(self, path: str, watch: Watch | None = None) -> Awaitable[list[str]]:
+        def read() -> list[str]:
+            found = self._service.tree.children(path)
+            if watch is not None:
+                self._watches.add_children(path, watch)
+            return found
+
+        return self._respond(read)
+
+    def on_session(self, callback: Callable[[SessionEvent], object]) -> None:
+        self._listeners.append(callback)
+
+    async def close(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._service.end(self.session_id)
+
+    def abandon(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._service.end_later(self.session_id, self._timeout_s)
+
+    def expire(self) -> None:
+        """End it as ZooKeeper does with one that it has not heard of for too long."""
+        if not self._is_over:
+            self._is_over = True
+            self._service.end(self.session_id)
+            for listener in self._listeners:
+                self._tasks.call_soon(listener, SessionEvent.EXPIRED)
+
+    def trigger(self, events: Sequence[WatchEvent]) -> None:
+        """Call the watches for these events, unless nobody is there any more."""
+        for watch, event in [] if self._is_over else self._watches.trigger(events):
+            self._tasks.call_soon(watch, event)
+
+    def _write(self, op: Op) -> Awaitable[Any]:
+        def write() -> OpResult:
+            try:
+                return self._service.execute(self.session_id, [op])[0]
+            except MultiFailed as failed:
+                cause = failed.cause
+            raise cause
+
+        return self._respond(write)
+
+    def _respond(self, work: Callable[[], object]) -> asyncio.Future[Any]:
+        future = self._tasks.future()
+        try:
+            if self._is_over:
+                raise SessionExpired
+            future.set_result(work())
+        except CoordinationError as error:
+            clear_tracebacks(error)  # a reference cycle otherwise: frame, future, error
+            future.set_exception(error)
+            if isinstance(error, SessionExpired):
+                future.exception()  # a caller that has asked several times awaits the first only
+        return future
