@@ -69,6 +69,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+FIRST_CONTACT_S: Final = 1.0
+"""How long the controller waits at most, at the begin of its term, to learn which of the registered
+brokers are there: those that neither accept nor refuse connections count as live."""
+
 FIRST_BALANCE_S: Final = 5.0
 """After its election the controller looks so soon whether preferred replicas lead."""
 
@@ -141,6 +145,9 @@ class ActiveController:
         self._connected: dict[int, int] = {}
         """Epochs of the other brokers that have a channel."""
         self._registered: Mapping[int, LiveBroker] = {}
+        self._first_contacts: list[asyncio.Future[None]] = []
+        """Done when it is known whether a broker that was registered before is there."""
+        self._is_started = False
         self._refusing: dict[int, None] = {}
         """Brokers that are registered, but refuse connections."""
         self._channels = Channels(self.put, tasks)
@@ -387,7 +394,25 @@ class ActiveController:
     async def _load_brokers(self) -> None:
         self._registered = await self.store.brokers(self._watch(self._load_brokers))
         self._open_channels(self._registered)
+        self._is_started = True
+        if self._first_contacts:
+            await self._first_contact()
         await self._brokers_changed()
+
+    async def _first_contact(self) -> None:
+        """Before the first decision of a term: see which of the registered brokers are there. One
+        that has died would otherwise count as the only one that was never away, if all have died
+        and others have started again; and what it led would have no leader until it is back."""
+        contacts, self._first_contacts = self._first_contacts, []
+
+        def give_up() -> None:
+            for contact in contacts:
+                if not contact.done():
+                    contact.set_result(None)
+
+        timer = self._tasks.call_later(FIRST_CONTACT_S, give_up)
+        await asyncio.wait(contacts)
+        timer.cancel()
 
     async def _brokers_changed(self) -> None:
         """Brokers that refuse connections are dead: a process that has gone does that at once,
@@ -428,6 +453,8 @@ class ActiveController:
                 if self._fast_failover:
                     changed = partial(self._reachability_changed, broker_id)
                     remote.reachability = Reachability(client, changed, self._tasks)
+                    if not self._is_started:
+                        self._first_contacts.append(remote.reachability.known)
                 self._channels.open(broker_id, remote, remote.close)
                 self._connected[broker_id] = broker.epoch
 

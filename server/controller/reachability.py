@@ -34,6 +34,8 @@ class Reachability:
         self._client = client
         self._on_change = on_change
         self._tasks = tasks
+        self.known: asyncio.Future[None] = tasks.future()
+        """Done once it is known whether connections are accepted or refused."""
         self._is_refused = False
         self._first_refusals = 0
         self._task = tasks.spawn(self._watch(), name=f"connection to {client.address}")
@@ -62,3 +64,5 @@ class Reachability:
         if is_refused != self._is_refused:
             self._is_refused = is_refused
             self._on_change(not is_refused)
+        if not self.known.done():
+            self.known.set_result(None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -22,6 +22,10 @@ Others wait without open files."""
 
 FLUSH_RETRY_S: Final = 1.0
 """Delay before a flush is tried again that has failed for lack of file descriptors."""
+
+
+def _nothing(replica: Replica) -> None:
+    """Nobody has to know."""
 
 
 class LogFlusher:
@@ -46,6 +50,8 @@ class LogFlusher:
         self._jobs = jobs
         self._running: dict[asyncio.Task[None], Replica] = {}
         self._turns = asyncio.Semaphore(FLUSHES_AT_ONCE_MAX)
+        self.on_flushed: Callable[[Replica], object] = _nothing
+        """Called when a log has been flushed."""
         self.flush_ms = Histogram()
         """How long flushes took, in milliseconds."""
 
@@ -121,4 +127,5 @@ class LogFlusher:
         replica.log.flushed(plan)
         replica.partition.flushed(replica.log.recovery_point)
         self._purgatory.changed(replica.key)
+        self.on_flushed(replica)
         return replica.log.flush_wanted

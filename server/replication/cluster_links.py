@@ -52,6 +52,7 @@ class ClusterLinks:
         )
         replicas.on_isr_proposal = self._isrs.propose
         replicas.on_role = self.fetchers.role_changed
+        replicas.flusher.on_flushed = self.fetchers.flushed
         self._timer: Timer | None = None
         self._is_closed = False
 

@@ -40,6 +40,12 @@ class Fetchers:
             self._followed[key] = wanted
             self._fetcher(partition.leader).add(replica)
 
+    def flushed(self, replica: Replica) -> None:
+        """A log has been flushed, for which a fetcher may wait."""
+        followed = self._followed.get(replica.key)
+        if followed is not None:
+            self._fetchers[followed[1]].wake()
+
     def metadata_changed(self, _: object) -> None:
         """Brokers may have addresses now that had none."""
         for fetcher in self._fetchers.values():

@@ -2,6 +2,9 @@
 
 One request is in flight at a time. What becomes of each partition's part of a response is decided
 by the replica; a partition that can't go on is left out for a while, and the others go on.
+
+A fetch tells the leader which records the follower has. So where records have to be flushed
+(`flush.messages`, `kavka.durability=fsync`) it is sent when they are on the disk.
 """
 
 from __future__ import annotations
@@ -109,6 +112,7 @@ class LeaderFetcher:
     def add(self, replica: Replica) -> None:
         """Follow a partition, in its present leader epoch."""
         self._partitions[replica.key] = _Followed(replica)
+        replica.flush_if_awaited()  # what an earlier process wrote
         if self._is_fetching:  # it may take replica.fetch.wait.max.ms to be answered
             self._is_fetching = False
             self._peers.disconnect(self._leader)
@@ -135,6 +139,9 @@ class LeaderFetcher:
     async def _run(self) -> None:
         try:
             while self._partitions:
+                if self._awaits_flush():
+                    await self._wait()
+                    continue
                 asked = await self._due()
                 client = self._peers.client(self._leader)
                 if not asked or client is None:
@@ -144,6 +151,16 @@ class LeaderFetcher:
         finally:
             self._task = None
             self._peers.disconnect(self._leader)
+
+    def _awaits_flush(self) -> bool:
+        """Whether a log has records that must be on the disk before the leader hears of them. The
+        other partitions wait for that too: a request without this one might not be answered for
+        `replica.fetch.wait.max.ms`."""
+        return any(
+            one.replica.partition.awaits_flush
+            for one in self._partitions.values()
+            if not one.is_failed and one.replica.is_served
+        )
 
     async def _due(self) -> list[_Followed]:
         """The partitions to fetch now."""

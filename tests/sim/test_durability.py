@@ -1,0 +1,57 @@
+"""With kavka.durability=fsync a record is acknowledged once each in-sync replica has flushed it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sim.cluster import ATTEMPT_S, Cluster, live
+
+
+async def until_found(cluster: Cluster, acknowledged: list[bytes]) -> None:
+    """A new leader shows them once it knows that its followers have them (KIP-207)."""
+    found: set[bytes] = set()
+    for _ in range(50):
+        found = set(await cluster.values())
+        if found >= set(acknowledged):
+            return
+        await asyncio.sleep(ATTEMPT_S)
+    raise AssertionError(f"acknowledged and lost: {set(acknowledged) - found}")
+
+
+async def power_cut_of_all(cluster: Cluster) -> None:
+    """All lose their power at once; the leader does not come back before the others have led."""
+    await cluster.start()
+    await cluster.create([1, 2, 3], min_isr=2)
+    await cluster.in_sync(1, 2, 3)
+    until = asyncio.Event()
+    producing = asyncio.ensure_future(cluster.produce(until))
+    for _ in range(3):
+        await asyncio.sleep(1 + cluster.chance.random())
+        leader = cluster.machine((await cluster.partition()).leader_id)
+        for machine in cluster.machines:  # its address refuses connections: clients do not hang
+            machine.kill()
+            machine.fs.crash(cluster.chance)
+        others = [one for one in cluster.machines if one is not leader]
+        for machine in others:
+            machine.launch()
+        for machine in others:
+            await machine.started()
+        acknowledged = list(cluster.acknowledged)
+        while (await cluster.partition()).leader_id == int(leader.name[-1]):
+            await asyncio.sleep(ATTEMPT_S)
+        await until_found(cluster, acknowledged)
+        leader.launch()
+        await leader.started()
+        await cluster.in_sync(1, 2, 3)
+    until.set()
+    await producing
+    assert set(cluster.acknowledged) <= set(await cluster.values())
+    await cluster.end()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_acknowledged_is_on_the_disks_of_followers_too(seed: int) -> None:
+    cluster = live(Cluster(60 + seed, 3, "kavka.durability=fsync"), power_cut_of_all)
+    assert len(cluster.acknowledged) > 20
