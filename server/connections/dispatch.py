@@ -178,6 +178,7 @@ def between_brokers() -> Mapping[int, _Row]:
     """The APIs that a broker of a cluster serves as well."""
     # lazy imports: a lone broker needs none of them
     from kavka.wire.apis import (
+        allocate_producer_ids,
         alter_partition,
         controlled_shutdown,
         leader_and_isr,
@@ -186,7 +187,12 @@ def between_brokers() -> Mapping[int, _Row]:
     )
 
     return _by_key(
-        leader_and_isr, update_metadata, stop_replica, alter_partition, controlled_shutdown
+        leader_and_isr,
+        update_metadata,
+        stop_replica,
+        alter_partition,
+        controlled_shutdown,
+        allocate_producer_ids,
     )
 
 

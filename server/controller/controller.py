@@ -364,7 +364,18 @@ class Controller:
         return self._active_controller
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
-        """The first id of a new block, and the block's size. ApiError. Unlike Apache Kafka's, a
-        broker that is not the controller takes its blocks from the tree itself, too."""
+        """For this broker: the first id of a new block, and the block's size. ApiError. Unlike
+        Apache Kafka's, a broker that is not the controller takes its blocks from the tree itself,
+        too."""
         block = await next_block(self._coordination, self._settings.broker_id)
         return block.first, BLOCK_IDS
+
+    async def allocate_producer_ids_to(self, broker_id: int, epoch: int) -> tuple[int, int]:
+        """The same for another broker, in the epoch of its registration. ApiError also:
+        NOT_CONTROLLER, BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
+        known = self._active().cluster.brokers.get(broker_id)
+        if known is None:
+            raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED)
+        if known.epoch != epoch:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+        return (await next_block(self._coordination, broker_id)).first, BLOCK_IDS

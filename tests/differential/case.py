@@ -75,7 +75,7 @@ Values: TypeAlias = Mapping[str, Any]
 NAME_CHARS_MAX: Final = 160
 """Of a topic's name; Apache Kafka allows 249."""
 
-ANSWER_WITHIN_S: Final = 15.0
+ANSWER_WITHIN_S: Final = 60.0
 NEVER_ANSWERED_S: Final = 1.0
 """For a request that Apache Kafka never answers: how long to wait for that."""
 

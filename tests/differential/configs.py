@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -18,8 +19,8 @@ DESCRIBE: Final = 4
 DYNAMIC_TOPIC: Final = 1
 """The source of a topic's own value."""
 
-LOOKS_MAX: Final = 5_000
-"""How often is looked whether a change is in force: Apache Kafka answers before it is."""
+LOOKS_WITHIN_S: Final = 60.0
+"""How long is looked whether a change is in force: Apache Kafka answers before it is."""
 
 Steps: TypeAlias = Generator[Step, Any, None]
 
@@ -73,7 +74,8 @@ def in_force(
 ) -> Steps:
     """Look until a config has this value, and from this source if the value was the same before;
     then compare it."""
-    for _ in range(LOOKS_MAX):
+    ends_s = time.monotonic() + LOOKS_WITHIN_S
+    while time.monotonic() < ends_s:
         answer = yield described(on, kind, name, key, compared=False)
         configs = answer["results"][0]["configs"]
         if [one["value"] for one in configs] == [value] and (
@@ -85,7 +87,8 @@ def in_force(
 
 def gone(on: Ground, kind: int, name: str, key: str) -> Steps:
     """Look until a config is not described any more, then compare."""
-    for _ in range(LOOKS_MAX):
+    ends_s = time.monotonic() + LOOKS_WITHIN_S
+    while time.monotonic() < ends_s:
         answer = yield described(on, kind, name, key, compared=False)
         if not answer["results"][0]["configs"]:
             break

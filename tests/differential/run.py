@@ -20,7 +20,7 @@ from differential.wire import Link
 from support.differences import Difference
 from support.ports import HOST
 
-TRIES_MAX: Final = 20_000
+TRIES_MAX: Final = 100_000
 NO_STEP: Final = "<no such step>"
 
 Runs = Sequence[tuple[Case, int]]

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 from differential.case import Outcome, Step
 from support import wire_client
 
-CONNECTED_WITHIN_S: Final = 15.0
+CONNECTED_WITHIN_S: Final = 60.0
 PROBE: Final = ("ApiVersions", 0)
 PROBE_ID: Final = 0x50524F42
 

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from fuzz.session import Failed, Session
+from fuzz.session import NET_P99_MS_MAX, Failed, Session
 
 FRAMES = 10_000_000
 
@@ -45,7 +45,11 @@ def _run(seed: int, count: int) -> tuple[dict[str, Any], str]:
     """The figures, as far as there are any, and why the run failed, if it did."""
     with tempfile.TemporaryDirectory(prefix="kavka-fuzz-") as home:
         session = Session(
-            Path(home), seed, count, lambda text: print(f"{seed}: {text}", flush=True)
+            Path(home),
+            seed,
+            count,
+            lambda text: print(f"{seed}: {text}", flush=True),
+            net_p99_ms_max=NET_P99_MS_MAX,
         )
         try:
             return session.run(), ""

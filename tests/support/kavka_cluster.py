@@ -48,7 +48,11 @@ class KavkaCluster:
         self._zookeeper.start()
         connect = f"127.0.0.1:{self._zookeeper.port}"
         for number in range(1, MEMBERS + 1):
-            own = {"broker.id": str(number), "zookeeper.connect": connect}
+            own = {
+                "broker.id": str(number),
+                "zookeeper.connect": connect,
+                "zookeeper.connection.timeout.ms": "60000",
+            }
             self.members.append(Kavka(self._home / f"broker-{number}", {**self._settings, **own}))
         self._running = running(self.members)
         self._running.__enter__()

@@ -21,6 +21,7 @@ class ClusterBroker:
             f"log.dirs={directory}",
             f"listeners=PLAINTEXT://{HOST}:{free_port()}",
             f"zookeeper.connect={zookeeper}",
+            "zookeeper.connection.timeout.ms=60000",
             *settings,
         ]
         self._host: Host | None = None

@@ -13,7 +13,7 @@ from pathlib import Path
 from support.broker import kavka_environment
 from support.paths import ROOT
 
-ENDS_WITHIN_S = 120
+ENDS_WITHIN_S = 600
 
 CONFTEST = """
 import os, pathlib, pytest

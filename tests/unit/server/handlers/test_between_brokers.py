@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kavka.server.auth.authorizer import Operation
+from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.cluster.control_messages import (
     LeaderAndIsr,
     LeaderAndIsrPartitionState,
@@ -227,3 +227,24 @@ async def test_a_dead_follower_does_not_hold_up_a_deletion(broker: MemoryBroker)
     deletion = delete_before(broker, 2)
     await broker.advance(1)
     assert outcome(deletion) == (2, Code.NONE)
+
+
+@scenario(in_cluster=True)
+async def test_a_broker_gets_producer_ids_that_no_other_has(broker: MemoryBroker) -> None:
+    own = {"broker_id": broker.settings.broker_id, "broker_epoch": broker.parts.epoch}
+    blocks = [await broker.ask("AllocateProducerIds", 0, **own) for _ in range(2)]
+    assert [one.error_code for one in blocks] == [0, 0]
+    assert blocks[1].producer_id_start == blocks[0].producer_id_start + blocks[0].producer_id_len
+    for changes, code in (
+        ({"broker_id": 9}, Code.BROKER_ID_NOT_REGISTERED),
+        ({"broker_epoch": broker.parts.epoch - 1}, Code.STALE_BROKER_EPOCH),
+    ):
+        answer = await broker.ask("AllocateProducerIds", 0, **own | changes)
+        assert (answer.error_code, answer.producer_id_len) == (code, 0)
+    broker.parts.authorizer = Denied(Operation.CLUSTER_ACTION)
+    answer = await broker.ask("AllocateProducerIds", 0, **own)
+    assert answer.error_code == Code.CLUSTER_AUTHORIZATION_FAILED
+    broker.parts.authorizer = AllowAll()
+    broker.parts.controller.close()
+    answer = await broker.ask("AllocateProducerIds", 0, **own)
+    assert answer.error_code == Code.NOT_CONTROLLER
