@@ -43,7 +43,7 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: help run test pythons lint unit format crash groups transactions cluster commits moves misbehaviour faults fuzz simulate spark spark-soak compact bench dist pages clean java clients clients-page
+.PHONY: help run test whole pythons another-python lint unit format crash groups transactions cluster commits moves misbehaviour faults fuzz simulate spark spark-soak compact bench dist pages clean java clients clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -59,6 +59,9 @@ test: lint java clients archives tests ## all that CI runs (as root it installs 
 pythons: $(FOR_TEST) java clients ## the unit tests and a round trip on the other Pythons that are here
 	@.ci/pythons $(BIN)/python $(WORKERS)
 
+another-python: $(FOR_TEST) java clients
+	@.ci/pythons $(BIN)/python $(WORKERS) one
+
 .PHONY: archives tests
 archives: $(FOR_TEST) java
 	@$(STEP) "archives of Java's classes" env PYTHONPATH=tests \
@@ -66,6 +69,9 @@ archives: $(FOR_TEST) java
 
 tests: $(FOR_TEST)
 	@$(STEP) "tests" $(PYTEST) tests
+
+whole: $(FOR_TEST) java clients archives ## the tests that `make test` leaves out, too: about twice as long
+	@$(STEP) "all tests" env WHOLE=1 $(PYTEST) tests
 
 lint: lint-style lint-format lint-types lint-imports lint-seams ## all checks that run no test
 
@@ -92,44 +98,44 @@ format: $(FOR_TEST) ## put the sources into the project's form
 	@$(BIN)/ruff format .
 
 crash: $(FOR_TEST) java ## kill a broker under load, 200 times (CRASH_ROUNDS=), and count the records
-	@$(STEP) "crash rounds" env CRASH_ROUNDS=$(CRASH_ROUNDS) $(BIN)/pytest -s tests/broker/test_crash.py
+	@$(STEP) "crash rounds" env WHOLE=1 CRASH_ROUNDS=$(CRASH_ROUNDS) $(BIN)/pytest -s tests/broker/test_crash.py
 
 fuzz: $(FOR_TEST) ## send 2 brokers 10 million damaged frames (FUZZ_BROKERS=, FUZZ_FRAMES=, FUZZ_SEED=; FUZZ_REPLAY=)
 	@env PYTHONPATH=src:tests $(BIN)/python -m fuzz --frames $(FUZZ_FRAMES) --seed $(FUZZ_SEED) \
 		--brokers $(FUZZ_BROKERS) $(if $(FUZZ_REPLAY),--replay $(FUZZ_REPLAY))
 
 groups: $(FOR_TEST) java clients ## kill consumers of every client, and their broker, 5 times (GROUP_ROUNDS=)
-	@$(STEP) "groups" env GROUP_ROUNDS=$(GROUP_ROUNDS) $(BIN)/pytest -s tests/broker/test_groups.py
+	@$(STEP) "groups" env WHOLE=1 GROUP_ROUNDS=$(GROUP_ROUNDS) $(BIN)/pytest -s tests/broker/test_groups.py
 
 transactions: $(FOR_TEST) java clients ## 200,000 records (TRANSACTION_RECORDS=) once each, 10 broker kills (TRANSACTION_KILLS=)
-	@$(STEP) "transactions" env TRANSACTION_RECORDS=$(TRANSACTION_RECORDS) \
+	@$(STEP) "transactions" env WHOLE=1 TRANSACTION_RECORDS=$(TRANSACTION_RECORDS) \
 		TRANSACTION_KILLS=$(TRANSACTION_KILLS) $(BIN)/pytest -s tests/broker/test_exactly_once.py \
 		tests/broker/test_zombie.py
 
 cluster: $(FOR_TEST) java clients ## 100,000 records (CLUSTER_RECORDS=) once each on three brokers, 15 of which are killed (CLUSTER_KILLS=)
-	@$(STEP) "cluster" env CLUSTER_RECORDS=$(CLUSTER_RECORDS) CLUSTER_KILLS=$(CLUSTER_KILLS) \
+	@$(STEP) "cluster" env WHOLE=1 CLUSTER_RECORDS=$(CLUSTER_RECORDS) CLUSTER_KILLS=$(CLUSTER_KILLS) \
 		$(BIN)/pytest -s tests/broker/test_cluster_kills.py
 
 commits: $(FOR_TEST) java ## kill a broker at every step it makes on its disk in transactions
-	@$(STEP) "deaths in memory" env CRASH_EVERY=1 \
+	@$(STEP) "deaths in memory" env WHOLE=1 CRASH_EVERY=1 \
 		$(PYTEST) --dist=load tests/unit/server/test_transaction_crashes.py \
 		tests/unit/server/test_offset_fetch_responses.py
-	@$(STEP) "deaths by SIGKILL" $(BIN)/pytest -s \
+	@$(STEP) "deaths by SIGKILL" env WHOLE=1 $(BIN)/pytest -s \
 		tests/broker/test_commit_then_kill.py tests/broker/test_transaction_kills.py
 	@$(STEP) "Apache Kafka's" env PYTHONPATH=src:tests $(BIN)/python \
 		tests/broker/test_commit_then_kill.py
 
 moves: $(FOR_TEST) java clients ## move partitions in use to and fro, kill the broker 40 times (MOVE_KILLS=) and at every step
-	@$(STEP) "deaths in memory" env CRASH_EVERY=1 \
+	@$(STEP) "deaths in memory" env WHOLE=1 CRASH_EVERY=1 \
 		$(PYTEST) --dist=load tests/unit/server/test_move_crashes.py
-	@$(STEP) "moves" env MOVE_KILLS=$(MOVE_KILLS) $(BIN)/pytest -s tests/broker/test_moves.py
+	@$(STEP) "moves" env WHOLE=1 MOVE_KILLS=$(MOVE_KILLS) $(BIN)/pytest -s tests/broker/test_moves.py
 
 misbehaviour: $(FOR_TEST) java clients ## double, reorder and lose Produce requests, 200 times each (TIMES=)
-	@$(STEP) "a misbehaving network" env MISBEHAVIOUR_TIMES=$(TIMES) \
+	@$(STEP) "a misbehaving network" env WHOLE=1 MISBEHAVIOUR_TIMES=$(TIMES) \
 		$(BIN)/pytest -s tests/broker/test_misbehaviour.py
 
 faults: $(FOR_TEST) java ## break disk and files in every way: 4000 histories (FAULT_EXAMPLES=) of 60 steps
-	@$(STEP) "histories under faults" env FAULT_EXAMPLES=$(FAULT_EXAMPLES) \
+	@$(STEP) "histories under faults" env WHOLE=1 FAULT_EXAMPLES=$(FAULT_EXAMPLES) \
 		$(BIN)/pytest tests/unit/log/test_log_faults.py
 	@$(STEP) "damaged files" env DAMAGE=whole $(BIN)/pytest \
 		tests/unit/log/test_damage.py tests/unit/log/test_index_damage.py
@@ -140,12 +146,13 @@ simulate: $(FOR_TEST) ## simulate a broker and its clients under faults: 10,000 
 	@env PYTHONPATH=src:tests $(BIN)/python -m sim --seeds $(SEEDS) --first $(FIRST_SEED) \
 		--failures failing-seeds.txt
 	@env PYTHONPATH=src:tests $(BIN)/python -m sim --seeds 200 --first $(FIRST_SEED) --same
+	@$(STEP) "planted bugs" env WHOLE=1 $(PYTEST) --dist=load tests/sim/test_planted.py
 
 spark: $(FOR_TEST) java ## Spark's Kafka source and sink, and the pipelines, on Kavka and on Apache Kafka
-	@$(STEP) "Spark" env SPARK=whole $(BIN)/pytest tests/spark
+	@$(STEP) "Spark" env WHOLE=1 SPARK=whole $(BIN)/pytest tests/spark
 
 spark-soak: $(FOR_TEST) java ## 5 million records through pipelines (SPARK_RECORDS=) over 8 minutes (SPARK_MINUTES=), all killed
-	@$(STEP) "Spark soak" env SPARK=whole SPARK_SOAK=$(SPARK_RECORDS) SPARK_SOAK_MINUTES=$(SPARK_MINUTES) \
+	@$(STEP) "Spark soak" env WHOLE=1 SPARK=whole SPARK_SOAK=$(SPARK_RECORDS) SPARK_SOAK_MINUTES=$(SPARK_MINUTES) \
 		$(BIN)/pytest -s tests/spark/test_soak.py
 
 compact: $(FOR_TEST) java ## compact 20 million records (COMPACT_RECORDS=), beside Apache Kafka

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support import java, scenarios, strict_arenas
+from support import java, scenarios, short_form, strict_arenas
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,6 +18,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what the code does now into tests/scenarios/*.txt",
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is in whole.txt, unless a test was named."""
+    if any("::" in argument for argument in config.args):
+        return
+    matches = short_form.matcher(short_form.patterns()).fullmatch
+    left_out = [
+        item
+        for item in items
+        if matches(short_form.id_of(item.nodeid)) and not short_form.runs_all_of(item.nodeid)
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -47,7 +47,7 @@ def test_seeds_that_failed_once() -> None:
 
 def test_a_seed_has_one_trace() -> None:
     """In other processes, with any hash seeds (`make simulate`: 200 seeds)."""
-    seeds = range(50, 58)
+    seeds = range(50, 53)
     one, other = digests(seeds)
     assert one == other
     assert one == [f"{seed} {run(seed).digest}" for seed in seeds]

@@ -18,7 +18,7 @@ KNOWN = messages.known()
 CASES = pytest.mark.parametrize(
     ("module", "version"), KNOWN, ids=[messages.title(*one) for one in KNOWN]
 )
-FEW = settings(max_examples=5)
+FEW = settings(max_examples=3)
 CHANCE = st.randoms(use_true_random=False)
 CORRELATION_ID = 77
 

@@ -229,7 +229,7 @@ async def test_a_dead_follower_does_not_hold_up_a_deletion(broker: MemoryBroker)
     assert outcome(deletion) == (2, Code.NONE)
 
 
-@scenario(in_cluster=True)
+@scenario("controlled.shutdown.enable=false", in_cluster=True)
 async def test_a_broker_gets_producer_ids_that_no_other_has(broker: MemoryBroker) -> None:
     own = {"broker_id": broker.settings.broker_id, "broker_epoch": broker.parts.epoch}
     blocks = [await broker.ask("AllocateProducerIds", 0, **own) for _ in range(2)]

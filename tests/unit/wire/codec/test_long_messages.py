@@ -40,7 +40,7 @@ EACH_VERSION = pytest.mark.parametrize(
     ("module", "version"), KNOWN, ids=[messages.title(*one) for one in KNOWN]
 )
 CHANCE = st.randoms(use_true_random=False)
-FEW = settings(max_examples=8)
+FEW = settings(max_examples=4)
 REFUSALS = (ValueError, IndexError, struct.error)
 
 
@@ -110,7 +110,7 @@ def outcome(read: Any) -> Any:
 
 
 @EACH_VERSION
-@settings(max_examples=20)
+@settings(max_examples=6)
 @given(rnd=CHANCE)
 @pytest.mark.usefixtures("a_pause_an_item")
 def test_damaged_requests_are_refused_as_by_the_quick_reader(
