@@ -92,8 +92,9 @@ class BrokerClient:
             # A caller that is cancelled does not take the attempt away from the others.
             outcome = await asyncio.shield(attempt)
         except asyncio.CancelledError:
-            if not attempt.cancelled():
-                raise
+            caller = asyncio.current_task()
+            if not attempt.cancelled() or (caller is not None and caller.cancelling()):
+                raise  # it is the caller's own, perhaps at the same time
             outcome = NotConnected(f"the client of {self.address} was closed")
         if isinstance(outcome, ConnectionError):
             raise outcome

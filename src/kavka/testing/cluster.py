@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 from kavka.testing.async_broker import NOTHING, BrokerFailed
 from kavka.testing.async_cluster import WITHIN_S, AsyncCluster
 from kavka.testing.client import READ_WITHIN_S, Record
+from kavka.testing.places import DataPath
 from kavka.testing.thread import Lock, LoopThread
 
 T = TypeVar("T")
@@ -125,6 +126,10 @@ class Cluster:
     def addresses(self) -> Mapping[int, str]:
         """`host:port` of each broker."""
         return {one: broker.bootstrap_servers for one, broker in self._cluster.brokers.items()}
+
+    def data_dir(self, broker_id: int) -> DataPath:
+        """The directory with the partitions' files of a broker."""
+        return self._cluster.brokers[broker_id].data_dir
 
     @property
     def controller(self) -> int | None:

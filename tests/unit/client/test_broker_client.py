@@ -216,3 +216,16 @@ def test_closing_ends_an_attempt_that_waits() -> None:
             await asked
 
     run(test, None)
+
+
+def test_a_caller_that_is_cancelled_with_the_attempt_ends() -> None:
+    """As when a broker is killed: it must not take it for a failure, and ask again and again."""
+
+    async def test(case: Case) -> None:
+        asked = await case.ask()
+        case.client.close()
+        asked.cancel()
+        await run_until_idle()
+        assert asked.cancelled()
+
+    run(test, None)

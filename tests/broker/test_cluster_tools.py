@@ -1,0 +1,150 @@
+"""Apache Kafka's own tools on a cluster: topics, reassignments, elections of leaders."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from kafka import KafkaProducer
+
+from kavka.testing import Cluster
+from support import java
+from support.java_tools import Tools
+from support.wait import eventually
+
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
+WITHIN_S = 120
+RECORDS = 300
+
+
+class Described(NamedTuple):
+    """A partition, as kafka-topics shows it."""
+
+    leader: int
+    replicas: list[int]
+    isr: list[int]
+
+
+class Stage:
+    """A cluster of four brokers, and the tools."""
+
+    def __init__(self, cluster: Cluster, tools: Tools, home: Path) -> None:
+        self.cluster = cluster
+        self._tools = tools
+        self._home = home
+
+    def run(self, tool: str, *arguments: str) -> str:
+        """What a tool prints. It must succeed."""
+        done = self._tools.run(
+            tool, "--bootstrap-server", self.cluster.bootstrap_servers, *arguments
+        )
+        assert done.exit_code == 0, done
+        return done.text
+
+    def file(self, name: str, content: object) -> str:
+        path = self._home / name
+        path.write_text(json.dumps(content))
+        return str(path)
+
+    def described(self) -> list[Described]:
+        """The partitions of t."""
+        shown = self.run(TOPICS, "--describe", "--topic", "t")
+        pattern = r"Partition: (\d+)\s+Leader: (\d+|none)\s+Replicas: (\S+)\s+Isr: (\S*)"
+        return [
+            Described(
+                int(leader), [*map(int, replicas.split(","))], sorted(map(int, isr.split(",")))
+            )
+            for _, leader, replicas, isr in re.findall(pattern, shown)
+        ]
+
+    def plan(self, *targets: Sequence[int]) -> str:
+        """A file for kafka-reassign-partitions."""
+        partitions = [
+            {"topic": "t", "partition": index, "replicas": list(target)}
+            for index, target in enumerate(targets)
+        ]
+        return self.file("plan.json", {"version": 1, "partitions": partitions})
+
+    def is_reassigned(self, plan: str) -> bool:
+        shown = self.run(REASSIGN, "--verify", "--reassignment-json-file", plan)
+        return "still in progress" not in shown and "is completed" in shown
+
+    def write(self, first: int) -> None:
+        producer = KafkaProducer(
+            bootstrap_servers=self.cluster.bootstrap_servers, acks="all", retries=1000
+        )
+        try:
+            sent = [
+                producer.send("t", b"%d" % number, partition=number % 2)
+                for number in range(first, first + RECORDS)
+            ]
+            for one in sent:
+                one.get(timeout=WITHIN_S)
+        finally:
+            producer.close()
+
+    def values(self) -> list[int]:
+        return sorted(int(record.value or b"") for record in self.cluster.read("t"))
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    java.program("java")
+    with Cluster(4, auto_leader_rebalance_enable=False) as cluster:
+        with Tools(tmp_path / "tools.log") as tools:
+            yield Stage(cluster, tools, tmp_path)
+
+
+def test_partitions_are_reassigned(stage: Stage) -> None:
+    stage.run(TOPICS, "--create", "--topic", "t", "--replica-assignment", "1:2,2:1")
+    assert stage.described() == [Described(1, [1, 2], [1, 2]), Described(2, [2, 1], [1, 2])]
+    stage.write(0)
+    for targets in ([3, 4], [4, 3]), ([3], [1, 2, 3]), ([1, 2, 3, 4], [2]):
+        plan = stage.plan(*targets)
+        shown = stage.run(REASSIGN, "--execute", "--reassignment-json-file", plan)
+        assert "Successfully started partition reassignments for t-0,t-1" in shown
+        eventually(partial(stage.is_reassigned, plan), within_s=WITHIN_S, what="reassigned")
+        assert [one.replicas for one in stage.described()] == [*targets]
+    assert "No partition reassignments found." in stage.run(REASSIGN, "--list")
+    stage.write(RECORDS)
+    assert stage.values() == list(range(2 * RECORDS))
+    for number, broker in enumerate(map(stage.cluster.data_dir, (1, 2, 3, 4)), 1):
+        left = {one.name for one in broker.glob("t-?")}
+        assert left == {f"t-{index}" for index in (0, 1) if index == 0 or number == 2}
+
+
+def test_a_reassignment_is_cancelled(stage: Stage) -> None:
+    stage.run(TOPICS, "--create", "--topic", "t", "--replica-assignment", "1:2,2:1")
+    stage.write(0)
+    stage.cluster.partition(1, from_=[3])  # it can't follow
+    plan = stage.plan([1, 3], [2, 1])
+    stage.run(REASSIGN, "--execute", "--reassignment-json-file", plan)
+    shown = stage.run(REASSIGN, "--list")
+    assert "t-0: replicas: 1,3,2. adding: 3. removing: 2." in shown
+    shown = stage.run(REASSIGN, "--cancel", "--reassignment-json-file", plan)
+    assert "Successfully cancelled partition reassignment for: t-0" in shown
+    stage.cluster.heal()
+    assert stage.described()[0].replicas == [1, 2]
+    assert stage.values() == list(range(RECORDS))
+
+
+def test_preferred_leaders_are_elected(stage: Stage) -> None:
+    stage.run(TOPICS, "--create", "--topic", "t", "--replica-assignment", "1:2,2:1")
+    stage.cluster.kill(1)
+    eventually(
+        lambda: stage.cluster.leader_of("t", 0) == 2, within_s=WITHIN_S, what="another leader"
+    )
+    stage.cluster.start(1)
+    stage.cluster.wait_until_in_sync("t")
+    assert [one.leader for one in stage.described()] == [2, 2]
+    asked = stage.file("election.json", {"partitions": [{"topic": "t", "partition": 0}]})
+    shown = stage.run(ELECT, "--election-type", "PREFERRED", "--path-to-json-file", asked)
+    assert "Successfully completed leader election (PREFERRED) for partitions t-0" in shown
+    assert [one.leader for one in stage.described()] == [1, 2]
