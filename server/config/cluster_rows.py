@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.server.config.rows import Config, Importance
-from kavka.server.config.validators import AtLeast, Validator
-from kavka.server.config.value_types import Type, Value
+from kavka.server.config.rows import Importance, broker_setting
+from kavka.server.config.validators import AtLeast
+from kavka.server.config.value_types import Type
 
 CONNECT: Final = "zookeeper.connect"
 FETCH_WAIT: Final = "replica.fetch.wait.max.ms"
@@ -23,23 +23,8 @@ POSITIVE: Final = (
 """Times without which nothing works, though Apache Kafka checks none of them."""
 
 
-def _row(
-    name: str,
-    type_: Type,
-    default: Value,
-    check: Validator | None,
-    importance: Importance,
-    doc: str,
-    *,
-    internal: bool = False,
-) -> Config:
-    """`internal`: Apache Kafka 4 has no such setting, so it is not shown unless set."""
-    field = name.replace(".", "_")
-    return Config(name, type_, default, doc, check, importance, field=field, internal=internal)
-
-
 _ZOOKEEPER_ROWS: Final = (
-    _row(
+    broker_setting(
         CONNECT,
         Type.STRING,
         None,
@@ -50,7 +35,7 @@ _ZOOKEEPER_ROWS: Final = (
         "without it a broker is alone, and keeps its metadata itself.",
         internal=True,
     ),
-    _row(
+    broker_setting(
         "zookeeper.connection.timeout.ms",
         Type.INT,
         None,
@@ -59,7 +44,7 @@ _ZOOKEEPER_ROWS: Final = (
         "How long the start waits for ZooKeeper; zookeeper.session.timeout.ms unless set.",
         internal=True,
     ),
-    _row(
+    broker_setting(
         "zookeeper.max.in.flight.requests",
         Type.INT,
         10,
@@ -68,7 +53,7 @@ _ZOOKEEPER_ROWS: Final = (
         "Requests that are sent to ZooKeeper before it has answered the first of them.",
         internal=True,
     ),
-    _row(
+    broker_setting(
         "zookeeper.session.timeout.ms",
         Type.INT,
         18_000,
@@ -81,7 +66,7 @@ _ZOOKEEPER_ROWS: Final = (
 )
 
 _REPLICATION_ROWS: Final = (
-    _row(
+    broker_setting(
         "controller.socket.timeout.ms",
         Type.INT,
         30_000,
@@ -90,7 +75,7 @@ _REPLICATION_ROWS: Final = (
         "How long a request from the controller to a broker, or from a broker to the controller, "
         "waits for its response.",
     ),
-    _row(
+    broker_setting(
         "replica.fetch.backoff.ms",
         Type.INT,
         1000,
@@ -99,7 +84,7 @@ _REPLICATION_ROWS: Final = (
         "How long at most a partition is not fetched from its leader after that has failed: at "
         "first a fiftieth of a second, and twice as long after each further failure.",
     ),
-    _row(
+    broker_setting(
         "replica.fetch.max.bytes",
         Type.INT,
         1_048_576,
@@ -107,7 +92,7 @@ _REPLICATION_ROWS: Final = (
         Importance.MEDIUM,
         "Bytes that a follower fetches of one partition at once; a larger batch is fetched whole.",
     ),
-    _row(
+    broker_setting(
         "replica.fetch.min.bytes",
         Type.INT,
         1,
@@ -115,7 +100,7 @@ _REPLICATION_ROWS: Final = (
         Importance.HIGH,
         "Bytes that a leader waits for before it answers a follower.",
     ),
-    _row(
+    broker_setting(
         "replica.fetch.response.max.bytes",
         Type.INT,
         10_485_760,
@@ -123,7 +108,7 @@ _REPLICATION_ROWS: Final = (
         Importance.MEDIUM,
         "Bytes that a follower fetches of all partitions at once.",
     ),
-    _row(
+    broker_setting(
         FETCH_WAIT,
         Type.INT,
         500,
@@ -131,7 +116,7 @@ _REPLICATION_ROWS: Final = (
         Importance.HIGH,
         "How long a leader waits for replica.fetch.min.bytes before it answers a follower.",
     ),
-    _row(
+    broker_setting(
         LAG_TIME,
         Type.LONG,
         30_000,
@@ -139,7 +124,7 @@ _REPLICATION_ROWS: Final = (
         Importance.HIGH,
         "A follower that has not caught up with its leader for this long leaves the ISR.",
     ),
-    _row(
+    broker_setting(
         SOCKET_TIMEOUT,
         Type.INT,
         30_000,
@@ -150,7 +135,7 @@ _REPLICATION_ROWS: Final = (
 )
 
 _SHUTDOWN_ROWS: Final = (
-    _row(
+    broker_setting(
         "controlled.shutdown.enable",
         Type.BOOLEAN,
         True,
@@ -158,7 +143,7 @@ _SHUTDOWN_ROWS: Final = (
         Importance.MEDIUM,
         "Whether a broker that stops first has others lead what it leads.",
     ),
-    _row(
+    broker_setting(
         "controlled.shutdown.max.retries",
         Type.INT,
         3,
@@ -167,7 +152,7 @@ _SHUTDOWN_ROWS: Final = (
         "How often a broker that stops asks the controller again, if that fails.",
         internal=True,
     ),
-    _row(
+    broker_setting(
         "controlled.shutdown.retry.backoff.ms",
         Type.LONG,
         5000,
@@ -179,7 +164,7 @@ _SHUTDOWN_ROWS: Final = (
 )
 
 _BALANCE_ROWS: Final = (
-    _row(
+    broker_setting(
         "auto.leader.rebalance.enable",
         Type.BOOLEAN,
         True,
@@ -188,7 +173,7 @@ _BALANCE_ROWS: Final = (
         "Whether the controller gives leaderships back to the preferred replicas, the first ones "
         "of their partitions.",
     ),
-    _row(
+    broker_setting(
         "leader.imbalance.check.interval.seconds",
         Type.LONG,
         300,
@@ -196,7 +181,7 @@ _BALANCE_ROWS: Final = (
         Importance.HIGH,
         "How often it looks whether it should.",
     ),
-    _row(
+    broker_setting(
         "leader.imbalance.per.broker.percentage",
         Type.INT,
         10,
@@ -209,7 +194,7 @@ _BALANCE_ROWS: Final = (
 )
 
 _OWN_ROWS: Final = (
-    _row(
+    broker_setting(
         "kavka.fast.failover.enable",
         Type.BOOLEAN,
         True,

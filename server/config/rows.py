@@ -118,6 +118,22 @@ class Config(NamedTuple):
         return _parse_cached(self.name, self.type, self.check, text)
 
 
+def broker_setting(
+    name: str,
+    type_: Type,
+    default: Value,
+    check: Validator | None,
+    importance: Importance,
+    doc: str,
+    *,
+    internal: bool = False,
+) -> Config:
+    """A setting that is honoured, with a field of the same name. `internal`: Apache Kafka 4 has no
+    such setting, so it is not shown unless set."""
+    field = name.replace(".", "_")
+    return Config(name, type_, default, doc, check, importance, field=field, internal=internal)
+
+
 def _parse(name: str, type_: Type, check: Validator | None, text: str) -> Value:
     value = parse(name, type_, text)
     if isinstance(value, tuple) and isinstance(check, Items):
