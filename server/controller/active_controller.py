@@ -52,6 +52,7 @@ from kavka.server.controller.partition_machine import PartitionMachine, chunks
 from kavka.server.controller.state import LiveBroker, assignment_of, with_assignments
 from kavka.server.controller.topic_waiters import TopicWaiters
 from kavka.server.controller.tree_store import ControllerMoved, StoredTopic, Term, TreeStore
+from kavka.server.runtime.cooperative import run_rest
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import (
     SESSION_ENDED,
@@ -250,10 +251,18 @@ class ActiveController:
 
     def may_elect_unclean(self, topic: str | None) -> None:
         """Unclean elections are allowed now in a topic, or in all that do not say so themselves."""
-        for chunk in chunks(
-            [tp for tp in self.cluster.all_partitions() if topic in (None, tp.topic)]
-        ):
+        self.reevaluate(
+            list(self.cluster.all_partitions() if topic is None else self._all_of(topic))
+        )
+
+    def reevaluate(self, partitions: Sequence[TopicPartition]) -> None:
+        """Decide on partitions again."""
+        for chunk in chunks(partitions):
             self.put(ReevaluatePartitions(chunk, (), ()))
+
+    def _all_of(self, name: str) -> list[TopicPartition]:
+        topic = self.cluster.topics.get(name)
+        return [] if topic is None else [TopicPartition(name, index) for index in topic.partitions]
 
     def _balance_due(self) -> None:
         self.put(self._give_back)
@@ -261,13 +270,14 @@ class ActiveController:
     async def _give_back(self) -> None:
         """Elect preferred replicas, where too many of them do not lead."""
         assert self._balance is not None
-        found = to_give_back(self.cluster, self._balance.percentage)
+        interval_s, percentage = self._balance
+        self._balance_timer = self._tasks.call_later(interval_s, self._balance_due)
+        found = await run_rest(self._tasks, to_give_back(self.cluster, percentage))
         if found:
             logger.info("%d leaderships go back to the preferred replicas", len(found))
         for chunk in chunks(found):
             self.elect(chunk, unclean=False)
             await self._tasks.sleep(0)
-        self._balance_timer = self._tasks.call_later(self._balance.interval_s, self._balance_due)
 
     async def alter_isrs(
         self, wanted: Mapping[TopicPartition, WantedIsr]
@@ -338,7 +348,7 @@ class ActiveController:
             case UpdateMetadataResponseReceived():
                 for topic in event.request.topic_states:
                     self.ready.check(topic.topic_name)
-            case TopicRead():
+            case TopicRead() | ReassignmentsStored():
                 self.ready.check(event.name)
             case TopicsRemoved():
                 for name in event.names:

@@ -7,10 +7,14 @@ nothing happens as long as any partition is being reassigned.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.state import ClusterState
+from kavka.wire.steps import Steps
+
+PARTITIONS_PER_STEP: Final = 500
+"""Partitions looked at between two yields to the event loop; each takes up to 5 us."""
 
 
 class BalanceSettings(NamedTuple):
@@ -20,16 +24,17 @@ class BalanceSettings(NamedTuple):
     percentage: int
 
 
-def to_give_back(cluster: ClusterState, percentage: int) -> list[TopicPartition]:
+def to_give_back(cluster: ClusterState, percentage: int) -> Steps[list[TopicPartition]]:
     """The partitions for which the preferred replica should be elected, and can be."""
     preferred: dict[int, int] = {}
     led_elsewhere: dict[int, list[TopicPartition]] = {}
-    for tp in cluster.all_partitions():
+    for number, tp in enumerate(list(cluster.all_partitions()), 1):
+        if number % PARTITIONS_PER_STEP == 0:
+            yield None
         partition = cluster.partition(tp)
-        assert partition is not None
-        if cluster.topics[tp.topic].deleting:
+        if partition is None or cluster.topics[tp.topic].deleting:
             continue
-        if partition.assignment.is_moving or partition.finishing is not None:
+        if partition.adding or partition.removing or partition.finishing is not None:
             return []
         broker_id = partition.replicas[0]
         preferred[broker_id] = preferred.get(broker_id, 0) + 1
@@ -46,6 +51,7 @@ def to_give_back(cluster: ClusterState, percentage: int) -> list[TopicPartition]
 
 def _can_lead(cluster: ClusterState, broker_id: int, tp: TopicPartition) -> bool:
     partition = cluster.partition(tp)
-    assert partition is not None and partition.state is not None
+    if partition is None or partition.state is None:
+        return False  # deleted meanwhile
     is_in_sync = broker_id in partition.state.isr and broker_id not in partition.away
     return is_in_sync and broker_id in cluster.eligible_replicas(partition)

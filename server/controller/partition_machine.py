@@ -253,9 +253,9 @@ class PartitionMachine:
                 topic.partitions[found.tp.partition] = partition
             if found.stored is not None:
                 _set_state(partition, found.stored)
-            reassignments.take(partition, found.assignment, is_new=is_new)
             if topic.deleting:
                 continue
+            reassignments.take(partition, found.assignment, is_new=is_new)
             if write := self._decide(found.tp, partition):
                 writes.append(write)
             elif partition.state is not None:
@@ -289,7 +289,7 @@ class PartitionMachine:
             if write := self._decide(tp, partition):
                 writes.append(write)
         yield from self._send_requests(written, list(self.cluster.brokers), new=new)
-        yield from self._delete_dropped(reassigned, list(self.cluster.brokers))
+        yield from self._delete_dropped(written, list(self.cluster.brokers))
         yield from self._store_ends(reassigned)
         yield from _write(writes)
 
@@ -320,15 +320,16 @@ class PartitionMachine:
         if partition.state is None:
             state = first_state(live, epoch)
         else:
-            brokers = self.cluster.brokers
-            away = [
-                replica
-                for replica in live
-                if brokers[replica].epoch > partition.mzxid or replica in partition.away
-            ]
-            if reassignments.is_caught_up(partition, live, away):
-                reassignments.finish(partition)
-                live = self.cluster.eligible_replicas(partition)
+            away = self.cluster.away(partition, live)
+            if partition.finishing is not None and partition.is_reassigned:
+                if not reassignments.may_end(partition, live, away):
+                    reassignments.take_back(partition)
+                    live = self.cluster.eligible_replicas(partition)
+                    away = self.cluster.away(partition, live)
+            elif self.cluster.topics[tp.topic].changing == 0:
+                if reassignments.is_caught_up(partition, live, away):
+                    reassignments.finish(partition)
+                    live = self.cluster.eligible_replicas(partition)
             state = next_state(
                 partition.state,
                 live=live,
@@ -354,6 +355,8 @@ class PartitionMachine:
             topic, partition = self._find(tp)
             if topic is None or partition is None or partition.state is None or topic.deleting:
                 continue
+            if partition.is_reassigned:
+                continue  # the others have not heard of it
             for broker_id in without(partition.dropped, partition.state.isr):
                 dropped.setdefault(broker_id, []).append(tp)
         for broker_id in brokers:

@@ -17,6 +17,7 @@ from kavka.server.controller.state import (
     assignment_of,
     with_assignments,
 )
+from kavka.server.controller.topic_waiters import Condition
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import BadVersion, NoNode
 
@@ -76,13 +77,48 @@ class ReassignmentRequests:
         wanted: Mapping[int, Reassignment],
         results: dict[int, ApiError | None],
     ) -> None:
-        """Write the topic's node; if something else has changed it, plan again."""
-        store, name = self._controller.store, write.name
+        """Write the topic's node, and wait until the controller has read it. Meanwhile no
+        reassignment of the topic ends: its replicas might be deleted though they are wanted."""
+        topic = self._controller.cluster.topics.get(write.name)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        topic.changing += 1
+        try:
+            await self._until(
+                write.name, lambda: all(one.finishing is None for one in topic.partitions.values())
+            )
+            write.wrote(await self._write_node(write.name, wanted, results))
+            await self._until(write.name, write.is_seen)
+        finally:
+            topic.changing -= 1
+            if not topic.changing:  # some may end now
+                self._controller.reevaluate(
+                    [
+                        TopicPartition(topic.name, index)
+                        for index, one in topic.partitions.items()
+                        if (one.adding or one.removing) and not one.is_reassigned
+                    ]
+                )
+
+    async def _until(self, name: str, condition: Condition) -> None:
+        """Wait for a change of a topic. ApiError."""
+        error = await self._controller.ready.add(name, condition)
+        if error is not None:
+            raise error
+
+    async def _write_node(
+        self, name: str, wanted: Mapping[int, Reassignment], results: dict[int, ApiError | None]
+    ) -> int:
+        """The version of the topic's node with what is wanted; if something else changes it
+        meanwhile, it is planned again. ApiError."""
+        store = self._controller.store
         while True:
             try:
                 before, version = await store.topic(name)
                 after: dict[int, Assignment] = {}
-                for number, one in wanted.items():
+                for done, (number, one) in enumerate(wanted.items(), 1):
+                    if done % PARTITIONS_PER_STEP == 0:
+                        await self._tasks.sleep(0)
                     index = one.tp.partition
                     current = after.get(index) or assignment_of(before, index)
                     try:
@@ -90,15 +126,14 @@ class ReassignmentRequests:
                     except ApiError as error:
                         results[number] = error.with_traceback(None)
                 planned = with_assignments(before, after)
-                if planned != before:
-                    await store.set_assignment(name, planned, version)
-                    version += 1
+                if planned == before:
+                    return version
+                await store.set_assignment(name, planned, version)
+                return version + 1
             except BadVersion:
                 continue
             except NoNode:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
-            write.wrote(version)
-            return
 
 
 class _TopicWrite:

@@ -49,10 +49,10 @@ def reassign(
             )
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         return before.reassigned(before.origin)
+    check_replicas(target, {*cluster.brokers, *before.origin}, None)
     if not may_change_factor and len(target) != len(before.target):
         message = f"The replication factor is changed from {len(before.target)} to {len(target)}"
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
-    check_replicas(target, {*cluster.brokers, *before.origin}, None)
     after = before.reassigned(target)
     if partition.state is not None and set(partition.state.isr).isdisjoint(after.replicas):
         message = (
@@ -83,7 +83,7 @@ def ongoing_reassignments(
     """The ongoing reassignments of the partitions `asked` for; None for all."""
     for tp in cluster.all_partitions() if asked is None else asked:
         partition = cluster.partition(tp)
-        if partition is not None and partition.assignment.is_moving:
+        if partition is not None and (partition.adding or partition.removing):
             yield OngoingReassignment(tp, partition.assignment)
 
 
@@ -108,6 +108,23 @@ def is_caught_up(partition: Partition, live: Collection[int], away: Collection[i
     if not assignment.is_moving or state is None:
         return False
     return all(one in state.isr and one in live and one not in away for one in assignment.target)
+
+
+def may_end(partition: Partition, live: Collection[int], away: Collection[int]) -> bool:
+    """Whether a reassignment whose end is being written may still end: the ISR, or who is live, may
+    have changed since that was decided."""
+    state = partition.state
+    assert state is not None
+    target = partition.replicas
+    leads = any(one in live and one not in away for one in target)
+    return leads and all(one in state.isr for one in target)
+
+
+def take_back(partition: Partition) -> None:
+    """Go on with a reassignment whose end has not been written."""
+    assert partition.finishing is not None
+    _replace(partition, partition.finishing)
+    partition.finishing = None
 
 
 def finish(partition: Partition) -> None:

@@ -6,7 +6,7 @@ Only `PartitionMachine` changes it, so every change comes from an event.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -108,6 +108,9 @@ class Topic:
     partitions: dict[int, Partition] = field(default_factory=dict)
     version: int = NOT_STORED
     """Version of the topic's node, whose assignments the partitions have."""
+    changing: int = 0
+    """Requests that are changing assignments in the node: no reassignment ends before the
+    controller has seen what they have written."""
     deleting: bool = False
     undeleted: dict[int, None] = field(default_factory=dict)
     """Of a topic being deleted: partitions that still have a replica on some broker."""
@@ -153,6 +156,14 @@ class ClusterState:
         staying = [broker_id for broker_id in live if broker_id not in self.leaving]
         isr = partition.replicas if partition.state is None else partition.state.isr
         return staying if any(broker_id in isr for broker_id in staying) else live
+
+    def away(self, partition: Partition, live: Iterable[int]) -> list[int]:
+        """Those of the live replicas that were away since they joined the ISR."""
+        return [
+            replica
+            for replica in live
+            if self.brokers[replica].epoch > partition.mzxid or replica in partition.away
+        ]
 
     def led_by(self, broker_id: int) -> Iterator[TopicPartition]:
         """The partitions with other replicas that a broker leads."""
@@ -207,7 +218,7 @@ class ClusterState:
         partition = topic.partitions.get(index)
         if partition is None:
             return False
-        return (partition.finishing or partition.assignment) == assignment_of(assignment, index)
+        return assignment_of(assignment, index) in (partition.finishing, partition.assignment)
 
     def check_invariants(self) -> None:
         """Assert what must hold at any moment; for tests."""

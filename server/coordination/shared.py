@@ -178,10 +178,19 @@ class SharedSession(SingleWrites):
         try:
             if self._is_over:
                 raise SessionExpired
-            future.set_result(work())
+            self._tasks.call_soon(_complete, future, work(), None)  # after the watches before it
         except CoordinationError as error:
             clear_tracebacks(error)  # a reference cycle otherwise: frame, future, error
-            future.set_exception(error)
-            if isinstance(error, SessionExpired):
-                future.exception()  # a caller that has asked several times awaits the first only
+            self._tasks.call_soon(_complete, future, None, error)
         return future
+
+
+def _complete(future: asyncio.Future[Any], value: object, error: CoordinationError | None) -> None:
+    if future.done():
+        return  # its caller has gone
+    if error is None:
+        future.set_result(value)
+        return
+    future.set_exception(error)
+    if isinstance(error, SessionExpired):
+        future.exception()  # a caller that has asked several times awaits the first only

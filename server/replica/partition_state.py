@@ -229,12 +229,11 @@ class PartitionState:
         return self._propose(tuple(one for one in self.replicas if one in isr))
 
     def starts_at(self, follower: int, log_start: int) -> bool:
-        """The log of a follower, one of `replicas`, starts here. Whether that is news."""
+        """The log of a follower, one of `replicas`, starts here. Whether that is later than it did:
+        it may be earlier, on another disk."""
         progress = self._followers[follower]
-        if log_start <= progress.log_start:
-            return False
-        progress.log_start = log_start
-        return True
+        before, progress.log_start = progress.log_start, log_start
+        return log_start > before
 
     def low_watermark(self, log_start: int, live: Container[int]) -> int:
         """The offset below which neither this log, which starts at `log_start`, nor those of live

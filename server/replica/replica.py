@@ -199,6 +199,7 @@ class Replica:
                 yield None
         finally:
             self.partition.truncated(self.log.end_offset)
+            self.flush_if_awaited()
 
     def append_marker(
         self, producer_id: int, producer_epoch: int, marker: Marker, version: int

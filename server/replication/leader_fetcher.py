@@ -59,6 +59,7 @@ class FetcherSettings(NamedTuple):
         )
 
 
+NEVER_S: Final = float("inf")
 DOUBLED_MAX: Final = 20
 
 BACKOFF_S: Final = 0.02
@@ -139,9 +140,7 @@ class LeaderFetcher:
     async def _run(self) -> None:
         try:
             while self._partitions:
-                if self._awaits_flush():
-                    await self._wait()
-                    continue
+                await self._flushes()
                 asked = await self._due()
                 client = self._peers.client(self._leader)
                 if not asked or client is None:
@@ -152,22 +151,29 @@ class LeaderFetcher:
             self._task = None
             self._peers.disconnect(self._leader)
 
+    async def _flushes(self) -> None:
+        """Wait for the flushes of what must be on the disk before the leader hears of it. The other
+        partitions wait too, but no longer than `replica.fetch.wait.max.ms`: for that long a request
+        without these might not be answered."""
+        ends_s = self._clock.monotonic_s() + self._settings.wait_max_ms / 1000
+        while self._awaits_flush() and self._clock.monotonic_s() < ends_s:
+            await self._wait(ends_s)
+
     def _awaits_flush(self) -> bool:
-        """Whether a log has records that must be on the disk before the leader hears of them. The
-        other partitions wait for that too: a request without this one might not be answered for
-        `replica.fetch.wait.max.ms`."""
-        return any(
-            one.replica.partition.awaits_flush
-            for one in self._partitions.values()
-            if not one.is_failed and one.replica.is_served
-        )
+        """Whether a log has to be flushed first; that is under way then."""
+        awaits = False
+        for one in self._partitions.values():
+            if not one.is_failed and one.replica.is_served and one.replica.partition.awaits_flush:
+                one.replica.flush_if_awaited()
+                awaits = True
+        return awaits
 
     async def _due(self) -> list[_Followed]:
         """The partitions to fetch now."""
         now_s = self._clock.monotonic_s()
         due = []
         for one in list(self._partitions.values()):
-            if one.is_failed or one.retry_at_s > now_s:
+            if one.is_failed or one.retry_at_s > now_s or one.replica.partition.awaits_flush:
                 continue
             try:
                 await one.following.prepare(self._tasks)
@@ -177,9 +183,11 @@ class LeaderFetcher:
             due.append(one)
         return due
 
-    async def _wait(self) -> None:
+    async def _wait(self, until_s: float = NEVER_S) -> None:
         """Wait for a change, or until a partition that was left out is due."""
         times = [one.retry_at_s for one in self._partitions.values() if not one.is_failed]
+        if until_s < NEVER_S:
+            times.append(until_s)
         now_s = self._clock.monotonic_s()
         waits_s = [at_s - now_s for at_s in times if at_s > now_s]
         self._changed = self._tasks.future()

@@ -72,8 +72,8 @@ def test_the_tests_on_the_page_about_tests_pass(tmp_path: Path) -> None:
         if named := NAMED.match(example):
             (tmp_path / named[1]).write_text(example)
             files += 1
-    assert files == 3
-    assert "2 passed" in run_pytest(tmp_path)
+    assert files == 4
+    assert "3 passed" in run_pytest(tmp_path)
 
 
 @pytest.mark.parametrize("number", range(len(OUTPUT_OF_PROGRAMS)))

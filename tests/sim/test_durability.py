@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from sim.cluster import ATTEMPT_S, Cluster, live
+from sim.cluster import ATTEMPT_S, TOPIC, Cluster, live
+from sim.test_reassignment import reassign
 
 
 async def until_found(cluster: Cluster, acknowledged: list[bytes]) -> None:
@@ -55,3 +56,31 @@ async def power_cut_of_all(cluster: Cluster) -> None:
 def test_what_is_acknowledged_is_on_the_disks_of_followers_too(seed: int) -> None:
     cluster = live(Cluster(60 + seed, 3, "kavka.durability=fsync"), power_cut_of_all)
     assert len(cluster.acknowledged) > 20
+
+
+async def begins_late(cluster: Cluster) -> None:
+    """A new replica has to begin where the leader's log does, behind deleted records."""
+    await cluster.start()
+    await cluster.create([1, 2])
+    await cluster.in_sync(1, 2)
+    until = asyncio.Event()
+    producing = asyncio.ensure_future(cluster.produce(until))
+    await asyncio.sleep(2)
+    leader = cluster.machine((await cluster.partition()).leader_id)
+    topics = [{"name": TOPIC, "partitions": [{"partition_index": 0, "offset": -1}]}]
+    answer = await cluster.ask(leader, "DeleteRecords", 2, topics=topics, timeout_ms=5000)
+    assert answer.topics[0].partitions[0].low_watermark > 0
+    await reassign(cluster, 0, [1, 2, 3])
+    await asyncio.wait_for(cluster.in_sync(1, 2, 3), 60)
+    before = len(cluster.acknowledged)
+    while len(cluster.acknowledged) < before + 10:
+        await asyncio.sleep(ATTEMPT_S)
+    until.set()
+    await producing
+    for machine in cluster.machines:
+        machine.check_invariants()
+        await machine.stop()
+
+
+def test_a_replica_that_begins_behind_deleted_records_joins() -> None:
+    live(Cluster(70, 3, "kavka.durability=fsync"), begins_late)

@@ -27,11 +27,15 @@ TEXTS = ("", "a", "topic-1", "Ægir/テスト", "x" * 200)
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
-WITHOUT_HANDLER = frozenset({"allocate_producer_ids"})
-"""Modules of APIs that Kavka can read and write, but does not serve yet."""
-
 OF_CLUSTERS = frozenset(
-    {"alter_partition", "controlled_shutdown", "leader_and_isr", "stop_replica", "update_metadata"}
+    {
+        "allocate_producer_ids",
+        "alter_partition",
+        "controlled_shutdown",
+        "leader_and_isr",
+        "stop_replica",
+        "update_metadata",
+    }
 )
 """Modules of APIs that a lone broker does not serve."""
 
@@ -47,8 +51,7 @@ def api_modules() -> dict[str, ModuleType]:
 
 def served_apis() -> list[Api]:
     """The APIs of a lone broker."""
-    unserved = WITHOUT_HANDLER | OF_CLUSTERS
-    return [module.API for name, module in api_modules().items() if name not in unserved]
+    return [module.API for name, module in api_modules().items() if name not in OF_CLUSTERS]
 
 
 def known() -> list[tuple[ModuleType, int]]:

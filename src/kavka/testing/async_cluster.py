@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -18,6 +19,7 @@ from kavka.testing.client import BROKER_DEFAULT, READ_WITHIN_S, Client, Record
 from kavka.testing.cuts import CutNetwork, Cuts
 from kavka.testing.settings import text_of
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.zktree.paths import TOPICS
 
 T = TypeVar("T")
 
@@ -79,6 +81,8 @@ class AsyncCluster:
         self._service: SharedCoordination | None = None
         self._cuts: Cuts | None = None
         self._changed: asyncio.Event | None = None
+        self._changes = 0
+        """How often brokers have had other metadata."""
 
     # -- the life of brokers --------------------------------------------------------------
 
@@ -206,9 +210,11 @@ class AsyncCluster:
         leader. TimeoutError."""
 
         def lagging() -> list[str]:
-            return [
+            known, names = self._image().topics, self._names(topic)
+            return [f"{name} (not known yet)" for name in names if name not in known] + [
                 f"{name}-{index} (leader {leader}, ISR {list(isr)} of {list(replicas)})"
-                for name in self._names(topic)
+                for name in names
+                if name in known
                 for leader, index, replicas, isr in self._partitions(name)
                 if leader <= 0 or set(isr) != set(replicas)
             ]
@@ -244,15 +250,19 @@ class AsyncCluster:
     async def produce(
         self, topic: str, value: bytes | None, *, partition: int = 0, **more: Any
     ) -> int:
-        """Write one record, which all in-sync replicas have then. Returns its offset."""
+        """Write one record, which all in-sync replicas have then. Returns its offset. It may be
+        there twice if its leader dies meanwhile."""
         while True:
+            before = self._changes
             broker = await self._leader(topic, partition)
             try:
                 return await broker.produce(topic, value, partition=partition, **more)
             except ApiError as refusal:
                 if refusal.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     raise
-            await self._next_change(f"{topic}-{partition} has no leader")
+            await self._until(
+                partial(self._has_changed_since, before), f"{topic}-{partition} has no leader"
+            )
 
     async def read(
         self,
@@ -278,6 +288,7 @@ class AsyncCluster:
 
     def changed(self) -> None:
         """A broker has other metadata."""
+        self._changes += 1
         if self._changed is not None:
             self._changed.set()
 
@@ -298,11 +309,8 @@ class AsyncCluster:
             text = what if isinstance(what, str) else what()
             raise TimeoutError(f"after {within_s:g} s: {text}") from None
 
-    async def _next_change(self, why: str) -> None:
-        """Wait until a broker has other metadata than now. TimeoutError."""
-        assert self._changed is not None
-        self._changed.clear()
-        await self._until(self._changed.is_set, why)
+    def _has_changed_since(self, before: int) -> bool:
+        return self._changes != before
 
     def _broker(self, broker_id: int) -> _Member:
         if broker_id not in self._brokers:
@@ -339,7 +347,13 @@ class AsyncCluster:
         return running.get(self.controller or 0, next(iter(running.values()))).metadata.image
 
     def _names(self, topic: str | None) -> list[str]:
-        return list(self._image().topics) if topic is None else [topic]
+        """All topics, or this one. KeyError."""
+        if self._service is None:
+            raise RuntimeError("the cluster does not run")
+        names = self._service.tree.children(TOPICS)
+        if topic is not None and topic not in names:
+            raise KeyError(f"there is no topic {topic}")
+        return names if topic is None else [topic]
 
     def _partitions(self, topic: str) -> Iterator[tuple[int, int, Sequence[int], Sequence[int]]]:
         """Leader, number, replicas and ISR of each partition. KeyError."""

@@ -25,7 +25,6 @@ from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
 from support.memory_network import Closed, until
-from support.messages import WITHOUT_HANDLER
 from support.virtual import run_until_idle
 from support.wire_client import CLIENT_ID, encode, framed, header
 
@@ -40,7 +39,7 @@ def test_each_api_has_a_handler_of_its_name_and_a_row() -> None:
         for table in (dispatch.HANDLERS, dispatch.between_brokers())
         for api, handler in _rows(table)
     }
-    modules = {one.name for one in pkgutil.iter_modules(apis.__path__)} - WITHOUT_HANDLER
+    modules = {one.name for one in pkgutil.iter_modules(apis.__path__)}
     assert set(rows.values()) == modules
     own = pkgutil.iter_modules(handlers.__path__)
     assert modules == {one.name for one in own if not one.ispkg}

@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
-from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.leader_balance import to_give_back
 from kavka.server.controller.state import Assignment, ClusterState, LiveBroker, Partition, Topic
+from kavka.wire.steps import run_at_once
 from kavka.zktree.paths import BrokerInfo, StoredPartitionState
 
 PARTITIONS = 20
@@ -27,7 +27,7 @@ def cluster(led_elsewhere: int) -> ClusterState:
 
 
 def given_back(state: ClusterState, percentage: int = 10) -> list[int]:
-    found = to_give_back(state, percentage)
+    found = run_at_once(to_give_back(state, percentage))
     assert all(tp.topic == "t" for tp in found)
     return [tp.partition for tp in found]
 
@@ -68,7 +68,7 @@ def test_not_during_a_reassignment_nor_of_a_topic_that_is_deleted() -> None:
     last.finishing = None
     assert given_back(state) == [0, 1, 2, 3, 4]
     state.topics["t"].deleting = True
-    assert to_give_back(state, 10) == []
+    assert given_back(state) == []
 
 
 def test_each_broker_has_its_own_share() -> None:
@@ -76,4 +76,4 @@ def test_each_broker_has_its_own_share() -> None:
     for index in range(PARTITIONS, 2 * PARTITIONS):
         led_by = StoredPartitionState(1 if index == PARTITIONS else 2, 4, (2, 1), 1)
         state.topics["t"].partitions[index] = Partition((2, 1), state=led_by, version=0)
-    assert to_give_back(state, 10) == [TopicPartition("t", index) for index in range(3)]
+    assert given_back(state) == [0, 1, 2]

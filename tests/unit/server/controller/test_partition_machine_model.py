@@ -191,6 +191,7 @@ class ControllerMachine(RuleBasedStateMachine):
         state = before.state._replace(isr=(*before.state.isr, broker))
         after = StoredState(state, before.version + 1, self.world.zxid)
         self.world.states[tp] = after
+        self.world.hosted[state.leader][tp] = state.leader, state.leader_epoch, state.isr
         self.world.queued.append(events.IsrsWritten({tp: after}))
 
     @rule()
@@ -418,7 +419,9 @@ class ControllerMachine(RuleBasedStateMachine):
             assert broker != state.leader or state.leader_epoch > before, (
                 "its log may have lost its end"
             )
-            assert world.hosted[broker][tp] == (state.leader, state.leader_epoch, state.isr)
+            leader, leader_epoch, isr = world.hosted[broker][tp]
+            assert (leader, leader_epoch) == (state.leader, state.leader_epoch)
+            assert broker != state.leader or isr == state.isr
         for broker in world.registered:
             topic = world.metadata[broker].image.topics[tp.topic]
             image = topic.partition(tp.partition)

@@ -215,6 +215,22 @@ async def test_records_are_deleted_once_live_followers_have_deleted_them(
     assert outcome(deletion) == (-1, Code.NOT_LEADER_OR_FOLLOWER)
 
 
+@scenario(topics={"t": 1})
+async def test_a_consumer_that_gives_a_log_start_waits_all_the_same(broker: MemoryBroker) -> None:
+    """Sarama's have 0 there, where only followers have something to say."""
+    await broker.ask("Produce", 9, **producing({("t", 0): build()}))
+    end = broker.replica().log.end_offset
+    deletion = delete_before(broker, 2)
+    await broker.advance(1)
+    assert outcome(deletion) == (2, Code.NONE)
+    asked = fetching({("t", 0): end}, log_start_offset=0, max_wait_ms=500)
+    waiting = broker.connect().send("Fetch", 12, **asked)
+    await broker.advance(400)
+    assert not waiting.done()
+    await broker.advance(200)
+    assert waiting.done()
+
+
 @scenario(topics={"t": 1}, in_cluster=True)
 async def test_a_dead_follower_does_not_hold_up_a_deletion(broker: MemoryBroker) -> None:
     leader, state = await with_follower(broker)
