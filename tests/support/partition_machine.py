@@ -161,6 +161,11 @@ class ControllerMachine:
         self._unclean.update(command.words)
         yield from ()
 
+    def do_changing(self, command: Command) -> Iterator[str]:
+        """So many requests are changing the node of a topic: no output."""
+        self._machine.cluster.topics[command.words[0]].changing = command.number("requests")
+        yield from ()
+
     def do_leaving(self, command: Command) -> Iterator[str]:
         """A broker is going to stop; with the epoch that it has."""
         broker_id = int(command.words[0])
