@@ -13,33 +13,30 @@ next start. The caller holds the lock of the directory.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kavka.log.fs import is_fd_exhaustion
 from kavka.seams import Clock, Jobs, Pool, Tasks
+from kavka.server.coordination.tree_session import TreeSession
 from kavka.server.runtime.cooperative import run_rest
 from kavka.wire.errors import clear_tracebacks
 from kavka.zktree import storage_format
 from kavka.zktree.api import (
     ConnectionLost,
     CoordinationError,
-    MultiFailed,
     Op,
     OpResult,
     Overloaded,
     SessionEvent,
     SessionExpired,
-    SingleWrites,
-    Stat,
     Watch,
     WatchEvent,
-    Znode,
 )
 from kavka.zktree.storage import SLICE_NODES, Storage, TreeLoading
-from kavka.zktree.tree import CloseSession, MultiTransaction, Tree, TreeOp, Watches
+from kavka.zktree.tree import CloseSession, MultiTransaction, Tree, TreeOp
 
 if TYPE_CHECKING:
     import asyncio
@@ -117,13 +114,13 @@ class _Batch:
     waiting: list[_Pending] = field(default_factory=list)
 
 
-class EmbeddedCoordination(SingleWrites):
+class EmbeddedCoordination(TreeSession):
     """`Coordination` on this broker's own disk. Made by `open_embedded`."""
 
     def __init__(
         self, tree: Tree, storage: Storage, *, clock: Clock, tasks: Tasks, jobs: Jobs
     ) -> None:
-        self._tree = tree
+        super().__init__(tree)
         self._storage = storage
         self._clock = clock
         self._tasks = tasks
@@ -131,8 +128,6 @@ class EmbeddedCoordination(SingleWrites):
         # Unique: no earlier node can have this id as its owner, as zxids only increase.
         self.session_id = tree.zxid + 1
         self.last_zxid = tree.zxid
-        self._watches = Watches()
-        self._listeners: list[Callable[[SessionEvent], object]] = []
         self._expired = False
         self._collecting = _Batch()
         self._syncing: _Batch | None = None
@@ -140,38 +135,6 @@ class EmbeddedCoordination(SingleWrites):
         self._rewrite_after_s = 0.0
         if left_over := tree.ephemerals():
             self._apply([CloseSession(session_id) for session_id in left_over])
-
-    def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
-        return self._respond(lambda: self._write_ops(ops))
-
-    def get(self, path: str, watch: Watch | None = None) -> Awaitable[Znode]:
-        def read() -> Znode:
-            found = self._tree.get(path)
-            if watch is not None:
-                self._watches.add_data(path, watch)
-            return found
-
-        return self._respond(read)
-
-    def exists(self, path: str, watch: Watch | None = None) -> Awaitable[Stat | None]:
-        def read() -> Stat | None:
-            if watch is not None:
-                self._watches.add_data(path, watch)
-            return self._tree.exists(path)
-
-        return self._respond(read)
-
-    def children(self, path: str, watch: Watch | None = None) -> Awaitable[list[str]]:
-        def read() -> list[str]:
-            found = self._tree.children(path)
-            if watch is not None:
-                self._watches.add_children(path, watch)
-            return found
-
-        return self._respond(read)
-
-    def on_session(self, callback: Callable[[SessionEvent], object]) -> None:
-        self._listeners.append(callback)
 
     async def close(self) -> None:
         if not self._expired:
@@ -186,16 +149,6 @@ class EmbeddedCoordination(SingleWrites):
     def abandon(self) -> None:
         self._expired = True
         self._storage.close()
-
-    def _write(self, op: Op) -> Awaitable[Any]:
-        def write() -> OpResult:
-            try:
-                return self._write_ops([op])[0]
-            except MultiFailed as failed:
-                cause = failed.cause
-            raise cause
-
-        return self._respond(write)
 
     def _write_ops(self, ops: Sequence[Op]) -> list[OpResult]:
         if self._collecting.transactions_bytes > PENDING_BYTES_MAX:

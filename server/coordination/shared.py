@@ -8,28 +8,24 @@ watch events come before the responses to what it asks for afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kavka.log.fs import FileSystem
 from kavka.seams import Clock, Jobs, Tasks, Timer
+from kavka.server.coordination.tree_session import TreeSession
 from kavka.wire.errors import clear_tracebacks
 from kavka.zktree.api import (
     Coordination,
     CoordinationError,
-    MultiFailed,
     Op,
     OpenCoordination,
     OpResult,
     SessionEvent,
     SessionExpired,
-    SingleWrites,
-    Stat,
-    Watch,
     WatchEvent,
-    Znode,
 )
-from kavka.zktree.tree import CloseSession, MultiTransaction, Tree, TreeOp, Watches
+from kavka.zktree.tree import CloseSession, MultiTransaction, Tree, TreeOp
 
 if TYPE_CHECKING:
     import asyncio
@@ -89,56 +85,23 @@ class SharedCoordination:
         self._expiries.clear()
 
 
-class SharedSession(SingleWrites):
+class SharedSession(TreeSession):
     """One broker's session."""
 
     def __init__(
         self, service: SharedCoordination, session_id: int, timeout_s: float, tasks: Tasks
     ) -> None:
+        super().__init__(service.tree)
         self.session_id = session_id
         self._service = service
         self._timeout_s = timeout_s
         self._tasks = tasks
-        self._watches = Watches()
-        self._listeners: list[Callable[[SessionEvent], object]] = []
         self._is_over = False
 
     @property
     def last_zxid(self) -> int:
         """That of the last transaction."""
-        return self._service.tree.zxid
-
-    def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
-        return self._respond(lambda: self._service.execute(self.session_id, ops))
-
-    def get(self, path: str, watch: Watch | None = None) -> Awaitable[Znode]:
-        def read() -> Znode:
-            found = self._service.tree.get(path)
-            if watch is not None:
-                self._watches.add_data(path, watch)
-            return found
-
-        return self._respond(read)
-
-    def exists(self, path: str, watch: Watch | None = None) -> Awaitable[Stat | None]:
-        def read() -> Stat | None:
-            if watch is not None:
-                self._watches.add_data(path, watch)
-            return self._service.tree.exists(path)
-
-        return self._respond(read)
-
-    def children(self, path: str, watch: Watch | None = None) -> Awaitable[list[str]]:
-        def read() -> list[str]:
-            found = self._service.tree.children(path)
-            if watch is not None:
-                self._watches.add_children(path, watch)
-            return found
-
-        return self._respond(read)
-
-    def on_session(self, callback: Callable[[SessionEvent], object]) -> None:
-        self._listeners.append(callback)
+        return self._tree.zxid
 
     async def close(self) -> None:
         if not self._is_over:
@@ -163,15 +126,8 @@ class SharedSession(SingleWrites):
         for watch, event in [] if self._is_over else self._watches.trigger(events):
             self._tasks.call_soon(watch, event)
 
-    def _write(self, op: Op) -> Awaitable[Any]:
-        def write() -> OpResult:
-            try:
-                return self._service.execute(self.session_id, [op])[0]
-            except MultiFailed as failed:
-                cause = failed.cause
-            raise cause
-
-        return self._respond(write)
+    def _write_ops(self, ops: Sequence[Op]) -> list[OpResult]:
+        return self._service.execute(self.session_id, ops)
 
     def _respond(self, work: Callable[[], object]) -> asyncio.Future[Any]:
         future = self._tasks.future()
