@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from kavka.server.config import ConfigError
     from kavka.server.start_checks import StartError
-    from kavka.testing.async_broker import AsyncBroker, BrokerFailed
+    from kavka.testing.async_broker import AsyncBroker
     from kavka.testing.async_cluster import AsyncCluster
     from kavka.testing.broker import Broker
     from kavka.testing.client import Record
     from kavka.testing.cluster import Cluster
+    from kavka.testing.lifetime import BrokerFailed
     from kavka.wire.errors import ApiError, ErrorCode
 
 __all__ = [
@@ -40,7 +41,7 @@ _HOMES: Final = {
     "AsyncBroker": "kavka.testing.async_broker",
     "AsyncCluster": "kavka.testing.async_cluster",
     "Broker": "kavka.testing.broker",
-    "BrokerFailed": "kavka.testing.async_broker",
+    "BrokerFailed": "kavka.testing.lifetime",
     "Cluster": "kavka.testing.cluster",
     "ConfigError": "kavka.server.config",
     "ErrorCode": "kavka.wire.errors",

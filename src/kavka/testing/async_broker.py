@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from kavka.server.config import BrokerSettings, ConfigError
@@ -13,6 +13,7 @@ from kavka.server.host import Host
 from kavka.server.instance import Instance
 from kavka.server.start_checks import StartError
 from kavka.testing.client import BROKER_DEFAULT, READ_WITHIN_S, Client, Record
+from kavka.testing.lifetime import AsyncClosing, BrokerFailed
 from kavka.testing.places import DataPath, Directory, Ports
 from kavka.testing.settings import DIRECTORIES, broker_settings, given_settings, text_of
 from kavka.wire.apis.list_offsets import LATEST
@@ -29,14 +30,7 @@ NOT_RUNNING: Final = "the broker does not run: start() it first"
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class BrokerFailed(Exception):
-    """The broker has stopped after a fatal error; its log (logger `kavka`) says why."""
-
-    def __init__(self) -> None:
-        super().__init__("the broker has stopped after a fatal error; see the logger 'kavka'")
-
-
-class AsyncBroker:
+class AsyncBroker(AsyncClosing):
     """A broker in this process, on the loop that runs when it is started: asyncio's or uvloop's.
 
     As `kavka.testing.Broker`, which documents the arguments and methods; but methods that take time
@@ -149,26 +143,6 @@ class AsyncBroker:
         """Release the ports and temporary data of a broker that does not run."""
         self._ports.release()
         self._directory.remove()
-
-    async def __aenter__(self) -> Self:
-        try:
-            return await self.start()
-        except BaseException:
-            await self.close()
-            raise
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        try:
-            await self.close()
-        except BrokerFailed as failure:
-            if error is None:
-                raise
-            error.add_note(str(failure))  # which is likely to be why
 
     def _on_failure(self) -> None:
         if self._host is not None and self._client is not None:  # else it is stopping already

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
 
 from kavka.server.broker import Broker as Parts
@@ -17,6 +17,7 @@ from kavka.server.runtime.tasks import LoopTasks
 from kavka.testing.async_broker import NOTHING, AsyncBroker
 from kavka.testing.client import BROKER_DEFAULT, READ_WITHIN_S, Client, Record
 from kavka.testing.cuts import CutNetwork, Cuts
+from kavka.testing.lifetime import AsyncClosing
 from kavka.testing.settings import text_of
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.paths import TOPICS
@@ -51,7 +52,7 @@ class _Member(AsyncBroker):
         parts.control.on_metadata.append(lambda update: self._cluster.changed())
 
 
-class AsyncCluster:
+class AsyncCluster(AsyncClosing):
     """Several brokers in this process, on the loop that runs when they are started.
 
     As `kavka.testing.Cluster`, which documents the arguments and methods; but methods that take
@@ -128,21 +129,6 @@ class AsyncCluster:
 
     def _those(self, broker_id: int | None) -> list[_Member]:
         return list(self._brokers.values()) if broker_id is None else [self._broker(broker_id)]
-
-    async def __aenter__(self) -> Self:
-        try:
-            return await self.start()
-        except BaseException:
-            await self.close()
-            raise
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def new_host(
         self, broker_id: int, settings: BrokerSettings, on_failure: Callable[[], object]

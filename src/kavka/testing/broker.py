@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Coroutine, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from kavka.testing.async_broker import NOT_RUNNING, NOTHING, AsyncBroker, BrokerFailed
+from kavka.testing.async_broker import NOT_RUNNING, NOTHING, AsyncBroker
 from kavka.testing.client import READ_WITHIN_S, Record
+from kavka.testing.lifetime import Closing
 from kavka.testing.places import DataPath
 from kavka.testing.thread import Lock, LoopThread
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Broker:
+class Broker(Closing):
     """A broker in this process, with its data in a temporary directory.
 
         with kavka.testing.Broker(num_partitions=3) as broker:
@@ -94,26 +94,6 @@ class Broker:
             elif self._thread.is_alive:
                 self._end(self._broker.close())
         atexit.unregister(self._at_exit)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        try:
-            self.close()
-        except BrokerFailed as failure:
-            if error is None:
-                raise
-            error.add_note(str(failure))  # which is likely to be why
 
     def _at_exit(self) -> None:
         """The process exits without having stopped the broker. No thread can be started now."""

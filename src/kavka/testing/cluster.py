@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from kavka.testing.async_broker import NOTHING, BrokerFailed
+from kavka.testing.async_broker import NOTHING
 from kavka.testing.async_cluster import WITHIN_S, AsyncCluster
 from kavka.testing.client import READ_WITHIN_S, Record
+from kavka.testing.lifetime import Closing
 from kavka.testing.places import DataPath
 from kavka.testing.thread import Lock, LoopThread
 
 T = TypeVar("T")
 
 
-class Cluster:
+class Cluster(Closing):
     """Brokers 1, 2, ... in this process, with their data in temporary directories.
 
         with kavka.testing.Cluster(brokers=3) as cluster:
@@ -79,26 +79,6 @@ class Cluster:
                 finally:
                     thread.end()
         atexit.unregister(self._at_exit)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        try:
-            self.close()
-        except BrokerFailed as failure:
-            if error is None:
-                raise
-            error.add_note(str(failure))  # which is likely to be why
 
     def _at_exit(self) -> None:
         """The process exits without having closed the cluster."""
