@@ -16,53 +16,19 @@ from kavka.server.config.consumer_group_rows import CONSUMER_GROUP_ROWS
 from kavka.server.config.move_rows import MOVE_ROWS
 from kavka.server.config.offset_rows import OFFSET_ROWS
 from kavka.server.config.offset_topic_rows import OFFSET_TOPIC_ROWS
-from kavka.server.config.rows import Config, Importance, Mode, Status
+from kavka.server.config.rows import Importance, Mode, broker_setting
 from kavka.server.config.topic_defaults import TOPIC_DEFAULT_ROWS
 from kavka.server.config.transaction_rows import TRANSACTION_ROWS
-from kavka.server.config.validators import AtLeast, Items, Validator
-from kavka.server.config.value_types import LONG_MAX, Type, Value
+from kavka.server.config.validators import AtLeast, Items
+from kavka.server.config.value_types import LONG_MAX, Type
 
 HIGH: Final = Importance.HIGH
 MEDIUM: Final = Importance.MEDIUM
 LOW: Final = Importance.LOW
 
 
-def _row(
-    name: str,
-    type_: Type,
-    default: Value,
-    check: Validator | None,
-    importance: Importance,
-    doc: str,
-    *,
-    dynamic: Mode = Mode.READ_ONLY,
-    field: str | None = None,
-    internal: bool = False,
-    note: str = "",
-) -> Config:
-    """A row whose field is named like the setting by default.
-
-    A row with a note is not honoured and has no field.
-    """
-    if note:
-        field = ""
-    return Config(
-        name,
-        type_,
-        default,
-        doc,
-        check,
-        importance,
-        dynamic,
-        field=name.replace(".", "_") if field is None else field,
-        status=Status.WARNED if note else Status.HONOURED,
-        note=note,
-        internal=internal,
-    )
-
-
 _NETWORK_ROWS: Final = (
-    _row(
+    broker_setting(
         "listeners",
         Type.LIST,
         ("PLAINTEXT://:9092",),
@@ -71,7 +37,7 @@ _NETWORK_ROWS: Final = (
         "Where the broker listens, as NAME://host:port. Without host: on all interfaces; with "
         "port 0: on a free one. Those named in controller.listener.names are left out.",
     ),
-    _row(
+    broker_setting(
         "advertised.listeners",
         Type.LIST,
         None,
@@ -80,7 +46,7 @@ _NETWORK_ROWS: Final = (
         "Addresses that are advertised to clients; those of listeners when not set. Without "
         "host: this machine's name; with port 0: the port that the listener got.",
     ),
-    _row(
+    broker_setting(
         "listener.security.protocol.map",
         Type.STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
@@ -89,7 +55,7 @@ _NETWORK_ROWS: Final = (
         "The protocol of each listener, as NAME:PROTOCOL. A listener can be PLAINTEXT only so far.",
         field="",
     ),
-    _row(
+    broker_setting(
         "inter.broker.listener.name",
         Type.STRING,
         None,
@@ -98,7 +64,7 @@ _NETWORK_ROWS: Final = (
         "The listener that brokers use among themselves: one of advertised.listeners, PLAINTEXT "
         "when not set.",
     ),
-    _row(
+    broker_setting(
         "controller.listener.names",
         Type.LIST,
         None,
@@ -107,7 +73,7 @@ _NETWORK_ROWS: Final = (
         "Listeners for the controllers of a KRaft quorum. Kavka has none and leaves them closed.",
         field="",
     ),
-    _row(
+    broker_setting(
         "socket.listen.backlog.size",
         Type.INT,
         50,
@@ -115,7 +81,7 @@ _NETWORK_ROWS: Final = (
         MEDIUM,
         "How many connections may wait to be accepted. The system may have a lower limit.",
     ),
-    _row(
+    broker_setting(
         "socket.receive.buffer.bytes",
         Type.INT,
         102_400,
@@ -124,7 +90,7 @@ _NETWORK_ROWS: Final = (
         "The receive buffer of a connection's socket in bytes. -1: the system's choice. Left "
         "alone, Kavka lets the system size it by need, which costs less CPU than this size.",
     ),
-    _row(
+    broker_setting(
         "socket.request.max.bytes",
         Type.INT,
         104_857_600,
@@ -132,7 +98,7 @@ _NETWORK_ROWS: Final = (
         HIGH,
         "The biggest request in bytes; a connection that announces a bigger one is closed.",
     ),
-    _row(
+    broker_setting(
         "socket.send.buffer.bytes",
         Type.INT,
         102_400,
@@ -141,7 +107,7 @@ _NETWORK_ROWS: Final = (
         "The send buffer of a connection's socket in bytes. -1: the system's choice. Left "
         "alone, Kavka lets the system size it by need, which costs less CPU than this size.",
     ),
-    _row(
+    broker_setting(
         "connections.max.idle.ms",
         Type.LONG,
         600_000,
@@ -150,7 +116,7 @@ _NETWORK_ROWS: Final = (
         "A connection without traffic for this long is closed, unless the broker owes it an "
         "answer. Below 0: never.",
     ),
-    _row(
+    broker_setting(
         "max.connections",
         Type.INT,
         NO_LIMIT,
@@ -162,7 +128,7 @@ _NETWORK_ROWS: Final = (
         "the limit of one listener, the broker's if not set.",
         dynamic=Mode.CLUSTER_WIDE,
     ),
-    _row(
+    broker_setting(
         "max.connections.per.ip",
         Type.INT,
         NO_LIMIT,
@@ -172,7 +138,7 @@ _NETWORK_ROWS: Final = (
         "max.connections.per.ip.overrides.",
         dynamic=Mode.CLUSTER_WIDE,
     ),
-    _row(
+    broker_setting(
         "max.connections.per.ip.overrides",
         Type.STRING,
         "",
@@ -181,7 +147,7 @@ _NETWORK_ROWS: Final = (
         "What max.connections.per.ip is for single addresses or host names, as HOST:COUNT,...",
         dynamic=Mode.CLUSTER_WIDE,
     ),
-    _row(
+    broker_setting(
         "max.connection.creation.rate",
         Type.INT,
         NO_LIMIT,
@@ -193,7 +159,7 @@ _NETWORK_ROWS: Final = (
         "listener, the broker's if not set.",
         dynamic=Mode.CLUSTER_WIDE,
     ),
-    _row(
+    broker_setting(
         "kavka.advertised.dialled.listeners",
         Type.LIST,
         (),
@@ -204,7 +170,7 @@ _NETWORK_ROWS: Final = (
         "one, for example a forwarded port.",
         field="dialled_listeners",
     ),
-    _row(
+    broker_setting(
         "telemetry.max.bytes",
         Type.INT,
         1_048_576,
@@ -212,7 +178,7 @@ _NETWORK_ROWS: Final = (
         LOW,
         "The largest size of a client's pushed metrics, compressed (KIP-714).",
     ),
-    _row(
+    broker_setting(
         "kavka.http.listener",
         Type.STRING,
         None,
@@ -222,7 +188,7 @@ _NETWORK_ROWS: Final = (
         "all interfaces, with port 0 on a free one. Not served when not set. Anyone who can "
         "connect can read them.",
     ),
-    _row(
+    broker_setting(
         "queued.max.requests",
         Type.INT,
         500,
@@ -231,7 +197,7 @@ _NETWORK_ROWS: Final = (
         "How many requests may wait for a thread to handle them.",
         note="requests are handled as they are read, none waits for a thread",
     ),
-    _row(
+    broker_setting(
         "queued.max.request.bytes",
         Type.LONG,
         -1,
@@ -243,7 +209,7 @@ _NETWORK_ROWS: Final = (
 )
 
 _BROKER_ROWS: Final = (
-    _row(
+    broker_setting(
         "broker.id",
         Type.INT,
         -1,
@@ -252,7 +218,7 @@ _BROKER_ROWS: Final = (
         "The older name of node.id; if both are set they must be equal.",
         field="",
     ),
-    _row(
+    broker_setting(
         "node.id",
         Type.INT,
         None,
@@ -261,7 +227,7 @@ _BROKER_ROWS: Final = (
         "This broker's number, different for each broker of a cluster. 1 when not set.",
         field="broker_id",
     ),
-    _row(
+    broker_setting(
         "broker.rack",
         Type.STRING,
         None,
@@ -269,7 +235,7 @@ _BROKER_ROWS: Final = (
         MEDIUM,
         "The rack of this broker, advertised to clients.",
     ),
-    _row(
+    broker_setting(
         "log.dir",
         Type.LIST,
         ("/tmp/kafka-logs",),
@@ -278,7 +244,7 @@ _BROKER_ROWS: Final = (
         "Directories for data, where log.dirs is not set.",
         field="",
     ),
-    _row(
+    broker_setting(
         "log.dirs",
         Type.LIST,
         None,
@@ -286,7 +252,7 @@ _BROKER_ROWS: Final = (
         HIGH,
         "Directories for data; partitions are spread over them.",
     ),
-    _row(
+    broker_setting(
         "kavka.lost.log.dirs",
         Type.LIST,
         (),
@@ -297,7 +263,7 @@ _BROKER_ROWS: Final = (
         "one start empty, or are copied from other replicas.",
         field="lost_log_dirs",
     ),
-    _row(
+    broker_setting(
         "num.recovery.threads.per.data.dir",
         Type.INT,
         2,
@@ -307,7 +273,7 @@ _BROKER_ROWS: Final = (
         "directories together 4 at most. A change is used at the next shutdown.",
         dynamic=Mode.CLUSTER_WIDE,
     ),
-    _row(
+    broker_setting(
         "auto.create.topics.enable",
         Type.BOOLEAN,
         True,
@@ -315,7 +281,7 @@ _BROKER_ROWS: Final = (
         HIGH,
         "Whether a missing topic is created, with the defaults, when a client requests it.",
     ),
-    _row(
+    broker_setting(
         "default.replication.factor",
         Type.INT,
         1,
@@ -323,7 +289,7 @@ _BROKER_ROWS: Final = (
         MEDIUM,
         "Replication factor of a topic that is created without one.",
     ),
-    _row(
+    broker_setting(
         "delete.topic.enable",
         Type.BOOLEAN,
         True,
@@ -331,7 +297,7 @@ _BROKER_ROWS: Final = (
         HIGH,
         "Whether clients may delete topics.",
     ),
-    _row(
+    broker_setting(
         "num.partitions",
         Type.INT,
         1,
@@ -339,7 +305,7 @@ _BROKER_ROWS: Final = (
         MEDIUM,
         "Partitions of a topic that does not say how many.",
     ),
-    _row(
+    broker_setting(
         "fetch.max.bytes",
         Type.INT,
         57_671_680,
@@ -349,7 +315,7 @@ _BROKER_ROWS: Final = (
         "first batch is given whole even if it is bigger. Above 8 MiB it has no effect: Kavka "
         "gives no more at once, and less while many answers wait to be read.",
     ),
-    _row(
+    broker_setting(
         "max.incremental.fetch.session.cache.slots",
         Type.INT,
         1000,
@@ -357,7 +323,7 @@ _BROKER_ROWS: Final = (
         MEDIUM,
         "How many fetch sessions are kept (KIP-227). Clients beyond it fetch without one.",
     ),
-    _row(
+    broker_setting(
         "max.request.partition.size.limit",
         Type.INT,
         2000,
@@ -365,7 +331,7 @@ _BROKER_ROWS: Final = (
         MEDIUM,
         "Partitions in one response to DescribeTopicPartitions (KIP-966).",
     ),
-    _row(
+    broker_setting(
         "request.timeout.ms",
         Type.INT,
         30_000,
@@ -377,7 +343,7 @@ _BROKER_ROWS: Final = (
 )
 
 _STORAGE_ROWS: Final = (
-    _row(
+    broker_setting(
         "log.flush.offset.checkpoint.interval.ms",
         Type.INT,
         60_000,
@@ -386,7 +352,7 @@ _STORAGE_ROWS: Final = (
         "Checkpoint interval of recovery points, up to which logs are flushed. After a crash, what "
         "comes later is checked.",
     ),
-    _row(
+    broker_setting(
         "log.flush.scheduler.interval.ms",
         Type.LONG,
         LONG_MAX,
@@ -394,7 +360,7 @@ _STORAGE_ROWS: Final = (
         HIGH,
         "Interval of checking which logs are to be flushed by flush.ms.",
     ),
-    _row(
+    broker_setting(
         "log.flush.start.offset.checkpoint.interval.ms",
         Type.INT,
         60_000,
@@ -402,7 +368,7 @@ _STORAGE_ROWS: Final = (
         HIGH,
         "Checkpoint interval of log start offsets.",
     ),
-    _row(
+    broker_setting(
         "log.initial.task.delay.ms",
         Type.LONG,
         30_000,
@@ -411,7 +377,7 @@ _STORAGE_ROWS: Final = (
         "Time from the start to the first look for records that are due to go.",
         internal=True,
     ),
-    _row(
+    broker_setting(
         "log.retention.check.interval.ms",
         Type.LONG,
         300_000,
@@ -420,7 +386,7 @@ _STORAGE_ROWS: Final = (
         "Interval of checking which segments are to be deleted by retention.ms and "
         "retention.bytes.",
     ),
-    _row(
+    broker_setting(
         "replica.high.watermark.checkpoint.interval.ms",
         Type.LONG,
         5_000,
@@ -428,7 +394,7 @@ _STORAGE_ROWS: Final = (
         HIGH,
         "Checkpoint interval of high watermarks.",
     ),
-    _row(
+    broker_setting(
         "producer.id.expiration.check.interval.ms",
         Type.INT,
         600_000,
@@ -437,7 +403,7 @@ _STORAGE_ROWS: Final = (
         "Interval of removing producers that are expired by producer.id.expiration.ms.",
         internal=True,
     ),
-    _row(
+    broker_setting(
         "producer.id.expiration.ms",
         Type.INT,
         86_400_000,

@@ -126,12 +126,30 @@ def broker_setting(
     importance: Importance,
     doc: str,
     *,
+    dynamic: Mode = Mode.READ_ONLY,
+    field: str | None = None,
     internal: bool = False,
+    note: str = "",
 ) -> Config:
-    """A setting that is honoured, with a field of the same name. `internal`: Apache Kafka 4 has no
-    such setting, so it is not shown unless set."""
-    field = name.replace(".", "_")
-    return Config(name, type_, default, doc, check, importance, field=field, internal=internal)
+    """A setting of the broker, whose field is named like it by default; one with a note is not
+    honoured and has no field. `internal`: Apache Kafka 4 has no such setting, so it is not shown
+    unless set.
+    """
+    if note:
+        field = ""
+    return Config(
+        name,
+        type_,
+        default,
+        doc,
+        check,
+        importance,
+        dynamic,
+        field=name.replace(".", "_") if field is None else field,
+        status=Status.WARNED if note else Status.HONOURED,
+        note=note,
+        internal=internal,
+    )
 
 
 def _parse(name: str, type_: Type, check: Validator | None, text: str) -> Value:
