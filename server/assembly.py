@@ -20,7 +20,6 @@ from kavka.server.config import BrokerSettings, validate_topic_configs
 from kavka.server.config.live import LiveSettings
 from kavka.server.connections.dispatch import TELEMETRY, served
 from kavka.server.controller.controller import Controller, ControllerSettings
-from kavka.server.controller.leader_balance import BalanceSettings
 from kavka.server.controller.topic_validation import TopicCreator
 from kavka.server.coordinators.group_coordinator import GroupCoordinator
 from kavka.server.coordinators.producer_id_allocator import ProducerIdAllocator
@@ -38,6 +37,7 @@ from kavka.wire.frame import ArenaPool
 from kavka.zktree.api import Coordination
 
 if TYPE_CHECKING:
+    from kavka.server.controller.leader_balance import BalanceSettings
     from kavka.server.controller.unclean_elections import UncleanElections
     from kavka.server.replication.broker_clients import BrokerClients
     from kavka.server.replication.cluster_links import ClusterLinks
@@ -267,6 +267,8 @@ def _controller_settings(settings: BrokerSettings) -> ControllerSettings:
 def _balance(settings: BrokerSettings) -> BalanceSettings | None:
     if not (settings.in_cluster and settings.auto_leader_rebalance_enable):
         return None
+    from kavka.server.controller.leader_balance import BalanceSettings
+
     return BalanceSettings(
         settings.leader_imbalance_check_interval_seconds,
         settings.leader_imbalance_per_broker_percentage,

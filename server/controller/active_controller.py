@@ -47,16 +47,14 @@ from kavka.server.controller.events import (
     WriteStates,
 )
 from kavka.server.controller.isr_decisions import decide_isr
-from kavka.server.controller.leader_balance import BalanceSettings, to_give_back
 from kavka.server.controller.partition_machine import PartitionMachine, chunks
-from kavka.server.controller.state import LiveBroker, assignment_of, with_assignments
+from kavka.server.controller.state import Assignment, LiveBroker, assignment_of, with_assignments
 from kavka.server.controller.topic_waiters import TopicWaiters
 from kavka.server.controller.tree_store import ControllerMoved, StoredTopic, Term, TreeStore
 from kavka.server.runtime.cooperative import run_rest
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import (
     SESSION_ENDED,
-    BadVersion,
     Coordination,
     NoNode,
     WatchEvent,
@@ -66,6 +64,7 @@ from kavka.zktree.paths import TopicAssignment, random_uuid
 
 if TYPE_CHECKING:
     from kavka.client.broker_client import BrokerClient
+    from kavka.server.controller.leader_balance import BalanceSettings
     from kavka.server.controller.unclean_elections import UncleanElections
 
 logger = logging.getLogger(__name__)
@@ -262,13 +261,16 @@ class ActiveController:
 
     def _all_of(self, name: str) -> list[TopicPartition]:
         topic = self.cluster.topics.get(name)
-        return [] if topic is None else [TopicPartition(name, index) for index in topic.partitions]
+        return [] if topic is None else topic.all_partitions()
 
     def _balance_due(self) -> None:
         self.put(self._give_back)
 
     async def _give_back(self) -> None:
         """Elect preferred replicas, where too many of them do not lead."""
+        # imported in clusters only
+        from kavka.server.controller.leader_balance import to_give_back
+
         assert self._balance is not None
         interval_s, percentage = self._balance
         self._balance_timer = self._tasks.call_later(interval_s, self._balance_due)
@@ -374,24 +376,20 @@ class ActiveController:
         self.put(partial(self._load_partitions, tuple(names)))
 
     async def _finish(self, command: FinishReassignments) -> None:
-        name, changes = command
-        while True:
-            try:
-                before, version = await self.store.topic(name)
-                ended = {
-                    index: after
-                    for index, (during, after) in changes.items()
-                    if index in before.replicas and assignment_of(before, index) == during
-                }
-                if ended:
-                    after = with_assignments(before, ended)
-                    await self.store.set_assignment(name, after, version)
-            except BadVersion:
-                continue
-            except NoNode:
-                return
-            self.put(ReassignmentsStored(name, tuple(ended)))
+        ended: dict[int, Assignment] = {}
+
+        async def plan(before: TopicAssignment) -> TopicAssignment:
+            ended.clear()
+            for index, (during, after) in command.changes.items():
+                if index in before.replicas and assignment_of(before, index) == during:
+                    ended[index] = after
+            return with_assignments(before, ended)
+
+        try:
+            await self.store.change_assignment(command.name, plan)
+        except NoNode:
             return
+        self.put(ReassignmentsStored(command.name, tuple(ended)))
 
     async def _remove_topic(self, name: str) -> None:
         if self._state_writes:  # which may be of this topic, and create nodes of it

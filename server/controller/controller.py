@@ -19,11 +19,9 @@ from kavka.server.controller import tree_store
 from kavka.server.controller.active_controller import TERM_ENDED, ActiveController, Connect
 from kavka.server.controller.channels import BrokerPort
 from kavka.server.controller.events import BrokerLeaving, StoredState, WantedIsr
-from kavka.server.controller.leader_balance import BalanceSettings
 from kavka.server.controller.partition_requests import PartitionRequests
 from kavka.server.controller.partition_validation import NewPartitions
 from kavka.server.controller.producer_id_blocks import BLOCK_IDS, next_block
-from kavka.server.controller.reassignment_requests import Reassignment, ReassignmentRequests
 from kavka.server.controller.reassignments import OngoingReassignment, ongoing_reassignments
 from kavka.server.controller.request_outcomes import not_controller
 from kavka.server.controller.topic_requests import TopicRequests
@@ -39,6 +37,8 @@ from kavka.zktree.api import SESSION_ENDED, Coordination, SessionEvent, WatchEve
 
 if TYPE_CHECKING:
     from kavka.server.controller.controller_watch import ControllerWatch
+    from kavka.server.controller.leader_balance import BalanceSettings
+    from kavka.server.controller.reassignment_requests import Reassignment
     from kavka.server.controller.unclean_elections import UncleanElections
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,6 @@ class Controller:
         self._active_controller: ActiveController | None = None
         self._topics: TopicRequests | None = None
         self._partitions: PartitionRequests | None = None
-        self._reassignments: ReassignmentRequests | None = None
         self._closed = False
         self._electing = False
         self._elect_again = False
@@ -202,7 +201,6 @@ class Controller:
         self._partitions = PartitionRequests(
             self._active_controller, tasks=self._tasks, random=self._random
         )
-        self._reassignments = ReassignmentRequests(self._active_controller, tasks=self._tasks)
         self._topics = TopicRequests(
             self._active_controller,
             defaults=self._defaults,
@@ -234,7 +232,7 @@ class Controller:
 
     def _resign(self) -> None:
         active, self._active_controller = self._active_controller, None
-        self._topics = self._partitions = self._reassignments = None
+        self._topics = self._partitions = None
         self.controller_id = NO_CONTROLLER
         if active is not None:
             active.close(not_controller())
@@ -310,9 +308,11 @@ class Controller:
         Returns None or an error for each, when the reassignments have begun; after
         REQUEST_TIMED_OUT they begin later. ApiError when this broker is not the controller.
         """
-        self._active()
-        assert self._reassignments is not None
-        return await self._reassignments.reassign(wanted, timeout_ms=timeout_ms)
+        # imported for the first of these requests
+        from kavka.server.controller.reassignment_requests import ReassignmentRequests
+
+        requests = ReassignmentRequests(self._active(), tasks=self._tasks)
+        return await requests.reassign(wanted, timeout_ms=timeout_ms)
 
     def reassignments(
         self, partitions: Sequence[TopicPartition] | None

@@ -167,7 +167,6 @@ class PartitionMachine:
         same: list[TopicPartition] = []
         touched: list[TopicPartition] = []
         deleting: list[TopicPartition] = []
-        dropped: list[TopicPartition] = []
         for tp in event.partitions:
             topic, partition = self._find(tp)
             if topic is None or partition is None:
@@ -183,8 +182,6 @@ class PartitionMachine:
                 writes.append(write)
             elif partition.state is not None:
                 same.append(tp)
-                if not {*started}.isdisjoint(partition.dropped):
-                    dropped.append(tp)
                 if not {*event.started, *event.dead}.isdisjoint(partition.replicas):
                     touched.append(tp)
         yield from _write(writes)
@@ -193,7 +190,7 @@ class PartitionMachine:
             for broker_id in live:
                 if broker_id not in started:
                     yield self._send_metadata(broker_id, touched)
-        yield from self._delete_dropped(dropped, started)
+        yield from self._delete_dropped(same, started)
         yield from self._delete_replicas(deleting, started)
 
     def _broker_leaving(self, event: BrokerLeaving) -> Iterator[Command]:
@@ -468,7 +465,7 @@ class PartitionMachine:
                 continue
             topic.deleting = True
             topic.undeleted = dict.fromkeys(topic.partitions)
-            for chunk in chunks([TopicPartition(name, index) for index in topic.partitions]):
+            for chunk in chunks(topic.all_partitions()):
                 yield Enqueue(DeleteReplicas(chunk))
             yield from self._remove_if_deleted(topic)
 
@@ -559,9 +556,7 @@ class PartitionMachine:
 
     def _has_replica(self, broker_id: int, tp: TopicPartition) -> bool:
         partition = self.cluster.partition(tp)
-        if partition is None:
-            return False
-        return broker_id in partition.replicas or broker_id in partition.dropped
+        return partition is not None and broker_id in partition.holders
 
     def _find(self, tp: TopicPartition) -> tuple[Topic | None, Partition | None]:
         topic = self.cluster.topics.get(tp.topic)

@@ -19,7 +19,8 @@ from kavka.server.controller.state import (
 )
 from kavka.server.controller.topic_waiters import Condition
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.zktree.api import BadVersion, NoNode
+from kavka.zktree.api import NoNode
+from kavka.zktree.paths import TopicAssignment
 
 PARTITIONS_PER_STEP: Final = 200
 """Partitions checked between two yields to the event loop; each takes about 15 us."""
@@ -111,29 +112,24 @@ class ReassignmentRequests:
     ) -> int:
         """The version of the topic's node with what is wanted; if something else changes it
         meanwhile, it is planned again. ApiError."""
-        store = self._controller.store
-        while True:
-            try:
-                before, version = await store.topic(name)
-                after: dict[int, Assignment] = {}
-                for done, (number, one) in enumerate(wanted.items(), 1):
-                    if done % PARTITIONS_PER_STEP == 0:
-                        await self._tasks.sleep(0)
-                    index = one.tp.partition
-                    current = after.get(index) or assignment_of(before, index)
-                    try:
-                        after[index] = self._plan(one, current)
-                    except ApiError as error:
-                        results[number] = error.with_traceback(None)
-                planned = with_assignments(before, after)
-                if planned == before:
-                    return version
-                await store.set_assignment(name, planned, version)
-                return version + 1
-            except BadVersion:
-                continue
-            except NoNode:
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
+
+        async def plan(before: TopicAssignment) -> TopicAssignment:
+            after: dict[int, Assignment] = {}
+            for done, (number, one) in enumerate(wanted.items(), 1):
+                if done % PARTITIONS_PER_STEP == 0:
+                    await self._tasks.sleep(0)
+                index = one.tp.partition
+                current = after.get(index) or assignment_of(before, index)
+                try:
+                    after[index] = self._plan(one, current)
+                except ApiError as error:
+                    results[number] = error.with_traceback(None)
+            return with_assignments(before, after)
+
+        try:
+            return await self._controller.store.change_assignment(name, plan)
+        except NoNode:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
 
 
 class _TopicWrite:

@@ -96,7 +96,12 @@ class Partition:
     @property
     def is_deleted(self) -> bool:
         """Whether all replicas are deleted."""
-        return all(broker_id in self.deleted for broker_id in (*self.replicas, *self.dropped))
+        return all(broker_id in self.deleted for broker_id in self.holders)
+
+    @property
+    def holders(self) -> tuple[int, ...]:
+        """Brokers that have, or may have, a replica: those that are yet to delete it, too."""
+        return self.replicas + self.dropped
 
 
 @dataclass(slots=True)
@@ -116,6 +121,10 @@ class Topic:
     """Of a topic being deleted: partitions that still have a replica on some broker."""
     removing: bool = False
     """All replicas are deleted; the topic's nodes are being removed."""
+
+    def all_partitions(self) -> list[TopicPartition]:
+        """Its partitions."""
+        return [TopicPartition(self.name, index) for index in self.partitions]
 
 
 @dataclass(slots=True)
@@ -138,8 +147,7 @@ class ClusterState:
     def all_partitions(self) -> Iterator[TopicPartition]:
         """Every partition, topic by topic."""
         for topic in self.topics.values():
-            for index in topic.partitions:
-                yield TopicPartition(topic.name, index)
+            yield from topic.all_partitions()
 
     def live_replicas(self, partition: Partition) -> list[int]:
         """Replicas that can serve, in the order of the assignment."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kavka.seams import Clock
@@ -323,6 +323,22 @@ class TreeStore:
             )
         except MultiFailed as failed:
             raise failed.cause from None
+
+    async def change_assignment(
+        self, name: str, plan: Callable[[TopicAssignment], Awaitable[TopicAssignment]]
+    ) -> int:
+        """Replace a topic's assignment by what `plan` makes of it, again if another change comes
+        first. The version of the node that has it. NoNode; what `plan` raises."""
+        while True:
+            before, version = await self.topic(name)
+            after = await plan(before)
+            if after == before:
+                return version
+            try:
+                await self.set_assignment(name, after, version)
+            except BadVersion:
+                continue
+            return version + 1
 
     async def mark_for_deletion(self, name: str) -> None:
         """Mark a topic for deletion, durably; no effect if it is marked already. NoNode."""

@@ -163,10 +163,10 @@ class _Fetch:
                 missing += 1
             elif part.answer.error_code or part.answer.diverging_epoch is not None:
                 return True
-            if self._follower >= 0:
-                begins = part.answer.log_start_offset
-                if 0 <= part.wanted.follower_start < begins:
-                    return True  # records were deleted
+            if self._follower >= 0 and (
+                0 <= part.wanted.follower_start < part.answer.log_start_offset
+            ):
+                return True  # records were deleted
         enough = min(self._request.min_bytes, self._bytes_max)  # never more than the limit
         return size >= enough or missing >= self._enough_missing or not self._files_left
 

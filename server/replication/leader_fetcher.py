@@ -156,11 +156,11 @@ class LeaderFetcher:
         partitions wait too, but no longer than `replica.fetch.wait.max.ms`: for that long a request
         without these might not be answered."""
         ends_s = self._clock.monotonic_s() + self._settings.wait_max_ms / 1000
-        while self._awaits_flush() and self._clock.monotonic_s() < ends_s:
+        while self._flush_first() and self._clock.monotonic_s() < ends_s:
             await self._wait(ends_s)
 
-    def _awaits_flush(self) -> bool:
-        """Whether a log has to be flushed first; that is under way then."""
+    def _flush_first(self) -> bool:
+        """Flush what the leader may not hear of before; whether there is such a log."""
         awaits = False
         for one in self._partitions.values():
             if not one.is_failed and one.replica.is_served and one.replica.partition.awaits_flush:

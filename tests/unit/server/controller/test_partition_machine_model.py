@@ -388,7 +388,7 @@ class ControllerMachine(RuleBasedStateMachine):
     def replicas_of(self, name: str) -> set[int]:
         """All brokers that have, or may have, a replica of the topic."""
         partitions = self.machine.cluster.topics[name].partitions.values()
-        return {one for partition in partitions for one in partition.replicas + partition.dropped}
+        return {one for partition in partitions for one in partition.holders}
 
     def check_partition(
         self, tp: TopicPartition, topic_id: uuid.UUID, assignment: Assignment
