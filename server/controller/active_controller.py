@@ -48,6 +48,7 @@ from kavka.server.controller.events import (
 )
 from kavka.server.controller.isr_decisions import decide_isr
 from kavka.server.controller.partition_machine import PartitionMachine, chunks
+from kavka.server.controller.request_outcomes import not_controller
 from kavka.server.controller.state import Assignment, LiveBroker, assignment_of, with_assignments
 from kavka.server.controller.topic_waiters import TopicWaiters
 from kavka.server.controller.tree_store import ControllerMoved, StoredTopic, Term, TreeStore
@@ -152,11 +153,14 @@ class ActiveController:
         """Brokers that are registered, but refuse connections."""
         self._channels = Channels(self.put, tasks)
         self._channels.open(broker_id, port)
+        self._loaded: asyncio.Future[None] = tasks.future()
+        """Done when the term's first reads of the tree have been handled, or the term has ended."""
         for step in (
             self._load_brokers,
             self._load_topics,
             self._load_marks,
             self._load_log_dir_events,
+            self._end_loading,
         ):
             self.put(step)
         self._balance = balance
@@ -174,6 +178,15 @@ class ActiveController:
         if self._runner is None:
             self._runner = self._tasks.spawn(self._run(), name="controller")
 
+    async def wait_until_loaded(self) -> None:
+        """Wait until the controller knows what there is in the tree: before that it would say of a
+        broker, a topic or a partition that there is none. ApiError NOT_CONTROLLER if the term has
+        ended."""
+        if not self._loaded.done():
+            await asyncio.wait([self._loaded])
+        if self._closed:
+            raise not_controller()
+
     async def wait_until_idle(self) -> None:
         """Wait until the queue is empty and this broker has answered every request. Others may be
         unreachable, until their sessions end."""
@@ -188,6 +201,7 @@ class ActiveController:
         if self._balance_timer is not None:
             self._balance_timer.cancel()
         self._queue.clear()
+        self._set_loaded()
         self._channels.close()
         self.ready.fail(error)
         self.deleted.fail(error)
@@ -528,6 +542,13 @@ class ActiveController:
         if events:
             self._handle(LogDirsFailed(tuple(dict.fromkeys(events.values()))))
             await self.store.delete_log_dir_events(list(events))
+
+    async def _end_loading(self) -> None:
+        self._set_loaded()
+
+    def _set_loaded(self) -> None:
+        if not self._loaded.done():
+            self._loaded.set_result(None)
 
     def _watch(self, step: QueuedRead) -> Callable[[WatchEvent], None]:
         return lambda event: self.put(step)

@@ -257,9 +257,11 @@ class Controller:
         NONE: clients of this broker can produce to the topic now. REQUEST_TIMED_OUT: the topic
         was created, but was not ready within `timeout_ms`. Names must be unique.
         """
-        if self._topics is None:
-            error = not_controller()
+        try:
+            await self._loaded()
+        except ApiError as error:
             return {topic.name: TopicResult(error.code, error.message) for topic in topics}
+        assert self._topics is not None
         return await self._topics.create(topics, timeout_ms=timeout_ms, validate_only=validate_only)
 
     async def delete_topics(self, names: Sequence[str], timeout_ms: int) -> Mapping[str, ErrorCode]:
@@ -268,8 +270,11 @@ class Controller:
         NONE: this broker has deleted its replicas and the topic's nodes, so the name is free.
         After REQUEST_TIMED_OUT the deletion continues.
         """
-        if self._topics is None:
-            return dict.fromkeys(names, ErrorCode.NOT_CONTROLLER)
+        try:
+            await self._loaded()
+        except ApiError as error:
+            return dict.fromkeys(names, error.code)
+        assert self._topics is not None
         return await self._topics.delete(names, timeout_ms)
 
     async def create_partitions(
@@ -280,8 +285,11 @@ class Controller:
         None: clients of this broker can produce to the new partitions now. After
         REQUEST_TIMED_OUT they are still created. Names must be unique.
         """
-        if self._partitions is None:
+        try:
+            await self._loaded()
+        except ApiError:
             return {topic.name: not_controller() for topic in topics}
+        assert self._partitions is not None
         return await self._partitions.create(
             topics, timeout_ms=timeout_ms, validate_only=validate_only
         )
@@ -295,7 +303,7 @@ class Controller:
         Returns None or an error by partition, when this broker's metadata has the new leaders.
         ApiError when this broker is not the controller.
         """
-        active = self._active()
+        active = await self._loaded()
         assert self._partitions is not None
         asked = list(active.cluster.all_partitions()) if partitions is None else partitions
         return await self._partitions.elect(asked, unclean=unclean, timeout_ms=timeout_ms)
@@ -311,28 +319,29 @@ class Controller:
         # imported for the first of these requests
         from kavka.server.controller.reassignment_requests import ReassignmentRequests
 
-        requests = ReassignmentRequests(self._active(), tasks=self._tasks)
+        requests = ReassignmentRequests(await self._loaded(), tasks=self._tasks)
         return await requests.reassign(wanted, timeout_ms=timeout_ms)
 
-    def reassignments(
+    async def reassignments(
         self, partitions: Sequence[TopicPartition] | None
     ) -> Sequence[OngoingReassignment]:
         """The ongoing reassignments of these partitions, or of all.
 
         ApiError when this broker is not the controller.
         """
-        return list(ongoing_reassignments(self._active().cluster, partitions))
+        return list(ongoing_reassignments((await self._loaded()).cluster, partitions))
 
-    def topic_ids(self) -> dict[str, UUID]:
+    async def topic_ids(self) -> dict[str, UUID]:
         """The ids of all topics, as the controller knows them. ApiError if it is not active."""
-        return {name: topic.topic_id for name, topic in self._active().cluster.topics.items()}
+        topics = (await self._loaded()).cluster.topics
+        return {name: topic.topic_id for name, topic in topics.items()}
 
     async def alter_isrs(
         self, broker: tuple[int, int], wanted: Mapping[TopicPartition, WantedIsr]
     ) -> Mapping[TopicPartition, StoredState | ApiError]:
         """Change ISRs as a leader asks for, which is the broker of this id and epoch. The states in
         force then, or errors. ApiError for all: NOT_CONTROLLER, STALE_BROKER_EPOCH."""
-        active = self._active()
+        active = await self._loaded()
         known = active.cluster.brokers.get(broker[0])
         if known is None or known.epoch != broker[1]:
             raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
@@ -345,7 +354,7 @@ class Controller:
         """Have other brokers lead what a broker leads, and take it out of the ISRs, as it is going
         to stop (controlled shutdown). Returns what it leads nevertheless, as no other replica can.
         ApiError: NOT_CONTROLLER, BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH."""
-        active = self._active()
+        active = await self._loaded()
         known = active.cluster.brokers.get(broker_id)
         if known is None:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
@@ -358,10 +367,13 @@ class Controller:
             raise not_controller()
         return list(active.cluster.led_by(broker_id))
 
-    def _active(self) -> ActiveController:
-        if self._active_controller is None:
+    async def _loaded(self) -> ActiveController:
+        """The active controller, which knows what there is. ApiError NOT_CONTROLLER."""
+        active = self._active_controller
+        if active is None:
             raise not_controller()
-        return self._active_controller
+        await active.wait_until_loaded()
+        return active
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
         """For this broker: the first id of a new block, and the block's size. ApiError. Unlike
@@ -373,7 +385,7 @@ class Controller:
     async def allocate_producer_ids_to(self, broker_id: int, epoch: int) -> tuple[int, int]:
         """The same for another broker, in the epoch of its registration. ApiError also:
         NOT_CONTROLLER, BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
-        known = self._active().cluster.brokers.get(broker_id)
+        known = (await self._loaded()).cluster.brokers.get(broker_id)
         if known is None:
             raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED)
         if known.epoch != epoch:

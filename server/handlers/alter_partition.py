@@ -22,13 +22,16 @@ from kavka.wire.errors import ApiError, ErrorCode
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     check_cluster_action(broker, context)
-    sender = request.broker_id, request.broker_epoch
+    return _alter(broker, request, context.version)
+
+
+async def _alter(broker: Broker, request: Any, version: int) -> AlterPartitionResponse:
     refused: list[TopicResponse] = []
     wanted: dict[TopicPartition, WantedIsr] = {}
-    ids = broker.controller.topic_ids()
+    ids = await broker.controller.topic_ids()
     names = {topic_id: name for name, topic_id in ids.items()}
     for topic in request.topics:
-        if context.version >= TOPIC_IDS_SINCE:
+        if version >= TOPIC_IDS_SINCE:
             name, topic_id = names.get(topic.topic_id), topic.topic_id
             unknown = ErrorCode.UNKNOWN_TOPIC_ID
         else:
@@ -43,15 +46,12 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
                 topic_id,
                 one.leader_epoch,
                 one.partition_epoch,
-                tuple(_isr(one, context.version)),
+                tuple(_isr(one, version)),
                 one.leader_recovery_state,
             )
-
-    async def alter() -> AlterPartitionResponse:
-        results = await broker.controller.alter_isrs(sender, wanted)
-        return AlterPartitionResponse(0, [*refused, *_topics(results, wanted, context.version)])
-
-    return alter()
+    sender = request.broker_id, request.broker_epoch
+    results = await broker.controller.alter_isrs(sender, wanted)
+    return AlterPartitionResponse(0, [*refused, *_topics(results, wanted, version)])
 
 
 def _isr(partition: Any, version: int) -> Iterator[int]:

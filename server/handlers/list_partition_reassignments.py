@@ -5,6 +5,7 @@ As in Apache Kafka, `timeout_ms` has no effect.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
@@ -30,8 +31,14 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             for topic in request.topics
             for index in topic.partition_indexes
         ]
+    return _list(broker, asked)
+
+
+async def _list(
+    broker: Broker, asked: Sequence[TopicPartition] | None
+) -> ListPartitionReassignmentsResponse:
     topics: dict[str, list[PartitionResponse]] = {}
-    for tp, assignment in broker.controller.reassignments(asked):
+    for tp, assignment in await broker.controller.reassignments(asked):
         topics.setdefault(tp.topic, []).append(PartitionResponse(tp.partition, *assignment))
     return ListPartitionReassignmentsResponse(
         [TopicResponse(name, partitions) for name, partitions in topics.items()]

@@ -143,7 +143,7 @@ class ControllerRequestsMachine(AsyncMachine):
 
     async def do_reassignments(self, command: Command) -> None:
         async def results() -> object:
-            return self._cluster.controller.reassignments(None)
+            return await self._cluster.controller.reassignments(None)
 
         await self.request("reassignments", results())
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import uuid
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,9 +17,10 @@ from kavka.server.cluster.control_messages import (
     UpdateMetadata,
 )
 from kavka.server.controller.controller import Controller
+from kavka.server.controller.events import StoredState, WantedIsr
 from kavka.server.controller.topic_validation import NewTopic
 from kavka.server.coordination.broker_registration import cluster_id
-from kavka.wire.errors import ErrorCode
+from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree import paths, storage
 from support import kafka39
 from support.async_scenarios import scenario_on_loop
@@ -93,6 +95,49 @@ async def test_start_ends_when_the_broker_has_all_metadata(cluster: ControlledCl
     assert image.controller_id == 0
     assert image.brokers[0].endpoints == {"PLAINTEXT": ("127.0.0.1", 23183)}
     assert image.brokers[0].rack == INFO.rack
+
+
+async def test_requests_wait_until_a_new_controller_has_read_the_tree(
+    cluster: ControlledCluster,
+) -> None:
+    """It would deny what there is: a leader that is told so asks for its ISR never again."""
+    await cluster.start(NewTopic("t"))
+    controller, tp = cluster.controller, TopicPartition("t", 0)
+    broker_epoch = (await cluster.session.get(paths.broker(0))).stat.czxid
+    wanted = WantedIsr(0, (await controller.topic_ids())["t"], 0, 0, (0,))
+
+    async def next_term() -> None:
+        before = controller.epoch
+        await cluster.session.delete(paths.CONTROLLER)
+        while controller.epoch in (0, before):
+            await asyncio.sleep(0)
+
+    await next_term()
+    (altered,) = (await controller.alter_isrs((0, broker_epoch), {tp: wanted})).values()
+    assert isinstance(altered, StoredState) and altered.state.isr == (0,)
+    await next_term()
+    assert [*await controller.topic_ids()] == ["t"]
+    await next_term()
+    assert await controller.shut_down(0, broker_epoch) == [], "nothing has another replica"
+    await next_term()
+    assert await controller.allocate_producer_ids_to(0, broker_epoch)
+    await next_term()
+    elections = await controller.elect_leaders([tp], unclean=False, timeout_ms=1000)
+    (elected,) = elections.values()
+    assert elected is not None and elected.code is ErrorCode.ELECTION_NOT_NEEDED
+    await next_term()
+    (created,) = (
+        await controller.create_topics([NewTopic("t")], timeout_ms=1000, validate_only=False)
+    ).values()
+    assert created.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    await next_term()
+    assert await controller.delete_topics(["t"], 1000) == {"t": ErrorCode.NONE}
+    await next_term()
+    asking = asyncio.ensure_future(controller.topic_ids())
+    await asyncio.sleep(0)
+    controller.close()
+    with pytest.raises(ApiError, match="NOT_CONTROLLER"):
+        await asking
 
 
 async def test_the_second_of_two_brokers_is_not_the_controller(cluster: ControlledCluster) -> None:
