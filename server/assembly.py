@@ -161,9 +161,12 @@ def _controller_client(
 def _links(
     broker: Broker, requests: ControllerRequests, clients: BrokerClients, client: ControllerClient
 ) -> ClusterLinks:
+    from kavka.server.cluster.first_metadata import FirstMetadata
     from kavka.server.replication.cluster_links import ClusterLinks
     from kavka.server.replication.transaction_peers import TransactionPeers
 
+    broker.first_metadata = FirstMetadata(broker.metadata, broker.tasks)
+    requests.on_metadata.append(broker.first_metadata.updated)
     peers = clients.for_transactions()
     broker.transactions.peers = TransactionPeers(
         broker.settings.broker_id, broker.metadata, peers, broker.tasks

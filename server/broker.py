@@ -36,6 +36,7 @@ from kavka.wire.frame import ArenaPool
 from kavka.zktree.api import Coordination
 
 if TYPE_CHECKING:
+    from kavka.server.cluster.first_metadata import FirstMetadata
     from kavka.server.coordinators.marker_writer import MarkerWriter
     from kavka.server.telemetry.receiver import Telemetry
 
@@ -79,6 +80,8 @@ class Broker:
     """The broker epoch: the zxid of this broker's registration, higher at each start."""
     control: ControllerRequests | None = None
     """For requests of the controller over the wire; None for a lone broker."""
+    first_metadata: FirstMetadata | None = None
+    """None for a lone broker: its clients are accepted when it has all metadata."""
     telemetry: Telemetry | None = None
     """The receiver of client metrics; None if they are not collected."""
     transaction_markers: MarkerWriter | None = None

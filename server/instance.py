@@ -327,6 +327,8 @@ class Instance:
     async def _join(self, broker: Broker) -> None:
         self._membership = Membership(broker, self._links, self._broker_info(), fail=self._fail)
         await self._membership.register()
+        if broker.first_metadata is not None:
+            await broker.first_metadata.begin(broker.coordination)
 
     # -- listeners ------------------------------------------------------------------------
 
@@ -452,6 +454,8 @@ class Instance:
         self._requests.close()
         if self._links is not None:
             self._links.close()
+        if self._assembled.first_metadata is not None:
+            self._assembled.first_metadata.end()
         self._assembled.groups.close()
         self._assembled.transactions.close()
         if self._assembled.telemetry is not None:

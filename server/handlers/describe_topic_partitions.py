@@ -23,6 +23,7 @@ from kavka.server.cluster.metadata_cache import (
     TopicImage,
 )
 from kavka.server.controller.topic_validation import check_topic_name
+from kavka.server.handlers.common.described import once_described
 from kavka.server.request.context import RequestContext
 from kavka.server.runtime import cooperative
 from kavka.wire.apis.describe_topic_partitions import (
@@ -48,7 +49,9 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         if cursor.partition_index < 0:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-    return cooperative.run(broker.tasks, _page(broker, context, request), context)
+    return once_described(
+        broker, lambda: cooperative.run(broker.tasks, _page(broker, context, request), context)
+    )
 
 
 def _page(

@@ -30,6 +30,7 @@ from kavka.server.cluster.metadata_cache import (
     TopicImage,
 )
 from kavka.server.controller.topic_validation import NewTopic, check_topic_name
+from kavka.server.handlers.common.described import once_described
 from kavka.server.request.context import RequestContext
 from kavka.server.request.sliced_answers import respond
 from kavka.wire.apis.metadata import (
@@ -57,7 +58,10 @@ _COORDINATED: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC})
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    return respond(broker.tasks, API, context, _build(broker, context, request))
+    def answer() -> Any:
+        return respond(broker.tasks, API, context, _build(broker, context, request))
+
+    return once_described(broker, answer)
 
 
 def _build(broker: Broker, context: RequestContext, request: Any) -> Steps[MetadataResponse]:

@@ -1,0 +1,76 @@
+"""The metadata of a broker that has just started in a cluster, until the controller has described
+all of it.
+
+Clients that know the broker's address connect as soon as it listens. If it answered them with what
+it has by then, topics would be missing: producers would fail their records, and consumers of a
+pattern would give up their partitions. Apache Kafka does that, in a shorter window.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from kavka.seams import Tasks, Timer
+from kavka.server.cluster.control_messages import UpdateMetadata
+from kavka.server.cluster.metadata_cache import MetadataCache
+from kavka.zktree import paths
+from kavka.zktree.api import Coordination
+
+logger = logging.getLogger(__name__)
+
+GIVE_UP_S: Final = 5.0
+"""After this time clients get what there is: there may be no controller, or a topic that has no
+partitions yet."""
+
+
+class FirstMetadata:
+    """Knows which topics the controller has yet to describe."""
+
+    def __init__(self, metadata: MetadataCache, tasks: Tasks) -> None:
+        self._metadata = metadata
+        self._tasks = tasks
+        self._missing: dict[str, None] = {}
+        self._complete: asyncio.Future[None] = tasks.future()
+        self._timer: Timer | None = None
+
+    async def begin(self, coordination: Coordination) -> None:
+        """When the broker is registered, and before it is sent an update: read which topics there
+        are."""
+        self._missing = dict.fromkeys(await coordination.children(paths.TOPICS))
+        self._timer = self._tasks.call_later(GIVE_UP_S, self._give_up)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether clients may be answered from the metadata."""
+        return self._complete.done()
+
+    async def wait(self) -> None:
+        """Wait until they may."""
+        if not self._complete.done():
+            await asyncio.wait([self._complete])
+
+    def updated(self, update: UpdateMetadata) -> None:
+        """The controller has sent an update, which has been applied."""
+        if self._complete.done():
+            return
+        for topic in update.topic_states:
+            self._missing.pop(topic.topic_name, None)
+        if not self._missing and self._metadata.image.brokers:
+            self.end()
+
+    def end(self) -> None:
+        """Wait no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._complete.done():
+            self._complete.set_result(None)
+
+    def _give_up(self) -> None:
+        logger.warning(
+            "the controller has not described %d topics within %g s; clients may not find them",
+            len(self._missing),
+            GIVE_UP_S,
+        )
+        self.end()
