@@ -17,6 +17,7 @@ TRANSACTION_KILLS ?= 10
 MOVE_KILLS ?= 40
 CLUSTER_RECORDS ?= 100000
 CLUSTER_KILLS ?= 15
+MIXED_RECORDS ?= 60000
 FAULT_EXAMPLES ?= 4000
 FUZZ_FRAMES ?= 10000000
 FUZZ_SEED ?= 5
@@ -43,7 +44,7 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: help run test whole pythons another-python lint unit format crash groups transactions cluster commits moves misbehaviour faults fuzz simulate spark spark-soak compact bench dist pages clean java clients clients-page
+.PHONY: help run test whole pythons another-python lint unit format crash groups transactions cluster rolling commits moves misbehaviour faults fuzz simulate spark spark-soak compact bench dist pages clean java clients clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -115,6 +116,10 @@ transactions: $(FOR_TEST) java clients ## 200,000 records (TRANSACTION_RECORDS=)
 cluster: $(FOR_TEST) java clients ## 100,000 records (CLUSTER_RECORDS=) once each on three brokers, 15 of which are killed (CLUSTER_KILLS=)
 	@$(STEP) "cluster" env WHOLE=1 CLUSTER_RECORDS=$(CLUSTER_RECORDS) CLUSTER_KILLS=$(CLUSTER_KILLS) \
 		$(BIN)/pytest -s tests/broker/test_cluster_kills.py
+
+rolling: $(FOR_TEST) java clients ## roll a cluster of Apache Kafka 3.9 over to Kavka and back, with 60,000 records (MIXED_RECORDS=)
+	@$(STEP) "rolling" env WHOLE=1 MIXED_RECORDS=$(MIXED_RECORDS) \
+		$(BIN)/pytest -s tests/broker/test_mixed_cluster.py
 
 commits: $(FOR_TEST) java ## kill a broker at every step it makes on its disk in transactions
 	@$(STEP) "deaths in memory" env WHOLE=1 CRASH_EVERY=1 \

@@ -3,7 +3,7 @@ kill and start again is one of its members, each in turn."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -93,23 +93,7 @@ class KavkaCluster:
 
     def await_in_sync(self) -> None:
         """Wait until every partition has all its replicas in sync."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-
-        def lagging() -> list[str]:
-            topics = admin.list_topics(timeout=IN_SYNC_WITHIN_S).topics
-            return [
-                f"{topic}-{index}: {one.isrs}"
-                for topic, found in topics.items()
-                for index, one in found.partitions.items()
-                if len(one.isrs) < len(one.replicas) or one.leader < 0
-            ]
-
-        eventually(
-            lambda: not lagging(),
-            within_s=IN_SYNC_WITHIN_S,
-            what="all replicas are in sync",
-            detail=lambda: f"{lagging()}\n{self.tail()}",
-        )
+        await_in_sync(self.bootstrap, self.tail)
 
     def tail(self) -> str:
         """The last that each has printed."""
@@ -119,3 +103,29 @@ class KavkaCluster:
         """No broker has met an error that it did not expect."""
         for member in self.members:
             assert "Traceback (most recent call last)" not in member.output(), member.tail()
+
+
+def await_in_sync(bootstrap: str, tail: Callable[[], str]) -> None:
+    """Wait until every broker has registered, and every partition has a leader and all its replicas
+    in sync. `bootstrap`: all addresses. `tail`: what the brokers have printed, for a failure."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    brokers = bootstrap.count(",") + 1
+
+    def lagging() -> list[str]:
+        found = admin.list_topics(timeout=IN_SYNC_WITHIN_S)
+        if len(found.brokers) < brokers:  # one that has just started knows nothing yet
+            return [f"{len(found.brokers)} brokers are registered"]
+        topics = found.topics
+        return [
+            f"{topic}-{index}: {one.isrs}"
+            for topic, found in topics.items()
+            for index, one in found.partitions.items()
+            if len(one.isrs) < len(one.replicas) or one.leader < 0
+        ]
+
+    eventually(
+        lambda: not lagging(),
+        within_s=IN_SYNC_WITHIN_S,
+        what="all replicas are in sync",
+        detail=lambda: f"{lagging()}\n{tail()}",
+    )

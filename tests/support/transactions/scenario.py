@@ -10,7 +10,9 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -43,6 +45,7 @@ class Plan(NamedTuple):
     broker_kills: int
     instance_kills: int
     superseded: int
+    second_kill: float = SECOND_KILL
 
 
 class Scenario:
@@ -96,11 +99,11 @@ class Scenario:
             detail=lambda: f"there are {self.reader.count}\n{self.tail()}",
         )
 
-    def kill_broker(self) -> None:
-        """SIGKILL for the broker, and a new start; now and then it doesn't get far."""
+    def kill_broker(self, second: float = SECOND_KILL) -> None:
+        """SIGKILL for the broker, and a new start; now and then, `second`, it doesn't get far."""
         self.broker.kill()
         self.kills += 1
-        while self.chance.random() < SECOND_KILL:
+        while self.chance.random() < second:
             self.broker.launch()
             random_moment(self.chance, self.broker.ready_after_s)
             self.broker.kill()
@@ -210,7 +213,8 @@ def play(
     with Scenario(broker, client, home, chance) as scenario:
         began = time.monotonic()
         scenario.begin(plan.records)
-        faults = [scenario.kill_broker] * plan.broker_kills
+        kill_broker = partial(scenario.kill_broker, plan.second_kill)
+        faults: list[Callable[[], None]] = [kill_broker] * plan.broker_kills
         faults += [scenario.kill_instance] * plan.instance_kills
         faults += [scenario.supersede] * plan.superseded
         chance.shuffle(faults)
