@@ -141,7 +141,8 @@ class IsrChanges:
             logger.info("%s: the ISR is %s in epoch %d", tp, answer.isr, answer.partition_epoch)
             replica.isr_decided(answer.leader_epoch, answer.isr, answer.partition_epoch)
         elif code in INELIGIBLE:
-            logger.info("%s: the ISR %s was refused: %s", tp, wanted.isr, code.name)
+            # at each fetch of a follower that is going to stop
+            logger.debug("%s: the ISR %s was refused: %s", tp, wanted.isr, code.name)
             replica.isr_refused(wanted)
         else:
             return code in OVERTAKEN
