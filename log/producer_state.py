@@ -354,29 +354,38 @@ class ProducerStates:
     def load(self, file: File, path: str) -> Steps[None]:
         """Load a snapshot file, in steps. After a CorruptFileError there are no producers."""
         self.clear()
-        count, crc = _read_head(file, path)
         entries: dict[int, ProducerEntry] = {}
         parts: list[list[ProducerEntry]] = []
         ongoing: list[ProducerEntry] = []
-        found = crc_of_count(count)
-        for first in range(0, count, ENTRIES_PER_STEP):
-            size = min(ENTRIES_PER_STEP, count - first) * ENTRY.size
-            data = file.pread(size, _HEAD.size + first * ENTRY.size)
-            found = crc32c(data, found)
+        count = 0
+        for fields_of_part in read_snapshot(file, path):
             parts.append([])
-            for fields in ENTRY.iter_unpack(data):
+            for fields in fields_of_part:
                 entry = decode_entry(*fields)
                 entries[entry.producer_id] = entry
                 parts[-1].append(entry)
                 if entry.txn_first_offset >= 0:
                     ongoing.append(entry)
+            count += len(parts[-1])
             yield None
-        if found != crc:
-            raise CorruptFileError(path, "its checksum is wrong")
         self._entries = entries
         self._parts = parts if len(entries) == count else [list(entries.values())]
         for entry in sorted(ongoing, key=attrgetter("txn_first_offset")):
             self.transactions.begin(entry.producer_id, entry.txn_first_offset)
+
+
+def read_snapshot(file: File, path: str) -> Iterator[Iterator[tuple[int, ...]]]:
+    """The entries of a snapshot file, as arguments of `decode_entry`, in parts of
+    `ENTRIES_PER_STEP`. CorruptFileError, perhaps only after the last part."""
+    count, crc = _read_head(file, path)
+    found = crc_of_count(count)
+    for first in range(0, count, ENTRIES_PER_STEP):
+        size = min(ENTRIES_PER_STEP, count - first) * ENTRY.size
+        data = file.pread(size, _HEAD.size + first * ENTRY.size)
+        found = crc32c(data, found)
+        yield ENTRY.iter_unpack(data)
+    if found != crc:
+        raise CorruptFileError(path, "its checksum is wrong")
 
 
 def snapshot_head(count: int, crc: int) -> bytes:

@@ -5,6 +5,11 @@ A record is kept if the offset map has no later record with its key. A tombstone
 value) is kept until its delete horizon, which its batch gets at its first compaction, has passed
 (KIP-534). A batch without records is kept as a bare header if it has its producer's last sequence
 or is the last one of its segment.
+
+Other than in Apache Kafka it is also kept if it has the producer's last sequence before the end of
+the part that is compacted. Later batches may be truncated, or lost by a power failure; the producer
+would then be unknown, or known with an older sequence, to all who rebuild its state from the log:
+recovery, a truncation without a snapshot there, and new followers.
 """
 
 from __future__ import annotations
@@ -95,16 +100,20 @@ class BatchFilter:
         offsets: OffsetMap,
         transactions: CleanedTransactions,
         producers: Mapping[int, LastRecord],
+        producers_before_end: Mapping[int, LastRecord],
         *,
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
+        """`producers`: the last records of all producers; `producers_before_end`: of those that
+        have written at or after the end of the part that is compacted, the last ones before it."""
         self.counts = FilterCounts()
         self.aborted: list[AbortedTxn] = []
         """Transaction index entries of kept markers; the caller removes them."""
         self._offsets = offsets
         self._transactions = transactions
         self._producers = producers
+        self._producers_before_end = producers_before_end
         self._now_ms = now_ms
         self._horizon_ms = now_ms + delete_retention_ms
 
@@ -128,9 +137,8 @@ class BatchFilter:
         last = self._producers.get(header.producer_id)
         if last is None:
             return False
-        if last.offset < 0:
-            return header.is_control and header.producer_epoch == last.epoch
-        return header.last_offset == last.offset
+        before_end = self._producers_before_end.get(header.producer_id, last)
+        return last.may_be(header) or before_end.may_be(header)
 
     def _filter_control(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
         is_idle, aborted = self._transactions.on_control_batch(header, marker_of(header, batch))

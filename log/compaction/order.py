@@ -5,10 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from kavka.log.producer_entry import ProducerEntry
+from kavka.log.producer_entry import NO_EPOCH, ProducerEntry
 from kavka.log.settings import LogSettings
+from kavka.wire.record_batches import BatchHeader
 
 
 class LastRecord(NamedTuple):
@@ -17,6 +18,18 @@ class LastRecord(NamedTuple):
 
     offset: int
     epoch: int
+
+    def may_be(self, header: BatchHeader) -> bool:
+        """Whether it is a batch of this producer; with `UNKNOWN` it may be."""
+        if self.offset >= 0:
+            return header.last_offset == self.offset
+        if self is UNKNOWN:
+            return not header.is_control
+        return header.is_control and header.producer_epoch == self.epoch
+
+
+UNKNOWN: Final = LastRecord(-2, NO_EPOCH)
+"""It may be any batch with records."""
 
 
 class LastRecords(NamedTuple):

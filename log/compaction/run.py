@@ -6,7 +6,7 @@ of segments; the broker then swaps the files, unless the log has been truncated 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from kavka.log.compaction.cleaned import CleanedSegment
@@ -18,15 +18,24 @@ from kavka.log.compaction.filtering import (
 )
 from kavka.log.compaction.grouping import SegmentSize, group
 from kavka.log.compaction.offset_map import OffsetMap
-from kavka.log.compaction.order import CompactionOrder, CompactionResult, Progress, Replacement
+from kavka.log.compaction.order import (
+    UNKNOWN,
+    CompactionOrder,
+    CompactionResult,
+    LastRecord,
+    Progress,
+    Replacement,
+)
 from kavka.log.compaction.parsed_records import BrokenRecords
 from kavka.log.compaction.throttle import Throttle
 from kavka.log.compaction.transactions import CleanedTransactions
-from kavka.log.errors import CorruptLogError
+from kavka.log.errors import CorruptFileError, CorruptLogError
 from kavka.log.fs import FileSystem
 from kavka.log.interrupted_work import CLEANED
+from kavka.log.producer_state import read_snapshot
 from kavka.log.scan import header_error
 from kavka.log.segment import INDEX, LOG, TIME_INDEX, TXN_INDEX, file_name
+from kavka.log.snapshots import SUFFIX as SNAPSHOT
 from kavka.log.txn_index import TXN_ENTRY_BYTES, AbortedTxn, TxnIndex
 from kavka.seams import Worker
 from kavka.wire.crc import crc32c
@@ -81,10 +90,12 @@ class _Run:
         result.index_s = self._worker.monotonic_s() - self._began_s
         result.end_offset = offsets.latest_offset + 1
         result.map_utilization = offsets.utilization
+        producers = order.producers.by_producer()
         batch_filter = BatchFilter(
             offsets,
             CleanedTransactions(aborted),
-            order.producers.by_producer(),
+            producers,
+            self._last_before_end(producers),
             now_ms=order.now_ms,
             delete_retention_ms=order.settings.delete_retention_ms,
         )
@@ -107,6 +118,24 @@ class _Run:
             path = self._path(base, TXN_INDEX)
             if self._fs.exists(path):
                 found += TxnIndex(self._fs, path, self._fs.size(path) // TXN_ENTRY_BYTES).entries()
+        return found
+
+    def _last_before_end(self, producers: Mapping[int, LastRecord]) -> dict[int, LastRecord]:
+        """The last records below `end_offset` of producers that may have written at or after it,
+        from the snapshot there; `UNKNOWN` if that is missing."""
+        end = self._order.end_offset
+        wanted = {one for one, last in producers.items() if not 0 <= last.offset < end}
+        path = self._path(end, SNAPSHOT)
+        if not wanted:
+            return {}
+        found = {}
+        try:
+            for part in read_snapshot(self._fs.open(path), path):
+                for producer_id, epoch, _, last_offset, *_ in part:
+                    if producer_id in wanted:
+                        found[producer_id] = LastRecord(last_offset, epoch)
+        except (FileNotFoundError, CorruptFileError):
+            return dict.fromkeys(wanted, UNKNOWN)
         return found
 
     def _sizes(self, end_offset: int) -> list[SegmentSize]:

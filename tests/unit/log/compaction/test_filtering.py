@@ -16,7 +16,7 @@ from kavka.log.compaction.filtering import (
     open_records,
 )
 from kavka.log.compaction.offset_map import OffsetMap
-from kavka.log.compaction.order import LastRecord
+from kavka.log.compaction.order import UNKNOWN, LastRecord
 from kavka.log.compaction.parsed_records import BrokenRecords
 from kavka.log.compaction.transactions import CleanedTransactions
 from kavka.log.txn_index import AbortedTxn
@@ -37,6 +37,7 @@ def a_filter(
     latest: int = 1000,
     aborted: Sequence[AbortedTxn] = (),
     producers: dict[int, LastRecord] | None = None,
+    before_end: dict[int, LastRecord] | None = None,
     now_ms: int = NOW_MS,
 ) -> BatchFilter:
     """One that has met these keys at these offsets."""
@@ -47,6 +48,7 @@ def a_filter(
         offsets,
         CleanedTransactions(aborted),
         producers or {},
+        before_end or {},
         now_ms=now_ms,
         delete_retention_ms=RETENTION_MS,
     )
@@ -217,6 +219,21 @@ def test_the_last_batch_of_a_producer_stays_empty() -> None:
     assert keep(a_filter(all_newer, producers={8: LastRecord(103, 2)}), batch) is None
 
 
+def test_the_last_batch_of_a_producer_before_the_end_of_the_compaction_stays_empty_too() -> None:
+    """The later one may be truncated."""
+    batch = at_base(FOUR, producer_id=9, producer_epoch=2, base_sequence=77)
+    all_newer = [(key, 500) for key in KEYS]
+    later = {9: LastRecord(700, 2)}
+    for before_end in (LastRecord(103, 2), UNKNOWN):
+        selected = a_filter(all_newer, producers=later, before_end={9: before_end})
+        emptied(keep(selected, batch), batch)
+    for before_end in (LastRecord(104, 2), LastRecord(-1, 2)):
+        selected = a_filter(all_newer, producers=later, before_end={9: before_end})
+        assert keep(selected, batch) is None
+    forgotten = a_filter(all_newer, before_end={9: LastRecord(103, 2)})
+    assert keep(forgotten, batch) is None
+
+
 def test_the_last_batch_of_a_segment_stays_empty() -> None:
     batch = at_base(FOUR, codec="gzip")
     all_newer = [(key, 500) for key in KEYS]
@@ -272,6 +289,9 @@ def test_a_marker_that_its_producer_is_known_by_stays_as_a_header() -> None:
     assert (len(kept), field(kept, "attributes")) == (61, 0x30)
     assert keep(a_filter(now_ms=then, producers=same), kept) == kept
     assert keep(a_filter(now_ms=then, producers={9: LastRecord(-1, 3)}), kept) is None
+    later = {9: LastRecord(700, 2)}
+    assert keep(a_filter(now_ms=then, producers=later, before_end=same), kept) == kept
+    assert keep(a_filter(now_ms=then, producers=later, before_end={9: UNKNOWN}), kept) is None
 
 
 def test_a_committed_marker_stays_while_there_are_records() -> None:

@@ -17,8 +17,12 @@ from kavka.log.compaction.run import compact
 from kavka.log.errors import CorruptLogError
 from kavka.log.memfs import MemFs
 from kavka.log.partition_log import PartitionLog
+from kavka.log.producer_state import ProducerStates
+from kavka.log.replay import replay_in_steps
+from kavka.log.snapshots import Snapshots
 from kavka.wire.record_batches import read_header
-from support import compaction, logs
+from kavka.wire.steps import run_at_once
+from support import compaction, logs, replication
 from support.batches import CODECS, Written, around, build
 from support.compaction import LIMITS, clean, compacted, order, read_all
 from support.logs import Broker
@@ -285,6 +289,118 @@ def test_producer_states_survive_compaction() -> None:
     broker.kill()
     (entry,) = broker.log().producers
     assert (entry.producer_id, entry.epoch, entry.last_sequence) == (7, 1, 4)
+
+
+def with_a_batch_beyond(kept: bool) -> tuple[Broker, MemFs]:
+    """A log after compaction, in whose active segment is the last batch of producer 7, with the
+    sequence 5. `kept`: whether the snapshot at the end of what is compacted was there."""
+    fs = MemFs()
+    broker = a_broker(fs, segment_bytes=2000)
+    log = broker.log()
+
+    def write_as_producer(sequence: int) -> None:
+        logs.append(log, memoryview(build([Written(b"k", b"v")], producer=(7, 1, sequence))))
+
+    for sequence in range(5):
+        write_as_producer(sequence)
+    for number in range(12):
+        write_value(log, b"k", 300)
+        write_value(log, b"k%d" % (number % 2), 300)
+    log.roll(logs.TIMESTAMP)
+    write_as_producer(5)
+    snapshots = log.producer_manager.snapshots
+    assert snapshots.newest == log.end_offset - 1
+    if not kept:
+        for offset in snapshots.offsets:
+            snapshots.remove(offset)
+    clean(log, fs)
+    assert len(read_all(log)) == 4, "three keys, and the last batch"
+    return broker, fs
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("why", ["truncated", "truncated and killed", "power cut"])
+def test_a_producer_whose_last_batch_is_lost_goes_on_after_the_one_before(
+    why: str, kept: bool
+) -> None:
+    """That was compacted away, as there was a later one: else a batch sent again would be appended
+    a second time, or the next one refused."""
+    broker, fs = with_a_batch_beyond(kept)
+    log = broker.log()
+    if why == "power cut":
+        plan = log.flush_plan()
+        assert plan is not None
+        plan.run()
+        broker.crash()
+    else:
+        run_at_once(broker.logs.truncate_in_steps(log, log.end_offset - 1))
+    if why == "truncated and killed":
+        broker.kill()
+    log = broker.log()
+    assert log.end_offset == 29
+    (entry,) = log.producers
+    assert (entry.producer_id, entry.epoch, entry.last_sequence) == (7, 1, 4)
+    again = logs.append(log, memoryview(build([Written(b"k", b"v")], producer=(7, 1, 4))))
+    assert again.duplicate and again.base_offset == 4
+
+
+Known = dict[int, tuple[int, int, bool]]
+
+
+def known_from_batches(log: PartitionLog, fs: MemFs, end: int) -> Known:
+    """Epoch and last sequence of each producer at `end`, and whether it has a transaction, without
+    snapshots. Not where that began: the records there may have been compacted away."""
+    states = ProducerStates()
+    none = Snapshots(fs, log.directory, ())
+    run_at_once(replay_in_steps(log._segments, none, states, log.start_offset, end))
+    return {
+        one.producer_id: (one.epoch, one.last_sequence, one.txn_first_offset >= 0) for one in states
+    }
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    histories=st.lists(replication.ops(), min_size=2, max_size=3),
+    has_snapshots=st.booleans(),
+)
+def test_wherever_a_log_is_cut_later_its_producers_are_known_as_before(
+    histories: list[list[replication.Op]], has_snapshots: bool
+) -> None:
+    """At the end of what is compacted, and at each offset after it: its followers may get so far,
+    and it may be truncated to there."""
+    leader = replication.Leader(logs.settings(**COMPACT | {"segment_bytes": 1000}))
+    log, snapshots = leader.log, leader.log.producer_manager.snapshots
+    for history in histories:
+        leader.do(history)
+        if not has_snapshots:
+            for offset in snapshots.offsets:
+                snapshots.remove(offset)
+        end = order(log, last_stable=log.last_stable_offset(log.end_offset)).end_offset
+        cuts = range(end, log.end_offset + 1)
+        before = [known_from_batches(log, leader.fs, cut) for cut in cuts]
+        leader.compact()
+        assert [known_from_batches(log, leader.fs, cut) for cut in cuts] == before
+
+
+@pytest.mark.parametrize("damage", ["none", "short", "checksum"])
+def test_a_damaged_snapshot_is_not_believed(damage: str) -> None:
+    """As without one more batches stay than are needed."""
+    fs = MemFs()
+    broker = a_broker(fs, segment_bytes=2000)
+    log = broker.log()
+    for sequence in range(3):
+        logs.append(log, memoryview(build([Written(b"k", b"v")], producer=(7, 1, sequence))))
+    write_value(log, b"k", 300)
+    log.roll(logs.TIMESTAMP)
+    logs.append(log, memoryview(build([Written(b"k", b"v")], producer=(7, 1, 3))))
+    path = f"{log.directory}/{4:020d}.snapshot"
+    if damage == "short":
+        fs.open(path).truncate(20)
+    elif damage == "checksum":
+        fs.flip_bit(path, 8 * 30)
+    clean(log, fs)
+    left = [header.base_offset for header in replication.headers_in(replication.log_bytes(log, fs))]
+    assert left == ([2, 3, 4] if damage == "none" else [0, 1, 2, 3, 4])
 
 
 def test_aborted_records_are_removed_first_and_their_marker_later() -> None:
