@@ -23,6 +23,7 @@ from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.feature_levels import Features
 from kavka.server.cluster.logger_levels import Loggers, ProcessLoggers
 from kavka.server.config import BrokerSettings, log_settings
+from kavka.server.config.cluster_rows import ID_TO_GENERATE
 from kavka.server.config.listeners import Listener
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.value_types import BadValue
@@ -31,6 +32,7 @@ from kavka.server.connections.dispatch import LAZY_MODULES, Dispatcher
 from kavka.server.connections.registry import Acceptor, Connections
 from kavka.server.coordination.broker_registration import (
     cluster_id,
+    generate_broker_id,
     prepare_tree,
     propagate_log_dir_event,
 )
@@ -143,7 +145,7 @@ class Instance:
         await refuse_foreign_logs(settings, logs, coordination, meta)
         await prepare_tree(coordination)
         cluster = await cluster_id(coordination, uuid_text(random_uuid(self._random)))
-        ours = MetaProperties(cluster, settings.broker_id)
+        ours = MetaProperties(cluster, await self._broker_id(coordination, meta))
         check_meta(settings, meta, ours)
         lost = settings.lost_log_dirs
         await claim_directories(logs, coordination, ours, declared_lost=lost, random=self._random)
@@ -199,6 +201,19 @@ class Instance:
         self.broker = broker
         self.state = BrokerState.RUNNING
         self._imports.begin()
+
+    async def _broker_id(self, coordination: Coordination, meta: MetaProperties | None) -> int:
+        """The broker's id: the one that is set, that of its log directories, or a new one."""
+        settings = self.settings
+        if settings.broker_id != ID_TO_GENERATE:
+            return settings.broker_id
+        if meta is not None:
+            broker_id = meta.broker_id
+        else:
+            broker_id = await generate_broker_id(coordination, settings.reserved_broker_max_id)
+            logger.info("the broker's id is %d from now on", broker_id)
+        self.live.change(settings.with_generated_id(broker_id))
+        return broker_id
 
     async def _open(self, logs: LogManager) -> MetaProperties | None:
         """Lock the log directories. Only the first, which has the metadata, is created here; other

@@ -224,7 +224,8 @@ _BROKER_ROWS: Final = (
         None,
         AtLeast(0),
         HIGH,
-        "This broker's number, different for each broker of a cluster. 1 when not set.",
+        "This broker's number, different for each broker of a cluster. If it is not set, a broker "
+        "of a cluster generates one (broker.id.generation.enable), and a lone one has 1.",
         field="broker_id",
     ),
     broker_setting(

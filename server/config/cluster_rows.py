@@ -9,6 +9,11 @@ from kavka.server.config.validators import AtLeast
 from kavka.server.config.value_types import Type
 
 CONNECT: Final = "zookeeper.connect"
+ID_GENERATION: Final = "broker.id.generation.enable"
+RESERVED_ID_MAX: Final = "reserved.broker.max.id"
+ID_TO_GENERATE: Final = -1
+"""In place of a broker's id, until it has been generated."""
+
 FETCH_WAIT: Final = "replica.fetch.wait.max.ms"
 SOCKET_TIMEOUT: Final = "replica.socket.timeout.ms"
 LAG_TIME: Final = "replica.lag.time.max.ms"
@@ -61,6 +66,30 @@ _ZOOKEEPER_ROWS: Final = (
         Importance.HIGH,
         "How long ZooKeeper hears nothing of a broker until its session expires, and with it the "
         "broker's registration.",
+        internal=True,
+    ),
+)
+
+_ID_ROWS: Final = (
+    broker_setting(
+        ID_GENERATION,
+        Type.BOOLEAN,
+        True,
+        None,
+        Importance.MEDIUM,
+        "Whether a broker without broker.id gets one from ZooKeeper at its first start, which "
+        "meta.properties in its log directories then has.",
+        field="",
+        internal=True,
+    ),
+    broker_setting(
+        RESERVED_ID_MAX,
+        Type.INT,
+        1000,
+        AtLeast(0),
+        Importance.MEDIUM,
+        "The largest id that broker.id may give while broker.id.generation.enable is true: ids "
+        "above are generated.",
         internal=True,
     ),
 )
@@ -210,6 +239,7 @@ _OWN_ROWS: Final = (
 CLUSTER_ROWS: Final = (
     *_OWN_ROWS,
     *_ZOOKEEPER_ROWS,
+    *_ID_ROWS,
     *_REPLICATION_ROWS,
     *_BALANCE_ROWS,
     *_SHUTDOWN_ROWS,

@@ -11,12 +11,14 @@ from kavka.server.config.table import TOPIC, broker_rows
 from kavka.server.config.value_types import to_text
 
 _SHOWN: Final = (
+    "broker.id.generation.",
     "controlled.shutdown.",
     "group.consumer.regex.",
     "kavka.",
     "log.message.downconversion.",
     "message.downconversion.",
     "replica.alter.log.dirs.io.",
+    "reserved.broker.",
     "zookeeper.",
 )
 

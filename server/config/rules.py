@@ -21,8 +21,11 @@ from kavka.server.config.cleaner_rows import CLEANER_THREAD_BYTES_MIN
 from kavka.server.config.cluster_rows import (
     CONNECT,
     FETCH_WAIT,
+    ID_GENERATION,
+    ID_TO_GENERATE,
     LAG_TIME,
     POSITIVE,
+    RESERVED_ID_MAX,
     SOCKET_TIMEOUT,
 )
 from kavka.server.config.consumer_group_rows import broken_rules
@@ -59,7 +62,8 @@ def problem(key: str, given: Given | None, reason: str, remedy: str = "") -> Con
 
 
 def set_broker_id(given: dict[str, Given], problems: Problems) -> None:
-    """node.id and broker.id are one setting; each gets the value of the other."""
+    """node.id and broker.id are one setting; each gets the value of the other. Without a value it
+    is that of a lone broker; beside others it is generated later."""
     node = given.get("node.id")
     broker = given.get("broker.id")
     if broker and broker.value.strip() == "-1":  # its default: not set
@@ -67,8 +71,11 @@ def set_broker_id(given: dict[str, Given], problems: Problems) -> None:
     if node and broker and node.value.strip() != broker.value.strip():
         reason = f"differs from broker.id={broker.value} ({broker.origin})"
         problems.add(problem("node.id", node, reason, "give only one of the two"))
-    chosen = node or broker or Given(_DEFAULT_BROKER_ID, "")
-    given["node.id"] = given["broker.id"] = chosen
+    chosen = node or broker
+    if chosen is None and CONNECT not in given:
+        chosen = Given(_DEFAULT_BROKER_ID, "")
+    if chosen is not None:
+        given["node.id"] = given["broker.id"] = chosen
 
 
 class Rules:
@@ -92,6 +99,7 @@ class Rules:
         return {
             **fields,
             **self._connection_fields([listener.name for listener in listeners]),
+            "broker_id": self._values.get("node.id", ID_TO_GENERATE),
             "log_dirs": self._log_dirs(),
             "kavka_http_listener": self._http_listener(),
         }
@@ -141,9 +149,7 @@ class Rules:
                 parse_connect(str(connect))
             except ValueError as error:
                 self._report(CONNECT, str(error))
-            if not self._given["broker.id"].origin:
-                reason = f"{CONNECT} needs it: ids are not generated"
-                self._problems.add(problem("broker.id", None, reason, "set broker.id=1"))
+            self._check_id()
         for key in POSITIVE:
             if key in self._values and self._number(key) < 1:
                 self._report(key, "must be at least 1")
@@ -151,6 +157,21 @@ class Rules:
             if self._number(FETCH_WAIT) > self._number(key):
                 given = FETCH_WAIT if FETCH_WAIT in self._given else key
                 self._report(given, f"{FETCH_WAIT} must be at most {key}")
+
+    def _check_id(self) -> None:
+        """Check the id of a broker that may have others beside it, as Apache Kafka 3.9 does."""
+        given = self._given.get("node.id")
+        if not self._values.get(ID_GENERATION, True):
+            if given is None:
+                reason = f"{CONNECT} needs it, as {ID_GENERATION}=false"
+                self._problems.add(problem("broker.id", None, reason, "set broker.id=1"))
+        elif given is not None and given.origin and "node.id" in self._values:
+            most = self._number(RESERVED_ID_MAX)
+            if self._number("node.id") > most:
+                reason = f"is above {RESERVED_ID_MAX}={most}: such ids are generated"
+                self._report(
+                    "broker.id", reason, f"raise {RESERVED_ID_MAX}, or set {ID_GENERATION}=false"
+                )
 
     def _log_dirs(self) -> tuple[str, ...]:
         """Each directory once, as Kafka does with a repeated one."""

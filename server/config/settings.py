@@ -7,7 +7,7 @@ effect, are kept for DescribeConfigs and the log of the start.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from kavka.log.settings import LogSettings
@@ -49,6 +49,7 @@ class BrokerSettings:
     """
 
     broker_id: int
+    """`ID_TO_GENERATE` until a broker of a cluster has got one."""
     broker_rack: str | None
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
@@ -130,6 +131,7 @@ class BrokerSettings:
     zookeeper_connection_timeout_ms: int | None
     zookeeper_max_in_flight_requests: int
     zookeeper_session_timeout_ms: int
+    reserved_broker_max_id: int
     controller_socket_timeout_ms: int
     controlled_shutdown_enable: bool
     controlled_shutdown_max_retries: int
@@ -207,6 +209,11 @@ class BrokerSettings:
         The warnings stay those of the start.
         """
         return self._of(self.given, dynamic, Problems(), self.warnings)
+
+    def with_generated_id(self, broker_id: int) -> BrokerSettings:
+        """The settings of the broker that has got this id."""
+        given = {**self.given, **dict.fromkeys(("node.id", "broker.id"), Given(str(broker_id), ""))}
+        return replace(self, broker_id=broker_id, given=given)
 
     def warnings_without_effect(self, dynamic: Mapping[str, str]) -> list[str]:
         """Log messages about those of these dynamic configs that have no effect."""

@@ -148,8 +148,6 @@ zookeeper.ssl.truststore.type string null - Mo
 """
 
 ZOOKEEPER: Final = """\
-broker.id.generation.enable boolean true - Mo
-reserved.broker.max.id int 1000 >=0 Mo
 zookeeper.clientCnxnSocket string null - Mo
 zookeeper.metadata.migration.min.batch.size int 200 >=1 Mio
 """

@@ -25,7 +25,7 @@ _GROUPS: Final = (
     (names.QUOTAS, _REFUSED, "quotas come later"),
     (names.PLUGINS, _REFUSED, "Kavka does not run Java plug-ins"),
     (names.ZOOKEEPER_NEEDED, _REFUSED, "TLS with ZooKeeper, and its ACLs, come later"),
-    (names.ZOOKEEPER, _WARNED, "ids of brokers are given, and Kavka has a client of its own"),
+    (names.ZOOKEEPER, _WARNED, "Kavka has a client of its own"),
     (names.TIERS_NEEDED, _REFUSED, NO_TIERS),
     (names.TIERS, _WARNED, NO_TIERS),
     (names.QUORUM, _WARNED, "Kavka's controller is in the broker, there is no KRaft quorum"),

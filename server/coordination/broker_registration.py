@@ -17,6 +17,7 @@ from kavka.zktree.api import (
     NodeExists,
     NoNode,
     Op,
+    SessionEvent,
     SetData,
 )
 
@@ -56,6 +57,25 @@ async def cluster_id(coordination: Coordination, proposed: str) -> str:
     if made:
         return proposed
     return paths.decode_cluster_id((await coordination.get(paths.CLUSTER_ID)).data)
+
+
+async def generate_broker_id(coordination: Coordination, reserved_max: int) -> int:
+    """A new id, above those that settings may give. As in Apache Kafka it comes from the version
+    that a node gets: each one is given once."""
+    interruptions = 0
+
+    def on_session(event: SessionEvent) -> None:
+        nonlocal interruptions
+        interruptions += 1
+
+    coordination.on_session(on_session)
+    while True:
+        before = interruptions
+        stat = await coordination.set(paths.BROKER_SEQUENCE, b"")
+        # What came of a write whose connection was lost is read off the node (`lost_writes`), which
+        # another broker may have set since.
+        if interruptions == before:
+            return stat.version + reserved_max
 
 
 async def register_broker(

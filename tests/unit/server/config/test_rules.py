@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kavka.server.config import BrokerSettings, ConfigError
+from kavka.server.config.cluster_rows import ID_TO_GENERATE
+from kavka.server.config.dynamic_rules import Dynamic
 
 
 def problems(*overrides: str) -> tuple[str, ...]:
@@ -63,13 +65,40 @@ def test_where_zookeeper_is(text: str, reason: str) -> None:
     assert only == f"zookeeper.connect={text} (--override): {reason}"
 
 
-def test_a_broker_of_a_cluster_has_an_id() -> None:
-    (only,) = problems("zookeeper.connect=z:1")
+def in_cluster(*overrides: str) -> BrokerSettings:
+    return BrokerSettings.load(overrides=["zookeeper.connect=z:1", *overrides])
+
+
+def test_the_id_of_a_broker_of_a_cluster_may_be_generated() -> None:
+    """As `KafkaConfig.validateValues` of Apache Kafka 3.9 says."""
+    assert in_cluster().broker_id == ID_TO_GENERATE
+    assert in_cluster("broker.id=-1").broker_id == ID_TO_GENERATE
+    assert in_cluster("broker.id=-1", "node.id=4").broker_id == 4
+    assert in_cluster("broker.id=0", "broker.id.generation.enable=false").broker_id == 0
+    (only,) = problems("zookeeper.connect=z:1", "broker.id.generation.enable=false")
     assert only == (
-        "broker.id (not set): zookeeper.connect needs it: ids are not generated; set broker.id=1"
+        "broker.id (not set): zookeeper.connect needs it, as broker.id.generation.enable=false; "
+        "set broker.id=1"
     )
-    for key in ("broker.id", "node.id"):
-        BrokerSettings.load(overrides=["zookeeper.connect=z:1", f"{key}=0"])
+
+
+def test_generated_ids_are_above_those_that_are_given() -> None:
+    assert in_cluster("broker.id=1000").broker_id == 1000
+    (only,) = problems("zookeeper.connect=z:1", "broker.id=1001")
+    assert only == (
+        "broker.id=1001 (--override): is above reserved.broker.max.id=1000: such ids are "
+        "generated; raise reserved.broker.max.id, or set broker.id.generation.enable=false"
+    )
+    assert in_cluster("node.id=1001", "reserved.broker.max.id=1001").broker_id == 1001
+    assert in_cluster("broker.id=9999", "broker.id.generation.enable=false").broker_id == 9999
+    assert BrokerSettings.load(overrides=["broker.id=1001"]).broker_id == 1001, "alone"
+
+
+def test_a_generated_id_stays_when_settings_change() -> None:
+    settings = in_cluster().with_generated_id(1001)
+    changed = settings.with_dynamic(Dynamic({"log.retention.ms": "5"}))
+    assert (changed.broker_id, changed.value("broker.id")) == (1001, 1001)
+    assert changed.topic_defaults.retention_ms == 5
 
 
 def test_times_of_replication() -> None:

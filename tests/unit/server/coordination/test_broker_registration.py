@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,12 +11,13 @@ import pytest
 from kavka.server.coordination.broker_registration import (
     cluster_id,
     ensure_paths,
+    generate_broker_id,
     prepare_tree,
     register_broker,
 )
 from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.zktree import paths
-from kavka.zktree.api import Create, NodeExists, Op, OpResult
+from kavka.zktree.api import Create, NodeExists, Op, OpResult, SessionEvent, Stat
 from kavka.zktree.paths import BrokerInfo, Endpoint
 from support.embedded_coordination import new_fs, open_on
 from support.kafka39 import CREATED as KAFKA
@@ -36,6 +37,42 @@ async def test_ensure_paths_creates_missing_nodes_in_one_transaction() -> None:
     before = await session.get("/b")
     assert await ensure_paths(session, {"/b/c/d": b"other"}) == []
     assert await session.get("/b") == before
+
+
+class Interrupted:
+    """A session whose first set of a node loses its connection; another broker sets the node before
+    it is read what came of that."""
+
+    def __init__(self, session: EmbeddedCoordination) -> None:
+        self._session = session
+        self._callbacks: list[Callable[[SessionEvent], object]] = []
+
+    def on_session(self, callback: Callable[[SessionEvent], object]) -> None:
+        self._callbacks.append(callback)
+
+    async def set(self, path: str, data: bytes | None) -> Stat:
+        mine = await self._session.set(path, data)
+        if mine.version > 1:
+            return mine
+        for callback in self._callbacks:
+            callback(SessionEvent.SUSPENDED)
+        return await self._session.set(path, data)  # the other one's
+
+
+async def test_generated_ids_are_the_versions_of_a_node() -> None:
+    """`KafkaZkClient.generateBrokerSequenceId`: the first is reserved.broker.max.id + 1."""
+    session = await open_on(new_fs())
+    await prepare_tree(session)
+    assert [await generate_broker_id(session, 1000) for _ in range(3)] == [1001, 1002, 1003]
+    node = await session.get("/brokers/seqid")
+    assert (node.data, node.stat.version) == (b"", 3)
+
+
+async def test_an_id_that_another_broker_may_have_got_is_not_used() -> None:
+    session = await open_on(new_fs())
+    await prepare_tree(session)
+    interrupted: Any = Interrupted(session)
+    assert await generate_broker_id(interrupted, 5) == 8, "6 was lost, 7 is another broker's"
 
 
 class Racing:
