@@ -264,6 +264,7 @@ def _controller_settings(settings: BrokerSettings) -> ControllerSettings:
         settings.inter_broker_listener_name,
         settings.kavka_fast_failover_enable,
         _balance(settings),
+        settings.in_cluster,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
@@ -24,6 +24,8 @@ CLUSTER_ID: Final = "/cluster/id"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 DELETE_TOPICS: Final = "/admin/delete_topics"
+REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
+PREFERRED_ELECTION: Final = "/admin/preferred_replica_election"
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_CHANGE_PREFIX: Final = f"{CONFIG_CHANGES}/config_change_"
 LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
@@ -45,8 +47,12 @@ CONFIG_TYPES: Final = (TOPIC_CONFIGS, "clients", "users", BROKER_CONFIGS, "ips")
 DEFAULT_ENTITY: Final = "<default>"
 """Name of the default entity, whose settings apply to all of its type without own ones."""
 
+OLD_CONSUMERS: Final = "/consumers"
+SECRET: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+"""What nodes with secrets begin with."""
+
 PERSISTENT: Final = (
-    "/consumers",
+    OLD_CONSUMERS,
     BROKER_IDS,
     TOPICS,
     CONFIG_CHANGES,
@@ -366,6 +372,45 @@ def decode_features(data: bytes | None) -> dict[str, int]:
     """The levels of Kavka's features that were set."""
     levels = _load(data).get("levels", {})
     return {str(name): int(one["max_version_level"]) for name, one in levels.items()}
+
+
+def encode_reassignments(wanted: Iterable[tuple[str, int, Sequence[int]]]) -> bytes:
+    """What tools before KIP-455 ask the controller for: topics, partitions, and their new
+    replicas."""
+    entries = [
+        {"topic": name, "partition": index, "replicas": list(replicas)}
+        for name, index, replicas in wanted
+    ]
+    return _dump({"version": 1, "partitions": entries})
+
+
+def decode_reassignments(data: bytes | None) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+    """The inverse of `encode_reassignments`, one partition after the other: there may be
+    thousands. ValueError."""
+    for name, index, fields in _asked_for(data):
+        replicas = fields.get("replicas")
+        if not isinstance(replicas, list) or not all(type(one) is int for one in replicas):
+            raise ValueError(f"{name}-{index} has no list of replicas")
+        yield name, index, tuple(replicas)
+
+
+def decode_elections(data: bytes | None) -> list[tuple[str, int]]:
+    """The partitions for which tools before KIP-460 ask the controller to elect the preferred
+    replica, each once. ValueError."""
+    return list(dict.fromkeys((name, index) for name, index, _ in _asked_for(data)))
+
+
+def _asked_for(data: bytes | None) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Topics and partitions in a node of a tool's, each with all its fields."""
+    entries = _load(data).get("partitions")
+    if not isinstance(entries, list):
+        raise ValueError("no list of partitions")
+    for fields in entries:
+        match fields:
+            case {"topic": str(name), "partition": int(index)} if type(index) is int:
+                yield name, index, fields
+            case _:
+                raise ValueError(f"not a partition: {fields!r:.100}")
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:

@@ -51,11 +51,10 @@ from kavka.server.controller.partition_machine import PartitionMachine, chunks
 from kavka.server.controller.request_outcomes import not_controller
 from kavka.server.controller.state import Assignment, LiveBroker, assignment_of, with_assignments
 from kavka.server.controller.topic_waiters import TopicWaiters
-from kavka.server.controller.tree_store import ControllerMoved, StoredTopic, Term, TreeStore
+from kavka.server.controller.tree_store import TERM_ENDED, StoredTopic, Term, TreeStore
 from kavka.server.runtime.cooperative import run_rest
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import (
-    SESSION_ENDED,
     Coordination,
     NoNode,
     WatchEvent,
@@ -81,14 +80,18 @@ QUEUED_EVENTS_MAX: Final = 100_000
 """Events in the queue. Each stands for a chunk of partitions or for a response, so only a bug can
 reach this limit."""
 
-TERM_ENDED: Final = (ControllerMoved, *SESSION_ENDED)
-"""Errors that end a term. The `Controller` has been notified before they are raised."""
-
 Connect: TypeAlias = "Callable[[LiveBroker], BrokerClient | None]"
 """A client of a broker's listener between brokers; None if it has none."""
 
 QueuedRead: TypeAlias = Callable[[], Awaitable[None]]
 """A queue item that reads the tree and then handles what it has read."""
+
+
+FirstReads: TypeAlias = "Callable[[ActiveController], Sequence[QueuedRead]]"
+"""What else is read of the tree at the begin of a term."""
+
+
+def _nothing() -> None: ...
 
 
 def _never(topic: str) -> bool:
@@ -97,6 +100,9 @@ def _never(topic: str) -> bool:
 
 class ActiveController:
     """The active controller of one term."""
+
+    on_assignments: Callable[[], object] = staticmethod(_nothing)
+    """Called when assignments may have changed, or topics have gone."""
 
     def __init__(
         self,
@@ -111,6 +117,7 @@ class ActiveController:
         fast_failover: bool = False,
         balance: BalanceSettings | None = None,
         unclean: UncleanElections | None = None,
+        first_reads: FirstReads | None = None,
         tasks: Tasks,
         random: Random,
     ) -> None:
@@ -155,13 +162,9 @@ class ActiveController:
         self._channels.open(broker_id, port)
         self._loaded: asyncio.Future[None] = tasks.future()
         """Done when the term's first reads of the tree have been handled, or the term has ended."""
-        for step in (
-            self._load_brokers,
-            self._load_topics,
-            self._load_marks,
-            self._load_log_dir_events,
-            self._end_loading,
-        ):
+        own = self._load_brokers, self._load_topics, self._load_marks, self._load_log_dir_events
+        more = () if first_reads is None else first_reads(self)
+        for step in (*own, *more, self._end_loading):
             self.put(step)
         self._balance = balance
         self._balance_timer: Timer | None = None
@@ -321,28 +324,33 @@ class ActiveController:
                 results |= {tp: ApiError(ErrorCode.INVALID_UPDATE_VERSION) for tp in failed}
         return results
 
+    async def until_states_are_written(self) -> None:
+        """Wait until the writes of partitions' states that were begun have ended."""
+        if self._state_writes:
+            await asyncio.wait(list(self._state_writes))
+
     def _execute(self, command: Command) -> None:
         match command:
             case Send():
                 self._channels.send(command)
             case WriteStates():
-                write = self._spawn(self._write_states(command), name="write of partition states")
+                write = self.spawn(self._write_states(command), name="write of partition states")
                 self._state_writes[write] = None
                 write.add_done_callback(self._state_writes.pop)
             case Enqueue():
                 self.put(command.event)
             case FinishReassignments():
-                self._spawn(self._finish(command), name="end of reassignments")
+                self.spawn(self._finish(command), name="end of reassignments")
             case RemoveTopic():
-                self._spawn(self._remove_topic(command.name), name="removal of a topic")
+                self.spawn(self._remove_topic(command.name), name="removal of a topic")
             case DeleteMarks():
                 for name in command.names:
                     self.deleted.complete_all(name, None)
-                self._spawn(self.store.delete_marks(command.names), name="removal of marks")
+                self.spawn(self.store.delete_marks(command.names), name="removal of marks")
             case Warn():
                 logger.warning("controller epoch %d: %s", self.cluster.epoch, command.text)
 
-    def _spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
+    def spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
         """Run `work` in a task beside the queue; its result comes back as an event."""
 
         async def run() -> None:
@@ -370,6 +378,9 @@ class ActiveController:
                 for name in event.names:
                     self.deleted.complete_all(name, None)
                     self.ready.complete_all(name, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+        if isinstance(event, ReassignmentsStored | TopicRead | TopicsMarked | TopicsRemoved):
+            self.on_assignments()
 
     # What commands do
 
@@ -406,8 +417,7 @@ class ActiveController:
         self.put(ReassignmentsStored(command.name, tuple(ended)))
 
     async def _remove_topic(self, name: str) -> None:
-        if self._state_writes:  # which may be of this topic, and create nodes of it
-            await asyncio.wait(list(self._state_writes))
+        await self.until_states_are_written()  # they may create nodes of this topic
         await self.store.remove_topic(name)  # the watch on all topics then fires
         logger.info("deleted topic %s", name)
 

@@ -16,7 +16,7 @@ from uuid import UUID
 from kavka.seams import Clock, Random, Tasks
 from kavka.server.cluster.control_messages import NO_EPOCH, TopicPartition
 from kavka.server.controller import tree_store
-from kavka.server.controller.active_controller import TERM_ENDED, ActiveController, Connect
+from kavka.server.controller.active_controller import ActiveController, Connect, QueuedRead
 from kavka.server.controller.channels import BrokerPort
 from kavka.server.controller.events import BrokerLeaving, StoredState, WantedIsr
 from kavka.server.controller.partition_requests import PartitionRequests
@@ -38,6 +38,7 @@ from kavka.zktree.api import SESSION_ENDED, Coordination, SessionEvent, WatchEve
 if TYPE_CHECKING:
     from kavka.server.controller.controller_watch import ControllerWatch
     from kavka.server.controller.leader_balance import BalanceSettings
+    from kavka.server.controller.legacy_nodes import LegacyNodes
     from kavka.server.controller.reassignment_requests import Reassignment
     from kavka.server.controller.unclean_elections import UncleanElections
 
@@ -57,6 +58,8 @@ class ControllerSettings(NamedTuple):
     """Whether brokers that refuse connections count as dead."""
     balance: BalanceSettings | None = None
     """When preferred replicas are elected by themselves; None: never."""
+    heeds_legacy_nodes: bool = False
+    """Whether tools may ask the controller for something in the tree."""
 
 
 class Controller:
@@ -90,6 +93,7 @@ class Controller:
         self._active_controller: ActiveController | None = None
         self._topics: TopicRequests | None = None
         self._partitions: PartitionRequests | None = None
+        self._legacy: LegacyNodes | None = None
         self._closed = False
         self._electing = False
         self._elect_again = False
@@ -195,6 +199,7 @@ class Controller:
             fast_failover=self._settings.fast_failover,
             balance=self._settings.balance,
             unclean=self._unclean,
+            first_reads=self._begin_legacy if self._settings.heeds_legacy_nodes else None,
             tasks=self._tasks,
             random=self._random,
         )
@@ -208,6 +213,13 @@ class Controller:
             tasks=self._tasks,
             random=self._random,
         )
+
+    def _begin_legacy(self, active: ActiveController) -> Sequence[QueuedRead]:
+        # imported in clusters only
+        from kavka.server.controller.legacy_nodes import LegacyNodes
+
+        self._legacy = LegacyNodes(active, self._tasks)
+        return self._legacy.load_reassignments, self._legacy.load_elections
 
     def _watch(self, current: tree_store.ControllerRegistration | None) -> None:
         """Depose the controller, which is another broker, when its address refuses connections."""
@@ -232,7 +244,7 @@ class Controller:
 
     def _resign(self) -> None:
         active, self._active_controller = self._active_controller, None
-        self._topics = self._partitions = None
+        self._topics = self._partitions = self._legacy = None
         self.controller_id = NO_CONTROLLER
         if active is not None:
             active.close(not_controller())
@@ -319,7 +331,8 @@ class Controller:
         # imported for the first of these requests
         from kavka.server.controller.reassignment_requests import ReassignmentRequests
 
-        requests = ReassignmentRequests(await self._loaded(), tasks=self._tasks)
+        active = await self._loaded()
+        requests = ReassignmentRequests(active, self._legacy, tasks=self._tasks)
         return await requests.reassign(wanted, timeout_ms=timeout_ms)
 
     async def reassignments(
@@ -347,7 +360,7 @@ class Controller:
             raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
         try:
             return await active.alter_isrs(wanted)
-        except TERM_ENDED:
+        except tree_store.TERM_ENDED:
             raise not_controller() from None
 
     async def shut_down(self, broker_id: int, epoch: int) -> Sequence[TopicPartition]:

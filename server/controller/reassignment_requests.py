@@ -3,8 +3,8 @@ controller has begun (KIP-455)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from kavka.seams import Tasks
 from kavka.server.cluster.control_messages import TopicPartition
@@ -34,12 +34,34 @@ class Reassignment(NamedTuple):
     may_change_factor: bool = True
 
 
+class Overridden(Protocol):
+    """What a node in the tree asks for (`legacy_nodes`), which requests override."""
+
+    async def until_begun(self) -> None:
+        """Wait until what was read has begun."""
+        ...
+
+    async def overridden(self, partitions: Collection[TopicPartition]) -> None:
+        """The node no longer asks for these. ApiError."""
+        ...
+
+
 class ReassignmentRequests:
     """Handles requests: writes to the tree, and waits until the active controller has seen it."""
 
-    def __init__(self, controller: ActiveController, *, tasks: Tasks) -> None:
+    def __init__(
+        self,
+        controller: ActiveController,
+        legacy: Overridden | None = None,
+        *,
+        tasks: Tasks,
+        is_of_node: bool = False,
+    ) -> None:
+        """`is_of_node`: whether the node asks. As in Apache Kafka its brokers need not be there."""
         self._controller = controller
+        self._legacy = legacy
         self._tasks = tasks
+        self._is_of_node = is_of_node
 
     async def reassign(
         self, wanted: Sequence[Reassignment], *, timeout_ms: int
@@ -47,6 +69,8 @@ class ReassignmentRequests:
         """None or an error for each; see `Controller.reassign`."""
         results: dict[int, ApiError | None] = {}
         changed: dict[str, dict[int, Reassignment]] = {}
+        if self._legacy is not None:
+            await self._legacy.until_begun()
         for number, one in enumerate(wanted):
             if number % PARTITIONS_PER_STEP == PARTITIONS_PER_STEP - 1:
                 await self._tasks.sleep(0)
@@ -58,6 +82,9 @@ class ReassignmentRequests:
                     changed.setdefault(one.tp.topic, {})[number] = one
             except ApiError as error:
                 results[number] = error.with_traceback(None)  # its frames make a reference cycle
+        if self._legacy is not None:
+            valid = [one.tp for number, one in enumerate(wanted) if results[number] is None]
+            await self._legacy.overridden(set(valid))
         with RequestOutcomes(self._controller.ready, self._tasks) as begun:
             for name, those in changed.items():
                 write = _TopicWrite(self._controller, name)
@@ -69,7 +96,12 @@ class ReassignmentRequests:
     def _plan(self, one: Reassignment, before: Assignment) -> Assignment:
         cluster = self._controller.cluster
         return reassign(
-            cluster, one.tp, before, one.target, may_change_factor=one.may_change_factor
+            cluster,
+            one.tp,
+            before,
+            one.target,
+            may_change_factor=one.may_change_factor,
+            may_be_down=self._is_of_node,
         )
 
     async def _write(

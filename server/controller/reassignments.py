@@ -31,12 +31,13 @@ def reassign(
     target: Sequence[int] | None,
     *,
     may_change_factor: bool = True,
+    may_be_down: bool = False,
 ) -> Assignment:
     """The assignment after a request to reassign a partition to the replicas `target`; None cancels
     a reassignment. `before` if nothing changes. ApiError.
 
     `before`: as it is in the topic's node. `may_change_factor`: whether the number of replicas may
-    differ.
+    differ. `may_be_down`: whether new replicas may be on brokers that are not there yet.
     """
     partition = find(cluster, tp)
     if target is None:
@@ -49,7 +50,8 @@ def reassign(
             )
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         return before.reassigned(before.origin)
-    check_replicas(target, {*cluster.brokers, *before.origin}, None)
+    coming = [one for one in target if one >= 0] if may_be_down else []
+    check_replicas(target, {*cluster.brokers, *before.origin, *coming}, None)
     if not may_change_factor and len(target) != len(before.target):
         message = f"The replication factor is changed from {len(before.target)} to {len(target)}"
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)

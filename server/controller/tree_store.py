@@ -24,6 +24,8 @@ from kavka.server.controller.events import (
 from kavka.server.controller.state import NOT_STORED, LiveBroker, assignment_of
 from kavka.zktree import paths
 from kavka.zktree.api import (
+    ANY_VERSION,
+    SESSION_ENDED,
     BadVersion,
     Check,
     Coordination,
@@ -38,6 +40,7 @@ from kavka.zktree.api import (
     SetData,
     Stat,
     Watch,
+    Znode,
 )
 from kavka.zktree.paths import TopicAssignment
 
@@ -52,6 +55,10 @@ DELETES_PER_TRANSACTION_MAX: Final = 500
 
 class ControllerMoved(Exception):
     """Another broker is the controller now."""
+
+
+TERM_ENDED: Final = (ControllerMoved, *SESSION_ENDED)
+"""Errors that end a term. The `Controller` has been notified before they are raised."""
 
 
 class Term(NamedTuple):
@@ -189,6 +196,24 @@ class TreeStore:
         for start in range(0, len(nodes), DELETES_PER_TRANSACTION_MAX):
             await self._delete_existing(nodes[start : start + DELETES_PER_TRANSACTION_MAX])
 
+    async def legacy_node(self, path: str, watch: Watch | None = None) -> Znode | None:
+        """A node in which a tool asks for something, or None; the watch fires when it comes,
+        changes or goes."""
+        if await self._coordination.exists(path, watch) is None:
+            return None
+        try:
+            return await self._coordination.get(path)
+        except NoNode:
+            return None
+
+    async def set_legacy_node(self, path: str, data: bytes, version: int) -> None:
+        """Change such a node. BadVersion, NoNode."""
+        await self._fenced_write(SetData(path, data, version))
+
+    async def delete_legacy_node(self, path: str, version: int = ANY_VERSION) -> None:
+        """Delete such a node. BadVersion, NoNode."""
+        await self._fenced_write(Delete(path, version))
+
     async def topics(self, names: Iterable[str], watch: Watch) -> dict[str, StoredTopic]:
         """Topics by name, without deleted ones. The watch fires when one changes."""
         answers = [(name, self._coordination.get(paths.topic(name), watch)) for name in names]
@@ -317,12 +342,9 @@ class TreeStore:
     async def set_assignment(self, name: str, assignment: TopicAssignment, version: int) -> None:
         """Replace a topic's assignment; the node's version is the next one then. BadVersion if it
         has been changed since it was read; NoNode."""
-        try:
-            await self._fenced_multi(
-                [SetData(paths.topic(name), paths.encode_topic(assignment), version)]
-            )
-        except MultiFailed as failed:
-            raise failed.cause from None
+        await self._fenced_write(
+            SetData(paths.topic(name), paths.encode_topic(assignment), version)
+        )
 
     async def change_assignment(
         self, name: str, plan: Callable[[TopicAssignment], Awaitable[TopicAssignment]]
@@ -404,6 +426,13 @@ class TreeStore:
                 await self._fenced_multi([Delete(path) for path in there])
             except MultiFailed as failed:
                 raise failed.cause from None
+
+    async def _fenced_write(self, op: Op) -> None:
+        """One operation; its own error if it fails."""
+        try:
+            await self._fenced_multi([op])
+        except MultiFailed as failed:
+            raise failed.cause from None
 
     async def _fenced_multi(self, ops: Sequence[Op]) -> list[OpResult]:
         """Run `ops` in one transaction. Calls `on_moved` and raises ControllerMoved if fenced."""

@@ -98,6 +98,7 @@ class ControlledCluster:
     seed: int = 1
     num_partitions: int = 1
     validate_configs: ValidateConfigs = accept_any_configs
+    heeds_legacy_nodes: bool = False
 
     async def start(self, *topics: NewTopic) -> None:
         """A broker process starts, after a crash or `stop` again; then topics are created."""
@@ -114,7 +115,13 @@ class ControlledCluster:
 
     def make_controller(self, session: EmbeddedCoordination) -> Controller:
         return Controller(
-            ControllerSettings(self.broker_id, self.num_partitions, 1, LISTENER),
+            ControllerSettings(
+                self.broker_id,
+                self.num_partitions,
+                1,
+                LISTENER,
+                heeds_legacy_nodes=self.heeds_legacy_nodes,
+            ),
             session,
             self.broker,
             validate_configs=self.validate_configs,

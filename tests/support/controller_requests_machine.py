@@ -31,7 +31,7 @@ class ControllerRequestsMachine(AsyncMachine):
     """`Controller` of one broker, on a tree on a disk in memory."""
 
     async def start(self) -> None:
-        self._cluster = ControlledCluster()
+        self._cluster = ControlledCluster(heeds_legacy_nodes=True)
         self._topic_ids: dict[str, object] = {}
         await self._start()
         self._nodes = set(await all_nodes(self._cluster.session))
@@ -213,6 +213,19 @@ class ControllerRequestsMachine(AsyncMachine):
         """Another process creates a node, with data if there is any."""
         path, *data = command.words
         await self._cluster.session.create(path, data[0].encode() if data else None)
+
+    async def do_put(self, command: Command) -> None:
+        """Another process changes a node's data."""
+        path, data = command.words
+        await self._cluster.session.set(path, data.encode())
+
+    async def do_data(self, command: Command) -> None:
+        """Another process reads nodes."""
+        for path in command.words:
+            if await self._cluster.session.exists(path) is None:
+                self.out.append("no node")
+            else:
+                self.out.append(((await self._cluster.session.get(path)).data or b"").decode())
 
     async def do_state(self, command: Command) -> None:
         """Another controller has written a partition's state, and perhaps its replicas."""

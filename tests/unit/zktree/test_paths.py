@@ -236,3 +236,51 @@ def test_random_ids_are_version_4_and_do_not_begin_with_a_dash() -> None:
     for topic_id in ids:
         assert topic_id.version == 4 and topic_id.variant == uuid.RFC_4122
         assert not paths.uuid_text(topic_id).startswith("-")
+
+
+REASSIGNMENTS = (
+    b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[0,1]},'
+    b'{"topic":"u","partition":3,"replicas":[2]}]}'
+)
+"""As `ReassignPartitionsZNode` of Apache Kafka 3.9 writes it."""
+
+
+def test_reassignments_that_old_tools_ask_for() -> None:
+    asked = list(paths.decode_reassignments(REASSIGNMENTS))
+    assert asked == [("t", 0, (0, 1)), ("u", 3, (2,))]
+    assert paths.encode_reassignments(asked) == REASSIGNMENTS
+
+
+def test_elections_that_old_tools_ask_for() -> None:
+    data = b'{"version":1,"partitions":[%s]}' % b",".join(
+        [b'{"topic":"t","partition":2}', b'{"topic":"u","partition":0}'] * 2
+    )
+    assert paths.decode_elections(data) == [("t", 2), ("u", 0)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        b"[]",
+        b"nonsense",
+        b'{"version":1}',
+        b'{"partitions":{}}',
+        b'{"partitions":[1]}',
+        b'{"partitions":[{"topic":"t"}]}',
+        b'{"partitions":[{"topic":1,"partition":0,"replicas":[1]}]}',
+        b'{"partitions":[{"topic":"t","partition":true,"replicas":[1]}]}',
+    ],
+)
+def test_what_tools_ask_for_is_checked(data: bytes | None) -> None:
+    with pytest.raises(ValueError):
+        list(paths.decode_reassignments(data))
+    with pytest.raises(ValueError):
+        paths.decode_elections(data)
+
+
+@pytest.mark.parametrize("replicas", [b"1", b'["1"]', b"[true]", b"null"])
+def test_replicas_that_old_tools_ask_for_are_numbers(replicas: bytes) -> None:
+    data = b'{"partitions":[{"topic":"t","partition":0,"replicas":%s}]}' % replicas
+    with pytest.raises(ValueError):
+        list(paths.decode_reassignments(data))

@@ -243,6 +243,11 @@ async def check_consistent(cluster: ControlledCluster) -> None:
         assert (state.leader, state.leader_epoch) == (0, replica.leader_epoch)
 
 
-@scenario_files("controller/partition_requests", "controller/terms", "controller/topic_requests")
+@scenario_files(
+    "controller/legacy_nodes",
+    "controller/partition_requests",
+    "controller/terms",
+    "controller/topic_requests",
+)
 def test_scenarios(scenario: Scenario, rewrite: bool) -> None:
     scenario_on_loop(scenario, rewrite, ControllerRequestsMachine)

@@ -148,3 +148,11 @@ def test_the_node_of_the_topic_lists_only_what_changes() -> None:
     changed = {0: Assignment((2, 1), (), (1,)), 1: Assignment((3, 1))}
     expected = TopicAssignment(topic.topic_id, {0: (2, 1), 1: (3, 1)}, {}, {0: (1,)})
     assert with_assignments(topic, changed) == expected
+
+
+def test_a_broker_may_be_down_if_a_node_in_the_tree_asks_for_it() -> None:
+    """As in Apache Kafka 3.9, which checks requests only (`KafkaController.validateReplicas`)."""
+    assert refusal(T0, [7, 1])[0] is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert after(T0, [7, 1], may_be_down=True) == Assignment((7, 1, 2), (7,), (2,))
+    for wrong in ([], [7, 7], [-1, 1]):
+        assert refusal(T0, wrong, may_be_down=True)[0] is ErrorCode.INVALID_REPLICA_ASSIGNMENT
