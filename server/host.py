@@ -18,7 +18,7 @@ from kavka.server.coordination.embedded import open_embedded
 from kavka.server.instance import Instance
 from kavka.server.runtime.clock import SystemClock
 from kavka.server.runtime.jobs import ThreadJobs
-from kavka.server.runtime.sockets import SYSTEM_SIZED, SocketNetwork
+from kavka.server.runtime.sockets import SYSTEM_SIZED, SocketNetwork, TlsNetwork
 from kavka.server.runtime.tasks import LoopTasks
 from kavka.server.start_checks import StartError
 from kavka.zktree.api import CoordinationError, OpenCoordination
@@ -111,6 +111,15 @@ def coordination_opener(
         raise StartError(
             f"zookeeper.connect needs {failure.name}: pip install kavka[zookeeper]"
         ) from failure
+    security = settings.zookeeper_security
+    if security is not None and security.tls is not None:
+        from kavka.server.coordination.zookeeper_tls import TlsError, tls_context
+
+        try:
+            context = tls_context(security.tls)
+        except TlsError as failure:
+            raise StartError(str(failure)) from failure
+        network = TlsNetwork(network, asyncio.get_running_loop(), context)
     return opener(settings, network, chance)
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from kavka.server.config.rows import Importance, broker_setting
 from kavka.server.config.validators import AtLeast
 from kavka.server.config.value_types import Type
+from kavka.server.config.zookeeper_security_rows import ZOOKEEPER_SECURITY_ROWS
 
 CONNECT: Final = "zookeeper.connect"
 ID_GENERATION: Final = "broker.id.generation.enable"
@@ -239,6 +240,7 @@ _OWN_ROWS: Final = (
 CLUSTER_ROWS: Final = (
     *_OWN_ROWS,
     *_ZOOKEEPER_ROWS,
+    *ZOOKEEPER_SECURITY_ROWS,
     *_ID_ROWS,
     *_REPLICATION_ROWS,
     *_BALANCE_ROWS,

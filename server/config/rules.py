@@ -7,7 +7,7 @@ at once. Settings whose own value was already found invalid are skipped.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kavka.server.config.address_limits import (
     CREATION_RATE,
@@ -43,6 +43,9 @@ from kavka.server.config.sources import Given
 from kavka.server.config.table import BROKER, base_name, broker_row
 from kavka.server.config.value_types import Value, one_line, to_text
 from kavka.server.config.zookeeper_servers import parse_connect
+
+if TYPE_CHECKING:
+    from kavka.server.config.zookeeper_security import ZooKeeperSecurity
 
 _DEFAULT_BROKER_ID: Final = "1"
 _MAP: Final = "listener.security.protocol.map"
@@ -99,6 +102,7 @@ class Rules:
         return {
             **fields,
             **self._connection_fields([listener.name for listener in listeners]),
+            "zookeeper_security": self._zookeeper_security(),
             "broker_id": self._values.get("node.id", ID_TO_GENERATE),
             "log_dirs": self._log_dirs(),
             "kavka_http_listener": self._http_listener(),
@@ -157,6 +161,14 @@ class Rules:
             if self._number(FETCH_WAIT) > self._number(key):
                 given = FETCH_WAIT if FETCH_WAIT in self._given else key
                 self._report(given, f"{FETCH_WAIT} must be at most {key}")
+
+    def _zookeeper_security(self) -> ZooKeeperSecurity | None:
+        if CONNECT not in self._values:
+            return None
+        # imported in clusters only
+        from kavka.server.config.zookeeper_security import security_of
+
+        return security_of(self._values, self._given, self._report)
 
     def _check_id(self) -> None:
         """Check the id of a broker that may have others beside it, as Apache Kafka 3.9 does."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.log.settings import LogSettings
 from kavka.server.config.address_limits import OF_LISTENERS, ListenerLimits, listener_key
@@ -32,6 +32,9 @@ from kavka.server.config.sources import Given, gather
 from kavka.server.config.suggestions import suggestion
 from kavka.server.config.table import BROKER, base_name, broker_row
 from kavka.server.config.value_types import BadValue, Value, one_line
+
+if TYPE_CHECKING:
+    from kavka.server.config.zookeeper_security import ZooKeeperSecurity
 
 UNKNOWN: Final = "not a setting of Apache Kafka 4.3 or of Kavka"
 _AUTHORIZER_SETTINGS: Final = ("allow.everyone.if.no.acl.found", "super.users")
@@ -131,6 +134,8 @@ class BrokerSettings:
     zookeeper_connection_timeout_ms: int | None
     zookeeper_max_in_flight_requests: int
     zookeeper_session_timeout_ms: int
+    zookeeper_security: ZooKeeperSecurity | None
+    """None: the broker is alone."""
     reserved_broker_max_id: int
     controller_socket_timeout_ms: int
     controlled_shutdown_enable: bool
@@ -258,7 +263,7 @@ class BrokerSettings:
                 *_warnings_by_note(checked.without_effect),
                 *_unknown_warnings(checked.unknown, given),
                 *_missing_listener_warnings(given, fields["listeners"]),
-                *(() if CONNECT in values else replica_warnings(values, given)),
+                *_cluster_warnings(values, given),
             )
         problems.raise_any(warnings)
         return cls(
@@ -328,6 +333,16 @@ def _warnings_by_note(without_effect: Mapping[str, Sequence[str]]) -> Iterator[s
     """A warning for each reason why settings have no effect."""
     for note, keys in without_effect.items():
         yield f"no effect: {', '.join(map(one_line, keys))} ({note})"
+
+
+def _cluster_warnings(values: Mapping[str, Value], given: Mapping[str, Given]) -> Iterable[str]:
+    """Warnings about settings that are for clusters, or for other clusters."""
+    if CONNECT not in values:
+        return replica_warnings(values, given)
+    # imported in clusters only
+    from kavka.server.config.zookeeper_security import unused_settings
+
+    return unused_settings(values)
 
 
 def _unknown_warnings(keys: Sequence[str], given: Mapping[str, Given]) -> Iterator[str]:

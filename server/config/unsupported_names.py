@@ -131,24 +131,11 @@ create.topic.policy.class.name class null - L
 
 ZOOKEEPER_NEEDED: Final = """\
 zookeeper.metadata.migration.enable boolean false - Ho
-zookeeper.set.acl boolean false - Ho
-zookeeper.ssl.cipher.suites list null - Lo
-zookeeper.ssl.client.enable boolean false - Mo
 zookeeper.ssl.crl.enable boolean false - Lo
-zookeeper.ssl.enabled.protocols list null - Lo
-zookeeper.ssl.endpoint.identification.algorithm string HTTPS - Lo
-zookeeper.ssl.keystore.location string null - Mo
-zookeeper.ssl.keystore.password password null - Mo
-zookeeper.ssl.keystore.type string null - Mo
 zookeeper.ssl.ocsp.enable boolean false - Lo
-zookeeper.ssl.protocol string TLSv1.2 - Lo
-zookeeper.ssl.truststore.location string null - Mo
-zookeeper.ssl.truststore.password password null - Mo
-zookeeper.ssl.truststore.type string null - Mo
 """
 
 ZOOKEEPER: Final = """\
-zookeeper.clientCnxnSocket string null - Mo
 zookeeper.metadata.migration.min.batch.size int 200 >=1 Mio
 """
 

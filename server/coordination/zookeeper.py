@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kavka.client.errors import ConnectFailed
 from kavka.log.fs import FileSystem
@@ -23,9 +23,10 @@ from kavka.seams import Clock, Jobs, Network, Random, Tasks
 from kavka.server.config import BrokerSettings
 from kavka.server.config.zookeeper_servers import ZooKeeperServers, parse_connect
 from kavka.server.coordination import zookeeper_messages as messages
+from kavka.server.coordination.digest_md5 import DigestMd5
 from kavka.server.coordination.lost_writes import Outcome, Sight, settle
 from kavka.server.coordination.zookeeper_connection import ZooKeeperConnection
-from kavka.server.coordination.zookeeper_messages import Chroot, Request
+from kavka.server.coordination.zookeeper_messages import AuthenticationFailed, Chroot, Request
 from kavka.server.coordination.zookeeper_watches import SessionWatches, WatchedBy
 from kavka.wire.errors import clear_tracebacks
 from kavka.zktree.api import (
@@ -61,6 +62,13 @@ _NEW_SESSION: Final = 0
 _NO_PASSWORD: Final = bytes(16)
 
 
+class Login(NamedTuple):
+    """Who a session is, to ZooKeeper."""
+
+    username: str
+    password: str
+
+
 @dataclass
 class _Pending:
     """A request whose response has not come."""
@@ -87,13 +95,20 @@ class ZooKeeperSession(SingleWrites):
         clock: Clock,
         tasks: Tasks,
         random: Random,
+        login: Login | None = None,
+        sets_acls: bool = False,
     ) -> None:
-        """`in_flight_max`: requests sent without a response."""
+        """`in_flight_max`: requests sent without a response. `sets_acls`: whether the nodes that
+        are created belong to this session's name."""
         self.session_id = _NEW_SESSION
         self.last_zxid = 0
         self.opened: Final[asyncio.Future[None]] = tasks.future()
+        self.last_failure = ""
+        """Why the last attempt to connect failed; empty if none has."""
         self._addresses = servers.addresses
-        self._chroot = Chroot(servers.chroot)
+        self._chroot = Chroot(servers.chroot, is_secure=sets_acls)
+        self._above = Chroot("", is_secure=sets_acls)
+        self._login = login
         self._in_flight_max = in_flight_max
         self._timeout_ms = round(timeout_s * 1000)
         self._network = network
@@ -156,7 +171,7 @@ class ZooKeeperSession(SingleWrites):
         for name in self._chroot.root.split("/")[1:]:
             path += f"/{name}"
             try:
-                await self._enqueue(messages.write(Create(path), Chroot("")), None)
+                await self._enqueue(messages.write(Create(path), self._above), None)
             except NodeExists:
                 continue
 
@@ -256,11 +271,19 @@ class ZooKeeperSession(SingleWrites):
         try:
             welcome = await connection.open(self._network, address, hello, within_s=within_s)
         except ConnectFailed as failure:
-            logger.warning("ZooKeeper at %s: %s", name, failure)
+            self._failed(name, failure)
             return
         if welcome.timeout_ms == 0:
             logger.error("ZooKeeper at %s: the session %#x has expired", name, self.session_id)
             self._end()
+            return
+        try:
+            await self._authenticate(connection, within_s)
+        except ConnectFailed as failure:
+            self._failed(name, failure)
+            return
+        except AuthenticationFailed:
+            self._refused(name)
             return
         self.session_id, self._password = welcome.session_id, welcome.password
         self._connection = connection
@@ -281,6 +304,27 @@ class ZooKeeperSession(SingleWrites):
             pending.since_zxid = self.last_zxid
         logger.warning("ZooKeeper at %s: %s", name, reason)
         self._notify(SessionEvent.SUSPENDED)
+
+    def _failed(self, name: str, failure: ConnectFailed) -> None:
+        logger.warning("ZooKeeper at %s: %s", name, failure)
+        self.last_failure = str(failure)
+
+    async def _authenticate(self, connection: ZooKeeperConnection, within_s: float) -> None:
+        if self._login is not None:
+            exchange = DigestMd5(*self._login, self._random)
+            await connection.authenticate(exchange, within_s=within_s)
+
+    def _refused(self, name: str) -> None:
+        """A server does not believe the password: it may be corrected there while the broker runs,
+        but at the start it is said at once."""
+        assert self._login is not None
+        text = (
+            f"ZooKeeper at {name} does not accept the user {self._login.username}: correct "
+            "kavka.zookeeper.sasl.username and kavka.zookeeper.sasl.password"
+        )
+        logger.error("%s", text)
+        if not self.opened.done():
+            self.opened.set_exception(ConnectFailed(text, refused=False))
 
     async def _resume(self, connection: ZooKeeperConnection) -> None:
         """Take up on a new connection what the last one left: watches, and requests under way."""
@@ -433,6 +477,8 @@ async def open_session(
     tasks: Tasks,
     random: Random,
     within_s: float,
+    login: Login | None = None,
+    sets_acls: bool = False,
 ) -> ZooKeeperSession:
     """A session, below a root that exists. ConnectFailed if no server can be reached in time
     (`zookeeper.connection.timeout.ms`)."""
@@ -444,13 +490,18 @@ async def open_session(
         clock=clock,
         tasks=tasks,
         random=random,
+        login=login,
+        sets_acls=sets_acls,
     )
 
     def give_up() -> None:
+        if session.opened.done():
+            return
         hosts = ", ".join(f"{host}:{port}" for host, port in servers.addresses)
+        why = f"{session.last_failure}; " if session.last_failure else ""
         text = (
-            f"no ZooKeeper answers at {hosts} within {within_s:g} s: correct zookeeper.connect, or "
-            "remove it if the broker is alone and keeps its metadata itself"
+            f"no ZooKeeper answers at {hosts} within {within_s:g} s: {why}correct "
+            "zookeeper.connect, or remove it if the broker is alone and keeps its metadata itself"
         )
         session.opened.set_exception(ConnectFailed(text, refused=False))
 
@@ -468,7 +519,11 @@ async def open_session(
 
 def opener(settings: BrokerSettings, network: Network, random: Random) -> OpenCoordination:
     """How a broker opens its session. Network and random numbers are the broker's."""
-    assert settings.zookeeper_connect is not None
+    security = settings.zookeeper_security
+    assert settings.zookeeper_connect is not None and security is not None
+    login = None
+    if security.username is not None and security.password is not None:
+        login = Login(security.username, security.password)
     servers = parse_connect(settings.zookeeper_connect)
     timeout_ms = settings.zookeeper_session_timeout_ms
     within_ms = settings.zookeeper_connection_timeout_ms or timeout_ms
@@ -485,6 +540,8 @@ def opener(settings: BrokerSettings, network: Network, random: Random) -> OpenCo
             tasks=tasks,
             random=random,
             within_s=within_ms / 1000,
+            login=login,
+            sets_acls=security.sets_acls,
         )
 
     return open_coordination

@@ -11,6 +11,7 @@ from kavka.client.dialling import dial
 from kavka.client.errors import ConnectFailed
 from kavka.seams import Clock, Network, Tasks, Timer
 from kavka.server.coordination import zookeeper_messages as messages
+from kavka.server.coordination.digest_md5 import DigestMd5, SaslError
 from kavka.server.coordination.zookeeper_messages import Welcome
 
 FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -38,6 +39,8 @@ class ZooKeeperConnection(asyncio.Protocol):
         self._stream = bytearray()
         self._transport: Any = None
         self._welcome: asyncio.Future[Welcome] | None = None
+        self._word: asyncio.Future[bytes] | None = None
+        """The frame that the server says next, in an authentication."""
         self._silence_s_max = 0.0
         self._heard_s = 0.0
         self._beating: Timer | None = None
@@ -55,6 +58,29 @@ class ZooKeeperConnection(asyncio.Protocol):
         finally:
             timer.cancel()
             self._welcome = None
+
+    async def authenticate(self, exchange: DigestMd5, *, within_s: float) -> None:
+        """Tell the server who this session is, before it asks for anything. ConnectFailed;
+        AuthenticationFailed."""
+        timer = self._tasks.call_later(within_s, self.close, "no response to the authentication")
+        try:
+            challenge = messages.sasl_token(await self._hear(messages.sasl(b"")))
+            if not challenge:
+                raise SaslError("the server has no SASL")
+            last = messages.sasl_token(await self._hear(messages.sasl(exchange.answer(challenge))))
+            exchange.check(last or b"")
+        except SaslError as failure:
+            raise ConnectFailed(f"SASL: {failure}", refused=False) from failure
+        finally:
+            timer.cancel()
+            self._word = None
+
+    async def _hear(self, frame: bytes) -> bytes:
+        if self._transport is None:
+            raise ConnectFailed("it closed the connection", refused=False)
+        self._word = self._tasks.future()
+        self.send(frame)
+        return await self._word
 
     def begin(self, timeout_ms: int) -> None:
         """The session is open on it: ping, and listen for silence."""
@@ -74,8 +100,9 @@ class ZooKeeperConnection(asyncio.Protocol):
             transport.abort()
         if self._beating is not None:
             self._beating.cancel()
-        if self._welcome is not None and not self._welcome.done():
-            self._welcome.set_exception(ConnectFailed(reason, refused=False))
+        for awaited in (self._welcome, self._word):
+            if awaited is not None and not awaited.done():
+                awaited.set_exception(ConnectFailed(reason, refused=False))
         if not self.lost.done():
             self.lost.set_result(reason)
 
@@ -115,5 +142,8 @@ class ZooKeeperConnection(asyncio.Protocol):
             if self._welcome is not None:
                 self._welcome.set_result(messages.welcome(frame))
                 self._welcome = None
+            elif self._word is not None:
+                self._word.set_result(frame)
+                self._word = None
             else:
                 self._on_frame(frame)

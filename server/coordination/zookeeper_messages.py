@@ -13,8 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from kazoo.exceptions import EXCEPTIONS
 from kazoo.protocol import serialization as jute
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
+from kavka.zktree import paths
 from kavka.zktree.api import (
     BadArguments,
     BadVersion,
@@ -42,11 +43,14 @@ from kavka.zktree.tree import check_path
 NOTIFICATION_XID: Final = -1
 PING_XID: Final = -2
 SET_WATCHES_XID: Final = -8
+SASL_XID: Final = 0
+"""Before all others: those of requests begin with 1."""
 
 SET_WATCHES_BYTES_MAX: Final = 128 * 1024
 """Paths of one SetWatches request; a server refuses requests of over a megabyte."""
 
 _SET_WATCHES: Final = 101
+_SASL: Final = 102
 _EPHEMERAL, _SEQUENTIAL = 1, 2
 _FAILED_OP: Final = -1
 """Type of a multi's result for an operation that failed, or was not performed as another failed."""
@@ -90,6 +94,10 @@ class UnexpectedError(CoordinationError):
         return f"{self._name} {self.path}"
 
 
+class AuthenticationFailed(Exception):
+    """ZooKeeper does not believe who the session says it is."""
+
+
 class Header(NamedTuple):
     """Of a response or an event."""
 
@@ -121,13 +129,23 @@ class Chroot:
     """Paths as the server knows them, below `root` ("" or "/a/b"). BadArguments for those that
     ZooKeeper does not accept: behind the root they would be other paths."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, is_secure: bool = False) -> None:
+        """`is_secure`: nodes that are created belong to this session's name."""
         self.root: Final = root
+        self._is_secure = is_secure
 
     def full(self, path: str) -> str:
         """A path on the server."""
         check_path(path)
         return self.root + path if path != "/" else self.root or "/"
+
+    def acls(self, path: str) -> Sequence[Any]:
+        """Who may do what with a node that is created; as `ZkData.defaultAcls` of Apache Kafka."""
+        if not self._is_secure or path == paths.OLD_CONSUMERS:
+            return OPEN_ACL_UNSAFE  # type: ignore[no-any-return]
+        if path.startswith(paths.SECRET):
+            return CREATOR_ALL_ACL  # type: ignore[no-any-return]
+        return [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
 
     def own(self, full: str) -> str:
         """The path without the root."""
@@ -152,6 +170,20 @@ def ping() -> bytes:
 def hello(last_zxid: int, timeout_ms: int, session_id: int, password: bytes) -> bytes:
     """Opens a session (id 0), or continues one on a new connection."""
     return _framed(jute.Connect(0, last_zxid, timeout_ms, session_id, password, False).serialize())
+
+
+def sasl(token: bytes) -> bytes:
+    """The frame with a client's word in an authentication."""
+    return _framed(_pack_xid_and_type(SASL_XID, _SASL) + _pack_int(len(token)) + token)
+
+
+def sasl_token(frame: bytes) -> bytes | None:
+    """The server's word; None if it has none. AuthenticationFailed."""
+    head = header(frame)
+    if head.error != 0:
+        raise AuthenticationFailed
+    token: bytes | None = jute.read_buffer(frame, head.end)[0]
+    return token
 
 
 class Welcome(NamedTuple):
@@ -283,7 +315,7 @@ def _operation(op: Op, chroot: Chroot) -> Any:
     match op:
         case Create():
             flags = _EPHEMERAL * op.ephemeral | _SEQUENTIAL * op.sequential
-            return jute.Create2(path, op.data, OPEN_ACL_UNSAFE, flags)
+            return jute.Create2(path, op.data, chroot.acls(op.path), flags)
         case SetData():
             return jute.SetData(path, op.data, op.version)
         case Delete():

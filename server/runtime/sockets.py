@@ -9,7 +9,12 @@ import resource
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    import ssl
+
+    from kavka.seams import Listening, Network
 
 logger = logging.getLogger(__name__)
 
@@ -201,3 +206,35 @@ class SocketNetwork:
             unbound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_bytes)
         if self._send_bytes != SYSTEM_SIZED:
             unbound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_bytes)
+
+
+class TlsNetwork:
+    """A `Network` whose connections to other hosts use TLS."""
+
+    def __init__(
+        self, plain: Network, loop: asyncio.AbstractEventLoop, context: ssl.SSLContext
+    ) -> None:
+        self._plain = plain
+        self._loop = loop
+        self._context = context
+
+    async def bind(self, host: str, port: int) -> Listening:
+        return await self._plain.bind(host, port)
+
+    async def connect(
+        self, host: str, port: int, factory: Callable[[], asyncio.BaseProtocol]
+    ) -> asyncio.BaseTransport:
+        try:
+            transport, _ = await self._loop.create_connection(
+                factory, host, port, ssl=self._context, server_hostname=host
+            )
+        except ConnectionResetError as failure:  # what a plain listener does with a handshake
+            raise OSError(f"the TLS handshake failed: {failure}") from failure
+        return transport
+
+    async def resolve(self, host: str) -> str:
+        """The host as it is named: its certificate is for that name."""
+        return host
+
+    def host_name(self) -> str:
+        return self._plain.host_name()

@@ -40,6 +40,10 @@ class ZooKeeper(BrokerProcess):
     kind: ClassVar[str] = "ZooKeeper"
     ready_within_s: ClassVar[float] = 60.0
     exit_codes: ClassVar[Mapping[int, int]] = EXIT_CODES
+    more_options: Sequence[str] = ()
+    """Of its JVM."""
+    more_lines: Sequence[str] = ()
+    """Of its settings."""
 
     def prepare(self) -> None:
         self.port = self.ports.take()
@@ -50,12 +54,13 @@ class ZooKeeper(BrokerProcess):
             "maxClientCnxns=0",
             "admin.enableServer=false",
             "tickTime=2000",
+            *self.more_lines,
         )
         self._settings_path.write_text("\n".join(lines) + "\n")
 
     def command(self) -> list[str]:
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        options = [*OPTIONS, *java.shared_classes(PROJECT)]
+        options = [*OPTIONS, *java.shared_classes(PROJECT), *self.more_options]
         return java.command_line(main, [str(self._settings_path)], options, PROJECT)
 
     def environment(self) -> dict[str, str]:

@@ -130,3 +130,19 @@ def test_socket_buffers_are_the_systems_unless_they_are_given(tmp_path: Path) ->
     given = settings(tmp_path, "socket.receive.buffer.bytes=4096")
     assert socket_network(given, loop)._receive_bytes == 4096
     loop.close()
+
+
+def test_files_for_tls_with_zookeeper_must_be_there(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.pem"
+    given = (
+        "zookeeper.connect=localhost:1",
+        "zookeeper.ssl.client.enable=true",
+        f"zookeeper.ssl.truststore.location={missing}",
+    )
+
+    async def make() -> None:
+        Host(settings(tmp_path, *given), never)
+
+    reason = f"zookeeper.ssl.truststore.location={missing}: No such file"
+    with pytest.raises(StartError, match=reason):
+        asyncio.run(make())
