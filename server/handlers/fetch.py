@@ -16,7 +16,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Hashable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
+from uuid import UUID
 from weakref import ref
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
@@ -25,6 +27,7 @@ from kavka.server.replica.fetch_reading import (
     ISOLATION_LEVELS,
     READ_COMMITTED,
     PartitionRead,
+    idle_for_follower,
     idle_replica,
     plan_part,
     read_cached,
@@ -61,6 +64,7 @@ _MISSING: Final = (
 )
 """Errors found before anything is read."""
 
+_OF_FOLLOWERS: Final = (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
 PARTITIONS_PER_STEP: Final = 200
 """Partitions planned in one slice; planning takes 5 us and more."""
@@ -85,11 +89,15 @@ async def _await_response(answer: Any) -> FetchResponse:
 
 def _begin(broker: Broker, context: RequestContext, request: Any) -> Steps[Any]:
     """The response, or an awaitable of it."""
+    follower = _replica_id(context, request)
+    is_privileged = follower >= 0 and broker.authorizer.allows(context, *_OF_FOLLOWERS)
     try:
-        fetching = yield from broker.sessions.begin_in_steps(request, context.version)
+        fetching = yield from broker.sessions.begin_in_steps(
+            request, context.version, is_privileged=is_privileged
+        )
     except ApiError as refusal:
         return FetchResponse((), refusal.code)
-    fetch = _Fetch(broker, context, request, fetching)
+    fetch = _Fetch(broker, context, request, fetching, follower)
     # Partitions already planned may change while the others are being planned.
     noted = broker.purgatory.note_changes() if fetch.is_big else None
     try:
@@ -107,14 +115,17 @@ class _Fetch:
     __slots__ = (
         "_broker",
         "_bytes_max",
+        "_changes",
         "_context",
         "_enough_missing",
         "_fetching",
         "_files_left",
         "_idle",
+        "_idle_wanted",
         "_follower",
         "_is_noted",
         "_is_old_consumer",
+        "_others",
         "_parts",
         "_skipped",
         "_readable",
@@ -122,17 +133,25 @@ class _Fetch:
     )
 
     def __init__(
-        self, broker: Broker, context: RequestContext, request: Any, fetching: Fetching
+        self,
+        broker: Broker,
+        context: RequestContext,
+        request: Any,
+        fetching: Fetching,
+        follower: int,
     ) -> None:
         self._broker = broker
         self._context = context
         self._request = request
         self._fetching = fetching
-        self._follower = _replica_id(context, request)  # negative: a consumer
+        self._follower = follower  # negative: a consumer
         self._is_noted = False  # whether the leader knows how far the follower has got
         self._is_old_consumer = context.version < BATCHES_SINCE
         self._parts: list[PartitionRead] = []
         self._idle: list[Replica] = []  # partitions without changes to report
+        self._idle_wanted: list[FetchPartition] = []  # the same, of a follower
+        self._others: list[FetchPartition] = []
+        self._changes: dict[Hashable, None] | None = None  # since a follower's fetch was planned
         self._readable: dict[str, bool] = {}  # authorization by topic, for one plan
         self._skipped: dict[tuple[str, int], int] = {}  # offset after unconvertible batches
         self._files_left = 0
@@ -236,31 +255,56 @@ class _Fetch:
 
     def _without_idle(self) -> Steps[Iterable[FetchPartition]]:
         """The partitions except idle ones, which have nothing to report in an incremental fetch."""
+        if self._changes is not None:
+            self._end_idleness(self._changes)
+            return self._others
         self._idle = idle = []
+        self._idle_wanted = []
         partitions = self._fetching.partitions
-        if (
-            not self._fetching.incremental
-            or self._follower >= 0
-            or self._request.isolation_level not in ISOLATION_LEVELS
-        ):
+        if not self._fetching.incremental or self._request.isolation_level not in ISOLATION_LEVELS:
             return partitions
         others: list[FetchPartition] = []
+        find = idle_replica
+        follower, now_ms = self._follower, int(self._broker.clock.monotonic_s() * 1000)
+        if follower >= 0:
+            find = partial(idle_for_follower, follower=follower)
         for done, wanted in enumerate(partitions, 1):
             if done % IDLE_PER_STEP == 0:
                 yield None
-            replica = idle_replica(wanted)
+            replica = find(wanted)
             if replica is not None and self._may_read(replica.log.topic):
                 idle.append(replica)
+                if follower < 0:
+                    continue
+                self._idle_wanted.append(wanted)
+                if not self._is_noted:
+                    end = replica.log.end_offset
+                    replica.partition.followers[follower].fetched(end, end, now_ms)
             else:
                 others.append(wanted)
+        self._others = others
         return others
+
+    def _end_idleness(self, changes: dict[Hashable, None]) -> None:
+        """Of a follower's partitions, which mostly are idle, only those that have changed are
+        planned again."""
+        changed = {key[:2] for key in changes if isinstance(key, tuple)}
+        changes.clear()
+        idle, wanted = self._idle, self._idle_wanted
+        self._idle, self._idle_wanted = [], []
+        for replica, one in zip(idle, wanted, strict=True):
+            if replica.key in changed:
+                self._others.append(one)
+            else:
+                self._idle.append(replica)
+                self._idle_wanted.append(one)
 
     def _may_read(self, topic: str) -> bool:
         may = self._readable.get(topic)
         if may is None:
             asked = (Operation.READ, ResourceType.TOPIC, topic)
             if self._follower >= 0:
-                asked = (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+                asked = _OF_FOLLOWERS
             may = self._broker.authorizer.allows(self._context, *asked)
             self._readable[topic] = may
         return may
@@ -277,12 +321,18 @@ class _Fetch:
             from kavka.server.handlers.common import down_conversion
 
             down_conversion.check_readable(replica.log.settings)
-        if self._follower >= 0 and self._follower not in replica.partition.followers:
+        if self._follower >= 0:
+            self._check_follower(replica, wanted)
+        return replica
+
+    def _check_follower(self, replica: Replica, wanted: FetchPartition) -> None:
+        if isinstance(wanted.topic, UUID) and replica.topic_id != wanted.topic:
+            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)  # its topic was created again
+        if self._follower not in replica.partition.followers:
             if wanted.current_leader_epoch < 0:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             replica.check_epoch(wanted.current_leader_epoch)
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
-        return replica
 
     def _note_follower(self, part: PartitionRead) -> None:
         """Let the leader know how far the follower has got: once, as it gets no further while the
@@ -325,14 +375,17 @@ class _Fetch:
         call on, even before the coroutine first runs, and those `noted` before."""
         self._release_files()
         planned = [part.replica for part in self._parts if part.replica is not None]
+        self._enough_missing = len(self._parts) - len(planned) + 1
+        planned += self._idle
         keys: list[Hashable] = [
             replica.key if self._follower < 0 else replica.end_key for replica in planned
         ]
-        self._enough_missing = len(self._parts) - len(keys) + 1
-        keys += [replica.key for replica in self._idle]
-        woken = self._broker.purgatory.wait(
-            keys, self._is_complete, max_wait_ms / 1000, "Fetch", noted=noted
-        )
+        purgatory = self._broker.purgatory
+        woken = purgatory.wait(keys, self._is_complete, max_wait_ms / 1000, "Fetch", noted=noted)
+        if self._follower >= 0 and self._idle:
+            changes = self._changes = purgatory.note_changes()
+            changes |= noted or {}
+            woken.add_done_callback(lambda _: purgatory.end_notes(changes))
         return self._answer_when(self._context.wait(woken))
 
     async def _answer_when(self, woken: asyncio.Future[Any]) -> FetchResponse:
@@ -414,6 +467,7 @@ class _Fetch:
             if part.replica is not None:
                 part.replica.traffic.fetches += 1
                 part.wanted.replica = ref(part.replica)
+                part.wanted.is_prefix = part.is_prefix
             if not fetching.keep(part.wanted, part.answer):
                 continue
             topic = part.wanted.topic

@@ -43,7 +43,7 @@ READS_PER_STEP: Final = 100
 class PartitionRead:
     """One partition of a fetch: its answer so far, and the position of its records."""
 
-    __slots__ = ("answer", "bytes_max", "file_range", "replica", "wanted")
+    __slots__ = ("answer", "bytes_max", "file_range", "is_prefix", "replica", "wanted")
 
     def __init__(self, wanted: FetchPartition, answer: PartitionResponse) -> None:
         self.wanted = wanted
@@ -52,6 +52,8 @@ class PartitionRead:
         self.file_range: FileRange | None = None
         self.bytes_max = 0
         """How many bytes of records the reader wants here, within the limit of its request."""
+        self.is_prefix = False
+        """Whether the reader's log is a prefix of this one, as far as it has been compared."""
 
     @property
     def available_bytes(self) -> int:
@@ -84,6 +86,31 @@ def idle_replica(wanted: FetchPartition) -> Replica | None:
     ):
         return replica
     return None
+
+
+def idle_for_follower(wanted: FetchPartition, follower: int) -> Replica | None:
+    """As `idle_replica`, for a follower in sync, of which the leader knows that it has all
+    records. It may be too long ago that it has fetched: see `FollowerProgress.fetched`."""
+    replica: Replica | None = None if wanted.replica is None else wanted.replica()
+    if replica is None or replica.offline:
+        return None
+    partition, log = replica.partition, replica.log
+    offset = wanted.offset
+    if (
+        not wanted.is_prefix
+        or offset != log.end_offset
+        or wanted.high_watermark != partition.high_watermark
+        or not 0 <= wanted.log_start_offset == log.start_offset <= wanted.follower_start
+        or wanted.current_leader_epoch != partition.leader_epoch
+        or follower not in partition.isr
+    ):
+        return None
+    known = partition.followers.get(follower)
+    is_known = known is not None and (known.log_end, known.log_start) == (
+        offset,
+        wanted.follower_start,
+    )
+    return replica if is_known else None
 
 
 def plan_part(
@@ -120,6 +147,7 @@ def plan_part(
         answer.diverging_epoch = _divergence(replica, wanted)
         if answer.diverging_epoch is not None:
             return part
+    part.is_prefix = True
     upto = last_stable if committed_only else high_watermark
     if to_end:
         upto = log.end_offset

@@ -30,7 +30,8 @@ EVICTION_MS_MIN: Final = 120_000
 
 PARTITIONS_MAX: Final = 100_000
 """Partitions in all sessions together, about 400 bytes each. A client that would exceed it fetches
-without a session, as when there is no slot; Apache Kafka limits the number of sessions only."""
+without a session, as when there is no slot; Apache Kafka limits the number of sessions only.
+Sessions of followers count too, but take the place of consumers' ones."""
 
 PARTITIONS_PER_STEP: Final = 500
 """Partitions of a request that are put into the session between two pauses, at 2 us each."""
@@ -58,6 +59,9 @@ class FetchPartition:
     replica: ref[Any] | None = None
     """What its last answer was read from; a weak reference, so that a session keeps no deleted
     replica."""
+    is_prefix: bool = False
+    """Whether that found the reader's log, as the reader has described it since, to be a prefix of
+    the leader's."""
 
     def update(self, asked: Any, version: int) -> None:
         """Apply a later request."""
@@ -65,6 +69,7 @@ class FetchPartition:
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch, self.last_fetched_epoch = _epochs(asked, version)
         self.follower_start = _follower_start(asked, version)
+        self.is_prefix = False
 
     def has_changed(self, answer: PartitionResponse) -> bool:
         """Whether an incremental answer must include this partition; remembers what it says."""
@@ -118,11 +123,15 @@ def _topic_key(topic: Any, version: int) -> TopicKey:
 class Session:
     """What one client fetches, kept between its requests."""
 
-    __slots__ = ("by_id", "epoch", "id", "partitions", "used_ms")
+    __slots__ = ("by_id", "epoch", "id", "is_privileged", "partitions", "used_ms")
 
-    def __init__(self, session_id: int, by_id: bool, now_ms: float) -> None:
+    def __init__(
+        self, session_id: int, by_id: bool, now_ms: float, *, is_privileged: bool = False
+    ) -> None:
         self.id = session_id
         self.by_id = by_id
+        self.is_privileged = is_privileged
+        """Whether it is a follower's."""
         self.epoch = 1
         self.partitions: dict[PartitionKey, FetchPartition] = {}
         self.used_ms = now_ms
@@ -200,12 +209,15 @@ class FetchSessions:
     def __iter__(self) -> Iterator[Session]:
         return iter(self._sessions.values())
 
-    def begin_in_steps(self, request: Any, version: int) -> Steps[Fetching]:
+    def begin_in_steps(
+        self, request: Any, version: int, *, is_privileged: bool = False
+    ) -> Steps[Fetching]:
         """What `request` fetches, in steps if it names many partitions. ApiError when it names a
-        session that does not fit."""
+        session that does not fit. `is_privileged`: it is a follower's, whose session goes before
+        those of consumers."""
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            return (yield from self._full(request, version))
+            return (yield from self._full(request, version, is_privileged))
         session = self._sessions.get(request.session_id)
         if session is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -220,7 +232,9 @@ class FetchSessions:
         if not session.partitions:
             self._end(session)
             return Fetching([])
-        if self._held > PARTITIONS_MAX and len(session.partitions) > before:
+        if len(session.partitions) > before and self._held > PARTITIONS_MAX:
+            if session.is_privileged and self._evict_consumers(0, slots=0):
+                return Fetching(list(session.partitions.values()), session, True, epoch)
             self._end(session)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return Fetching(list(session.partitions.values()), session, True, epoch)
@@ -240,7 +254,7 @@ class FetchSessions:
                 if session.epoch != epoch:
                     raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
-    def _full(self, request: Any, version: int) -> Steps[Fetching]:
+    def _full(self, request: Any, version: int, is_privileged: bool) -> Steps[Fetching]:
         """A full fetch; it ends the session whose id it has, and may begin one."""
         ended = self._sessions.get(request.session_id)
         if ended is not None:
@@ -257,9 +271,10 @@ class FetchSessions:
         wanted = list(partitions.values())
         if request.session_epoch == FINAL_EPOCH or not wanted:
             return Fetching(wanted)
-        if not self._make_room(len(wanted)):
+        if not self._make_room(len(wanted), is_privileged):
             return Fetching(wanted)
-        session = Session(self._new_id(), version >= TOPIC_IDS_SINCE, self._now_ms())
+        by_id, now_ms = version >= TOPIC_IDS_SINCE, self._now_ms()
+        session = Session(self._new_id(), by_id, now_ms, is_privileged=is_privileged)
         session.partitions = partitions
         self._sessions[session.id] = session
         self._held += len(wanted)
@@ -278,15 +293,37 @@ class FetchSessions:
         del self._sessions[session.id]
         self._sessions[session.id] = session
 
-    def _make_room(self, partitions: int) -> bool:
-        """Whether one more session fits, after evicting those that are out of use."""
-        while len(self._sessions) >= self._slots or self._held + partitions > PARTITIONS_MAX:
+    def _make_room(self, partitions: int, is_privileged: bool) -> bool:
+        """Whether one more session fits, after evicting those that are out of use, and for a
+        follower's those of consumers."""
+        while not self._fits(partitions, slots=1):
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or self._now_ms() - oldest.used_ms < EVICTION_MS_MIN:
-                return False
-            self._end(oldest)
-            self.evictions += 1
+                return is_privileged and self._evict_consumers(partitions, slots=1)
+            self._evict(oldest)
         return True
+
+    def _fits(self, partitions: int, *, slots: int) -> bool:
+        """Whether there is room for so many more partitions and sessions."""
+        has_slots = len(self._sessions) + slots <= self._slots
+        return has_slots and self._held + partitions <= PARTITIONS_MAX
+
+    def _evict_consumers(self, partitions: int, *, slots: int) -> bool:
+        """Evict sessions of consumers until there is room, the smallest first, as in Apache Kafka.
+        If that is not enough, none is evicted, and the result is False."""
+        of_consumers = [one for one in self._sessions.values() if not one.is_privileged]
+        freed = sum(len(one.partitions) for one in of_consumers)
+        if not self._fits(partitions - freed, slots=slots - len(of_consumers)):
+            return False
+        for one in sorted(of_consumers, key=lambda one: (len(one.partitions), one.id)):
+            if self._fits(partitions, slots=slots):
+                break
+            self._evict(one)
+        return True
+
+    def _evict(self, session: Session) -> None:
+        self._end(session)
+        self.evictions += 1
 
     def _new_id(self) -> int:
         while True:

@@ -36,11 +36,12 @@ class Fetched(NamedTuple):
 class Following:
     """A replica that follows, in one leader epoch."""
 
-    __slots__ = ("_is_prepared", "_replica")
+    __slots__ = ("_replica", "is_prepared")
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
-        self._is_prepared = False
+        self.is_prepared = False
+        """Whether `prepare` has done its work."""
 
     @property
     def offset(self) -> int:
@@ -56,11 +57,11 @@ class Following:
     async def prepare(self, tasks: Tasks) -> None:
         """Before the first fetch. A log without epochs can't be compared with the leader's: what is
         above its high watermark goes, as that may never have been committed."""
-        if self._is_prepared:
+        if self.is_prepared:
             return
         if self.last_epoch == NO_EPOCH:
             await self._truncate(self._replica.high_watermark, tasks)
-        self._is_prepared = True
+        self.is_prepared = True
 
     async def take(self, fetched: Fetched, tasks: Tasks) -> None:
         """Append, or truncate to where the logs diverge. ApiError, StorageError, OSError."""

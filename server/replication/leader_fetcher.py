@@ -2,6 +2,8 @@
 
 One request is in flight at a time. What becomes of each partition's part of a response is decided
 by the replica; a partition that can't go on is left out for a while, and the others go on.
+Requests and responses name only the partitions of which there is something to say (KIP-227,
+`fetch_session`).
 
 A fetch tells the leader which records the follower has. So where records have to be flushed
 (`flush.messages`, `kavka.durability=fsync`) it is sent when they are on the disk.
@@ -22,6 +24,7 @@ from kavka.server.config import BrokerSettings
 from kavka.server.replica.following import Divergence, Fetched, Following
 from kavka.server.replica.replica import Replica
 from kavka.server.replication.broker_clients import Peers
+from kavka.server.replication.fetch_session import Asked, FetchSession, Place, SessionRequest
 from kavka.wire.apis import fetch
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -59,6 +62,9 @@ class FetcherSettings(NamedTuple):
         )
 
 
+PARTITIONS_PER_STEP: Final = 1000
+"""Partitions looked at between two pauses, at a microsecond each."""
+
 NEVER_S: Final = float("inf")
 DOUBLED_MAX: Final = 20
 
@@ -70,10 +76,21 @@ heard of its leadership yet."""
 class _Followed:
     """A partition that is fetched in one leader epoch."""
 
-    __slots__ = ("failures", "following", "is_failed", "leader_epoch", "replica", "retry_at_s")
+    __slots__ = (
+        "_asked",
+        "failures",
+        "following",
+        "is_failed",
+        "leader_epoch",
+        "place",
+        "replica",
+        "retry_at_s",
+    )
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
+        self.place: Place = (replica.topic_id.bytes, replica.key[1])
+        self._asked: Asked | None = None
         self.leader_epoch = replica.partition.leader_epoch
         self.following = Following(replica)
         self.retry_at_s = 0.0
@@ -81,6 +98,20 @@ class _Followed:
         """Without a success in between."""
         self.is_failed = False
         """Not fetched any more in this leader epoch, which its leader knows to be over."""
+
+    def asked(self) -> Asked:
+        """What to ask for next; the same object while nothing has changed."""
+        known, log = self._asked, self.replica.log
+        if known is None or known.offset != log.end_offset or known.log_start != log.start_offset:
+            following = self.following
+            known = self._asked = Asked(
+                self.leader_epoch, following.offset, following.last_epoch, log.start_offset
+            )
+        return known
+
+    def log_may_have_changed(self) -> None:
+        """Look at the log again for what to ask, even if it ends where it did."""
+        self._asked = None
 
 
 class LeaderFetcher:
@@ -101,9 +132,11 @@ class LeaderFetcher:
         self._clock = clock
         self._tasks = tasks
         self._partitions: dict[Key, _Followed] = {}
+        self._session = FetchSession()
         self._task: asyncio.Task[None] | None = None
         self._is_fetching = False
         """Whether a request is under way that has all partitions; without, it failed on purpose."""
+        self._additions = 0
         self._changed: asyncio.Future[None] | None = None
         """What the task waits for, if it has nothing to fetch."""
 
@@ -113,6 +146,7 @@ class LeaderFetcher:
     def add(self, replica: Replica) -> None:
         """Follow a partition, in its present leader epoch."""
         self._partitions[replica.key] = _Followed(replica)
+        self._additions += 1
         replica.flush_if_awaited()  # what an earlier process wrote
         if self._is_fetching:  # it may take replica.fetch.wait.max.ms to be answered
             self._is_fetching = False
@@ -141,14 +175,18 @@ class LeaderFetcher:
         try:
             while self._partitions:
                 await self._flushes()
-                asked = await self._due()
+                additions = self._additions
+                due = await self._due()
+                if additions != self._additions:
+                    continue  # look at those, too, before a request that may wait long
                 client = self._peers.client(self._leader)
-                if not asked or client is None:
+                if not due or client is None:
                     await self._wait()
                     continue
-                await self._fetch(client, asked)
+                await self._fetch(client, due)
         finally:
             self._task = None
+            self._session.failed()
             self._peers.disconnect(self._leader)
 
     async def _flushes(self) -> None:
@@ -172,14 +210,17 @@ class LeaderFetcher:
         """The partitions to fetch now."""
         now_s = self._clock.monotonic_s()
         due = []
-        for one in list(self._partitions.values()):
+        for number, one in enumerate(list(self._partitions.values()), 1):
+            if number % PARTITIONS_PER_STEP == 0:
+                await self._tasks.sleep(0)
             if one.is_failed or one.retry_at_s > now_s or one.replica.partition.awaits_flush:
                 continue
-            try:
-                await one.following.prepare(self._tasks)
-            except (OSError, StorageError, ApiError) as failure:
-                self._leave_out(one, f"its log can't be prepared: {failure}")
-                continue
+            if not one.following.is_prepared:
+                try:
+                    await one.following.prepare(self._tasks)
+                except (OSError, StorageError, ApiError) as failure:
+                    self._leave_out(one, f"its log can't be prepared: {failure}")
+                    continue
             due.append(one)
         return due
 
@@ -199,31 +240,42 @@ class LeaderFetcher:
             if timer is not None:
                 timer.cancel()
 
-    async def _fetch(self, client: BrokerClient, asked: list[_Followed]) -> None:
-        request = self._request(asked)
+    async def _fetch(self, client: BrokerClient, due: list[_Followed]) -> None:
+        session = self._session
+        by_place = {one.place: one for one in due}
+        request = self._request(session.request({one.place: one.asked() for one in due}))
         self._is_fetching = True
         try:
             response = await client.ask(fetch.API, request)
         except (ConnectionError, UnsupportedVersion) as failure:
+            session.failed()
             if not self._is_fetching:
                 return  # there are more partitions now
             logger.debug("can't fetch from broker %d: %s", self._leader, failure)
-            self._leave_out_all(asked)
+            self._leave_out_all(due)
             return
         finally:
             self._is_fetching = False
         if response.error_code:
-            logger.warning(
-                "broker %d refused a fetch: %s", self._leader, ErrorCode(response.error_code).name
-            )
-            self._leave_out_all(asked)
+            if not session.refused(response.error_code):
+                name = ErrorCode(response.error_code).name
+                logger.warning("broker %d refused a fetch: %s", self._leader, name)
+                self._leave_out_all(due)
             return
-        by_place = {(one.replica.topic_id, one.replica.key[1]): one for one in asked}
-        for topic in response.responses:
-            for answer in topic.partitions:
-                one = by_place.get((topic.topic_id, answer.partition_index))
-                if one is not None and self._is_current(one):
-                    await self._take(client, one, answer)
+        answers: dict[Place, Any] = {
+            (topic.topic_id.bytes, answer.partition_index): answer
+            for topic in response.responses
+            for answer in topic.partitions
+        }
+        if not session.answered(response.session_id, answers):
+            logger.warning("broker %d answered for other partitions than asked", self._leader)
+            self._leave_out_all(due)
+            return
+        for place, answer in answers.items():
+            one = by_place[place]
+            if self._is_current(one):
+                one.log_may_have_changed()
+                await self._take(client, one, answer)
 
     def _is_current(self, one: _Followed) -> bool:
         """Whether it is still followed, in the epoch in which it was asked for."""
@@ -283,25 +335,32 @@ class LeaderFetcher:
         )
         self._leave_out_all((one,))
 
-    def _request(self, asked: list[_Followed]) -> fetch.FetchRequest:
+    def _request(self, asked: SessionRequest) -> fetch.FetchRequest:
         settings = self._settings
-        by_topic: dict[UUID, list[fetch.FetchedPartition]] = {}
-        for one in asked:
-            following = one.following
-            by_topic.setdefault(one.replica.topic_id, []).append(
+        by_topic: dict[bytes, list[fetch.FetchedPartition]] = {}
+        for (topic_id, index), one in asked.asked.items():
+            by_topic.setdefault(topic_id, []).append(
                 fetch.FetchedPartition(
-                    one.replica.key[1],
+                    index,
                     one.leader_epoch,
-                    following.offset,
-                    following.last_epoch,
-                    one.replica.log.start_offset,
+                    one.offset,
+                    one.last_epoch,
+                    one.log_start,
                     settings.partition_max_bytes,
                 )
             )
+        forgotten: dict[bytes, list[int]] = {}
+        for topic_id, index in asked.forgotten:
+            forgotten.setdefault(topic_id, []).append(index)
         return fetch.FetchRequest(
             fetch.ReplicaState(settings.broker_id, settings.broker_epoch()),
             settings.wait_max_ms,
             settings.min_bytes,
             settings.response_max_bytes,
-            [fetch.FetchedTopic(topic_id, places) for topic_id, places in by_topic.items()],
+            [fetch.FetchedTopic(UUID(bytes=one), places) for one, places in by_topic.items()],
+            asked.epoch,
+            asked.session_id,
+            forgotten_topics_data=[
+                fetch.ForgottenTopic(UUID(bytes=one), indexes) for one, indexes in forgotten.items()
+            ],
         )

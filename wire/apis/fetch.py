@@ -34,6 +34,7 @@ __all__ = [
     "FetchResponse",
     "FetchedPartition",
     "FetchedTopic",
+    "ForgottenTopic",
     "LeaderIdAndEpoch",
     "NodeEndpoint",
     "PartitionResponse",
@@ -146,8 +147,16 @@ class FetchedTopic:
 
 
 @message
+class ForgottenTopic:
+    """Partitions that a session's request removes from it (KIP-227)."""
+
+    topic_id: UUID
+    partitions: Sequence[int]
+
+
+@message
 class FetchRequest:
-    """A follower's request, from version 15 on, and without a session."""
+    """A follower's request, from version 15 on; without a session if it names none."""
 
     replica_state: ReplicaState
     max_wait_ms: int
@@ -157,7 +166,7 @@ class FetchRequest:
     session_epoch: int = NO_SESSION
     session_id: int = 0
     isolation_level: int = 0
-    forgotten_topics_data: Sequence[object] = ()
+    forgotten_topics_data: Sequence[ForgottenTopic] = ()
     rack_id: str = ""
     cluster_id: str | None = None
 

@@ -196,6 +196,53 @@ def test_forgotten_partitions_free_their_share(
     begin(sessions, request(first, 2, partitions=[asked(5, 77)]))  # no new one
 
 
+def session_of(
+    sessions: FetchSessions, count: int, session_id: int = 0, *, is_privileged: bool = False
+) -> int:
+    """A session for so many partitions; 0 if there is no room for it."""
+    full = request(session_id, partitions=[asked(index) for index in range(count)])
+    steps = sessions.begin_in_steps(full, 12, is_privileged=is_privileged)
+    return run_at_once(steps).session_id
+
+
+def ids(sessions: FetchSessions) -> set[int]:
+    return {one.id for one in sessions}
+
+
+def test_followers_take_the_slots_of_consumers_the_smallest_first(clock: VirtualClock) -> None:
+    """As FetchSessionCache does, where the session of a follower is privileged."""
+    sessions = FetchSessions(clock, random.Random(1), slots=3)
+    big, small = session_of(sessions, 3), session_of(sessions, 2)
+    follower = session_of(sessions, 1, is_privileged=True)
+    assert ids(sessions) == {big, small, follower} and sessions.evictions == 0
+    second = session_of(sessions, 1, is_privileged=True)
+    assert ids(sessions) == {big, follower, second}
+    third = session_of(sessions, 1, is_privileged=True)
+    assert ids(sessions) == {second, follower, third} and sessions.evictions == 2
+    assert not session_of(sessions, 1, is_privileged=True), "of another follower's none is taken"
+    assert not session_of(sessions, 9)
+    clock.elapsed_ms += EVICTION_MS_MIN
+    assert session_of(sessions, 1), "unless it is out of use"
+
+
+def test_followers_take_the_room_of_consumers(
+    clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kavka.server.replica.fetch_sessions.PARTITIONS_MAX", 10)
+    sessions = FetchSessions(clock, random.Random(1), slots=9)
+    consumers = [session_of(sessions, count) for count in (4, 1, 2)]
+    assert not session_of(sessions, 11, is_privileged=True)
+    assert ids(sessions) == set(consumers), "none is evicted in vain"
+    follower = session_of(sessions, 5, is_privileged=True)
+    assert ids(sessions) == {consumers[0], follower}
+    more = request(follower, 1, partitions=[asked(index) for index in (5, 6)])
+    begin(sessions, more)
+    assert ids(sessions) == {follower}
+    too_many = request(follower, 2, partitions=[asked(index) for index in range(7, 11)])
+    assert refusal(sessions, too_many) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert session_of(sessions, 10), "what it had is free"
+
+
 def test_the_epoch_wraps_to_one(sessions: FetchSessions) -> None:
     full = begin(sessions, request(partitions=[asked(0)]))
     (session,) = sessions

@@ -1,0 +1,119 @@
+"""A follower's side of its fetch session with one leader (KIP-227), as a state machine without I/O.
+
+The leader remembers what the follower fetches. A request of a session names the partitions that
+are new, or of which something else is asked than before, and those that are no longer fetched; the
+response leaves out partitions of which there is nothing to say. As Apache Kafka's
+FetchSessionHandler: whenever it is uncertain what the leader remembers, the next request is a full
+one, which ends the session and begins another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from kavka.wire.errors import ErrorCode
+
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+EPOCH_MAX: Final = 2**31 - 1
+
+Place: TypeAlias = tuple[bytes, int]
+"""A partition: the bytes of its topic's id, and its index. A topic that was deleted and created
+again has another id, so it can't be taken for the earlier one."""
+
+SESSION_ERRORS: Final = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+"""The leader can't go on with the session; a full request needs none."""
+
+
+class Asked(NamedTuple):
+    """What a follower asks for of one partition. Epochs are -1 if there are none."""
+
+    leader_epoch: int
+    offset: int
+    last_epoch: int
+    log_start: int
+
+
+class SessionRequest(NamedTuple):
+    """A request, as far as the session decides it."""
+
+    session_id: int
+    epoch: int
+    asked: Mapping[Place, Asked]
+    """What it names; in a full request all that is fetched."""
+    forgotten: Collection[Place]
+    """What is not fetched any more."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it begins a session."""
+        return self.epoch == INITIAL_EPOCH
+
+
+class FetchSession:
+    """At first there is none. One request at a time: each `request` is followed by `answered`,
+    `refused` or `failed`."""
+
+    def __init__(self) -> None:
+        self._id = NO_SESSION
+        self._epoch = INITIAL_EPOCH
+        self._held: dict[Place, Asked] = {}
+
+    @property
+    def held(self) -> Mapping[Place, Asked]:
+        """What the leader holds for this session when it has had the last request."""
+        return self._held
+
+    def request(self, wanted: dict[Place, Asked]) -> SessionRequest:
+        """The next request, after which the leader knows that exactly `wanted` is fetched. It
+        becomes the session's."""
+        before, self._held = self._held, wanted
+        if self._epoch == INITIAL_EPOCH:
+            return SessionRequest(self._id, self._epoch, wanted, ())
+        asked: dict[Place, Asked] = {}
+        added = 0
+        for place, one in wanted.items():
+            known = before.get(place)
+            if known is not one and known != one:
+                asked[place] = one
+                if known is None:
+                    added += 1
+        forgotten: Collection[Place] = ()
+        if len(before) + added > len(wanted):
+            forgotten = [place for place in before if place not in wanted]
+        return SessionRequest(self._id, self._epoch, asked, forgotten)
+
+    def answered(self, session_id: int, places: Collection[Place]) -> bool:
+        """The leader has answered without an error: `session_id` is the session's, `NO_SESSION` if
+        it keeps none; `places` are those in the response. False if the response can't be right:
+        then nothing of it counts."""
+        held, is_full = self._held, self._epoch == INITIAL_EPOCH
+        if any(place not in held for place in places) or (is_full and len(places) < len(held)):
+            self.failed()
+            return False
+        if session_id == NO_SESSION:
+            self._id, self._epoch = NO_SESSION, INITIAL_EPOCH
+        elif is_full:
+            self._id, self._epoch = session_id, 1
+        else:
+            self._epoch = 1 if self._epoch == EPOCH_MAX else self._epoch + 1
+        return True
+
+    def refused(self, code: int) -> bool:
+        """The leader has answered with an error. Whether it is one of the session alone, so that
+        the next request, which is a full one, may follow at once."""
+        is_of_session = self._epoch != INITIAL_EPOCH and code in SESSION_ERRORS
+        self.failed()
+        if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+            self._id = NO_SESSION
+        return is_of_session
+
+    def failed(self) -> None:
+        """There is no response, so the leader may or may not have had the request. A full request
+        with the session's id ends it there."""
+        self._epoch = INITIAL_EPOCH

@@ -1,0 +1,323 @@
+"""Both sides of a follower's fetch session: whatever is lost between them, the leader fetches what
+the follower wants, and the follower hears of all that changed.
+
+The model knows nothing of sessions. It has a dict of what the follower wants, and for each
+partition what the leader has last said of it in a response that arrived.
+"""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kavka.server.replica.fetch_sessions import Fetching, FetchPartition, FetchSessions
+from kavka.server.replication.fetch_session import (
+    EPOCH_MAX,
+    Asked,
+    FetchSession,
+    Place,
+    SessionRequest,
+)
+from kavka.wire.apis.fetch import EpochEndOffset, PartitionResponse
+from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import run_at_once
+from support.virtual import VirtualClock
+
+VERSION = 17
+TOPICS = [UUID(int=number) for number in (1, 2, 3)]
+PLACES: list[Place] = [(topic.bytes, index) for topic in TOPICS for index in range(3)]
+
+
+class State(NamedTuple):
+    """Of a partition on the leader: what a response says of it, if there are no records."""
+
+    high_watermark: int = 0
+    log_start: int = 0
+    error: int = 0
+
+
+class Leader:
+    """A broker with nothing but sessions."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.chance = random.Random(1)
+        self.restart()
+        self.states = dict.fromkeys(PLACES, State())
+        self.records: dict[Place, bytes] = {}
+        self.diverging: set[Place] = set()
+
+    def restart(self) -> None:
+        """Forget all sessions; later ones have other ids."""
+        self.sessions = FetchSessions(self.clock, self.chance, slots=2)
+
+    def begin(self, request: SessionRequest, version: int = VERSION) -> Fetching:
+        steps = self.sessions.begin_in_steps(on_wire(request), version, is_privileged=True)
+        return run_at_once(steps)
+
+    def answer(self, fetching: Fetching) -> dict[Place, PartitionResponse]:
+        """What is in the response."""
+        answered = {}
+        for wanted in fetching.partitions:
+            place = place_of(wanted)
+            state = self.states[place]
+            one = PartitionResponse(
+                wanted.partition,
+                state.error,
+                state.high_watermark,
+                log_start_offset=state.log_start,
+                records=b"" if state.error else self.records.get(place, b""),
+            )
+            if place in self.diverging:
+                one.diverging_epoch = EpochEndOffset(1, 1)
+            if fetching.keep(wanted, one):
+                answered[place] = one
+        return answered
+
+
+def on_wire(request: SessionRequest) -> Any:
+    return SimpleNamespace(
+        session_id=request.session_id,
+        session_epoch=request.epoch,
+        topics=[
+            SimpleNamespace(
+                topic="",
+                topic_id=UUID(bytes=topic_id),
+                partitions=[
+                    SimpleNamespace(
+                        partition=index,
+                        fetch_offset=one.offset,
+                        partition_max_bytes=1000,
+                        current_leader_epoch=one.leader_epoch,
+                        last_fetched_epoch=one.last_epoch,
+                        log_start_offset=one.log_start,
+                    )
+                ],
+            )
+            for (topic_id, index), one in request.asked.items()
+        ],
+        forgotten_topics_data=[
+            SimpleNamespace(topic="", topic_id=UUID(bytes=topic_id), partitions=[index])
+            for topic_id, index in request.forgotten
+        ],
+    )
+
+
+def place_of(wanted: FetchPartition) -> Place:
+    assert isinstance(wanted.topic, UUID)
+    return wanted.topic.bytes, wanted.partition
+
+
+def asked_of(wanted: FetchPartition) -> Asked:
+    return Asked(
+        wanted.current_leader_epoch,
+        wanted.offset,
+        wanted.last_fetched_epoch,
+        wanted.follower_start,
+    )
+
+
+class Pair:
+    """A follower, its leader, and what lies between them."""
+
+    def __init__(self) -> None:
+        self.leader = Leader()
+        self.follower = FetchSession()
+        self.wanted: dict[Place, Asked] = {}
+        self.told: dict[Place, State] = {}
+        self.full_requests = 0
+
+    def fetch(self, fate: str) -> None:
+        """One request and what becomes of it."""
+        wanted = dict(self.wanted)
+        if not wanted:
+            return  # a fetcher asks for nothing then
+        request = self.follower.request(wanted)
+        self.full_requests += request.is_full
+        if fate == "request lost":
+            self.follower.failed()
+            return
+        try:
+            fetching = self.leader.begin(request)
+        except ApiError as refusal:
+            assert not request.is_full, "a full request needs no session"
+            assert self.follower.refused(refusal.code), "it asks again at once"
+            again = self.follower.request(dict(wanted))
+            assert again.is_full
+            self.full_requests += 1
+            request, fetching = again, self.leader.begin(again)
+        assert {place_of(one): asked_of(one) for one in fetching.partitions} == wanted
+        answered = self.leader.answer(fetching)
+        if fate == "response lost":
+            self.follower.failed()
+            return
+        self._check_answer(request, wanted, answered)
+        assert self.follower.answered(fetching.session_id, answered)
+        for place in answered:
+            self.told[place] = self.leader.states[place]
+        for place in [one for one in self.told if one not in wanted]:
+            del self.told[place]  # when it is fetched again it hears all of it again
+
+    def _check_answer(
+        self, request: SessionRequest, wanted: dict[Place, Asked], answered: dict[Place, Any]
+    ) -> None:
+        states = self.leader.states
+        news = {
+            place
+            for place in wanted
+            if self.leader.records.get(place)
+            or place in self.leader.diverging
+            or states[place].error
+            or self.told.get(place) != states[place]
+        }
+        assert answered.keys() == (wanted.keys() if request.is_full else news)
+
+
+places = st.sampled_from(PLACES)
+numbers = st.integers(0, 3)
+happenings = st.one_of(
+    st.tuples(st.just("want"), places, st.builds(Asked, numbers, numbers, numbers, numbers)),
+    st.tuples(st.just("drop"), places),
+    st.tuples(st.just("state"), places, st.builds(State, numbers, numbers)),
+    st.tuples(st.just("error"), places, st.sampled_from([3, 6, 74, 75, 100, 103])),
+    st.tuples(st.just("records"), places, st.sampled_from([b"", b"x"])),
+    st.tuples(st.just("diverge"), places, st.booleans()),
+    st.tuples(st.just("evicted")),
+    st.tuples(st.just("restart")),
+    st.tuples(st.just("fetch"), st.sampled_from(["", "", "", "request lost", "response lost"])),
+)
+
+
+def happen(pair: Pair, event: tuple[Any, ...]) -> None:
+    leader = pair.leader
+    match event:
+        case ("want", place, asked):
+            pair.wanted[place] = asked
+        case ("drop", place):
+            pair.wanted.pop(place, None)
+        case ("state", place, state):
+            leader.states[place] = state
+        case ("error", place, code):
+            leader.states[place] = State(-1, -1, code)
+        case ("records", place, data):
+            leader.records[place] = data
+        case ("diverge", place, True):
+            leader.diverging.add(place)
+        case ("diverge", place, False):
+            leader.diverging.discard(place)
+        case ("evicted",):
+            leader.clock.elapsed_ms += 1_000_000
+            for number in range(2):
+                leader.begin(SessionRequest(0, 0, {PLACES[number]: Asked(0, 0, 0, 0)}, ()))
+        case ("restart",):
+            leader.restart()
+        case ("fetch", fate):
+            pair.fetch(fate)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(happenings, max_size=60))
+def test_leader_and_follower_agree_on_what_is_fetched(events: list[tuple[Any, ...]]) -> None:
+    pair = Pair()
+    pair.wanted[PLACES[0]] = Asked(0, 0, -1, 0)
+    for event in events:
+        happen(pair, event)
+    pair.fetch("")
+
+
+def test_requests_name_what_changed() -> None:
+    pair, first = Pair(), Asked(0, 0, -1, 0)
+    pair.wanted = dict.fromkeys(PLACES, first)
+    pair.fetch("")
+    following = pair.follower
+    moved = {**pair.wanted, PLACES[1]: Asked(0, 5, 0, 0)}
+    del moved[PLACES[2]]
+    request = following.request(moved)
+    assert (request.epoch, dict(request.asked)) == (1, {PLACES[1]: Asked(0, 5, 0, 0)})
+    assert list(request.forgotten) == [PLACES[2]]
+    assert following.answered(request.session_id, [])
+    request = following.request(dict(moved))
+    assert (request.epoch, dict(request.asked), list(request.forgotten)) == (2, {}, [])
+    assert following.answered(request.session_id, [PLACES[1]])
+
+
+def session(*places: Place) -> FetchSession:
+    """One that leader 7's session has been begun for."""
+    following = FetchSession()
+    request = following.request(dict.fromkeys(places, Asked(0, 0, -1, 0)))
+    assert request.is_full and request.session_id == 0
+    assert following.answered(7, places)
+    return following
+
+
+def next_of(following: FetchSession) -> tuple[int, int, int]:
+    """Session, epoch, and how many partitions the next request names."""
+    request = following.request(dict(following.held))
+    return request.session_id, request.epoch, len(request.asked)
+
+
+def test_the_epoch_wraps_to_one() -> None:
+    following = session(PLACES[0])
+    following._epoch = EPOCH_MAX
+    assert next_of(following) == (7, EPOCH_MAX, 0)
+    assert following.answered(7, [])
+    assert next_of(following) == (7, 1, 0)
+
+
+def test_after_an_error_all_is_asked_anew() -> None:
+    """As FetchSessionHandler: the id is kept, so that the leader ends that session, unless it knows
+    none."""
+    for code, at_once, session_id in (
+        (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, True, 0),
+        (ErrorCode.INVALID_FETCH_SESSION_EPOCH, True, 7),
+        (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, True, 7),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, False, 7),
+    ):
+        following = session(*PLACES[:2])
+        assert next_of(following) == (7, 1, 0)
+        assert following.refused(code) == at_once
+        assert next_of(following) == (session_id, 0, 2)
+        assert not following.refused(code), "a full request that is refused is not repeated at once"
+    following = session(*PLACES[:2])
+    assert next_of(following) == (7, 1, 0)
+    following.failed()
+    assert next_of(following) == (7, 0, 2)
+
+
+def test_a_leader_without_room_is_asked_for_all_each_time() -> None:
+    following = session(*PLACES[:2])
+    assert next_of(following) == (7, 1, 0)
+    assert following.answered(0, [PLACES[0]]), "the session has ended, and the response counts"
+    assert next_of(following) == (0, 0, 2)
+    assert following.answered(0, PLACES[:2])
+    assert next_of(following) == (0, 0, 2)
+
+
+def test_a_response_for_other_partitions_does_not_count() -> None:
+    following = session(*PLACES[:2])
+    assert next_of(following) == (7, 1, 0)
+    assert not following.answered(7, [PLACES[2]])
+    assert next_of(following) == (7, 0, 2)
+    assert not following.answered(8, [PLACES[0]]), "a full response has all"
+    assert next_of(following) == (7, 0, 2)
+    assert following.answered(8, PLACES[:2])
+    assert next_of(following) == (8, 1, 0)
+
+
+def test_a_session_of_another_kind_is_refused() -> None:
+    """FETCH_SESSION_TOPIC_ID_ERROR: by names instead of by ids."""
+    pair = Pair()
+    pair.wanted = {PLACES[0]: Asked(0, 0, -1, 0)}
+    pair.fetch("")
+    request = pair.follower.request(dict(pair.wanted))
+    with pytest.raises(ApiError) as caught:
+        pair.leader.begin(request, version=12)
+    assert caught.value.code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert pair.follower.refused(caught.value.code)
+    pair.fetch("")
