@@ -9,8 +9,8 @@ followed within the request's timeout does so later: the answer is REQUEST_TIMED
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
-from typing import Any, Final
+from collections.abc import Coroutine, Hashable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
 
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
@@ -31,6 +31,9 @@ from kavka.wire.steps import Steps
 PARTITIONS_PER_STEP: Final = 100
 """Partitions handled in one slice, at 10 us each."""
 
+CHANGES_PER_STEP: Final = 500
+"""Changed partitions looked at in one slice, at 2 us each."""
+
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     begun = cooperative.run(broker.tasks, _Deletion(broker, context).begin(request), context)
@@ -43,26 +46,45 @@ async def _await_response(answer: Any) -> DeleteRecordsResponse:
     return answer
 
 
+class _Waiting(NamedTuple):
+    """A partition with followers, the offset up to which its records go, and its answer."""
+
+    replica: Replica
+    wanted: int
+    answer: PartitionResponse
+
+
 class _Deletion:
     """One request, until the followers of its partitions have no more of the records."""
 
     def __init__(self, broker: Broker, context: RequestContext) -> None:
         self._broker = broker
         self._context = context
-        self._waiting: list[tuple[Replica, int, PartitionResponse]] = []
-        """Partitions with followers, the offsets up to which their records go, and the answers."""
+        self._waiting: dict[Hashable, _Waiting] = {}
+        """By each of the keys that name their replicas in the purgatory."""
+        self._live = broker.metadata.image.brokers.keys()
+        self._noted: dict[Hashable, None] | None = None
+        """Keys that have changed since their partitions were last looked at; None without
+        followers."""
+        self._is_waited_for = False
 
     def begin(self, request: Any) -> Steps[Any]:
         """The response, or an awaitable of it."""
         answers: dict[str, list[PartitionResponse]] = {}
-        for done, (name, index, offset) in enumerate(_asked(request), 1):
-            answers.setdefault(name, []).append(self._partition(name, index, offset))
-            if done % PARTITIONS_PER_STEP == 0:
-                yield None
-        response = DeleteRecordsResponse(
-            [TopicResponse(name, partitions) for name, partitions in answers.items()]
-        )
-        return response if self._is_complete() else self._wait(response, request.timeout_ms)
+        try:
+            for done, (name, index, offset) in enumerate(_asked(request), 1):
+                answers.setdefault(name, []).append(self._partition(name, index, offset))
+                if done % PARTITIONS_PER_STEP == 0:
+                    yield None
+            response = DeleteRecordsResponse(
+                [TopicResponse(name, partitions) for name, partitions in answers.items()]
+            )
+            if self._waiting:
+                return self._wait(response, request.timeout_ms)
+        finally:
+            if not self._is_waited_for:
+                self._end_notes()
+        return response
 
     def _partition(self, name: str, index: int, offset: int) -> PartitionResponse:
         broker = self._broker
@@ -77,42 +99,66 @@ class _Deletion:
         except ApiError as refusal:
             return PartitionResponse(index, error_code=refusal.code)
         if replica.partition.followers:
-            self._waiting.append((replica, wanted, answer))
+            if self._noted is None:
+                self._noted = broker.purgatory.note_changes()
+            one = _Waiting(replica, wanted, answer)
+            if not self._is_done(one):
+                self._waiting[replica.key] = self._waiting[replica.start_key] = one
         return answer
 
-    def _is_complete(self) -> bool:
-        """Whether nothing is left to wait for; the answers say then what came of it."""
-        live = self._broker.metadata.image.brokers
-        still: list[tuple[Replica, int, PartitionResponse]] = []
-        for one in self._waiting:
-            replica, wanted, answer = one
-            if not replica.is_served or not replica.partition.is_leader:
-                answer.low_watermark = UNKNOWN
-                answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                continue
-            start = replica.log.start_offset
-            answer.low_watermark = replica.partition.low_watermark(start, live)
-            if answer.low_watermark < wanted:
-                still.append(one)
-        self._waiting = still
-        return not still
+    def _is_done(self, one: _Waiting) -> bool:
+        """Whether nothing of a partition is left to wait for; its answer says what came of it."""
+        replica, wanted, answer = one
+        if not replica.is_served or not replica.partition.is_leader:
+            answer.low_watermark = UNKNOWN
+            answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return True
+        start, live = replica.log.start_offset, self._broker.metadata.image.brokers
+        answer.low_watermark = replica.partition.low_watermark(start, live)
+        return answer.low_watermark >= wanted
+
+    def _is_complete(self) -> Steps[bool]:
+        """Whether nothing is left to wait for, after a look at what has changed."""
+        assert self._noted is not None
+        changed: Iterable[Hashable] = list(self._noted)
+        self._noted.clear()
+        live = self._broker.metadata.image.brokers.keys()
+        if live != self._live:
+            self._live, changed = live, list(self._waiting)
+        for done, key in enumerate(changed, 1):
+            one = self._waiting.get(key)
+            if one is not None and self._is_done(one):
+                del self._waiting[one.replica.key], self._waiting[one.replica.start_key]
+            if done % CHANGES_PER_STEP == 0:
+                yield None
+        return not self._waiting
 
     def _wait(
         self, response: DeleteRecordsResponse, timeout_ms: int
     ) -> Coroutine[Any, Any, DeleteRecordsResponse]:
         """Wait for followers, or the timeout. Changes are seen from this call on, even before the
-        coroutine first runs."""
-        keys = [key for replica, _, _ in self._waiting for key in (replica.key, replica.start_key)]
-        purgatory = self._broker.purgatory
-        woken = purgatory.wait(keys, self._is_complete, timeout_ms / 1000, "DeleteRecords")
+        coroutine first runs, and so are those noted before."""
+        self._is_waited_for = True
+        woken = self._broker.purgatory.wait(
+            list(self._waiting),
+            self._is_complete,
+            timeout_ms / 1000,
+            "DeleteRecords",
+            noted=self._noted,
+        )
+        woken.add_done_callback(lambda _: self._end_notes())
         return self._when_complete(response, self._context.wait(woken))
+
+    def _end_notes(self) -> None:
+        if self._noted is not None:
+            self._broker.purgatory.end_notes(self._noted)
 
     async def _when_complete(
         self, response: DeleteRecordsResponse, woken: asyncio.Future[Any]
     ) -> DeleteRecordsResponse:
         await woken
-        for _, _, answer in self._waiting:
-            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        for one in self._waiting.values():
+            one.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
         return response
 
 

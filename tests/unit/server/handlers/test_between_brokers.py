@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Container
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from support.asked_by_brokers import ask
 from support.batches import build
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
+from support.virtual import run_until_idle
 
 APIS = (leader_and_isr, update_metadata, stop_replica)
 
@@ -264,3 +266,61 @@ async def test_a_broker_gets_producer_ids_that_no_other_has(broker: MemoryBroker
     broker.parts.controller.close()
     answer = await broker.ask("AllocateProducerIds", 0, **own)
     assert answer.error_code == Code.NOT_CONTROLLER
+
+
+@scenario(topics={"t": 20}, in_cluster=True)
+async def test_only_partitions_that_changed_are_looked_at_again(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a deletion waits for the followers of many partitions."""
+    looked_at: list[int] = []
+    original = PartitionState.low_watermark
+
+    def noting(state: PartitionState, log_start: int, live: Container[int]) -> int:
+        looked_at.append(log_start)
+        return original(state, log_start, live)
+
+    for index in range(20):
+        leader = broker.replica("t", index)
+        broker.share((leader.partition.leader, 2), "t", index)
+        await broker.produce(build(), "t", index, acks=1)
+        leader.fetched_by(2, leader.log.end_offset, 0)
+    own = broker.replica().partition.leader
+    live = tuple(UpdateMetadataBroker(one, (), None) for one in (own, 2))
+    known = update_metadata_request(UpdateMetadata(own, 1, -1, (), live))
+    await ask(broker, update_metadata.API, known)
+    partitions = [{"partition_index": index, "offset": 2} for index in range(20)]
+    asked = {"topics": [{"name": "t", "partitions": partitions}], "timeout_ms": 5000}
+    deletion = broker.connect().send("DeleteRecords", 2, **asked)
+    await run_until_idle()
+    monkeypatch.setattr(PartitionState, "low_watermark", noting)
+    for index in range(20):
+        assert not deletion.done()
+        leader = broker.replica("t", index)
+        leader.fetched_by(2, leader.log.end_offset, 2)
+        await run_until_idle()
+        assert len(looked_at) <= index + 1
+    assert {one.low_watermark for one in deletion.result().topics[0].partitions} == {2}
+
+
+@scenario(topics={"t": 2}, in_cluster=True)
+async def test_a_follower_that_dies_is_waited_for_no_longer(broker: MemoryBroker) -> None:
+    own = broker.replica().partition.leader
+    for index in range(2):
+        leader = broker.replica("t", index)
+        broker.share((own, 2), "t", index)
+        await broker.produce(build(), "t", index, acks=1)
+        leader.fetched_by(2, leader.log.end_offset, 0)
+    for live in ((own, 2), (own,)):
+        brokers = tuple(UpdateMetadataBroker(one, (), None) for one in live)
+        known = update_metadata_request(UpdateMetadata(own, 1, -1, (), brokers))
+        await ask(broker, update_metadata.API, known)
+        if len(live) == 2:
+            partitions = [{"partition_index": index, "offset": 2} for index in range(2)]
+            asked = {"topics": [{"name": "t", "partitions": partitions}], "timeout_ms": 5000}
+            deletion = broker.connect().send("DeleteRecords", 2, **asked)
+            await run_until_idle()
+            assert not deletion.done()
+    broker.unshare("t", 1)  # a change of one of them is enough
+    await run_until_idle()
+    assert {one.low_watermark for one in deletion.result().topics[0].partitions} == {2}
