@@ -76,12 +76,19 @@ brokers are there: those that neither accept nor refuse connections count as liv
 FIRST_BALANCE_S: Final = 5.0
 """After its election the controller looks so soon whether preferred replicas lead."""
 
+GATHERING_S_PER_PARTITION: Final = 20e-6
+"""How long ends of reassignments gather before the topic's node is written, for each partition of
+the topic: ten times as long as reading, changing and writing it takes."""
+
 QUEUED_EVENTS_MAX: Final = 100_000
 """Events in the queue. Each stands for a chunk of partitions or for a response, so only a bug can
 reach this limit."""
 
 Connect: TypeAlias = "Callable[[LiveBroker], BrokerClient | None]"
 """A client of a broker's listener between brokers; None if it has none."""
+
+Ends: TypeAlias = dict[int, tuple[Assignment, Assignment]]
+"""Ends of reassignments: assignments before and after, by partition."""
 
 QueuedRead: TypeAlias = Callable[[], Awaitable[None]]
 """A queue item that reads the tree and then handles what it has read."""
@@ -145,6 +152,7 @@ class ActiveController:
         """Commands that are still being executed in tasks."""
         self._state_writes: dict[asyncio.Task[None], None] = {}
         """Those of the commands that write states of partitions."""
+        self._ends: dict[str, Ends] = {}  # by topic: for the next write of its node
         self._idle_waits: list[asyncio.Future[None]] = []
         self._closed = False
         self._broker_id = broker_id
@@ -340,7 +348,7 @@ class ActiveController:
             case Enqueue():
                 self.put(command.event)
             case FinishReassignments():
-                self.spawn(self._finish(command), name="end of reassignments")
+                self._finish_soon(command)
             case RemoveTopic():
                 self.spawn(self._remove_topic(command.name), name="removal of a topic")
             case DeleteMarks():
@@ -400,21 +408,43 @@ class ActiveController:
         names = dict.fromkeys(tp.topic for tp in failed)
         self.put(partial(self._load_partitions, tuple(names)))
 
-    async def _finish(self, command: FinishReassignments) -> None:
+    def _finish_soon(self, command: FinishReassignments) -> None:
+        """Write ends of reassignments that come together at once: the topic's node has all of its
+        partitions, and thousands may be moved together."""
+        name = command.name
+        if name in self._ends:
+            self._ends[name].update(command.changes)
+            return
+        self._ends[name] = dict(command.changes)
+        self.spawn(self._finish(name), name="end of reassignments")
+
+    async def _finish(self, name: str) -> None:
+        try:
+            while self._ends[name]:
+                partitions = len(self._all_of(name))
+                await self._tasks.sleep(partitions * GATHERING_S_PER_PARTITION)
+                changes, self._ends[name] = self._ends[name], {}
+                ended = await self._write_ends(name, changes)
+                self.put(ReassignmentsStored(name, ended))
+        except NoNode:
+            return  # the topic was deleted
+        finally:
+            del self._ends[name]
+
+    async def _write_ends(self, name: str, changes: Ends) -> tuple[int, ...]:
+        """Put the ends (before, after) into a topic's node, but for those of which another
+        reassignment has begun since; the partitions whose reassignment has ended. NoNode."""
         ended: dict[int, Assignment] = {}
 
         async def plan(before: TopicAssignment) -> TopicAssignment:
             ended.clear()
-            for index, (during, after) in command.changes.items():
+            for index, (during, after) in changes.items():
                 if index in before.replicas and assignment_of(before, index) == during:
                     ended[index] = after
             return with_assignments(before, ended)
 
-        try:
-            await self.store.change_assignment(command.name, plan)
-        except NoNode:
-            return
-        self.put(ReassignmentsStored(command.name, tuple(ended)))
+        await self.store.change_assignment(name, plan)
+        return tuple(ended)
 
     async def _remove_topic(self, name: str) -> None:
         await self.until_states_are_written()  # they may create nodes of this topic

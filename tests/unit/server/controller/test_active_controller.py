@@ -13,12 +13,14 @@ import pytest
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller import active_controller, tree_store
 from kavka.server.controller.active_controller import ActiveController
+from kavka.server.controller.events import WantedIsr
+from kavka.server.controller.reassignment_requests import Reassignment
 from kavka.server.controller.request_outcomes import not_controller
 from kavka.server.controller.topic_validation import NewTopic
 from kavka.wire.errors import ErrorCode
 from kavka.zktree import paths
 from kavka.zktree.api import Create, Op, OpResult
-from support.controlled_broker import LISTENER, ControlledCluster
+from support.controlled_broker import INFO, LISTENER, ControlledCluster
 from support.virtual import run_until_idle
 
 
@@ -148,3 +150,34 @@ async def test_a_topic_is_removed_after_states_of_its_new_partitions_were_writte
     for node in (path, paths.topic_deletion("t"), paths.config(paths.TOPIC_CONFIGS, "t")):
         assert await cluster.session.exists(node) is None
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+async def test_reassignments_that_end_together_are_written_together(
+    cluster: ControlledCluster,
+) -> None:
+    """The node of their topic, which has all its partitions, is not written for each of them."""
+    count = 30
+    await cluster.start(NewTopic("t", count, 1))
+    await cluster.session.create(paths.broker(1), paths.encode_broker(INFO, 0), ephemeral=True)
+    await cluster.idle()
+    wanted = [Reassignment(TopicPartition("t", index), (0, 1)) for index in range(count)]
+    assert await cluster.controller.reassign(wanted, timeout_ms=1000) == [None] * count
+    await cluster.idle()
+    node = await cluster.session.get(paths.topic("t"))
+    assert set(paths.decode_topic(node.data).adding.values()) == {(1,)}
+    topic_id = (await cluster.controller.topic_ids())["t"]
+    epoch = (await cluster.session.get(paths.broker(0))).stat.czxid
+    answers = []
+    for index in range(count):  # each replica has caught up: the leader says so one by one
+        state = cluster.broker.replicas[TopicPartition("t", index)]
+        isr = WantedIsr(0, topic_id, state.leader_epoch, state.partition_epoch, (0, 1))
+        one = cluster.controller.alter_isrs((0, epoch), {TopicPartition("t", index): isr})
+        answers.append(asyncio.ensure_future(one))
+        await run_until_idle(1)
+    await asyncio.gather(*answers)
+    await cluster.tasks.advance(count)
+    await cluster.idle()
+    after = await cluster.session.get(paths.topic("t"))
+    assert paths.decode_topic(after.data).replicas == dict.fromkeys(range(count), (0, 1))
+    assert not paths.decode_topic(after.data).adding
+    assert 1 <= after.stat.version - node.stat.version <= count // 5
