@@ -152,6 +152,7 @@ class ReassignmentRequests:
                     await self._tasks.sleep(0)
                 index = one.tp.partition
                 current = after.get(index) or assignment_of(before, index)
+                results[number] = None  # an earlier plan may have failed
                 try:
                     after[index] = self._plan(one, current)
                 except ApiError as error:

@@ -1,0 +1,69 @@
+"""Requests to reassign partitions, whose topic's node something else changes meanwhile."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kavka.server.cluster.control_messages import TopicPartition
+from kavka.server.controller.reassignment_requests import Reassignment, ReassignmentRequests
+from kavka.server.controller.state import ClusterState, LiveBroker, Partition, Topic
+from kavka.server.controller.topic_waiters import TopicWaiters
+from kavka.wire.errors import ErrorCode
+from kavka.zktree.paths import BrokerInfo, StoredPartitionState, TopicAssignment
+from support.virtual import VirtualClock, VirtualTasks
+
+T = uuid.UUID(int=1)
+TP = TopicPartition("t", 0)
+IDLE = TopicAssignment(T, {0: (1, 2)}, {}, {})
+MOVING = TopicAssignment(T, {0: (3, 1, 2)}, {0: (3,)}, {0: (2,)})
+Plan = Callable[[TopicAssignment], Awaitable[TopicAssignment]]
+
+
+class Store:
+    """`TreeStore` of one topic, which is found in these states, one for each attempt to write."""
+
+    def __init__(self, topic: Topic, found: Sequence[TopicAssignment]) -> None:
+        self.topic = topic
+        self.found = list(found)
+        self.written: list[TopicAssignment] = []
+
+    async def change_assignment(self, name: str, plan: Plan) -> int:
+        for one in self.found:
+            self.written.append(await plan(one))
+        self.topic.version += 1  # the controller has read it already
+        return self.topic.version
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ([MOVING, MOVING], None),
+        ([IDLE, MOVING], None),
+        ([MOVING, IDLE], ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+    ],
+)
+async def test_the_last_plan_counts(
+    found: list[TopicAssignment], expected: ErrorCode | None
+) -> None:
+    """A reassignment that is cancelled ends, or begins again, while the node is written."""
+    state = StoredPartitionState(1, 4, (1, 2), 1)
+    moving = Partition((3, 1, 2), (3,), (2,), state=state, version=0)
+    topic = Topic("t", T, {0: moving}, version=4)
+    brokers = {one: LiveBroker(one, 5, BrokerInfo(())) for one in (1, 2, 3)}
+    tasks = VirtualTasks(VirtualClock())
+    controller: Any = SimpleNamespace(
+        cluster=ClusterState(1, 1, brokers, {"t": topic}),
+        ready=TopicWaiters(tasks),
+        store=Store(topic, found),
+        reevaluate=lambda partitions: None,
+    )
+    requests = ReassignmentRequests(controller, tasks=tasks)
+    (result,) = await requests.reassign([Reassignment(TP, None)], timeout_ms=1000)
+    assert (None if result is None else result.code) == expected
+    after = controller.store.written[-1]
+    assert after == (IDLE if found[-1] is IDLE else TopicAssignment(T, {0: (1, 2)}, {}, {}))
