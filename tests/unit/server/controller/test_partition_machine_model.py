@@ -209,6 +209,16 @@ class ControllerMachine(RuleBasedStateMachine):
         found, stored = self.world.partitions_found(name, ended), tuple(ended)
         self.world.queued.extend([found, events.ReassignmentsStored(name, stored)])
 
+    @rule()
+    def gather_ends(self) -> None:
+        """Ends of one topic's reassignments go into one write of its node."""
+        gathered: dict[str, dict[int, tuple[Assignment, Assignment]]] = {}
+        for name, changes in self.world.finishing:
+            gathered.setdefault(name, {}).update(changes)
+        self.world.finishing = deque(
+            events.FinishReassignments(name, changes) for name, changes in gathered.items()
+        )
+
     @rule(name=TOPICS, index=st.integers(0, 3), unclean=st.booleans())
     def elect(self, name: str, index: int, unclean: bool) -> None:
         self.elect_one(TopicPartition(name, index), unclean)
@@ -336,6 +346,9 @@ class ControllerMachine(RuleBasedStateMachine):
                 events.UpdateMetadataResponseReceived(broker, request, ErrorCode.NONE)
             )
         elif isinstance(request, LeaderAndIsr):
+            # a broker of Apache Kafka does not follow a leader that it has not heard of before
+            brokers = world.metadata[broker].image.brokers
+            assert all(one.broker_id in brokers for one in request.live_leaders)
             for topic in request.topic_states:
                 for state in topic.partition_states:
                     tp = TopicPartition(topic.topic_name, state.partition_index)
