@@ -32,8 +32,12 @@ from kavka.wire.apis.leader_and_isr import LeaderAndIsrRequest
 from kavka.wire.apis.stop_replica import StopReplicaRequest
 from kavka.wire.apis.update_metadata import Endpoint, LiveBroker, UpdateMetadataRequest
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import Steps
 
 PLAINTEXT: Final = "PLAINTEXT"
+
+PARTITIONS_PER_STEP: Final = 500
+"""Partitions of a request that are read between two pauses, at 3 us each."""
 
 
 def security_protocol_number(name: str) -> int:
@@ -62,16 +66,24 @@ def leader_and_isr_request(decision: LeaderAndIsr) -> LeaderAndIsrRequest:
     )
 
 
-def read_leader_and_isr(request: Any) -> LeaderAndIsr:
-    """A request that was received, in any version."""
+def read_leader_and_isr(request: Any) -> Steps[LeaderAndIsr]:
+    """A request that was received, in any version; in steps, as it may name all partitions of a
+    broker."""
+    topics: list[LeaderAndIsrTopicState] = []
+    done = 0
+    for name, topic_id, states in _topics(request):
+        read: list[LeaderAndIsrPartitionState] = []
+        for state in states:
+            read.append(_leader_and_isr_state(state))
+            done += 1
+            if done % PARTITIONS_PER_STEP == 0:
+                yield None
+        topics.append(LeaderAndIsrTopicState(name, topic_id, tuple(read)))
     return LeaderAndIsr(
         request.controller_id,
         request.controller_epoch,
         request.broker_epoch,
-        tuple(
-            LeaderAndIsrTopicState(name, topic_id, tuple(map(_leader_and_isr_state, states)))
-            for name, topic_id, states in _topics(request)
-        ),
+        tuple(topics),
         tuple(
             LeaderAndIsrLiveLeader(one.broker_id, one.host_name, one.port)
             for one in request.live_leaders
@@ -134,21 +146,34 @@ def _live_broker(broker: UpdateMetadataBroker) -> LiveBroker:
     return LiveBroker(broker.id, endpoints, broker.rack)
 
 
-def read_update_metadata(request: Any, version: int) -> UpdateMetadata:
-    """A request that was received. ApiError if it has an unknown security protocol."""
-    return UpdateMetadata(
-        request.controller_id,
-        request.controller_epoch,
-        request.broker_epoch,
-        tuple(
-            UpdateMetadataTopicState(name, topic_id, tuple(map(_update_metadata_state, states)))
-            for name, topic_id, states in _topics(request)
-        ),
-        tuple(
-            UpdateMetadataBroker(one.id, _endpoints(one, version), one.rack)
-            for one in request.live_brokers
-        ),
+def read_update_metadata(
+    request: Any, version: int, *, partitions_max: int
+) -> Iterator[UpdateMetadata]:
+    """A request that was received, as one or more that say the same together, each for at most
+    `partitions_max` partitions: it may name all partitions of a cluster. ApiError if it has an
+    unknown security protocol."""
+    head = request.controller_id, request.controller_epoch, request.broker_epoch
+    brokers = tuple(
+        UpdateMetadataBroker(one.id, _endpoints(one, version), one.rack)
+        for one in request.live_brokers
     )
+    part: list[UpdateMetadataTopicState] = []
+    room = partitions_max
+    for name, topic_id, states in _topics(request):
+        left = list(states)
+        if not room:
+            yield UpdateMetadata(*head, tuple(part), brokers)
+            part, room = [], partitions_max
+        while True:
+            taken, left = left[:room], left[room:]
+            read = tuple(map(_update_metadata_state, taken))
+            part.append(UpdateMetadataTopicState(name, topic_id, read))
+            room -= len(taken)
+            if not left:
+                break
+            yield UpdateMetadata(*head, tuple(part), brokers)
+            part, room = [], partitions_max
+    yield UpdateMetadata(*head, tuple(part), brokers)
 
 
 def _update_metadata_state(state: Any) -> UpdateMetadataPartitionState:

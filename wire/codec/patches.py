@@ -22,6 +22,11 @@ Apache Kafka's only limit is the request's size. Kavka has this one because 100 
 would block the loop for a minute: an item takes 1 to 2 us to decode and up to 5 us with its
 response, a number up to 2. Stock clients list topics and partitions, and a broker has fewer.
 """
+ITEMS_FROM_CONTROLLER_MAX: Final = 300_000
+"""The same for what controllers send. Apache Kafka's puts all partitions of the cluster into one
+UpdateMetadata when a broker starts: three items each with three replicas, so 100,000 partitions."""
+
+_FROM_CONTROLLER: Final = ("LeaderAndIsrRequest", "StopReplicaRequest", "UpdateMetadataRequest")
 _NUMBERS_PER_ITEM: Final = 3
 
 TAGS_MAX: Final = 1_000
@@ -176,7 +181,8 @@ def _counting(original: Any) -> Any:
 
     def emit(self: Any, ctx: Any, var_name: str, indent: str, **how: Any) -> None:
         if var_name == "obj":  # the whole message
-            ctx.emit(indent, f"left = {ITEMS_MAX}")
+            is_big = self._name in _FROM_CONTROLLER
+            ctx.emit(indent, f"left = {ITEMS_FROM_CONTROLLER_MAX if is_big else ITEMS_MAX}")
         first = len(ctx.lines)
         original(self, ctx, var_name, indent, **how)
         ctx.lines[first] = ctx.lines[first].replace("if data[pos] == 0xff:", "if data[pos] > 127:")
@@ -185,7 +191,7 @@ def _counting(original: Any) -> Any:
 
 
 def _array_reader(read_varint: Any) -> Any:
-    """An array that is longer than the rest of the frame, or than `ITEMS_MAX` allows, is rejected
+    """An array that is longer than the rest of the frame, or has too many items, is rejected
     before its items are decoded.
     """
 
@@ -210,7 +216,7 @@ def _array_reader(read_varint: Any) -> Any:
         ctx.emit(indent, f"elif {count} * {least} > len(data) - pos:")
         ctx.emit(indent, f"    raise ValueError('{self.name} is longer than the request')")
         ctx.emit(indent, f"elif {items} > left:")
-        ctx.emit(indent, f"    raise ValueError('more than {ITEMS_MAX} items')")
+        ctx.emit(indent, "    raise ValueError('too many items')")
         ctx.emit(indent, "else:")
         ctx.emit(indent, f"    left -= {items}")
         if self.array_of.is_batchable():
@@ -312,7 +318,7 @@ def read_tags(
     if count > TAGS_MAX:
         raise ValueError(f"more than {TAGS_MAX} tags")
     if count > left:
-        raise ValueError(f"more than {ITEMS_MAX} items")
+        raise ValueError("too many items")
     left -= count
     for _ in range(count):
         tag, pos = _read_varint(data, pos)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kavka.server.cluster import control_wire
 from kavka.server.cluster.control_messages import (
@@ -22,6 +23,7 @@ from kavka.server.cluster.control_messages import (
 from kavka.wire.apis import leader_and_isr, stop_replica, update_metadata
 from kavka.wire.client_frames import encode_request
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.steps import run_at_once
 from support import control_requests, messages, stock_codec
 from support.control_requests import LEADER_AND_ISR, PROTOCOLS, STOP_REPLICA, UPDATE_METADATA
 
@@ -60,7 +62,7 @@ def received(module: ModuleType, version: int, values: Any) -> Any:
 def test_leader_and_isr_is_read_as_it_was_sent(decision: LeaderAndIsr) -> None:
     message, _ = sent(leader_and_isr, control_wire.leader_and_isr_request(decision))
     assert (message.is_k_raft_controller, message.type) == (False, 0)
-    assert control_wire.read_leader_and_isr(message) == decision
+    assert run_at_once(control_wire.read_leader_and_isr(message)) == decision
 
 
 @versions(leader_and_isr)
@@ -69,7 +71,9 @@ def test_leader_and_isr_is_read_as_it_was_sent(decision: LeaderAndIsr) -> None:
 def test_leader_and_isr_of_other_versions(version: int, decision: LeaderAndIsr) -> None:
     values = control_requests.values_of_leader_and_isr(decision)
     message = received(leader_and_isr, version, values)
-    assert control_wire.read_leader_and_isr(message) == _without_later_fields(decision, version)
+    assert run_at_once(control_wire.read_leader_and_isr(message)) == _without_later_fields(
+        decision, version
+    )
 
 
 def _without_later_fields(decision: LeaderAndIsr, version: int) -> LeaderAndIsr:
@@ -97,13 +101,37 @@ def _without_later_fields(decision: LeaderAndIsr, version: int) -> LeaderAndIsr:
 # -- UpdateMetadata ----------------------------------------------------------------------------
 
 
+def read_whole(message: Any, version: int) -> UpdateMetadata:
+    (update,) = control_wire.read_update_metadata(message, version, partitions_max=1000)
+    return update
+
+
+@SOME
+@given(UPDATE_METADATA, st.integers(1, 4))
+def test_update_metadata_in_parts(update: UpdateMetadata, partitions_max: int) -> None:
+    """They say the same together, in the same order."""
+    message, _ = sent(update_metadata, control_wire.update_metadata_request(update))
+    parts = list(control_wire.read_update_metadata(message, 8, partitions_max=partitions_max))
+    found = []
+    for part in parts:
+        assert part._replace(topic_states=update.topic_states) == update
+        assert sum(len(topic.partition_states) for topic in part.topic_states) <= partitions_max
+        for topic in part.topic_states:
+            found += [(topic.topic_name, topic.topic_id, one) for one in topic.partition_states]
+    assert found == [
+        (topic.topic_name, topic.topic_id, one)
+        for topic in update.topic_states
+        for one in topic.partition_states
+    ]
+
+
 @SOME
 @given(UPDATE_METADATA)
 def test_update_metadata_is_read_as_it_was_sent(update: UpdateMetadata) -> None:
     message, body = sent(update_metadata, control_wire.update_metadata_request(update))
     assert (message.is_k_raft_controller, message.type) == (False, 0)
     assert body.endswith(b"\0"), "the type, which is a tag, was written"
-    assert control_wire.read_update_metadata(message, 8) == update
+    assert read_whole(message, 8) == update
 
 
 @versions(update_metadata)
@@ -125,7 +153,7 @@ def test_update_metadata_of_other_versions(version: int, update: UpdateMetadata)
         ),
         live_brokers=tuple(_as_known_in(version, one) for one in update.live_brokers),
     )
-    assert control_wire.read_update_metadata(message, version) == expected
+    assert read_whole(message, version) == expected
 
 
 def _as_known_in(version: int, broker: UpdateMetadataBroker) -> UpdateMetadataBroker:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Container
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -16,6 +17,8 @@ from kavka.server.cluster.control_messages import (
     StopReplica,
     UpdateMetadata,
     UpdateMetadataBroker,
+    UpdateMetadataPartitionState,
+    UpdateMetadataTopicState,
 )
 from kavka.server.cluster.control_wire import (
     leader_and_isr_request,
@@ -268,6 +271,13 @@ async def test_a_broker_gets_producer_ids_that_no_other_has(broker: MemoryBroker
     assert answer.error_code == Code.NOT_CONTROLLER
 
 
+async def lives(broker: MemoryBroker, *live: int) -> None:
+    """The first of these brokers, the controller, says that they are live."""
+    brokers = tuple(UpdateMetadataBroker(one, (), None) for one in live)
+    known = update_metadata_request(UpdateMetadata(live[0], 1, -1, (), brokers))
+    await ask(broker, update_metadata.API, known)
+
+
 @scenario(topics={"t": 20}, in_cluster=True)
 async def test_only_partitions_that_changed_are_looked_at_again(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
@@ -286,9 +296,7 @@ async def test_only_partitions_that_changed_are_looked_at_again(
         await broker.produce(build(), "t", index, acks=1)
         leader.fetched_by(2, leader.log.end_offset, 0)
     own = broker.replica().partition.leader
-    live = tuple(UpdateMetadataBroker(one, (), None) for one in (own, 2))
-    known = update_metadata_request(UpdateMetadata(own, 1, -1, (), live))
-    await ask(broker, update_metadata.API, known)
+    await lives(broker, own, 2)
     partitions = [{"partition_index": index, "offset": 2} for index in range(20)]
     asked = {"topics": [{"name": "t", "partitions": partitions}], "timeout_ms": 5000}
     deletion = broker.connect().send("DeleteRecords", 2, **asked)
@@ -311,16 +319,54 @@ async def test_a_follower_that_dies_is_waited_for_no_longer(broker: MemoryBroker
         broker.share((own, 2), "t", index)
         await broker.produce(build(), "t", index, acks=1)
         leader.fetched_by(2, leader.log.end_offset, 0)
-    for live in ((own, 2), (own,)):
-        brokers = tuple(UpdateMetadataBroker(one, (), None) for one in live)
-        known = update_metadata_request(UpdateMetadata(own, 1, -1, (), brokers))
-        await ask(broker, update_metadata.API, known)
-        if len(live) == 2:
-            partitions = [{"partition_index": index, "offset": 2} for index in range(2)]
-            asked = {"topics": [{"name": "t", "partitions": partitions}], "timeout_ms": 5000}
-            deletion = broker.connect().send("DeleteRecords", 2, **asked)
-            await run_until_idle()
-            assert not deletion.done()
+    await lives(broker, own, 2)
+    partitions = [{"partition_index": index, "offset": 2} for index in range(2)]
+    asked = {"topics": [{"name": "t", "partitions": partitions}], "timeout_ms": 5000}
+    deletion = broker.connect().send("DeleteRecords", 2, **asked)
+    await run_until_idle()
+    assert not deletion.done()
+    await lives(broker, own)
     broker.unshare("t", 1)  # a change of one of them is enough
     await run_until_idle()
     assert {one.low_watermark for one in deletion.result().topics[0].partitions} == {2}
+
+
+@scenario(in_cluster=True)
+async def test_all_partitions_of_a_cluster_in_one_request(broker: MemoryBroker) -> None:
+    """As Apache Kafka's controllers send them: 10,000 partitions with three replicas each, in one
+    UpdateMetadata, and in one LeaderAndIsr."""
+    replicas, topics, partitions = (7, 8, 9), 20, 500
+    ids = [UUID(int=number + 1) for number in range(topics)]
+    known = tuple(
+        UpdateMetadataPartitionState(index, 1, 8, 4, replicas, 6, replicas, ())
+        for index in range(partitions)
+    )
+    live = tuple(UpdateMetadataBroker(one, (), None) for one in (0, *replicas))
+    update = UpdateMetadata(
+        0,
+        1,
+        -1,
+        tuple(UpdateMetadataTopicState(f"t{one}", ids[one], known) for one in range(topics)),
+        live,
+    )
+    answer = await ask(broker, update_metadata.API, update_metadata_request(update))
+    assert answer.error_code == Code.NONE
+    image = broker.parts.metadata.image
+    assert image.brokers.keys() == {0, 7, 8, 9}
+    assert [len(image.topics[f"t{one}"].partitions) for one in range(topics)] == [500] * topics
+    assert {one.isr for one in image.topics["t19"].partitions} == {replicas}
+
+    stale = update._replace(controller_epoch=0)
+    answer = await ask(broker, update_metadata.API, update_metadata_request(stale))
+    assert answer.error_code == Code.STALE_CONTROLLER_EPOCH
+    refused = LeaderAndIsrTopicState(
+        "t0",
+        ids[0],
+        tuple(
+            LeaderAndIsrPartitionState(index, 1, 8, 4, replicas, 6, replicas, (), (), False, 0)
+            for index in range(10_000)
+        ),
+    )
+    decision = LeaderAndIsr(0, 0, -1, (refused,), ())
+    answer = await ask(broker, leader_and_isr.API, leader_and_isr_request(decision))
+    assert answer.error_code == Code.STALE_CONTROLLER_EPOCH, "read, and then refused"
