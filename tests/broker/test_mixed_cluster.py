@@ -1,7 +1,8 @@
 """A cluster of Apache Kafka 3.9 rolls over to Kavka, broker by broker, while records are consumed,
 transformed and produced in transactions, each once; and back again.
 
-So each kind of broker is leader, follower, controller and coordinator for the other.
+So each kind of broker is leader, follower, controller and coordinator for the other. Groups are
+classic ones: Apache Kafka 3.9 with ZooKeeper has no others.
 MIXED_RECORDS (6,000; `make rolling` sets 60,000) sets the size; MIXED_SEED replays its moments.
 """
 
@@ -19,7 +20,7 @@ from support.mixed_cluster import APACHE_KAFKA, KAVKA, MixedCluster
 from support.transactions.clients import (
     BROKER_SETTINGS,
     FRANZ_GO,
-    JAVA_CONSUMER,
+    JAVA_CLASSIC,
     TransactionClient,
 )
 from support.transactions.instances import SOURCE, TARGET
@@ -59,12 +60,12 @@ def roll(
 
 @pytest.mark.timeout(TIMEOUT_S)
 def test_brokers_of_either_kind_take_turns(cluster: MixedCluster, tmp_path: Path) -> None:
-    roll(cluster, JAVA_CONSUMER, tmp_path, [APACHE_KAFKA, APACHE_KAFKA, KAVKA], 3)
+    roll(cluster, JAVA_CLASSIC, tmp_path, [APACHE_KAFKA, APACHE_KAFKA, KAVKA], 3)
     assert cluster.kinds == [KAVKA, KAVKA, APACHE_KAFKA]
 
 
 @pytest.mark.timeout(TIMEOUT_S)
-@pytest.mark.parametrize("client", [JAVA_CONSUMER, FRANZ_GO], ids=lambda client: client.name)
+@pytest.mark.parametrize("client", [JAVA_CLASSIC, FRANZ_GO], ids=lambda client: client.name)
 def test_a_cluster_rolls_over_and_back(
     cluster: MixedCluster, client: TransactionClient, tmp_path: Path
 ) -> None:

@@ -95,13 +95,14 @@ class MixedCluster:
         return len(self.members)
 
     def open(self, kinds: Sequence[str]) -> None:
-        """Start ZooKeeper, and then the brokers, all at once."""
+        """Start ZooKeeper, and then the brokers, all at once; wait until all know each other."""
         self._zookeeper.start()
         self.members = [
             Member(number, self._ports.take(), self._home) for number, _ in enumerate(kinds, 1)
         ]
         with ThreadPoolExecutor(len(kinds)) as pool:
             list(pool.map(self._start, self.members, kinds))
+        await_in_sync(self.bootstrap, self.tail)
 
     def close(self) -> None:
         """End all of it."""
