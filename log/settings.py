@@ -107,6 +107,13 @@ class LogSettings:
     min_insync_replicas: int
     """In-sync replicas needed for acks=all. Checked by the replica."""
 
+    follower_replication_throttled_replicas: tuple[str, ...]
+    """Followers that fetch slowly until they are in sync, as "partition:broker", or "*" alone: all
+    of them. Their fetchers' affair."""
+
+    leader_replication_throttled_replicas: tuple[str, ...]
+    """Leaders that send followers which are not in sync little, as above. Checked by Fetch."""
+
     @property
     def flush_after(self) -> int:
         """Unflushed records after which the active segment has to be flushed."""

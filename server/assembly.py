@@ -162,11 +162,13 @@ def _links(
     broker: Broker, requests: ControllerRequests, clients: BrokerClients, client: ControllerClient
 ) -> ClusterLinks:
     from kavka.server.cluster.first_metadata import FirstMetadata
+    from kavka.server.replica.replication_quotas import ReplicationQuotas
     from kavka.server.replication.cluster_links import ClusterLinks
     from kavka.server.replication.transaction_peers import TransactionPeers
 
     broker.first_metadata = FirstMetadata(broker.metadata, broker.tasks)
     requests.on_metadata.append(broker.first_metadata.updated)
+    quotas = broker.replication_quotas = ReplicationQuotas(broker.live, broker.clock)
     peers = clients.for_transactions()
     broker.transactions.peers = TransactionPeers(
         broker.settings.broker_id, broker.metadata, peers, broker.tasks
@@ -177,6 +179,7 @@ def _links(
         client,
         broker.replicas,
         broker.transactions.peers,
+        quotas,
         clock=broker.clock,
         tasks=broker.tasks,
     )

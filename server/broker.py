@@ -38,6 +38,7 @@ from kavka.zktree.api import Coordination
 if TYPE_CHECKING:
     from kavka.server.cluster.first_metadata import FirstMetadata
     from kavka.server.coordinators.marker_writer import MarkerWriter
+    from kavka.server.replica.replication_quotas import ReplicationQuotas
     from kavka.server.telemetry.receiver import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -82,6 +83,8 @@ class Broker:
     """For requests of the controller over the wire; None for a lone broker."""
     first_metadata: FirstMetadata | None = None
     """None for a lone broker: its clients are accepted when it has all metadata."""
+    replication_quotas: ReplicationQuotas | None = None
+    """How fast throttled partitions are replicated; None for a lone broker."""
     telemetry: Telemetry | None = None
     """The receiver of client metrics; None if they are not collected."""
     transaction_markers: MarkerWriter | None = None

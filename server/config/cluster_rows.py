@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.server.config.rows import Importance, broker_setting
+from kavka.server.config.rows import Importance, Mode, broker_setting
 from kavka.server.config.validators import AtLeast
-from kavka.server.config.value_types import Type
+from kavka.server.config.value_types import LONG_MAX, Type
 from kavka.server.config.zookeeper_security_rows import ZOOKEEPER_SECURITY_ROWS
 
 CONNECT: Final = "zookeeper.connect"
@@ -164,6 +164,48 @@ _REPLICATION_ROWS: Final = (
     ),
 )
 
+_THROTTLE_ROWS: Final = (
+    broker_setting(
+        "follower.replication.throttled.rate",
+        Type.LONG,
+        LONG_MAX,
+        AtLeast(0),
+        Importance.MEDIUM,
+        "Bytes a second that this broker fetches of the replicas that "
+        "follower.replication.throttled.replicas names in their topics' configs. Best above 1 MB: "
+        "whole responses are counted.",
+        dynamic=Mode.CLUSTER_WIDE,
+        internal=True,
+    ),
+    broker_setting(
+        "leader.replication.throttled.rate",
+        Type.LONG,
+        LONG_MAX,
+        AtLeast(0),
+        Importance.MEDIUM,
+        "Bytes a second that this broker sends to followers of the partitions that "
+        "leader.replication.throttled.replicas names in their topics' configs.",
+        dynamic=Mode.CLUSTER_WIDE,
+        internal=True,
+    ),
+    broker_setting(
+        "replication.quota.window.num",
+        Type.INT,
+        11,
+        AtLeast(1),
+        Importance.LOW,
+        "Windows over which the rate of throttled replication is measured.",
+    ),
+    broker_setting(
+        "replication.quota.window.size.seconds",
+        Type.INT,
+        1,
+        AtLeast(1),
+        Importance.LOW,
+        "How long each of these windows is.",
+    ),
+)
+
 _SHUTDOWN_ROWS: Final = (
     broker_setting(
         "controlled.shutdown.enable",
@@ -243,6 +285,7 @@ CLUSTER_ROWS: Final = (
     *ZOOKEEPER_SECURITY_ROWS,
     *_ID_ROWS,
     *_REPLICATION_ROWS,
+    *_THROTTLE_ROWS,
     *_BALANCE_ROWS,
     *_SHUTDOWN_ROWS,
 )

@@ -152,6 +152,10 @@ class BrokerSettings:
     replica_fetch_wait_max_ms: int
     replica_lag_time_max_ms: int
     replica_socket_timeout_ms: int
+    follower_replication_throttled_rate: int
+    leader_replication_throttled_rate: int
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int
     kavka_transaction_version: int
     """The level of `transaction.version`: the setting's, unless UpdateFeatures set one."""
     group_version: int

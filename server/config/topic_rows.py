@@ -338,21 +338,21 @@ _RECORD_ROWS: Final = (
 )
 
 _CLUSTER_ROWS: Final = (
-    _warned(
+    _honoured(
         "follower.replication.throttled.replicas",
         Type.LIST,
         (),
         ThrottledReplicas(),
-        NOT_IN_CLUSTERS,
-        "Followers whose replication is slowed down.",
+        "Followers, as partition:broker, that fetch no faster than their broker's "
+        "follower.replication.throttled.rate while they are not in sync; * for all.",
     ),
-    _warned(
+    _honoured(
         "leader.replication.throttled.replicas",
         Type.LIST,
         (),
         ThrottledReplicas(),
-        NOT_IN_CLUSTERS,
-        "Leaders whose replication is slowed down.",
+        "Leaders, as partition:broker, that send no more than their broker's "
+        "leader.replication.throttled.rate to followers that are not in sync; * for all.",
     ),
     _row(
         UNCLEAN_ELECTION,

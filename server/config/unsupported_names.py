@@ -119,8 +119,6 @@ controller.quota.window.num int 11 >=1 L
 controller.quota.window.size.seconds int 1 >=1 L
 quota.window.num int 11 >=1 L
 quota.window.size.seconds int 1 >=1 L
-replication.quota.window.num int 11 >=1 L
-replication.quota.window.size.seconds int 1 >=1 L
 """
 
 PLUGINS: Final = """\
@@ -299,9 +297,7 @@ transaction.two.phase.commit.enable boolean false - L
 
 REPLICATION: Final = """\
 control.plane.listener.name string null - Ho
-follower.replication.throttled.rate long 9223372036854775807 >=0 MCi
 inter.broker.protocol.version string 3.9-IV0 - Mo
-leader.replication.throttled.rate long 9223372036854775807 >=0 MCi
 num.replica.fetchers int 1 >=1 HC
 replica.selector.class string null - M
 replica.socket.receive.buffer.bytes int 65536 - H

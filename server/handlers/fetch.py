@@ -125,6 +125,7 @@ class _Fetch:
         "_follower",
         "_is_noted",
         "_is_old_consumer",
+        "_is_throttled",
         "_others",
         "_parts",
         "_skipped",
@@ -146,6 +147,7 @@ class _Fetch:
         self._fetching = fetching
         self._follower = follower  # negative: a consumer
         self._is_noted = False  # whether the leader knows how far the follower has got
+        self._is_throttled = False  # whether records are held back for a quota
         self._is_old_consumer = context.version < BATCHES_SINCE
         self._parts: list[PartitionRead] = []
         self._idle: list[Replica] = []  # partitions without changes to report
@@ -214,6 +216,7 @@ class _Fetch:
         parts: list[PartitionRead] = []
         missing: list[PartitionRead] = []
         self._readable = {}
+        self._is_throttled = False
         done = 0
         for wanted in (yield from self._without_idle()):
             done += 1
@@ -231,8 +234,8 @@ class _Fetch:
                     at_least_one=at_least_one,
                     to_end=self._follower >= 0,
                 )
-                if self._follower >= 0 and not self._is_noted:
-                    self._note_follower(part)
+                if self._follower >= 0:
+                    self._serve_follower(part, replica)
             except ApiError as refusal:
                 part = PartitionRead(wanted, self._refused(wanted, refusal))
                 if refusal.code in _MISSING:
@@ -334,6 +337,17 @@ class _Fetch:
             replica.check_epoch(wanted.current_leader_epoch)
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
+    def _serve_follower(self, part: PartitionRead, replica: Replica) -> None:
+        """Note how far a follower has got. If it is not in sync and has to wait for the quota of
+        throttled partitions (KIP-73), it gets no records."""
+        if not self._is_noted:
+            self._note_follower(part)
+        if replica.throttled_as_leader and self._follower not in replica.partition.isr:
+            quotas = self._broker.replication_quotas
+            if quotas is not None and part.file_range is not None and quotas.leader.is_exceeded:
+                part.file_range = None
+                self._is_throttled = True
+
     def _note_follower(self, part: PartitionRead) -> None:
         """Let the leader know how far the follower has got: once, as it gets no further while the
         request waits."""
@@ -380,13 +394,23 @@ class _Fetch:
         keys: list[Hashable] = [
             replica.key if self._follower < 0 else replica.end_key for replica in planned
         ]
+        wait_s = max_wait_ms / 1000
+        if self._is_throttled:
+            wait_s = min(wait_s, self._throttled_s())
         purgatory = self._broker.purgatory
-        woken = purgatory.wait(keys, self._is_complete, max_wait_ms / 1000, "Fetch", noted=noted)
+        woken = purgatory.wait(keys, self._is_complete, wait_s, "Fetch", noted=noted)
         if self._follower >= 0 and self._idle:
             changes = self._changes = purgatory.note_changes()
             changes |= noted or {}
             woken.add_done_callback(lambda _: purgatory.end_notes(changes))
         return self._answer_when(self._context.wait(woken))
+
+    def _throttled_s(self) -> float:
+        """Until there may be records that are held back now: then it is answered at once, and not
+        at the end of its wait as in Apache Kafka."""
+        quotas = self._broker.replication_quotas
+        assert quotas is not None
+        return quotas.leader.free_at_s() - self._broker.clock.monotonic_s()
 
     async def _answer_when(self, woken: asyncio.Future[Any]) -> FetchResponse:
         if not await woken:
@@ -477,12 +501,21 @@ class _Fetch:
                 topics.append(_topic_response(topic, partitions))
             partitions.append(part.answer)
             if part.replica is not None and part.answer.records:
-                part.replica.traffic.bytes_out += len(part.answer.records)
+                self._count(part.replica, len(part.answer.records))
             if part.answer.current_leader is not None and self._follower < 0:
                 leaders[part.answer.current_leader.leader_id] = None
         return FetchResponse(
             topics, 0, fetching.session_id, 0, self._endpoints(leaders) if leaders else ()
         )
+
+    def _count(self, replica: Replica, size_bytes: int) -> None:
+        """Count what is sent. Of throttled partitions all that followers get counts, also those
+        that are in sync."""
+        quotas = self._broker.replication_quotas
+        if self._follower < 0:
+            replica.traffic.bytes_out += size_bytes
+        elif replica.throttled_as_leader and quotas is not None:
+            quotas.leader.record(size_bytes)
 
     def _endpoints(self, leaders: Iterable[int]) -> list[NodeEndpoint]:
         """Endpoints of the leaders that the response names."""

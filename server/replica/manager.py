@@ -73,18 +73,24 @@ class ReplicaManager:
             role_listeners=self.role_listeners,
             propose_isr=self._propose_isr,
             role_changed=self._role_changed,
+            throttle_changed=self._throttle_changed,
             logs=logs,
         )
         self.on_isr_proposal: Callable[[Replica, ProposeIsr], object] = _nothing
         """Asks the controller for another ISR."""
         self.on_role: Callable[[Replica], object] = _nothing
         """Called when a replica may have begun or ceased to lead or follow here."""
+        self.on_throttle: Callable[[Replica], object] = _nothing
+        """Called when a replica is throttled as follower, or not any more."""
 
     def _propose_isr(self, replica: Replica, proposal: ProposeIsr) -> None:
         self.on_isr_proposal(replica, proposal)
 
     def _role_changed(self, replica: Replica) -> None:
         self.on_role(replica)
+
+    def _throttle_changed(self, replica: Replica) -> None:
+        self.on_throttle(replica)
 
     def __iter__(self) -> Iterator[Replica]:
         return iter(list(self._replicas.values()))

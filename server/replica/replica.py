@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -35,6 +36,19 @@ logger = logging.getLogger(__name__)
 
 ANY_EPOCH: Final = -1
 """The leader epoch in requests of clients that don't know it (KIP-320)."""
+
+
+_ALL_REPLICAS: Final = ("*",)
+
+THROTTLED_LISTS_MAX: Final = 2
+"""Lists of throttled replicas that are kept parsed: all partitions of a topic have the same two."""
+
+
+@lru_cache(maxsize=THROTTLED_LISTS_MAX)
+def _throttled_on(broker_id: int, throttled: tuple[str, ...]) -> frozenset[int]:
+    """The partitions whose replicas on a broker a list of partition:broker names."""
+    replicas = (entry.split(":") for entry in throttled)
+    return frozenset(int(index) for index, broker in replicas if int(broker) == broker_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,9 @@ class ReplicaServices:
     role_changed: Callable[[Replica], object]
     """Called when a replica may have begun or ceased to lead or follow here."""
 
+    throttle_changed: Callable[[Replica], object]
+    """Called when a replica is throttled as follower, or not any more."""
+
     logs: LogManager
     """For truncations, which are checkpointed."""
 
@@ -89,6 +106,8 @@ class Replica:
         "partition",
         "rules",
         "start_key",
+        "throttled_as_follower",
+        "throttled_as_leader",
         "topic_id",
         "traffic",
     )
@@ -121,10 +140,22 @@ class Replica:
         self._set_rules(log.settings)
 
     def _set_rules(self, settings: LogSettings) -> None:
+        self.throttled_as_leader = self._is_among(settings.leader_replication_throttled_replicas)
+        """Whether followers that are not in sync are sent no more than the quota allows."""
+        self.throttled_as_follower = self._is_among(
+            settings.follower_replication_throttled_replicas
+        )
+        """Whether it fetches no more than the quota allows, until it is in sync."""
         self.rules = RecordRules.of(settings)
         self.inspect_newer_than_ms = ALWAYS
         """Batches whose max timestamp is above this (ms) are inspected before they are appended:
         all of them, unless the topic only bounds timestamps; then it advances with the clock."""
+
+    def _is_among(self, throttled: tuple[str, ...]) -> bool:
+        """Whether a topic's list of throttled replicas names this one."""
+        if not throttled or throttled == _ALL_REPLICAS:
+            return bool(throttled)
+        return self.log.partition in _throttled_on(self.partition.broker_id, throttled)
 
     def append(
         self, batch: memoryview, header: BatchHeader, guard: Guard | None = None
@@ -256,7 +287,11 @@ class Replica:
     def configure(self, settings: LogSettings) -> None:
         """Apply other settings, from the next batch on."""
         self.log.configure(settings)
+        throttled = (self.throttled_as_leader, self.throttled_as_follower)
         self._set_rules(settings)
+        if (self.throttled_as_leader, self.throttled_as_follower) != throttled:
+            self._services.throttle_changed(self)
+            self._services.purgatory.changed(self.end_key)
         if self.partition.configure(settings.flush_after, settings.min_insync_replicas):
             self._services.purgatory.changed(self.key)
         self.flush_if_awaited()

@@ -10,6 +10,7 @@ from kavka.client.errors import UnsupportedVersion
 from kavka.seams import Clock, Tasks, Timer
 from kavka.server.config import BrokerSettings
 from kavka.server.replica.manager import ReplicaManager
+from kavka.server.replica.replication_quotas import ReplicationQuotas
 from kavka.server.replication.broker_clients import BrokerClients
 from kavka.server.replication.controller_client import ControllerClient
 from kavka.server.replication.fetchers import Fetchers
@@ -33,6 +34,7 @@ class ClusterLinks:
         controller: ControllerClient,
         replicas: ReplicaManager,
         transactions: TransactionPeers,
+        quotas: ReplicationQuotas,
         *,
         clock: Clock,
         tasks: Tasks,
@@ -47,12 +49,15 @@ class ClusterLinks:
         self.fetchers = Fetchers(
             FetcherSettings.of(settings, self._epoch),
             clients.for_leaders(),
+            quotas.follower,
             clock=clock,
             tasks=tasks,
         )
         replicas.on_isr_proposal = self._isrs.propose
         replicas.on_role = self.fetchers.role_changed
-        replicas.flusher.on_flushed = self.fetchers.flushed
+        replicas.on_throttle = self.fetchers.replica_changed
+        replicas.flusher.on_flushed = self.fetchers.replica_changed
+        quotas.on_change = self.fetchers.wake_all
         self._timer: Timer | None = None
         self._is_closed = False
 

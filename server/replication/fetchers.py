@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kavka.seams import Clock, Tasks
 from kavka.server.replica.replica import Replica
+from kavka.server.replica.replication_quotas import ReplicationQuota
 from kavka.server.replication.broker_clients import Peers
 from kavka.server.replication.leader_fetcher import FetcherSettings, LeaderFetcher
 
@@ -15,12 +16,14 @@ class Fetchers:
         self,
         settings: FetcherSettings,
         peers: Peers,
+        quota: ReplicationQuota,
         *,
         clock: Clock,
         tasks: Tasks,
     ) -> None:
         self._settings = settings
         self._peers = peers
+        self._quota = quota
         self._clock = clock
         self._tasks = tasks
         self._fetchers: dict[int, LeaderFetcher] = {}
@@ -40,14 +43,19 @@ class Fetchers:
             self._followed[key] = wanted
             self._fetcher(partition.leader).add(replica)
 
-    def flushed(self, replica: Replica) -> None:
-        """A log has been flushed, for which a fetcher may wait."""
+    def replica_changed(self, replica: Replica) -> None:
+        """Its log has been flushed, or its throttle has been lifted: its fetcher may wait for
+        it."""
         followed = self._followed.get(replica.key)
         if followed is not None:
             self._fetchers[followed[1]].wake()
 
     def metadata_changed(self, _: object) -> None:
         """Brokers may have addresses now that had none."""
+        self.wake_all()
+
+    def wake_all(self) -> None:
+        """What any of them waits for may have come."""
         for fetcher in self._fetchers.values():
             fetcher.wake()
 
@@ -69,6 +77,11 @@ class Fetchers:
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
             fetcher = self._fetchers[leader] = LeaderFetcher(
-                leader, self._settings, self._peers, clock=self._clock, tasks=self._tasks
+                leader,
+                self._settings,
+                self._peers,
+                self._quota,
+                clock=self._clock,
+                tasks=self._tasks,
             )
         return fetcher

@@ -5,6 +5,9 @@ by the replica; a partition that can't go on is left out for a while, and the ot
 Requests and responses name only the partitions of which there is something to say (KIP-227,
 `fetch_session`).
 
+Partitions whose replication is throttled (KIP-73) are left out while they are not in sync and the
+quota is exceeded.
+
 A fetch tells the leader which records the follower has. So where records have to be flushed
 (`flush.messages`, `kavka.durability=fsync`) it is sent when they are on the disk.
 """
@@ -23,6 +26,7 @@ from kavka.seams import Clock, Tasks
 from kavka.server.config import BrokerSettings
 from kavka.server.replica.following import Divergence, Fetched, Following
 from kavka.server.replica.replica import Replica
+from kavka.server.replica.replication_quotas import ReplicationQuota
 from kavka.server.replication.broker_clients import Peers
 from kavka.server.replication.fetch_session import Asked, FetchSession, Place, SessionRequest
 from kavka.wire.apis import fetch
@@ -81,6 +85,7 @@ class _Followed:
         "failures",
         "following",
         "is_failed",
+        "lag",
         "leader_epoch",
         "place",
         "replica",
@@ -98,6 +103,13 @@ class _Followed:
         """Without a success in between."""
         self.is_failed = False
         """Not fetched any more in this leader epoch, which its leader knows to be over."""
+        self.lag: int | None = None
+        """How many records below the leader's high watermark it lacked when it last took some; None
+        before the first response. With none it counts as in sync here, as in Apache Kafka."""
+
+    def note_lag(self, high_watermark: int) -> None:
+        """It has taken records, or nothing for the first time."""
+        self.lag = max(high_watermark - self.following.offset, 0)
 
     def asked(self) -> Asked:
         """What to ask for next; the same object while nothing has changed."""
@@ -122,6 +134,7 @@ class LeaderFetcher:
         leader: int,
         settings: FetcherSettings,
         peers: Peers,
+        quota: ReplicationQuota,
         *,
         clock: Clock,
         tasks: Tasks,
@@ -129,6 +142,7 @@ class LeaderFetcher:
         self._leader = leader
         self._settings = settings
         self._peers = peers
+        self._quota = quota
         self._clock = clock
         self._tasks = tasks
         self._partitions: dict[Key, _Followed] = {}
@@ -215,6 +229,8 @@ class LeaderFetcher:
                 await self._tasks.sleep(0)
             if one.is_failed or one.retry_at_s > now_s or one.replica.partition.awaits_flush:
                 continue
+            if self._is_throttled(one):
+                continue
             if not one.following.is_prepared:
                 try:
                     await one.following.prepare(self._tasks)
@@ -224,9 +240,15 @@ class LeaderFetcher:
             due.append(one)
         return due
 
+    def _is_throttled(self, one: _Followed) -> bool:
+        """Whether it has to wait for the quota. One in sync must not, to stay in the ISR."""
+        return one.replica.throttled_as_follower and one.lag != 0 and self._quota.is_exceeded
+
     async def _wait(self, until_s: float = NEVER_S) -> None:
         """Wait for a change, or until a partition that was left out is due."""
         times = [one.retry_at_s for one in self._partitions.values() if not one.is_failed]
+        if any(self._is_throttled(one) for one in self._partitions.values()):
+            times.append(self._quota.free_at_s())
         if until_s < NEVER_S:
             times.append(until_s)
         now_s = self._clock.monotonic_s()
@@ -306,10 +328,18 @@ class LeaderFetcher:
                 else None,
             )
             one.failures = 0
+            if one.replica.throttled_as_follower:
+                self._quota.record(len(fetched.records))
+            before = one.following.offset
             try:
                 await one.following.take(fetched, self._tasks)
             except (ApiError, StorageError, OSError) as failure:
                 self._leave_out(one, str(failure))
+            else:
+                if fetched.divergence is None and (
+                    one.lag is None or one.following.offset != before
+                ):
+                    one.note_lag(fetched.high_watermark)
 
     async def _start_over(self, client: BrokerClient, one: _Followed) -> None:
         """The leader has nothing at this offset: see where its log begins and ends."""

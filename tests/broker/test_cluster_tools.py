@@ -20,6 +20,7 @@ from support.wait import eventually
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
 WITHIN_S = 120
 RECORDS = 300
 
@@ -76,13 +77,18 @@ class Stage:
         shown = self.run(REASSIGN, "--verify", "--reassignment-json-file", plan)
         return "still in progress" not in shown and "is completed" in shown
 
-    def write(self, first: int) -> None:
+    def configs(self, kind: str, name: str) -> str:
+        """The configs that a broker or a topic has of its own."""
+        return self.run(CONFIGS, "--describe", "--entity-type", kind, "--entity-name", name)
+
+    def write(self, first: int, padding: bytes = b"") -> None:
+        """Some records, which may be bigger than their numbers."""
         producer = KafkaProducer(
             bootstrap_servers=self.cluster.bootstrap_servers, acks="all", retries=1000
         )
         try:
             sent = [
-                producer.send("t", b"%d" % number, partition=number % 2)
+                producer.send("t", b"%d" % number, key=padding, partition=number % 2)
                 for number in range(first, first + RECORDS)
             ]
             for one in sent:
@@ -118,6 +124,27 @@ def test_partitions_are_reassigned(stage: Stage) -> None:
     for number, broker in enumerate(map(stage.cluster.data_dir, (1, 2, 3, 4)), 1):
         left = {one.name for one in broker.glob("t-?")}
         assert left == {f"t-{index}" for index in (0, 1) if index == 0 or number == 2}
+
+
+def test_a_reassignment_is_throttled(stage: Stage) -> None:
+    """The tool sets the throttle, another --execute changes it, and --verify takes it away."""
+    stage.run(TOPICS, "--create", "--topic", "t", "--replica-assignment", "1:2,2:1")
+    stage.write(0, bytes(10_000))
+    plan = stage.plan([3, 4], [4, 3])
+    arguments = ("--reassignment-json-file", plan)
+    stage.run(REASSIGN, "--execute", *arguments, "--throttle", "10")
+    assert not stage.is_reassigned(plan)
+    for broker in (1, 2, 3, 4):
+        assert "replication.throttled.rate=10" in stage.configs("brokers", str(broker))
+    shown = stage.configs("topics", "t")
+    assert "leader.replication.throttled.replicas=0:1,0:2,1:1,1:2" in shown
+    assert "follower.replication.throttled.replicas=0:3,0:4,1:3,1:4" in shown
+    stage.run(REASSIGN, "--execute", *arguments, "--additional", "--throttle", "100000000")
+    eventually(partial(stage.is_reassigned, plan), within_s=WITHIN_S, what="reassigned")
+    for broker in (1, 2, 3, 4):
+        assert "throttled" not in stage.configs("brokers", str(broker))
+    assert "throttled" not in stage.configs("topics", "t")
+    assert stage.values() == list(range(RECORDS))
 
 
 def test_a_reassignment_is_cancelled(stage: Stage) -> None:

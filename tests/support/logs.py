@@ -82,6 +82,8 @@ def settings(**changes: Any) -> LogSettings:
         "max_compaction_lag_ms": NO_LIMIT,
         "message_downconversion_enable": True,
         "min_insync_replicas": 1,
+        "follower_replication_throttled_replicas": (),
+        "leader_replication_throttled_replicas": (),
     }
     return LogSettings(**(fields | changes))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kavka.server.monitoring.metrics.row import Kind, Metric
 from kavka.server.monitoring.metrics.samples import Sample
@@ -12,6 +12,9 @@ from kavka.server.replica.replica import Replica
 from kavka.server.replica.topic_traffic import TopicTraffic
 from kavka.wire.apis import fetch
 from kavka.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kavka.server.replica.replication_quotas import ReplicationQuotas
 
 _NETWORK_PROCESSOR: Final = "0"
 """The number of the network thread in Apache Kafka; Kavka has one event loop."""
@@ -177,6 +180,31 @@ REPLICA_ROWS: Final = (
         "PreferredReplicaImbalanceCount",
         "Partitions whose leader is not their preferred replica.",
         lambda view: view.cluster.not_preferred,
+    ),
+)
+
+
+def _throttled(direction: str, doc: str, read: Callable[[ReplicationQuotas], float]) -> Metric:
+    """A rate that a lone broker does not have."""
+
+    def read_rate(view: View) -> Iterator[Sample]:
+        quotas = view.broker.replication_quotas
+        if quotas is not None:
+            yield (), read(quotas)
+
+    return Metric(f"kafka.server:type={direction}#byte-rate", Kind.GAUGE, (), doc, read_rate)
+
+
+THROTTLE_ROWS: Final = (
+    _throttled(
+        "LeaderReplication",
+        "Bytes a second that followers are sent of throttled partitions. In clusters only.",
+        lambda quotas: quotas.leader.bytes_per_s,
+    ),
+    _throttled(
+        "FollowerReplication",
+        "Bytes a second that are fetched from leaders of throttled partitions. In clusters only.",
+        lambda quotas: quotas.follower.bytes_per_s,
     ),
 )
 

@@ -15,6 +15,7 @@ from kavka.server.monitoring.metrics.server_rows import (
     BROKER_ROWS,
     PARTITION_ROWS,
     REPLICA_ROWS,
+    THROTTLE_ROWS,
     TOPIC_ROWS,
     WAITING_ROWS,
 )
@@ -24,6 +25,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     *TOPIC_ROWS,
     *NETWORK_ROWS,
     *REPLICA_ROWS,
+    *THROTTLE_ROWS,
     *WAITING_ROWS,
     *BROKER_ROWS,
     *LOG_ROWS,

@@ -10,8 +10,9 @@ from kavka.server.config import (
     topic_warnings,
     validate_topic_configs,
 )
-from kavka.server.config.rows import Config
+from kavka.server.config.rows import Config, Status
 from kavka.server.config.table import TOPIC
+from kavka.server.config.topic_overrides import warnings_of
 from kavka.server.config.validators import Items, OneOf
 from kavka.server.config.value_types import BadValue, Type, to_text
 from kavka.wire.errors import ApiError, ErrorCode
@@ -56,9 +57,14 @@ def test_what_is_safe_to_leave_out_is_reported() -> None:
 
 
 def test_long_values_do_not_fill_the_log() -> None:
+    rows = {
+        "some.list": TOPIC["follower.replication.throttled.replicas"]._replace(
+            status=Status.WARNED, note="it is for a test"
+        )
+    }
     replicas = ",".join(f"{partition}:1" for partition in range(100_000))
-    [warning] = topic_warnings({"leader.replication.throttled.replicas": replicas})
-    assert warning.startswith("no effect: leader.replication.throttled.replicas=0:1,1:1,2:1,")
+    [warning] = warnings_of(rows, {"some.list": replicas})
+    assert warning.startswith("no effect: some.list=0:1,1:1,2:1,")
     assert len(warning) < 700
 
 
@@ -100,8 +106,7 @@ def sample(row: Config) -> str:
         return next(word for word in row.check.words if word not in (to_text(row.default) or ""))
     if row.type is Type.BOOLEAN:
         return "false" if row.default else "true"
-    numbers = [text for text in ("1048577", "7", "0.25") if _fits(row, text)]
-    return numbers[0]
+    return next(text for text in ("1048577", "7", "0.25", "3:1") if _fits(row, text))
 
 
 def _fits(row: Config, text: str) -> bool:

@@ -36,9 +36,11 @@ from kavka.wire.apis import (
 )
 from kavka.wire.errors import ErrorCode as Code
 from support.asked_by_brokers import ask
-from support.batches import build
+from support.batches import Written, build
+from support.config_requests import BROKER, SET, TOPIC, change
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
+from support.metrics import ON, look
 from support.virtual import run_until_idle
 
 APIS = (leader_and_isr, update_metadata, stop_replica)
@@ -141,12 +143,15 @@ async def test_a_follower_reads_beyond_the_high_watermark_and_moves_it(
     assert len((await fetch(broker, -1, 0)).records) == len(build())
 
 
-async def with_follower(broker: MemoryBroker) -> tuple[Replica, PartitionState]:
-    """Broker 2 becomes a follower of t-0, in sync and live."""
+async def with_follower(
+    broker: MemoryBroker, *, in_sync: bool = True
+) -> tuple[Replica, PartitionState]:
+    """Broker 2 becomes a live follower of t-0."""
     leader = broker.replica()
     state = leader.partition
+    isr = (state.leader, 2) if in_sync else (state.leader,)
     states = LeaderAndIsrPartitionState(
-        0, 1, state.leader, state.leader_epoch, (state.leader, 2), state.partition_epoch + 1,
+        0, 1, state.leader, state.leader_epoch, isr, state.partition_epoch + 1,
         (state.leader, 2), (), (), False, 0,
     )  # fmt: skip
     topic = LeaderAndIsrTopicState("t", leader.topic_id, (states,))
@@ -175,6 +180,99 @@ async def fetch(broker: MemoryBroker, replica_id: int, offset: int) -> Any:
     """What it is told, if that is at once."""
     answer = await broker.ask("Fetch", 12, **fetching_t(broker, replica_id, offset))
     return answer.responses[0].partitions[0]
+
+
+async def throttle(broker: MemoryBroker, replicas: str, rate: int = 1000) -> None:
+    """The leader's replicas that are throttled, and its bytes a second."""
+    changes = (
+        (TOPIC, "t", [("leader.replication.throttled.replicas", SET, replicas)]),
+        (
+            BROKER,
+            str(broker.parts.broker_id),
+            [("leader.replication.throttled.rate", SET, str(rate))],
+        ),
+    )
+    for one in changes:
+        assert await change(broker, one) == [(Code.NONE, None)]
+
+
+BIG = 50_000
+
+
+async def with_much(broker: MemoryBroker, *, in_sync: bool) -> None:
+    await with_follower(broker, in_sync=in_sync)
+    for _ in range(2):
+        batch = build([Written(value=bytes(BIG))])
+        await broker.ask("Produce", 9, **producing({("t", 0): batch}, acks=1))
+
+
+async def sent(broker: MemoryBroker, offset: int) -> int | None:
+    """How many bytes a follower gets at once; None if it has to wait."""
+    asked = fetching_t(broker, 2, offset)
+    asked["topics"][0]["partitions"][0]["partition_max_bytes"] = BIG // 2
+    waiting = broker.connect().send("Fetch", 12, **asked)
+    await broker.advance(1)
+    if not waiting.done():
+        return None
+    return len(waiting.result().responses[0].partitions[0].records)
+
+
+@pytest.mark.parametrize("named", ["*", "0:0", "7:0,0:1,0:0"])
+@scenario(ON, topics={"t": 1}, in_cluster=True)
+async def test_a_follower_out_of_sync_waits_for_the_quota(broker: MemoryBroker, named: str) -> None:
+    await with_much(broker, in_sync=False)
+    await throttle(broker, named.replace(":0", f":{broker.parts.broker_id}"))
+    first = await sent(broker, 0)
+    assert first is not None and first > BIG, "it was within the quota"
+    quotas = broker.parts.replication_quotas
+    assert quotas is not None
+    assert quotas.leader.bytes_per_s == first, "in the first second"
+    assert await sent(broker, 1) is None
+    found = await look(broker)
+    assert found["kafka_server_leaderreplication_byte_rate"] == first
+    assert found["kafka_server_followerreplication_byte_rate"] == 0
+    await throttle(broker, named, rate=first + 1)
+    assert await sent(broker, 1) == first
+
+
+@pytest.mark.parametrize("named", ["", "1:0,0:9"])
+@scenario(topics={"t": 1}, in_cluster=True)
+async def test_a_follower_whose_leader_is_not_named_does_not(
+    broker: MemoryBroker, named: str
+) -> None:
+    await with_much(broker, in_sync=False)
+    await throttle(broker, named.replace(":0", f":{broker.parts.broker_id}"), rate=0)
+    assert [await sent(broker, 0), await sent(broker, 1)].count(None) == 0
+
+
+@scenario(topics={"t": 1}, in_cluster=True)
+async def test_a_follower_in_sync_does_not_but_what_it_gets_counts(broker: MemoryBroker) -> None:
+    await with_much(broker, in_sync=True)
+    await throttle(broker, "*", rate=0)
+    total = 0
+    for offset in (0, 1):
+        size = await sent(broker, offset)
+        assert size
+        total += size
+    quotas = broker.parts.replication_quotas
+    assert quotas is not None and quotas.leader.bytes_per_s == total
+    assert broker.replica().traffic.bytes_out == 0, "consumers got nothing"
+
+
+@scenario(topics={"t": 1}, in_cluster=True)
+async def test_a_follower_that_waits_is_answered_when_the_quota_has_room(
+    broker: MemoryBroker,
+) -> None:
+    await with_much(broker, in_sync=False)
+    await throttle(broker, "*", rate=BIG // 2)
+    assert await sent(broker, 0)
+    asked = fetching_t(broker, 2, 1)
+    waiting = broker.connect().send("Fetch", 12, **asked)
+    await broker.advance(1900)
+    assert not waiting.done(), "50,000 bytes at 25,000 a second take two"
+    await broker.advance(200)
+    assert waiting.done()
+    assert waiting.result().responses[0].partitions[0].records
 
 
 def delete_before(broker: MemoryBroker, offset: int) -> asyncio.Future[Any]:

@@ -10,6 +10,8 @@ import pytest
 
 from kavka.client.errors import NotConnected
 from kavka.server.config import BrokerSettings
+from kavka.server.config.live import LiveSettings
+from kavka.server.replica.replication_quotas import ReplicationQuotas
 from kavka.server.replication.cluster_links import ClusterLinks
 from kavka.wire.errors import ApiError, ErrorCode
 from support.virtual import VirtualClock, VirtualTasks, run_until_idle
@@ -53,6 +55,7 @@ async def shut_down(controller: Any, *overrides: str) -> float:
         controller,
         unused,  # type: ignore[arg-type]
         unused,  # type: ignore[arg-type]
+        ReplicationQuotas(LiveSettings(settings), clock),
         clock=clock,
         tasks=tasks,
     )

@@ -60,6 +60,8 @@ APACHE = {  # MBeans of Apache Kafka 3.9: `newMeter`, `newGauge`, `newHistogram`
     "kafka.server:type=socket-server-metrics": {
         *("connection-count", "connection-creation-total", "connection-close-total"),
     },
+    "kafka.server:type=LeaderReplication": {"byte-rate"},  # `ReplicationQuotaManager`
+    "kafka.server:type=FollowerReplication": {"byte-rate"},
     "kafka.server:type=KafkaServer": {
         *("BrokerState", "ClusterId", "linux-disk-read-bytes", "linux-disk-write-bytes"),
     },
