@@ -10,6 +10,9 @@ from kavka.server.config.value_types import LONG_MAX, Type
 from kavka.server.config.zookeeper_security_rows import ZOOKEEPER_SECURITY_ROWS
 
 CONNECT: Final = "zookeeper.connect"
+SELECTOR: Final = "replica.selector.class"
+LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 ID_GENERATION: Final = "broker.id.generation.enable"
 RESERVED_ID_MAX: Final = "reserved.broker.max.id"
 ID_TO_GENERATE: Final = -1
@@ -164,6 +167,20 @@ _REPLICATION_ROWS: Final = (
     ),
 )
 
+_READING_ROWS: Final = (
+    broker_setting(
+        SELECTOR,
+        Type.STRING,
+        None,
+        None,
+        Importance.MEDIUM,
+        "From which replica consumers read (KIP-392). With "
+        f"{RACK_SELECTOR} a consumer that says its rack (client.rack) reads from a replica in sync "
+        "on a broker of that rack (broker.rack), if there is one; with "
+        f"{LEADER_SELECTOR}, and unless it is set, from the leader.",
+    ),
+)
+
 _THROTTLE_ROWS: Final = (
     broker_setting(
         "follower.replication.throttled.rate",
@@ -285,6 +302,7 @@ CLUSTER_ROWS: Final = (
     *ZOOKEEPER_SECURITY_ROWS,
     *_ID_ROWS,
     *_REPLICATION_ROWS,
+    *_READING_ROWS,
     *_THROTTLE_ROWS,
     *_BALANCE_ROWS,
     *_SHUTDOWN_ROWS,

@@ -24,8 +24,11 @@ from kavka.server.config.cluster_rows import (
     ID_GENERATION,
     ID_TO_GENERATE,
     LAG_TIME,
+    LEADER_SELECTOR,
     POSITIVE,
+    RACK_SELECTOR,
     RESERVED_ID_MAX,
+    SELECTOR,
     SOCKET_TIMEOUT,
 )
 from kavka.server.config.consumer_group_rows import broken_rules
@@ -154,6 +157,10 @@ class Rules:
             except ValueError as error:
                 self._report(CONNECT, str(error))
             self._check_id()
+        selector = self._values.get(SELECTOR)
+        if selector is not None and selector not in (LEADER_SELECTOR, RACK_SELECTOR):
+            reason = "Kavka does not run Java plug-ins, and has two selectors of its own"
+            self._report(SELECTOR, reason, f"set {SELECTOR}={RACK_SELECTOR}")
         for key in POSITIVE:
             if key in self._values and self._number(key) < 1:
                 self._report(key, "must be at least 1")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.log.settings import LogSettings
 from kavka.server.config.address_limits import OF_LISTENERS, ListenerLimits, listener_key
-from kavka.server.config.cluster_rows import CONNECT
+from kavka.server.config.cluster_rows import CONNECT, RACK_SELECTOR
 from kavka.server.config.dynamic_rules import (
     DYNAMIC_ORIGIN,
     NO_DYNAMIC_CONFIGS,
@@ -152,6 +152,7 @@ class BrokerSettings:
     replica_fetch_wait_max_ms: int
     replica_lag_time_max_ms: int
     replica_socket_timeout_ms: int
+    replica_selector_class: str | None
     follower_replication_throttled_rate: int
     leader_replication_throttled_rate: int
     replication_quota_window_num: int
@@ -189,6 +190,11 @@ class BrokerSettings:
     def in_cluster(self) -> bool:
         """Whether other brokers may share the coordination service."""
         return self.zookeeper_connect is not None
+
+    @property
+    def directs_readers(self) -> bool:
+        """Whether consumers are told of the replica nearest to them (KIP-392)."""
+        return self.replica_selector_class == RACK_SELECTOR and self.in_cluster
 
     @classmethod
     def load(

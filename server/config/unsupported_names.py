@@ -299,7 +299,6 @@ REPLICATION: Final = """\
 control.plane.listener.name string null - Ho
 inter.broker.protocol.version string 3.9-IV0 - Mo
 num.replica.fetchers int 1 >=1 HC
-replica.selector.class string null - M
 replica.socket.receive.buffer.bytes int 65536 - H
 socket.connection.setup.timeout.max.ms long 30000 - M
 socket.connection.setup.timeout.ms long 10000 - M

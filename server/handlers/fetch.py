@@ -7,8 +7,9 @@ the records are converted to message sets (`down_conversion`).
 Two differences from Apache Kafka, which returns nothing in these cases: in versions 0 to 2, too,
 the first batch of each partition is complete, whatever its limit; and an old consumer at an offset
 with batches that can't be in a message set (transaction markers) waits for the records after them.
-Followers read up to the log end, and what they ask for says how far they have got. Left out:
-fetching from the closest replica (KIP-392).
+Followers read up to the log end, and what they ask for says how far they have got. Since version 11
+consumers may read from a follower, up to the high watermark that it knows; where
+replica.selector.class is set, the leader names the replica in their rack (KIP-392).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from kavka.server.replica.fetch_reading import (
     ISOLATION_LEVELS,
     READ_COMMITTED,
     PartitionRead,
+    directed,
     idle_for_follower,
     idle_replica,
     plan_part,
@@ -39,6 +41,7 @@ from kavka.server.request.context import RequestContext
 from kavka.server.runtime import cooperative
 from kavka.wire.apis.fetch import (
     BATCHES_SINCE,
+    RACKS_SINCE,
     TOPIC_IDS_SINCE,
     FetchResponse,
     LeaderIdAndEpoch,
@@ -123,14 +126,17 @@ class _Fetch:
         "_idle",
         "_idle_wanted",
         "_follower",
+        "_from_any",
         "_is_noted",
         "_is_old_consumer",
         "_is_throttled",
         "_others",
         "_parts",
+        "_rack",
         "_skipped",
         "_readable",
         "_request",
+        "_tells_high_watermark",
     )
 
     def __init__(
@@ -146,6 +152,10 @@ class _Fetch:
         self._request = request
         self._fetching = fetching
         self._follower = follower  # negative: a consumer
+        self._from_any = follower < 0 and context.version >= RACKS_SINCE
+        directs = broker.settings.directs_readers
+        self._rack: str = request.rack_id if directs and self._from_any else ""
+        self._tells_high_watermark = directs and follower >= 0
         self._is_noted = False  # whether the leader knows how far the follower has got
         self._is_throttled = False  # whether records are held back for a quota
         self._is_old_consumer = context.version < BATCHES_SINCE
@@ -182,14 +192,26 @@ class _Fetch:
                 size += part.available_bytes
             elif part.answer.error_code in _MISSING:
                 missing += 1
-            elif part.answer.error_code or part.answer.diverging_epoch is not None:
-                return True
-            if self._follower >= 0 and (
-                0 <= part.wanted.follower_start < part.answer.log_start_offset
+            elif (
+                part.answer.error_code
+                or part.answer.diverging_epoch is not None
+                or part.answer.preferred_read_replica >= 0
             ):
-                return True  # records were deleted
+                return True
+            if self._follower >= 0 and self._has_news(part):
+                return True
         enough = min(self._request.min_bytes, self._bytes_max)  # never more than the limit
         return size >= enough or missing >= self._enough_missing or not self._files_left
+
+    def _has_news(self, part: PartitionRead) -> bool:
+        """Whether a follower should hear at once of deleted records; or of a new high watermark, if
+        consumers read from it."""
+        if 0 <= part.wanted.follower_start < part.answer.log_start_offset:
+            return True
+        if not self._tells_high_watermark or part.replica is None:
+            return False
+        follower = part.replica.partition.followers.get(self._follower)
+        return follower is not None and follower.told_high_watermark < part.answer.high_watermark
 
     def _is_complete(self) -> Steps[bool]:
         """`plan` for a waiting fetch, which holds no files in between."""
@@ -224,6 +246,9 @@ class _Fetch:
                 yield None
             try:
                 replica = self._replica(wanted)
+                if self._rack and (nearest := self._nearest(replica, wanted.offset)) is not None:
+                    parts.append(directed(replica, wanted, nearest))
+                    continue
                 if self._skipped:
                     wanted = self._after_skipped(wanted)
                 part = plan_part(
@@ -267,7 +292,7 @@ class _Fetch:
         if not self._fetching.incremental or self._request.isolation_level not in ISOLATION_LEVELS:
             return partitions
         others: list[FetchPartition] = []
-        find = idle_replica
+        find = partial(idle_replica, from_any=self._from_any)
         follower, now_ms = self._follower, int(self._broker.clock.monotonic_s() * 1000)
         if follower >= 0:
             find = partial(idle_for_follower, follower=follower)
@@ -275,6 +300,8 @@ class _Fetch:
             if done % IDLE_PER_STEP == 0:
                 yield None
             replica = find(wanted)
+            if replica is not None and self._rack and replica.partition.is_leader:
+                replica = None  # it may be read elsewhere
             if replica is not None and self._may_read(replica.log.topic):
                 idle.append(replica)
                 if follower < 0:
@@ -319,7 +346,8 @@ class _Fetch:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         if not self._may_read(name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        replica = broker.replicas.leader(name, wanted.partition)
+        find = broker.replicas.served if self._from_any else broker.replicas.leader
+        replica = find(name, wanted.partition)
         if self._is_old_consumer:
             from kavka.server.handlers.common import down_conversion
 
@@ -336,6 +364,19 @@ class _Fetch:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             replica.check_epoch(wanted.current_leader_epoch)
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    def _nearest(self, replica: Replica, offset: int) -> int | None:
+        """The replica that a consumer should rather read from."""
+        from kavka.server.replica.nearest_replica import nearest_replica
+
+        return nearest_replica(replica.partition, offset, self._rack, self._rack_of)
+
+    def _rack_of(self, broker_id: int) -> str | None:
+        """The rack of a broker that the consumer can reach."""
+        known = self._broker.metadata.image.brokers.get(broker_id)
+        if known is None or self._broker.address_of(known, self._context.peer) is None:
+            return None
+        return known.rack
 
     def _serve_follower(self, part: PartitionRead, replica: Replica) -> None:
         """Note how far a follower has got. If it is not in sync and has to wait for the quota of
@@ -394,6 +435,8 @@ class _Fetch:
         keys: list[Hashable] = [
             replica.key if self._follower < 0 else replica.end_key for replica in planned
         ]
+        if self._tells_high_watermark:
+            keys += [replica.key for replica in planned]
         wait_s = max_wait_ms / 1000
         if self._is_throttled:
             wait_s = min(wait_s, self._throttled_s())
@@ -492,6 +535,8 @@ class _Fetch:
                 part.replica.traffic.fetches += 1
                 part.wanted.replica = ref(part.replica)
                 part.wanted.is_prefix = part.is_prefix
+                if self._tells_high_watermark:
+                    self._note_told(part.replica, part.answer.high_watermark)
             if not fetching.keep(part.wanted, part.answer):
                 continue
             topic = part.wanted.topic
@@ -507,6 +552,11 @@ class _Fetch:
         return FetchResponse(
             topics, 0, fetching.session_id, 0, self._endpoints(leaders) if leaders else ()
         )
+
+    def _note_told(self, replica: Replica, high_watermark: int) -> None:
+        follower = replica.partition.followers.get(self._follower)
+        if follower is not None:
+            follower.told_high_watermark = high_watermark
 
     def _count(self, replica: Replica, size_bytes: int) -> None:
         """Count what is sent. Of throttled partitions all that followers get counts, also those

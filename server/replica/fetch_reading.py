@@ -65,14 +65,15 @@ class PartitionRead:
         return max(found.length, self.bytes_max) if found.is_cut else found.length
 
 
-def idle_replica(wanted: FetchPartition) -> Replica | None:
+def idle_replica(wanted: FetchPartition, *, from_any: bool) -> Replica | None:
     """The replica, if `plan_part` would find no records for a consumer, nor anything else that has
-    changed since the last answer of its session. None: there may be something.
+    changed since the last answer of its session. None: there may be something. With `from_any` the
+    consumer may read from a follower.
 
     Of a thousand partitions that a consumer reads, most are idle at any time.
     """
     replica: Replica | None = None if wanted.replica is None else wanted.replica()
-    if replica is None or replica.offline:
+    if replica is None or not replica.is_served:
         return None
     partition, log = replica.partition, replica.log
     if (
@@ -82,7 +83,7 @@ def idle_replica(wanted: FetchPartition) -> Replica | None:
             wanted.current_leader_epoch < 0 or wanted.current_leader_epoch == partition.leader_epoch
         )
         and wanted.last_fetched_epoch < 0
-        and partition.is_leader
+        and (partition.is_leader or from_any)
     ):
         return replica
     return None
@@ -167,6 +168,25 @@ def plan_part(
         fail(part, failure)
     if allowed < 0 and part.file_range is not None:  # as in Apache Kafka, which checks it only then
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"room for {allowed} bytes")
+    return part
+
+
+def directed(replica: Replica, wanted: FetchPartition, nearest: int) -> PartitionRead:
+    """The answer for a consumer that should read from another replica. ApiError when its leader
+    epoch is not this broker's."""
+    replica.check_epoch(wanted.current_leader_epoch)
+    answer = PartitionResponse(
+        wanted.partition,
+        0,
+        replica.high_watermark,
+        replica.last_stable_offset,
+        replica.log.start_offset,
+        b"",
+        None,
+        nearest,
+    )
+    part = PartitionRead(wanted, answer)
+    part.replica = replica
     return part
 
 

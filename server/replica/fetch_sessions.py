@@ -73,7 +73,11 @@ class FetchPartition:
 
     def has_changed(self, answer: PartitionResponse) -> bool:
         """Whether an incremental answer must include this partition; remembers what it says."""
-        changed = bool(answer.records) or answer.diverging_epoch is not None
+        changed = (
+            bool(answer.records)
+            or answer.diverging_epoch is not None
+            or answer.preferred_read_replica >= 0
+        )
         if answer.high_watermark != self.high_watermark:
             self.high_watermark = answer.high_watermark
             changed = True

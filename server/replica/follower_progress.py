@@ -17,7 +17,14 @@ class FollowerProgress:
     fetch counts that has what the leader had at the follower's fetch before.
     """
 
-    __slots__ = ("_fetched_ms", "_leader_end_then", "caught_up_ms", "log_end", "log_start")
+    __slots__ = (
+        "_fetched_ms",
+        "_leader_end_then",
+        "caught_up_ms",
+        "log_end",
+        "log_start",
+        "told_high_watermark",
+    )
 
     def __init__(self) -> None:
         self.log_end = UNKNOWN_END
@@ -26,6 +33,9 @@ class FollowerProgress:
         """Its log start offset, as it said itself; unknown until its first fetch."""
         self.caught_up_ms = LONG_AGO_MS
         """When it last had all records."""
+        self.told_high_watermark = UNKNOWN_END
+        """The high watermark in the last response to it in this leader epoch. Kept only where
+        consumers read from followers, who have to hear of a new one at once."""
         self._fetched_ms = LONG_AGO_MS
         self._leader_end_then = UNKNOWN_END
 
@@ -34,6 +44,7 @@ class FollowerProgress:
         now to fetch; what it fetched from an earlier leader is unknown here."""
         self.log_end = UNKNOWN_END
         self.caught_up_ms = now_ms if in_sync else LONG_AGO_MS
+        self.told_high_watermark = UNKNOWN_END
         self._fetched_ms = LONG_AGO_MS
         self._leader_end_then = UNKNOWN_END
 

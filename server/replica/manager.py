@@ -112,6 +112,16 @@ class ReplicaManager:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         raise ApiError(self.error_of_missing(topic, index))
 
+    def served(self, topic: str, index: int) -> Replica:
+        """The replica, whether this broker leads it or follows another one; else ApiError, with the
+        code that clients get."""
+        replica = self._replicas.get((topic, index))
+        if replica is None or not replica.hosted:
+            raise ApiError(self.error_of_missing(topic, index))
+        if replica.offline:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return replica
+
     def error_of_missing(self, topic: str, index: int) -> ErrorCode:
         """The error for a partition that this broker does not host, or does not lead."""
         if (topic, index) in self._missing:

@@ -27,6 +27,7 @@ __all__ = [
     "FETCHED_EPOCHS_SINCE",
     "LEADER_EPOCHS_SINCE",
     "LOG_STARTS_SINCE",
+    "RACKS_SINCE",
     "TOPIC_IDS_SINCE",
     "AbortedTransaction",
     "EpochEndOffset",
@@ -49,6 +50,9 @@ BATCHES_SINCE: Final = 4
 
 LOG_STARTS_SINCE: Final = 5
 LEADER_EPOCHS_SINCE: Final = 9
+RACKS_SINCE: Final = 11
+"""From here on consumers may read from followers (KIP-392)."""
+
 FETCHED_EPOCHS_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
 

@@ -30,7 +30,14 @@ WITHIN_S: Final = 30.0
 _IN_THIS_PROCESS: Final = "in-this-process:2181"
 """As `zookeeper.connect`: the brokers share a coordination service in memory."""
 
-_NOT_FOR_ALL: Final = ("broker.id", "zookeeper.connect", "log.dirs", "log.dir", "listeners")
+_NOT_FOR_ALL: Final = (
+    "broker.id",
+    "broker.rack",
+    "zookeeper.connect",
+    "log.dirs",
+    "log.dir",
+    "listeners",
+)
 """Each broker has its own."""
 
 
@@ -64,11 +71,14 @@ class AsyncCluster(AsyncClosing):
         brokers: int = 3,
         *,
         first_port: int = 0,
+        racks: Sequence[str] = (),
         settings: Mapping[str, object] = NOTHING,
         **keywords: object,
     ) -> None:
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
+        if racks and len(racks) != brokers:
+            raise ValueError(f"{len(racks)} racks for {brokers} brokers: each has one, or none has")
         given = _given(settings, keywords)
         self._brokers: dict[int, _Member] = {}
         for broker_id in range(1, brokers + 1):
@@ -78,6 +88,8 @@ class AsyncCluster(AsyncClosing):
                 "zookeeper.connect": _IN_THIS_PROCESS,
                 "listeners": f"PLAINTEXT://127.0.0.1:{port}",
             }
+            if racks:
+                own["broker.rack"] = racks[broker_id - 1]
             self._brokers[broker_id] = _Member(self, broker_id, _defaults(brokers) | given | own)
         self._service: SharedCoordination | None = None
         self._cuts: Cuts | None = None

@@ -27,8 +27,8 @@ class Cluster(Closing):
     They replicate as on three machines, over sockets on 127.0.0.1; what ZooKeeper would keep is in
     memory. Settings are those of all brokers, as for `kavka.testing.Broker`; by default everything
     has three replicas, if there are three brokers. `first_port`: the first broker's, and the next
-    ones for the others; by default any that are free. The end of a `with` block ends the brokers
-    and removes their data.
+    ones for the others; by default any that are free. `racks`: the `broker.rack` of each, as in
+    `("a", "a", "b")`. The end of a `with` block ends the brokers and removes their data.
     """
 
     def __init__(
@@ -36,10 +36,13 @@ class Cluster(Closing):
         brokers: int = 3,
         *,
         first_port: int = 0,
+        racks: Sequence[str] = (),
         settings: Mapping[str, object] = NOTHING,
         **keywords: object,
     ) -> None:
-        self._cluster = AsyncCluster(brokers, first_port=first_port, settings=settings, **keywords)
+        self._cluster = AsyncCluster(
+            brokers, first_port=first_port, racks=racks, settings=settings, **keywords
+        )
         self._thread: LoopThread | None = None
         self._lifecycle_lock = Lock()  # serializes start, stop, kill and close
 

@@ -46,7 +46,7 @@ def kavka_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     how many, and their settings: `@pytest.mark.kavka_cluster(brokers=4, settings={...})`."""
     from kavka.testing import Cluster
 
-    with Cluster(**_marked(request, "kavka_cluster", ("brokers", "settings"))) as cluster:
+    with Cluster(**_marked(request, "kavka_cluster", ("brokers", "racks", "settings"))) as cluster:
         yield cluster
 
 
@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the markers."""
     for marker in (
         "kavka_topic(partitions=1, configs={}): partitions and configs of the fixture kavka_topic",
-        "kavka_cluster(brokers=3, settings={}): brokers of the fixture kavka_cluster",
+        "kavka_cluster(brokers=3, racks=(), settings={}): brokers of the fixture kavka_cluster",
     ):
         config.addinivalue_line("markers", marker)
 

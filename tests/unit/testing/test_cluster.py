@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Place
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from kavka.testing import AsyncCluster, Cluster, ConfigError
@@ -167,3 +169,57 @@ async def test_on_the_loop_of_the_test() -> None:
             await cluster.read("t", at_least=1)
         directories = [broker.data_dir for broker in cluster.brokers.values()]
     assert not any(directory.exists() for directory in directories)
+
+
+async def test_a_consumer_reads_from_the_replica_in_its_rack() -> None:
+    """librdkafka goes where the leader sends it (KIP-392), and comes back when that dies."""
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    cluster = AsyncCluster(racks=("a", "b", "c"), replica_selector_class=selector)
+
+    def bytes_out() -> dict[int, int]:
+        return {
+            number: broker.parts.replicas.traffic.topics["t"].bytes_out
+            for number, broker in cluster.brokers.items()
+            if broker.parts is not None and "t" in broker.parts.replicas.traffic.topics
+        }
+
+    async with cluster:
+        await cluster.create_topic("t", 1)
+        for number in range(10):
+            await cluster.produce("t", b"%d" % number)
+        leader = cluster.leader_of("t")
+        nearest = next(one for one in cluster.brokers if one != leader)
+        consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "group.id": "unused",
+                "client.rack": "abc"[nearest - 1],
+                "enable.auto.commit": False,
+            }
+        )
+
+        async def read(count: int) -> list[bytes | None]:
+            found: list[bytes | None] = []
+            async with asyncio.timeout(DEADLINE_S):
+                while len(found) < count:
+                    polled = await asyncio.to_thread(consumer.poll, 0.2)
+                    if polled is not None and not polled.error():
+                        found.append(polled.value())
+            return found
+
+        consumer.assign([Place("t", 0, 0)])
+        try:
+            assert await read(10) == [b"%d" % number for number in range(10)]
+            assert [one for one, size in bytes_out().items() if size] == [nearest]
+            await cluster.kill(nearest)
+            await cluster.produce("t", b"10")
+            assert await read(1) == [b"10"]
+        finally:
+            consumer.close()
+
+
+def test_each_broker_has_a_rack_or_none_has() -> None:
+    with pytest.raises(ValueError, match="2 racks for 3 brokers"):
+        Cluster(racks=("a", "b"))
+    with pytest.raises(ConfigError, match="each broker of the cluster has its own"):
+        Cluster(broker_rack="a")

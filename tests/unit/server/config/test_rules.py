@@ -113,3 +113,26 @@ def test_times_of_replication() -> None:
     ]
     (only,) = problems("zookeeper.session.timeout.ms=0")
     assert only == "zookeeper.session.timeout.ms=0 (--override): must be at least 1"
+
+
+def test_a_selector_of_replicas_that_kavka_does_not_have() -> None:
+    (only,) = problems(
+        "replica.selector.class=com.acme.Nearest", "zookeeper.connect=z:1", "broker.id=1"
+    )
+    assert only == (
+        "replica.selector.class=com.acme.Nearest (--override): Kavka does not run Java plug-ins, "
+        "and has two selectors of its own; set replica.selector.class="
+        "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "cluster", "directs"),
+    [("RackAware", True, True), ("RackAware", False, False), ("", True, False)],
+)
+def test_who_directs_consumers_to_other_replicas(name: str, cluster: bool, directs: bool) -> None:
+    selector = f"org.apache.kafka.common.replica.{name + 'Replica' if name else 'Leader'}Selector"
+    own = [f"replica.selector.class={selector}", "broker.id=1"]
+    found = BrokerSettings.load(environ={}, overrides=[*own, *["zookeeper.connect=z:1"] * cluster])
+    assert found.directs_readers is directs
+    assert bool(found.warnings) is not cluster, "a lone broker says that it has no effect"

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from functools import cmp_to_key
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kavka.server.replica.nearest_replica import nearest_replica
+from kavka.server.replica.partition_state import Leadership, PartitionState
+
+LEADER, OFFSET = 1, 50
+RACKS = ("a", "b")
+
+
+class Follower(NamedTuple):
+    broker_id: int
+    rack: str | None
+    in_sync: bool
+    log_start: int
+    log_end: int
+    caught_up_ms: int
+
+
+FOLLOWERS = st.lists(
+    st.builds(
+        Follower,
+        broker_id=st.integers(2, 6),
+        rack=st.sampled_from([*RACKS, None]),
+        in_sync=st.booleans(),
+        log_start=st.sampled_from([-1, 0, OFFSET, OFFSET + 1]),
+        log_end=st.sampled_from([-1, OFFSET - 1, OFFSET, 60, 70]),
+        caught_up_ms=st.integers(0, 2),
+    ),
+    unique_by=lambda one: one.broker_id,
+)
+
+
+def leading(followers: list[Follower]) -> PartitionState:
+    state = PartitionState(LEADER, high_watermark=0, log_end=70)
+    ids = tuple(one.broker_id for one in followers)
+    isr = (LEADER, *(one.broker_id for one in followers if one.in_sync))
+    state.lead(Leadership(1, LEADER, 1, isr, 1, (LEADER, *ids)))
+    for one in followers:
+        progress = state.followers[one.broker_id]
+        progress.log_start, progress.log_end = one.log_start, one.log_end
+        progress.caught_up_ms = one.caught_up_ms
+    return state
+
+
+def chosen_by_kafka(followers: list[Follower], leader_rack: str | None, rack: str) -> int | None:
+    """`ReplicaManager.findPreferredReadReplica` with `RackAwareReplicaSelector`: the leader is one
+    of the views, and its choice is no direction."""
+    leader = Follower(LEADER, leader_rack, True, 0, 70, 2)
+    views = [leader] + [
+        one
+        for one in followers
+        if one.in_sync and one.log_end >= OFFSET and one.log_start <= OFFSET
+    ]
+
+    def compare(one: Follower, other: Follower) -> int:
+        if one.log_end != other.log_end:
+            return 1 if one.log_end > other.log_end else -1
+        if one.caught_up_ms != other.caught_up_ms:  # the time since then, reversed
+            return 1 if one.caught_up_ms > other.caught_up_ms else -1
+        return 1 if one.broker_id > other.broker_id else -1
+
+    same_rack = [one for one in views if one.rack == rack]
+    if not same_rack or leader in same_rack:
+        return None
+    return max(same_rack, key=cmp_to_key(compare)).broker_id
+
+
+@given(FOLLOWERS, st.sampled_from([*RACKS, None]), st.sampled_from([*RACKS, "c"]))
+def test_it_is_the_one_that_apache_kafka_chooses(
+    followers: list[Follower], leader_rack: str | None, rack: str
+) -> None:
+    racks = {one.broker_id: one.rack for one in followers} | {LEADER: leader_rack}
+    found = nearest_replica(leading(followers), OFFSET, rack, racks.get)
+    assert found == chosen_by_kafka(followers, leader_rack, rack)
+
+
+@pytest.mark.parametrize("proposed", [False, True])
+def test_one_that_is_about_to_join_is_not_in_sync_yet(proposed: bool) -> None:
+    state = leading([Follower(2, "a", False, 0, 60, 0), Follower(3, "a", True, 0, 55, 0)])
+    if proposed:
+        state.proposed_isr = (1, 2, 3)
+    assert nearest_replica(state, OFFSET, "a", {1: "b", 2: "a", 3: "a"}.get) == 3
+
+
+def test_a_follower_directs_nobody() -> None:
+    state = leading([Follower(2, "a", True, 0, 60, 0)])
+    state.follow(Leadership(1, 2, 2, (1, 2), 2, (1, 2)))
+    assert nearest_replica(state, OFFSET, "a", {1: "b", 2: "a"}.get) is None
