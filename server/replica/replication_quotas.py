@@ -68,7 +68,9 @@ class ReplicationQuotas:
         live.on_change(self._changed)
 
     def _changed(self, old: BrokerSettings, new: BrokerSettings) -> None:
+        before = (self.leader.limit_per_s, self.follower.limit_per_s)
         self.leader.limit_per_s = new.leader_replication_throttled_rate
         self.follower.limit_per_s = new.follower_replication_throttled_rate
-        if self.on_change is not None:
+        is_changed = (self.leader.limit_per_s, self.follower.limit_per_s) != before
+        if is_changed and self.on_change is not None:
             self.on_change()

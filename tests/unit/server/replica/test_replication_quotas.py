@@ -27,6 +27,7 @@ def test_limits_change_while_it_runs() -> None:
     assert (quotas.leader.is_exceeded, quotas.follower.is_exceeded) == (False, True)
     live.change(settings("leader.replication.throttled.rate=10"))
     assert (quotas.leader.is_exceeded, quotas.follower.is_exceeded) == (True, False)
+    live.change(settings("leader.replication.throttled.rate=10", ELSEWHERE))
     assert changes == [10, 2**63 - 1]
 
 
