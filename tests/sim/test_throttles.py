@@ -18,6 +18,7 @@ RATE = 200_000
 BATCH = bytes(20_000)
 BATCHES = 200
 PORTION = 65_536
+NOT_YET = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.NOT_LEADER_OR_FOLLOWER)
 
 
 async def alter(cluster: Cluster, on: int, kind: int, name: str, **changes: str | None) -> None:
@@ -54,14 +55,15 @@ async def limit(cluster: Cluster, leader: int | None, follower: int | None) -> N
 
 
 async def fill(cluster: Cluster) -> None:
-    leader = (await cluster.partition()).leader_id
-    for _ in range(BATCHES):
+    leader = cluster.machine((await cluster.partition()).leader_id)
+    written = 0
+    while written < BATCHES:
         data = {
             "name": TOPIC,
             "partition_data": [{"index": 0, "records": logs.batch([BATCH])}],
         }
         answer = await cluster.ask(
-            cluster.machine(leader),
+            leader,
             "Produce",
             9,
             transactional_id=None,
@@ -69,7 +71,12 @@ async def fill(cluster: Cluster) -> None:
             timeout_ms=5000,
             topic_data=[data],
         )
-        assert answer.responses[0].partition_responses[0].error_code == Code.NONE
+        code = answer.responses[0].partition_responses[0].error_code
+        if code == Code.NONE:
+            written += 1
+        else:  # it has yet to hear that it leads, of a topic that is new
+            assert written == 0 and code in NOT_YET, Code(code)
+            await asyncio.sleep(ATTEMPT_S)
 
 
 async def moved(cluster: Cluster, *, by_leader: bool, by_follower: bool) -> float:
