@@ -67,7 +67,7 @@ async def fill(cluster: Cluster) -> None:
             "Produce",
             9,
             transactional_id=None,
-            acks=1,
+            acks=-1,  # so that replica 2 has it before the throttle begins
             timeout_ms=5000,
             topic_data=[data],
         )
