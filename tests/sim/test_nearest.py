@@ -102,6 +102,13 @@ class NearestReader:
         self._nearest = -1
         await asyncio.sleep(ATTEMPT_S)
 
+    async def served(self, by: int) -> None:
+        """Wait until this broker has served ten records more. TimeoutError."""
+        before = self.served_by[by]
+        async with asyncio.timeout(10):
+            while self.served_by[by] < before + 10:
+                await asyncio.sleep(ATTEMPT_S)
+
     async def until(self, position: int) -> None:
         while self.position < position:
             await asyncio.sleep(ATTEMPT_S)
@@ -125,18 +132,14 @@ async def a_follower_dies(cluster: Cluster) -> None:
     producing = asyncio.ensure_future(cluster.produce(until))
     reader = NearestReader(cluster, "rack2")
     reading = asyncio.ensure_future(reader.run())
-    await asyncio.sleep(3)
-    assert set(reader.served_by) <= {1, 2} and reader.served_by[2] > 20
-    before = reader.served_by.copy()
+    await reader.served(2)
+    assert set(reader.served_by) <= {1, 2}
     cluster.machine(2).kill()
-    await asyncio.sleep(3)
-    assert reader.served_by[1] > before[1] + 20, "the leader serves it meanwhile"
+    await reader.served(1)
     cluster.machine(2).launch()
     await cluster.machine(2).started()
     await cluster.in_sync(1, 2, 3)
-    before = reader.served_by.copy()
-    await asyncio.sleep(3)
-    assert reader.served_by[2] > before[2] + 20, "it is back"
+    await reader.served(2)
     cluster.machine(1).kill()
     await asyncio.sleep(SESSION_S)
     cluster.machine(1).launch()
@@ -154,7 +157,7 @@ async def a_follower_dies(cluster: Cluster) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_every_record_is_read_once_whoever_dies(seed: int) -> None:
     cluster = live(Racked(90 + seed), a_follower_dies)
-    assert len(cluster.acknowledged) > 200
+    assert len(cluster.acknowledged) > 50
 
 
 async def one_at_a_time(cluster: Cluster) -> None:
