@@ -15,6 +15,7 @@ from kavka.server.cluster.feature_levels import Features
 from kavka.server.cluster.logger_levels import LoggerLevels
 from kavka.server.cluster.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.config import BrokerSettings
+from kavka.server.config.cluster_rows import RACK_SELECTOR
 from kavka.server.config.live import LiveSettings
 from kavka.server.controller.controller import Controller
 from kavka.server.controller.topic_validation import TopicCreator
@@ -100,6 +101,12 @@ class Broker:
     def settings(self) -> BrokerSettings:
         """The current settings, dynamic ones included."""
         return self.live.now
+
+    @property
+    def directs_readers(self) -> bool:
+        """Whether consumers are told of the replica nearest to them (KIP-392)."""
+        settings = self.live.now
+        return settings.replica_selector_class == RACK_SELECTOR and settings.in_cluster
 
     @property
     def broker_id(self) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.log.settings import LogSettings
 from kavka.server.config.address_limits import OF_LISTENERS, ListenerLimits, listener_key
-from kavka.server.config.cluster_rows import CONNECT, RACK_SELECTOR
+from kavka.server.config.cluster_rows import CONNECT
 from kavka.server.config.dynamic_rules import (
     DYNAMIC_ORIGIN,
     NO_DYNAMIC_CONFIGS,
@@ -190,11 +190,6 @@ class BrokerSettings:
     def in_cluster(self) -> bool:
         """Whether other brokers may share the coordination service."""
         return self.zookeeper_connect is not None
-
-    @property
-    def directs_readers(self) -> bool:
-        """Whether consumers are told of the replica nearest to them (KIP-392)."""
-        return self.replica_selector_class == RACK_SELECTOR and self.in_cluster
 
     @classmethod
     def load(

@@ -153,7 +153,7 @@ class _Fetch:
         self._fetching = fetching
         self._follower = follower  # negative: a consumer
         self._from_any = follower < 0 and context.version >= RACKS_SINCE
-        directs = broker.settings.directs_readers
+        directs = broker.directs_readers
         self._rack: str = request.rack_id if directs and self._from_any else ""
         self._tells_high_watermark = directs and follower >= 0
         self._is_noted = False  # whether the leader knows how far the follower has got

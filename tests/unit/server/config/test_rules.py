@@ -126,13 +126,9 @@ def test_a_selector_of_replicas_that_kavka_does_not_have() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "cluster", "directs"),
-    [("RackAware", True, True), ("RackAware", False, False), ("", True, False)],
-)
-def test_who_directs_consumers_to_other_replicas(name: str, cluster: bool, directs: bool) -> None:
-    selector = f"org.apache.kafka.common.replica.{name + 'Replica' if name else 'Leader'}Selector"
-    own = [f"replica.selector.class={selector}", "broker.id=1"]
+@pytest.mark.parametrize("name", ["RackAwareReplicaSelector", "LeaderSelector"])
+@pytest.mark.parametrize("cluster", [True, False])
+def test_selectors_that_it_has(name: str, cluster: bool) -> None:
+    own = [f"replica.selector.class=org.apache.kafka.common.replica.{name}", "broker.id=1"]
     found = BrokerSettings.load(environ={}, overrides=[*own, *["zookeeper.connect=z:1"] * cluster])
-    assert found.directs_readers is directs
     assert bool(found.warnings) is not cluster, "a lone broker says that it has no effect"

@@ -113,6 +113,7 @@ def test_every_plain_field_takes_its_row_s_value() -> None:
         "group.consumer.session.timeout.ms": "47777",
         "kavka.transaction.version": "1",
         "replica.fetch.wait.max.ms": "7777",
+        "replica.selector.class": "org.apache.kafka.common.replica.LeaderSelector",
         "zookeeper.connect": "host:77",
         "broker.id": "1",
         "node.id": "1",
