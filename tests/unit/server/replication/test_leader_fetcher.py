@@ -8,6 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from kavka.client.errors import Disconnected
+from kavka.server.config import BrokerSettings
+from kavka.server.replica.replication_quotas import ReplicationQuota
 from kavka.server.replication.leader_fetcher import FetcherSettings, LeaderFetcher
 from kavka.wire.apis.fetch import FetchRequest, FetchResponse, PartitionResponse, TopicResponse
 from kavka.wire.errors import ErrorCode
@@ -45,6 +47,7 @@ class Followed:
         self.key = ("t", index)
         self.topic_id = TOPIC
         self.is_served = True
+        self.throttled_as_follower = False
         self.high_watermark = 0
         self.log = Log()
         self.partition = SimpleNamespace(
@@ -88,7 +91,11 @@ class World:
         self.leader = Leader()
         self.replicas: list[Any] = [Followed(index) for index in range(3)]
         peers: Any = self.leader
-        self.fetcher = LeaderFetcher(LEADER, SETTINGS, peers, clock=clock, tasks=self.tasks)
+        settings = BrokerSettings.load(environ={}, overrides=[])
+        self.quota = ReplicationQuota(settings, 1000, clock)
+        self.fetcher = LeaderFetcher(
+            LEADER, SETTINGS, peers, self.quota, clock=clock, tasks=self.tasks
+        )
         for replica in self.replicas[:2]:
             self.fetcher.add(replica)
 
@@ -187,4 +194,19 @@ async def test_other_errors_and_lost_connections_wait() -> None:
         await world.tasks.advance(1000)
         assert world.last() == (0, 0, {0: 0, 1: 0}, [])
         assert len(world.leader.requests) == before + 1
+    await world.close()
+
+
+async def test_a_throttled_partition_is_not_in_the_session_while_it_waits_for_the_quota() -> None:
+    world = World()
+    world.replicas[1].throttled_as_follower = True
+    await run_until_idle()
+    much = PartitionResponse(1, 0, 50_000, log_start_offset=0, records=bytes(20_000))
+    await world.answer(nothing(0), much)
+    assert world.last() == (SESSION, 1, {}, [1])
+    await world.answer()
+    assert world.last() == (SESSION, 2, {}, [])
+    await world.tasks.advance(20_000)
+    await world.answer()
+    assert world.last() == (SESSION, 3, {1: 20_000}, [])
     await world.close()
