@@ -10,6 +10,9 @@ COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 
 OFFSET_STEP = 1_000_000
 
+UNKNOWN_OFFSET = -1
+"""Of a record that is acknowledged, but its producer was not told where it lies."""
+
 Place = tuple[str, int]
 """Topic and partition."""
 
@@ -99,6 +102,8 @@ class History:
         self.writes: dict[bytes, Write] = {}
         self.acknowledged: dict[bytes, int] = {}
         """Offsets by value."""
+        self.given_up: dict[bytes, str] = {}
+        """Why a producer has given a record up, by value: it may be there or not."""
         self.ends: dict[Place, int] = {}
         """The offset behind the last acknowledged record."""
         self.commits: list[Commit] = []

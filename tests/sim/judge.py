@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from sim.history import ABORTED, COMMITTED, UNKNOWN, Commit, History, Place, Reading
+from sim.history import (
+    ABORTED,
+    COMMITTED,
+    UNKNOWN,
+    UNKNOWN_OFFSET,
+    Commit,
+    History,
+    Place,
+    Reading,
+)
 
 
 def judge(
@@ -53,7 +62,9 @@ def _acknowledged_is_there(history: History, place: Place, reading: Reading) -> 
         f"I1 lost: {value!r} was acknowledged at {place} {offset}, but is at "
         f"{sorted(offsets[value]) or 'no offset'}"
         for value, offset in history.acknowledged.items()
-        if history.writes[value].place == place and offset not in offsets[value]
+        if history.writes[value].place == place
+        and offset not in offsets[value]
+        and not (offset == UNKNOWN_OFFSET and offsets[value])
     ]
 
 
@@ -72,23 +83,32 @@ def _no_duplicates(history: History, place: Place, reading: Reading) -> list[str
 
 
 def _order(history: History, place: Place, reading: Reading) -> list[str]:
-    """I5: the records of an idempotent producer are in the order in which it wrote them."""
+    """I5: the records of an idempotent producer are in the order in which it wrote them; none is
+    missing between two but those that it has given up."""
+    given_up = {(history.writes[value].producer, number_of(value)) for value in history.given_up}
     last: dict[str, tuple[int, int]] = {}
     found = []
     for offset, value, _ in reading.records:
         write = history.writes.get(value or b"")
         if write is None or not write.is_dense:
             continue
-        number = int((value or b"").split(b":")[1])
-        before = last.get(write.producer)
-        if before is not None and number != before[0] + 1:
-            kind = "inversion" if number <= before[0] else "gap"
+        number = number_of(value or b"")
+        before = last.get(write.producer, (number - 1, -1))
+        between = range(before[0] + 1, number)
+        is_inverted = number <= before[0]
+        if is_inverted or any((write.producer, one) not in given_up for one in between):
+            kind = "inversion" if is_inverted else "gap"
             found.append(
                 f"I5 {kind}: at {place} {write.producer}'s {before[0]} at {before[1]} is followed "
                 f"by {number} at {offset}"
             )
         last[write.producer] = (number, offset)
     return found
+
+
+def number_of(value: bytes) -> int:
+    """Of a record of a dense producer: its values are `NAME:NUMBER:...`."""
+    return int(value.split(b":")[1])
 
 
 def _one_value_an_offset(history: History) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -10,6 +11,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any
 
+from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaError, Message, Producer
 from kafka import KafkaProducer
 
@@ -188,3 +190,51 @@ class KafkaPythonWriter(Writer):
 
     def flush(self) -> None:
         self._producer.close(timeout=GIVE_UP_S)
+
+
+class AiokafkaWriter(Writer):
+    """aiokafka's idempotent producer, with a loop of its own in another thread."""
+
+    label = "aiokafka"
+
+    def __init__(self, bootstrap: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__(bootstrap, *args, **kwargs)
+        self._room = threading.Semaphore(OUTSTANDING_RECORDS_MAX)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(GIVE_UP_S)
+
+    async def _open(self) -> None:
+        self._producer = AIOKafkaProducer(
+            bootstrap_servers=self.bootstrap,
+            enable_idempotence=True,
+            linger_ms=1,
+            request_timeout_ms=int(GIVE_UP_S * 1000),
+            retry_backoff_ms=BACKOFF_MS,
+            **self.settings,
+        )
+        await self._producer.start()
+
+    def send(self, partition: int, key: bytes | None, value: bytes) -> None:
+        while not self._room.acquire(timeout=0.1):
+            if self._stopping.is_set():
+                return
+        asyncio.run_coroutine_threadsafe(self._send(partition, key, value), self._loop)
+
+    async def _send(self, partition: int, key: bytes | None, value: bytes) -> None:
+        try:
+            sent = await self._producer.send(self.topic, value, key, partition=partition)
+            metadata = await sent
+        except Exception as error:
+            self.history.fail(value, error)
+        else:
+            self.history.acknowledge(value, metadata.partition, metadata.offset)
+        finally:
+            self._room.release()
+
+    def flush(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._producer.stop(), self._loop).result(GIVE_UP_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(GIVE_UP_S)
+        self._loop.close()

@@ -1,0 +1,39 @@
+"""`python -m cluster_faults --seconds 600 --seed 7`: the fault run; exits 1 on violations."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+from cluster_faults import schedule
+from cluster_faults.run import run
+from cluster_faults.workload import PARTITIONS
+
+SHOWN = 40
+
+
+def main() -> int:
+    """Run it; the exit code."""
+    parser = argparse.ArgumentParser(prog="cluster_faults", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--rate", type=float, default=150.0, help="records a second per producer")
+    parser.add_argument("--only", default="", help="kinds of faults, by commas")
+    given = parser.parse_args()
+    seed = random.SystemRandom().randrange(1 << 32) if given.seed is None else given.seed
+    print(f"SEED={seed} SECONDS={given.seconds:g}")
+    only = given.only.split(",") if given.only else schedule.KINDS
+    faults = (one for one in schedule.draw(seed, PARTITIONS) if one.kind in only)
+    home = Path(tempfile.mkdtemp(prefix="cluster-faults-"))
+    found = run(home, faults, rate=given.rate, seconds=given.seconds)
+    for one in found[:SHOWN]:
+        print(one)
+    print(f"SEED={seed}: {len(found)} violations; what the brokers printed is in {home}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""One run: the cluster, its clients, the faults of a seed, and the checks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from cluster_faults.cluster import FaultyCluster
+from cluster_faults.faults import Faults
+from cluster_faults.schedule import Fault
+from cluster_faults.workload import PLAIN, Workload
+
+
+def run(home: Path, faults: Iterable[Fault], *, rate: float, seconds: float) -> list[str]:
+    """Strike for some seconds, one fault at a time; what is violated."""
+    began = time.monotonic()
+
+    def say(what: str) -> None:
+        print(f"{time.monotonic() - began:7.1f} s  {what}", flush=True)
+
+    with FaultyCluster(home) as cluster, Workload(cluster, home, rate) as workload:
+        strikes = Faults(cluster, PLAIN, workload.reborn)
+        cluster.await_in_sync()
+        workload.await_progress()
+        say(f"all is well; {workload.progress()}")
+        first = time.monotonic()
+        for fault in faults:
+            if time.monotonic() - first > seconds:
+                break
+            time.sleep(fault.quiet_s)
+            say(str(fault))
+            strikes.strike(fault)
+            say("healed")
+            cluster.await_in_sync()
+            workload.await_progress()
+            say(f"all is well; {workload.progress()}")
+        found = [*workload.finish()]
+        found += [f"the network failed: {one}" for one in cluster.network.failures]
+        for one in strikes.skipped:
+            say(f"skipped {one}")
+        found += [f"a traceback in {one}" for one in cluster.tracebacks()]
+        say(f"{len(found)} violations")
+    return found

@@ -1,0 +1,123 @@
+"""What the cluster serves while it is struck, and what all clients saw."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from cluster_faults.cluster import WITHIN_S, FaultyCluster
+from cluster_faults.readers import LiveReader, read_all
+from cluster_faults.reborn import RebornTopic
+from cluster_faults.writers import KEYS, KINDS, Confluent, Producing
+from sim.history import History, Place
+from sim.judge import judge
+from support.clients.kafka_python import create_topic
+from support.wait import eventually
+
+PLAIN, PARTITIONS = "plain", 4
+"""The topic that idempotent producers of all kinds write to."""
+
+COMPACTED = "compacted"
+PROGRESS_RECORDS = 20
+"""So many more must be acknowledged, of each producer, once all is well again."""
+
+
+class Workload:
+    """All clients, from `with` on."""
+
+    def __init__(self, cluster: FaultyCluster, home: Path, rate: float) -> None:
+        """`rate`: records a second of each producer."""
+        began = time.monotonic()
+        self.history = History(lambda: time.monotonic() - began)
+        self.producers: list[Producing] = []
+        self._cluster = cluster
+        self._home = home
+        self._rate = rate
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        bootstrap = self._cluster.bootstrap
+        create_topic(bootstrap, PLAIN, PARTITIONS, replicas=3)
+        create_topic(bootstrap, COMPACTED, 1, replicas=3)
+        with ExitStack() as stack:
+            self.reborn = RebornTopic(self._cluster, self._rate)
+            stack.callback(self.reborn.stop)
+            for kind in KINDS:
+                self._produce(kind, PLAIN, PARTITIONS)
+            self._produce(Confluent, COMPACTED, 1, keys=KEYS)
+            self.reader = LiveReader(
+                bootstrap, self.plain, self.history, name="live reader", dense=True
+            )
+            self.reader.start()
+            stack.callback(self.reader.finish)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for producer in self.producers:
+            producer.stop()
+        self._stack.close()
+
+    @property
+    def plain(self) -> list[Place]:
+        """The partitions in which every offset has a record."""
+        return [(PLAIN, index) for index in range(PARTITIONS)]
+
+    def _produce(self, kind: type, topic: str, partitions: int, *, keys: int = 0) -> None:
+        producer = Producing(
+            kind,
+            self._cluster.bootstrap,
+            topic,
+            partitions,
+            self.history,
+            rate=self._rate,
+            name=f"{kind.label}-{topic}",
+            keys=keys,
+        )
+        producer.start()
+        self.producers.append(producer)
+
+    def await_progress(self) -> None:
+        """Wait until every client gets on."""
+        getting_on = [*self.producers, self.reborn]
+        before = [one.acknowledged for one in getting_on]
+        read = self.reader.records
+        eventually(
+            lambda: (
+                all(
+                    one.acknowledged >= n + PROGRESS_RECORDS
+                    for one, n in zip(getting_on, before, strict=True)
+                )
+                and self.reader.records >= read + PROGRESS_RECORDS
+            ),
+            within_s=WITHIN_S,
+            what="all clients get on",
+            detail=lambda: f"{self.progress()}\n{self._cluster.tail()}",
+        )
+
+    def progress(self) -> str:
+        """How far each is."""
+        counts = {one.name: one.acknowledged for one in self.producers}
+        counts["reborn"] = self.reborn.acknowledged
+        return f"acknowledged {counts}, read {self.reader.records}"
+
+    def finish(self) -> Sequence[str]:
+        """Everything ends; what is violated."""
+        for producer in self.producers:
+            producer.finish(WITHIN_S)
+        bootstrap = self._cluster.bootstrap
+        final = read_all(bootstrap, self.plain, name="last reader")
+        self.history.readings += final.values()
+        eventually(
+            lambda: all(
+                self.reader.readings[place].position == reading.position
+                for place, reading in final.items()
+            ),
+            within_s=WITHIN_S,
+            what="the live reader is at the end",
+        )
+        self.reader.finish()
+        return [*judge(self.history, final, {}, {}, []), *self.reborn.finish()]
