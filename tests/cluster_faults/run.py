@@ -11,6 +11,8 @@ from cluster_faults.faults import Faults
 from cluster_faults.schedule import Fault
 from cluster_faults.workload import PLAIN, Workload
 
+SHOWN_GIVEN_UP = 20
+
 
 def run(home: Path, faults: Iterable[Fault], *, rate: float, seconds: float) -> list[str]:
     """Strike for some seconds, one fault at a time; what is violated."""
@@ -36,6 +38,8 @@ def run(home: Path, faults: Iterable[Fault], *, rate: float, seconds: float) -> 
             workload.await_progress()
             say(f"all is well; {workload.progress()}")
         found = [*workload.finish()]
+        for one in workload.given_up()[:SHOWN_GIVEN_UP]:
+            say(f"given up {one}")
         found += [f"the network failed: {one}" for one in cluster.network.failures]
         for one in strikes.skipped:
             say(f"skipped {one}")

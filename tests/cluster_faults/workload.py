@@ -102,7 +102,12 @@ class Workload:
         """How far each is."""
         counts = {one.name: one.acknowledged for one in self.producers}
         counts["reborn"] = self.reborn.acknowledged
-        return f"acknowledged {counts}, read {self.reader.records}"
+        gone = {one.name: one.successors for one in self.producers if one.successors}
+        return f"acknowledged {counts}, read {self.reader.records}, gave up {gone}"
+
+    def given_up(self) -> list[str]:
+        """What the clients say about records that they gave up."""
+        return [f"{value!r}: {why}" for value, why in self.history.given_up.items()]
 
     def finish(self) -> Sequence[str]:
         """Everything ends; what is violated."""

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any, cast
 
+from confluent_kafka import KafkaException
+
 from sim.history import UNKNOWN_OFFSET, History, Write
 from support.clients.idempotent import AiokafkaWriter, ConfluentWriter, KafkaPythonWriter, Writer
 from support.clients.idempotent import History as Outcomes
@@ -67,7 +69,10 @@ class Paced(Writer):
         value = b"%s:%d:%s" % (producer.encode(), number, PADDING)
         write = Write(producer, (self.topic, partition), is_idempotent=True, is_dense=True)
         self.made.writes[value] = write
-        self.send(partition, self._keys[number % len(self._keys)], value)
+        try:
+            self.send(partition, self._keys[number % len(self._keys)], value)
+        except KafkaException as error:  # librdkafka refuses what it was told does not exist
+            self.history.fail(value, error)
 
 
 class Confluent(Paced, ConfluentWriter):

@@ -6,7 +6,8 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from functools import partial
 from itertools import count
 from types import MappingProxyType
 from typing import Any
@@ -203,10 +204,13 @@ class AiokafkaWriter(Writer):
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(GIVE_UP_S)
+        self._run(self._open())
+
+    def _run(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(GIVE_UP_S)
 
     async def _open(self) -> None:
-        self._producer = AIOKafkaProducer(
+        self._producer: Any = AIOKafkaProducer(
             bootstrap_servers=self.bootstrap,
             enable_idempotence=True,
             linger_ms=1,
@@ -215,26 +219,47 @@ class AiokafkaWriter(Writer):
             **self.settings,
         )
         await self._producer.start()
+        self._waiting: asyncio.Queue[tuple[int, bytes | None, bytes]] = asyncio.Queue()
+        self._sending = asyncio.create_task(self._send_all())
 
     def send(self, partition: int, key: bytes | None, value: bytes) -> None:
         while not self._room.acquire(timeout=0.1):
             if self._stopping.is_set():
                 return
-        asyncio.run_coroutine_threadsafe(self._send(partition, key, value), self._loop)
+        self._loop.call_soon_threadsafe(self._waiting.put_nowait, (partition, key, value))
 
-    async def _send(self, partition: int, key: bytes | None, value: bytes) -> None:
-        try:
-            sent = await self._producer.send(self.topic, value, key, partition=partition)
-            metadata = await sent
-        except Exception as error:
-            self.history.fail(value, error)
-        else:
-            self.history.acknowledge(value, metadata.partition, metadata.offset)
-        finally:
-            self._room.release()
+    async def _send_all(self) -> None:
+        """In order: of two sends that wait for room, either may be first."""
+        while True:
+            partition, key, value = await self._waiting.get()
+            try:
+                sent = await self._producer.send(self.topic, value, key, partition=partition)
+            except Exception as error:
+                self._failed(value, error)
+            else:
+                sent.add_done_callback(partial(self._ended, value))
+            self._waiting.task_done()
+
+    def _ended(self, value: bytes, sent: asyncio.Future[Any]) -> None:
+        error = sent.exception()
+        if error is not None:
+            self._failed(value, error)
+            return
+        self._room.release()
+        metadata = sent.result()
+        self.history.acknowledge(value, metadata.partition, metadata.offset)
+
+    def _failed(self, value: bytes, error: BaseException) -> None:
+        self._room.release()
+        self.history.fail(value, error)
+
+    async def _close(self) -> None:
+        await self._waiting.join()
+        await self._producer.stop()
+        self._sending.cancel()
 
     def flush(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._producer.stop(), self._loop).result(GIVE_UP_S)
+        self._run(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(GIVE_UP_S)
         self._loop.close()
