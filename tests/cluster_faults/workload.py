@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Self
 
 from cluster_faults.cluster import WITHIN_S, FaultyCluster
+from cluster_faults.consumers import Consumers
+from cluster_faults.copiers import Copiers
 from cluster_faults.readers import LiveReader, read_all
+from cluster_faults.reborn import TOPIC as REBORN
 from cluster_faults.reborn import RebornTopic
 from cluster_faults.writers import KEYS, KINDS, Confluent, Producing
 from sim.history import History, Place
@@ -48,6 +51,10 @@ class Workload:
             for kind in KINDS:
                 self._produce(kind, PLAIN, PARTITIONS)
             self._produce(Confluent, COMPACTED, 1, keys=KEYS)
+            self.consumers = Consumers(bootstrap, PLAIN, self._home)
+            stack.callback(self.consumers.close)
+            self.copiers = Copiers(self._cluster, self._home, self._rate)
+            stack.callback(self.copiers.close)
             self.reader = LiveReader(
                 bootstrap, self.plain, self.history, name="live reader", dense=True
             )
@@ -82,28 +89,30 @@ class Workload:
 
     def await_progress(self) -> None:
         """Wait until every client gets on."""
-        getting_on = [*self.producers, self.reborn]
-        before = [one.acknowledged for one in getting_on]
-        read = self.reader.records
+        before = self.counts()
         eventually(
-            lambda: (
-                all(
-                    one.acknowledged >= n + PROGRESS_RECORDS
-                    for one, n in zip(getting_on, before, strict=True)
-                )
-                and self.reader.records >= read + PROGRESS_RECORDS
+            lambda: all(
+                count >= before[name] + PROGRESS_RECORDS for name, count in self.counts().items()
             ),
             within_s=WITHIN_S,
             what="all clients get on",
             detail=lambda: f"{self.progress()}\n{self._cluster.tail()}",
         )
 
+    def counts(self) -> dict[str, int]:
+        """How many records each client has written, read or copied."""
+        return {
+            **{one.name: one.acknowledged for one in self.producers},
+            REBORN: self.reborn.acknowledged,
+            self.reader.name: self.reader.records,
+            **self.consumers.read(),
+            "copied": self.copiers.copied,
+        }
+
     def progress(self) -> str:
-        """How far each is."""
-        counts = {one.name: one.acknowledged for one in self.producers}
-        counts["reborn"] = self.reborn.acknowledged
-        gone = {one.name: one.successors for one in self.producers if one.successors}
-        return f"acknowledged {counts}, read {self.reader.records}, gave up {gone}"
+        """How far each is, and who has been replaced."""
+        replaced = {one.name: one.successors for one in self.producers if one.successors}
+        return f"{self.counts()}; gave up: {replaced} {self.copiers.ended}"
 
     def given_up(self) -> list[str]:
         """What the clients say about records that they gave up."""
@@ -125,4 +134,10 @@ class Workload:
             what="the live reader is at the end",
         )
         self.reader.finish()
-        return [*judge(self.history, final, {}, {}, []), *self.reborn.finish()]
+        ends = {place: reading.position for place, reading in final.items()}
+        return [
+            *judge(self.history, final, {}, {}, []),
+            *self.reborn.finish(),
+            *self.consumers.finish(ends),
+            *self.copiers.finish(),
+        ]
