@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
@@ -242,6 +243,11 @@ class FaultyCluster:
             what=f"broker {number} has another session",
             detail=self.tail,
         )
+
+    def stop(self) -> None:
+        """All brokers stop cleanly."""
+        with ThreadPoolExecutor(BROKERS) as pool:
+            list(pool.map(lambda member: member.stop(within_s=WITHIN_S), self.members.values()))
 
     def tail(self) -> str:
         """The last that each has printed."""

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from cluster_faults.cluster import FaultyCluster
 from cluster_faults.faults import Faults
+from cluster_faults.replicas import diverging, stored
 from cluster_faults.schedule import Fault
-from cluster_faults.workload import PLAIN, Workload
+from cluster_faults.workload import PLAIN, WITH_COMPACTION, Workload
 
 SHOWN_GIVEN_UP = 20
 
@@ -40,6 +41,10 @@ def run(home: Path, faults: Iterable[Fault], *, rate: float, seconds: float) -> 
         found = [*workload.finish()]
         for one in workload.given_up()[:SHOWN_GIVEN_UP]:
             say(f"given up {one}")
+        cluster.await_in_sync()
+        cluster.stop()
+        replicas = {one.name: stored(one.data_dir) for one in cluster.members.values()}
+        found += diverging(replicas, WITH_COMPACTION)
         found += [f"the network failed: {one}" for one in cluster.network.failures]
         for one in strikes.skipped:
             say(f"skipped {one}")

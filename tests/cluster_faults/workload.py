@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from cluster_faults.cluster import WITHIN_S, FaultyCluster
+from cluster_faults.compaction import lost_last_values
 from cluster_faults.consumers import Consumers
 from cluster_faults.copiers import Copiers
 from cluster_faults.readers import LiveReader, read_all
@@ -24,6 +26,15 @@ PLAIN, PARTITIONS = "plain", 4
 """The topic that idempotent producers of all kinds write to."""
 
 COMPACTED = "compacted"
+OFTEN_COMPACTED: Mapping[str, str] = MappingProxyType(
+    {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.01",
+        "segment.ms": "5000",
+        "max.compaction.lag.ms": "5000",
+    }
+)
+WITH_COMPACTION = frozenset({COMPACTED, "__consumer_offsets", "__transaction_state"})
 PROGRESS_RECORDS = 20
 """So many more must be acknowledged, of each producer, once all is well again."""
 
@@ -44,7 +55,7 @@ class Workload:
     def __enter__(self) -> Self:
         bootstrap = self._cluster.bootstrap
         create_topic(bootstrap, PLAIN, PARTITIONS, replicas=3)
-        create_topic(bootstrap, COMPACTED, 1, replicas=3)
+        create_topic(bootstrap, COMPACTED, 1, OFTEN_COMPACTED, replicas=3)
         with ExitStack() as stack:
             self.reborn = RebornTopic(self._cluster, self._rate)
             stack.callback(self.reborn.stop)
@@ -135,7 +146,11 @@ class Workload:
         )
         self.reader.finish()
         ends = {place: reading.position for place, reading in final.items()}
+        compacted = read_all(bootstrap, [(COMPACTED, 0)], name="last reader of compacted")
+        (left,) = compacted.values()
+        print(f"compacted: {len(left.records)} records are left of {left.position}")
         return [
+            *lost_last_values(self.history, left),
             *judge(self.history, final, {}, {}, []),
             *self.reborn.finish(),
             *self.consumers.finish(ends),

@@ -69,8 +69,11 @@ class Paced(Writer):
         value = b"%s:%d:%s" % (producer.encode(), number, PADDING)
         write = Write(producer, (self.topic, partition), is_idempotent=True, is_dense=True)
         self.made.writes[value] = write
+        key = self._keys[number % len(self._keys)]
+        if key is not None:
+            self.made.keys[value] = key
         try:
-            self.send(partition, self._keys[number % len(self._keys)], value)
+            self.send(partition, key, value)
         except KafkaException as error:  # librdkafka refuses what it was told does not exist
             self.history.fail(value, error)
 

@@ -104,6 +104,8 @@ class History:
         """Offsets by value."""
         self.given_up: dict[bytes, str] = {}
         """Why a producer has given a record up, by value: it may be there or not."""
+        self.keys: dict[bytes, bytes] = {}
+        """By value, of records outside transactions that have one."""
         self.ends: dict[Place, int] = {}
         """The offset behind the last acknowledged record."""
         self.commits: list[Commit] = []
