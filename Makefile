@@ -18,6 +18,7 @@ MOVE_KILLS ?= 40
 CLUSTER_RECORDS ?= 100000
 CLUSTER_KILLS ?= 15
 MIXED_RECORDS ?= 60000
+SECONDS ?= 600
 FAULT_EXAMPLES ?= 4000
 FUZZ_FRAMES ?= 10000000
 FUZZ_SEED ?= 5
@@ -44,12 +45,12 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: help run test whole pythons another-python lint unit format crash groups transactions cluster rolling commits moves misbehaviour faults fuzz simulate spark spark-soak compact bench dist pages clean java clients clients-page
+.PHONY: help run test whole pythons another-python lint unit format crash groups transactions cluster cluster-faults rolling commits moves misbehaviour faults fuzz simulate spark spark-soak compact bench dist pages clean java clients clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name what; do \
-		printf '  make %-12s %s\n' "$$name" "$$what"; done
+		printf '  make %-14s %s\n' "$$name" "$$what"; done
 
 run: $(FOR_RUN) ## start a broker on 127.0.0.1:9092 (PORT=) with its data in ./data (DATA=)
 	@exec $(BIN)/kavka start --override "listeners=PLAINTEXT://127.0.0.1:$(PORT)" \
@@ -116,6 +117,10 @@ transactions: $(FOR_TEST) java clients ## 200,000 records (TRANSACTION_RECORDS=)
 cluster: $(FOR_TEST) java clients ## 100,000 records (CLUSTER_RECORDS=) once each on three brokers, 15 of which are killed (CLUSTER_KILLS=)
 	@$(STEP) "cluster" env WHOLE=1 CLUSTER_RECORDS=$(CLUSTER_RECORDS) CLUSTER_KILLS=$(CLUSTER_KILLS) \
 		$(BIN)/pytest -s tests/broker/test_cluster_kills.py
+
+cluster-faults: $(FOR_TEST) java clients ## three brokers under load and ten minutes of faults (SECONDS=); SEED= replays them
+	@env PYTHONPATH=src:tests $(BIN)/python -m cluster_faults --seconds $(SECONDS) \
+		$(if $(SEED),--seed $(SEED))
 
 rolling: $(FOR_TEST) java clients ## roll a cluster of Apache Kafka 3.9 over to Kavka and back, with 60,000 records (MIXED_RECORDS=)
 	@$(STEP) "rolling" env WHOLE=1 MIXED_RECORDS=$(MIXED_RECORDS) \

@@ -57,6 +57,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 class Member(Kavka):
     """One broker, with a listener for clients and one for brokers."""
 
+    module: ClassVar[str] = "kavka"
     ready_within_s: ClassVar[float] = WITHIN_S
 
     def __init__(self, number: int, home: Path, network: Network, zookeeper_port: int) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 from cluster_faults.cluster import WITHIN_S
+from cluster_faults.readers import read_all
 from sim.history import Place
 from support.groups.clients import BROKER_SETTINGS, CONFLUENT_CONSUMER, KAFKA_PYTHON, GroupClient
 from support.groups.judge import went_back
 from support.groups.members import Host, Story, processes, shared
-from support.groups.traffic import stored_commits
+from support.groups.traffic import OFFSETS_TOPIC, commit_of
 from support.wait import eventually
 
 GROUP = "readers"
@@ -51,13 +53,16 @@ class Consumers:
             self._await_all(group, host, wanted)
             host.finish()
             found += [f"I7 {one}" for one in self.story.groups[group].complaints]
+        return [*found, *(f"I7 {one}" for one in went_back(self._stored()))]
+
+    def _stored(self) -> Iterator[tuple[str, str, int]]:
+        """The groups' commits, as they are stored."""
         partitions = int(BROKER_SETTINGS["offsets.topic.num.partitions"])
-        stored = (
-            commit
-            for commit in stored_commits(self._bootstrap, partitions)
-            if commit[0] in self._hosts
-        )
-        return [*found, *(f"I7 {one}" for one in went_back(stored))]
+        places = [(OFFSETS_TOPIC, index) for index in range(partitions)]
+        for reading in read_all(self._bootstrap, places, name="reader of commits").values():
+            for _, value, key in reading.records:
+                if key is not None and value is not None:
+                    yield from (one for one in commit_of(key, value) if one[0] in self._hosts)
 
     def _await_all(self, group: str, host: Host, wanted: dict[str, int]) -> None:
         eventually(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Protocol
 
@@ -35,25 +36,10 @@ class Faults:
         self._cluster = cluster
         self._topic = topic
         self._reborn = reborn
-        self._kinds = {
-            "kill": self._kill,
-            "pause": self._pause,
-            "kill all": self._kill_all,
-            "kill zookeeper": self._kill_zookeeper,
-            "zookeeper unreachable": self._cut_from_zookeeper,
-            "expire session": self._expire_session,
-            "cut": self._cut,
-            "cut one way": self._cut_one_way,
-            "fill disk": self._fill_disk,
-            "wipe": self._wipe,
-            "slow follower": self._slow_follower,
-            "reassign": self._reassign,
-            "delete topic": self._delete_topic,
-        }
 
     def strike(self, fault: Fault) -> None:
         """Let it happen, and end."""
-        self._kinds[fault.kind](fault)
+        KINDS[fault.kind](self, fault)
 
     def _victim(self, fault: Fault) -> Member:
         cluster = self._cluster
@@ -202,3 +188,20 @@ class Faults:
 
     def _delete_topic(self, fault: Fault) -> None:
         self._reborn.recreate()
+
+
+KINDS: Mapping[str, Callable[[Faults, Fault], None]] = {
+    "kill": Faults._kill,
+    "pause": Faults._pause,
+    "kill all": Faults._kill_all,
+    "kill zookeeper": Faults._kill_zookeeper,
+    "zookeeper unreachable": Faults._cut_from_zookeeper,
+    "expire session": Faults._expire_session,
+    "cut": Faults._cut,
+    "cut one way": Faults._cut_one_way,
+    "fill disk": Faults._fill_disk,
+    "wipe": Faults._wipe,
+    "slow follower": Faults._slow_follower,
+    "reassign": Faults._reassign,
+    "delete topic": Faults._delete_topic,
+}

@@ -8,6 +8,7 @@ the connections are reset, as after a network that lost the packets for too long
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 import threading
 from collections.abc import Callable, Coroutine
@@ -26,6 +27,9 @@ CHUNK_BYTES = 1 << 16
 LISTENS_POLL_S = 0.02
 START_WITHIN_S = 30.0
 FRAME_BYTES_MAX = 1 << 24
+AT_ONCE = struct.pack("ii", 1, 0)
+"""SO_LINGER of a connection that is reset when it is closed."""
+
 _length = struct.Struct(">i")
 
 
@@ -138,14 +142,10 @@ class Network:
         port: int,
         carry: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]],
     ) -> asyncio.Server:
-        return await asyncio.start_server(
-            lambda reader, writer: (
-                self._spawn(self._closing(carry(reader, writer), writer)) and None
-            ),
-            HOST,
-            port,
-            reuse_address=True,
-        )
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._spawn(self._closing(carry(reader, writer), writer))
+
+        return await asyncio.start_server(accept, HOST, port, reuse_address=True)
 
     async def _closing(
         self, carrying: Coroutine[Any, Any, None], writer: asyncio.StreamWriter
@@ -153,9 +153,12 @@ class Network:
         try:
             await carrying
         except (ConnectionError, asyncio.IncompleteReadError):
-            return
-        finally:
             writer.transport.abort()
+        except asyncio.CancelledError:
+            _reset(writer)
+            raise
+        finally:
+            writer.close()
 
     async def _mirror(self, name: str, own: int, port: int) -> None:
         """Listen while the broker does: one that has died refuses connections."""
@@ -206,7 +209,9 @@ class Network:
         finally:
             for pump in pumps:
                 pump.cancel()
-            far[1].transport.abort()
+            if task.cancelling():
+                _reset(far[1])
+            far[1].close()
             await asyncio.gather(*pumps, return_exceptions=True)
 
     async def _pump(
@@ -238,6 +243,13 @@ class Network:
         session_id, size = struct.unpack_from(">qi", frame, 12)
         if session_id:
             self.sessions[broker] = Session(session_id, frame[24 : 24 + size])
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """End a connection in such a way that the other side is told of a failure."""
+    end: socket.socket = writer.get_extra_info("socket")
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+    writer.transport.abort()
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:

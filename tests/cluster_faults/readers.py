@@ -57,12 +57,13 @@ class LiveReader(threading.Thread):
             for message in self._consumer.consume(RECORDS_MAX, POLL_S):
                 error = message.error()
                 if error is None:
-                    self._take(message)
+                    self.take(message)
                 elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                     self._history.violation(f"I6 cut off: {self.name}: {error}")
         self._consumer.close()
 
-    def _take(self, message: object) -> None:
+    def take(self, message: object) -> None:
+        """A record has come."""
         place, seen = _seen(message)
         reading = self.readings[place]
         if seen.offset < reading.position:

@@ -41,8 +41,10 @@ def run(home: Path, faults: Iterable[Fault], *, rate: float, seconds: float) -> 
         found = [*workload.finish()]
         for one in workload.given_up()[:SHOWN_GIVEN_UP]:
             say(f"given up {one}")
+        say("the clients have ended")
         cluster.await_in_sync()
         cluster.stop()
+        say("the brokers have ended")
         replicas = {one.name: stored(one.data_dir) for one in cluster.members.values()}
         found += diverging(replicas, WITH_COMPACTION)
         found += [f"the network failed: {one}" for one in cluster.network.failures]

@@ -9,14 +9,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 LEADER, FOLLOWER, CONTROLLER, COORDINATOR = "leader", "follower", "controller", "coordinator"
 ROLES: Final = (LEADER, FOLLOWER, CONTROLLER, COORDINATOR)
 
 SESSION_SHARES: Final = (0.5, 2.0)
 """How long what may end a session lasts, least and most, as a share of its timeout."""
+
+QUIET_S: Final = (0.0, 3.0)
+"""How long all is well between two faults, least and most."""
+
+SHORT_SESSION_SHARES: Final = (0.3, 1.3)
+SHORT_QUIET_S: Final = (0.0, 0.5)
+"""The same in a short run."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,11 @@ def draw_short(seed: int, partitions: int) -> list[Fault]:
     """The six faults of a short run."""
     chance = random.Random(seed)
     return [
-        _fault(chance, number, kind, victim, partitions)
+        replace(
+            _fault(chance, number, kind, victim, partitions),
+            lasts=chance.uniform(*SHORT_SESSION_SHARES),
+            quiet_s=chance.uniform(*SHORT_QUIET_S),
+        )
         for number, (kind, victim) in enumerate(_shuffled(chance, SHORT))
     ]
 
@@ -99,10 +112,10 @@ def _fault(chance: random.Random, number: int, kind: str, victim: str, partition
         victim,
         chance.randrange(partitions),
         chance.uniform(*SESSION_SHARES),
-        chance.uniform(0.0, 3.0),
+        chance.uniform(*QUIET_S),
         chance.random() < 0.5,
     )
 
 
-def _shuffled(chance: random.Random, items: Sequence) -> list:
+def _shuffled(chance: random.Random, items: Sequence[T]) -> list[T]:
     return chance.sample(items, len(items))

@@ -16,7 +16,7 @@ from cluster_faults.copiers import Copiers
 from cluster_faults.readers import LiveReader, read_all
 from cluster_faults.reborn import TOPIC as REBORN
 from cluster_faults.reborn import RebornTopic
-from cluster_faults.writers import KEYS, KINDS, Confluent, Producing
+from cluster_faults.writers import KEYS, KINDS, Confluent, Paced, Producing
 from sim.history import History, Place
 from sim.judge import judge
 from support.clients.kafka_python import create_topic
@@ -84,7 +84,7 @@ class Workload:
         """The partitions in which every offset has a record."""
         return [(PLAIN, index) for index in range(PARTITIONS)]
 
-    def _produce(self, kind: type, topic: str, partitions: int, *, keys: int = 0) -> None:
+    def _produce(self, kind: type[Paced], topic: str, partitions: int, *, keys: int = 0) -> None:
         producer = Producing(
             kind,
             self._cluster.bootstrap,

@@ -64,7 +64,7 @@ def stored_commits(bootstrap: str, partitions: int) -> Iterator[tuple[str, Place
         if message.error() is not None:  # its end
             left.discard(message.partition())
         elif message.value() is not None:
-            yield from _commit(message.key(), message.value())
+            yield from commit_of(message.key(), message.value())
     consumer.close()
 
 
@@ -77,8 +77,9 @@ def committed(bootstrap: str, group: str, topic: str, partitions: int) -> dict[P
     return {f"{topic}/{one.partition}": one.offset for one in offsets if one.offset >= 0}
 
 
-def _commit(key: bytes, value: bytes) -> Iterator[tuple[str, Place, int]]:
-    """A record as Apache Kafka's OffsetCommitKey and OffsetCommitValue have it."""
+def commit_of(key: bytes, value: bytes) -> Iterator[tuple[str, Place, int]]:
+    """The commit (group, place, offset) of a record as Apache Kafka's OffsetCommitKey and
+    OffsetCommitValue have it; nothing of other records."""
     if _short.unpack_from(key)[0] not in OFFSET_KEYS:
         return
     group, position = _text(key, _short.size)

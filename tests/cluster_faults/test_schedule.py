@@ -1,0 +1,50 @@
+"""What a seed means is the same each time, and every kind of fault comes."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_faults.faults import KINDS as CARRIED_OUT
+from cluster_faults.schedule import KINDS, ROLES, SESSION_SHARES, SHORT, draw, draw_short
+
+SEEDS = st.integers(0, 1 << 32)
+PARTITIONS = 4
+
+
+@given(SEEDS)
+def test_a_seed_replays_its_faults(seed: int) -> None:
+    first, again = (list(islice(draw(seed, PARTITIONS), 40)) for _ in range(2))
+    assert first == again
+    assert draw_short(seed, PARTITIONS) == draw_short(seed, PARTITIONS)
+
+
+@given(SEEDS)
+@settings(max_examples=30)
+def test_each_kind_comes_before_any_comes_again(seed: int) -> None:
+    faults = draw(seed, PARTITIONS)
+    for _ in range(3):
+        turn = list(islice(faults, len(KINDS)))
+        assert sorted(one.kind for one in turn) == sorted(KINDS)
+        assert {one.victim for one in turn} == set(ROLES)
+        for one in turn:
+            assert 0 <= one.partition < PARTITIONS
+            assert SESSION_SHARES[0] <= one.lasts <= SESSION_SHARES[1]
+
+
+@given(SEEDS)
+@settings(max_examples=30)
+def test_a_short_run_has_six_faults_of_six_kinds(seed: int) -> None:
+    kinds = [(one.kind, one.victim) for one in draw_short(seed, PARTITIONS)]
+    assert sorted(kinds) == sorted(SHORT)
+    assert len({kind for kind, _ in kinds}) == 6
+
+
+def test_seeds_differ() -> None:
+    assert len({tuple(draw_short(seed, PARTITIONS)) for seed in range(20)}) == 20
+
+
+def test_every_kind_is_carried_out() -> None:
+    assert set(KINDS) == set(CARRIED_OUT)
