@@ -69,6 +69,7 @@ class RebornTopic:
             if history.acknowledged.pop(value, None) is None:
                 history.given_up.setdefault(value, "its topic was deleted")
             else:
+                history.given_up.pop(value, None)
                 del history.writes[value]
         self.lives += 1
         self._begin()

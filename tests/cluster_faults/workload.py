@@ -123,11 +123,14 @@ class Workload:
     def progress(self) -> str:
         """How far each is, and who has been replaced."""
         replaced = {one.name: one.successors for one in self.producers if one.successors}
-        return f"{self.counts()}; gave up: {replaced} {self.copiers.ended}"
+        if self.copiers.ended:
+            replaced["copiers"] = len(self.copiers.ended)
+        return f"{self.counts()}; replaced {replaced}"
 
     def given_up(self) -> list[str]:
-        """What the clients say about records that they gave up."""
-        return [f"{value!r}: {why}" for value, why in self.history.given_up.items()]
+        """What the clients said when they gave up."""
+        records = [f"{value!r}: {why}" for value, why in self.history.given_up.items()]
+        return [*self.copiers.ended, *records]
 
     def finish(self) -> Sequence[str]:
         """Everything ends; what is violated."""
