@@ -104,6 +104,8 @@ def read_all(
                 readings[place].position = seen.offset + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 left.discard((message.topic(), message.partition()))
+            else:
+                assert error.code() != KafkaError._AUTO_OFFSET_RESET, f"{name}: {error}"
     consumer.close()
     return readings
 

@@ -156,6 +156,6 @@ class Workload:
             *lost_last_values(self.history, left),
             *judge(self.history, final, {}, {}, []),
             *self.reborn.finish(),
-            *self.consumers.finish(ends),
             *self.copiers.finish(),
+            *self.consumers.finish(ends),  # nobody commits any more: the commits have an end
         ]
