@@ -17,6 +17,7 @@ from support.transactions.judge import input_value
 from support.transactions.programs.reporting import HANGS
 from support.wait import eventually
 
+CLIENT = FRANZ_GO
 PARTITIONS = 2
 COPIERS = 2
 SHARE = 0.3
@@ -98,7 +99,7 @@ class Copiers:
 
     def _start(self, transactional_id: str) -> Instance:
         name = f"i{next(self._numbers)}"
-        return Instance(FRANZ_GO, self._bootstrap, transactional_id, name, self.story, self._home)
+        return Instance(CLIENT, self._bootstrap, transactional_id, name, self.story, self._home)
 
     def _supervise(self) -> None:
         """One that gave up is started again."""

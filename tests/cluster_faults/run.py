@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from cluster_faults import copiers
 from cluster_faults.cluster import FaultyCluster
 from cluster_faults.faults import Faults
 from cluster_faults.replicas import diverging, stored
@@ -17,6 +18,7 @@ SHOWN_GIVEN_UP = 20
 
 def run(home: Path, faults: Iterable[Fault], *, rate: float, seconds: float) -> list[str]:
     """Strike for some seconds, one fault at a time; what is violated."""
+    copiers.CLIENT.start()  # what it needs is installed before time is taken
     began = time.monotonic()
 
     def say(what: str) -> None:

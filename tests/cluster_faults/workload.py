@@ -16,10 +16,12 @@ from cluster_faults.copiers import Copiers
 from cluster_faults.readers import LiveReader, read_all
 from cluster_faults.reborn import TOPIC as REBORN
 from cluster_faults.reborn import RebornTopic
+from cluster_faults.watermarks import Prober, Watermarks
 from cluster_faults.writers import KEYS, KINDS, Confluent, Paced, Producing
 from sim.history import History, Place
 from sim.judge import judge
 from support.clients.kafka_python import create_topic
+from support.transactions.instances import SOURCE, TARGET
 from support.wait import eventually
 
 PLAIN, PARTITIONS = "plain", 4
@@ -70,6 +72,11 @@ class Workload:
                 bootstrap, self.plain, self.history, name="live reader", dense=True
             )
             self.reader.start()
+            self.watermarks = Watermarks(self.history)
+            for member in self._cluster.members.values():
+                prober = Prober(member.port, (PLAIN, SOURCE, TARGET), self.watermarks)
+                prober.start()
+                stack.callback(prober.stop)
             stack.callback(self.reader.finish)
             self._stack = stack.pop_all()
         return self
@@ -118,6 +125,7 @@ class Workload:
             self.reader.name: self.reader.records,
             **self.consumers.read(),
             "copied": self.copiers.copied,
+            "watermarks": self.watermarks.said,
         }
 
     def progress(self) -> str:
