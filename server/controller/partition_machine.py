@@ -266,7 +266,6 @@ class PartitionMachine:
         new: dict[TopicPartition, tuple[int, ...]] = {}
         written: list[TopicPartition] = []
         reassigned: list[TopicPartition] = []
-        writes: list[StateWrite] = []
         for tp, stored in event.stored.items():
             topic, partition = self._find(tp)
             if topic is None or partition is None:
@@ -279,21 +278,17 @@ class PartitionMachine:
                     reassigned.append(tp)
                     new[tp], partition.is_reassigned = partition.adding, False
                 partition.away, partition.decided_state = (), None
-            if topic.deleting:
-                continue
-            written.append(tp)
-            # a broker may have died while its leadership was being written
-            if write := self._decide(tp, partition):
-                writes.append(write)
+            if not topic.deleting:
+                written.append(tp)
         yield from self._send_requests(written, list(self.cluster.brokers), new=new)
         yield from self._delete_dropped(written, list(self.cluster.brokers))
         yield from self._store_ends(reassigned)
-        yield from _write(writes)
+        # a broker may have died while its leadership was being written
+        yield from self._decide_all(written)
 
     def _isrs_written(self, event: IsrsWritten) -> Iterator[Command]:
         """The leaders know it from the response; all brokers hear of it by UpdateMetadata."""
         written: list[TopicPartition] = []
-        writes: list[StateWrite] = []
         for tp, stored in event.stored.items():
             topic, partition = self._find(tp)
             if topic is None or partition is None or stored.version <= partition.version:
@@ -302,14 +297,21 @@ class PartitionMachine:
             _set_state(partition, stored)
             joined = [one for one in stored.state.isr if one not in before]
             partition.away = without(partition.away, joined)
-            if topic.deleting:
-                continue
-            written.append(tp)
-            # a broker may have died while it was being written
-            if write := self._decide(tp, partition):
-                writes.append(write)
+            if not topic.deleting:
+                written.append(tp)
         for broker_id in self.cluster.brokers if written else ():
             yield self._send_metadata(broker_id, written)
+        # a broker may have died while it was being written
+        yield from self._decide_all(written)
+
+    def _decide_all(self, partitions: Iterable[TopicPartition]) -> Iterator[Command]:
+        """Decide on these again, after brokers were sent what was decided before: the end of a
+        reassignment replaces the replicas, in the next leader epoch only."""
+        writes: list[StateWrite] = []
+        for tp in partitions:
+            _, partition = self._find(tp)
+            if partition is not None and (write := self._decide(tp, partition)):
+                writes.append(write)
         yield from _write(writes)
 
     def _decide(self, tp: TopicPartition, partition: Partition) -> StateWrite | None:
