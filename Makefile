@@ -24,6 +24,7 @@ FUZZ_FRAMES ?= 10000000
 FUZZ_SEED ?= 5
 FUZZ_BROKERS ?= 2
 SEEDS ?= 10000
+CLUSTER_SEEDS ?= 10000
 FIRST_SEED ?= 1
 SPARK_RECORDS ?= 5000000
 SPARK_MINUTES ?= 8
@@ -152,9 +153,12 @@ faults: $(FOR_TEST) java ## break disk and files in every way: 4000 histories (F
 	@$(STEP) "places without a descriptor" env SHORTAGE_EVERY=1 $(BIN)/pytest --timeout 1800 \
 		tests/unit/server/test_shortage.py
 
-simulate: $(FOR_TEST) ## simulate a broker and its clients under faults: 10,000 seeds (SEEDS=, FIRST_SEED=)
+simulate: $(FOR_TEST) ## simulate brokers and clusters under faults: 10,000 seeds (SEEDS=, CLUSTER_SEEDS=, FIRST_SEED=)
 	@env PYTHONPATH=src:tests $(BIN)/python -m sim --seeds $(SEEDS) --first $(FIRST_SEED) \
 		--failures failing-seeds.txt
+	@env PYTHONPATH=src:tests $(BIN)/python -m sim --cluster --seeds $(CLUSTER_SEEDS) \
+		--first $(FIRST_SEED) --failures failing-cluster-seeds.txt
+	@env PYTHONPATH=src:tests $(BIN)/python -m sim --cluster --seeds 50 --first $(FIRST_SEED) --same
 	@env PYTHONPATH=src:tests $(BIN)/python -m sim --seeds 200 --first $(FIRST_SEED) --same
 	@$(STEP) "planted bugs" env WHOLE=1 $(PYTEST) --dist=load tests/sim/test_planted.py
 

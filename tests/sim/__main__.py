@@ -4,6 +4,7 @@ python -m sim --seeds 10000            # with progress; failing seeds go into --
 python -m sim --seeds 200 --same       # whether each has the same trace in two processes
 python -m sim --seed 17                # one: its plan, its trace, what is violated
 python -m sim --seed 17 --shrink       # the smallest plan that still shows it
+python -m sim --cluster ...            # the same of clusters, whose seeds are others
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from sim.digests import digests
-from sim.plan import draw
 from sim.run import Outcome, run, shrink
 
 TRACE_LINES = 200
@@ -36,30 +37,35 @@ class Result(NamedTuple):
     violations: tuple[str, ...]
 
 
-def simulate(seed: int) -> Result:
+def simulate(seed: int, *, cluster: bool = False) -> Result:
     """One seed, in any process."""
-    outcome = run(seed)
+    outcome = run(seed, cluster=cluster)
     return Result(seed, outcome.virtual_s, outcome.digest, tuple(outcome.violations))
 
 
-def results(seeds: range, workers: int) -> Iterator[Result]:
+def results(seeds: range, workers: int, *, cluster: bool) -> Iterator[Result]:
     """Those of all seeds, as they come, in order."""
+    one = partial(simulate, cluster=cluster)
     if workers == 1:
-        yield from map(simulate, seeds)
+        yield from map(one, seeds)
         return
     with ProcessPoolExecutor(workers) as pool:
-        yield from pool.map(simulate, seeds, chunksize=BATCH)
+        yield from pool.map(one, seeds, chunksize=BATCH)
 
 
-def many(seeds: range, workers: int, failures: Path | None) -> int:
+def many(seeds: range, workers: int, failures: Path | None, *, cluster: bool) -> int:
     """Simulate seeds; the number of failed ones."""
+    option = "--cluster " if cluster else ""
     began_s = shown_s = time.monotonic()
     failed, virtual_s = 0, 0.0
-    for done, result in enumerate(results(seeds, workers), 1):
+    for done, result in enumerate(results(seeds, workers, cluster=cluster), 1):
         virtual_s += result.virtual_s
         if result.violations:
             failed += 1
-            count, again = len(result.violations), f"python -m sim --seed {result.seed} --shrink"
+            count, again = (
+                len(result.violations),
+                f"python -m sim {option}--seed {result.seed} --shrink",
+            )
             print(f"seed {result.seed}: {count} violations; {again}", flush=True)
             for violation in result.violations[:3]:
                 print(f"  {violation[:300]}", flush=True)
@@ -78,9 +84,9 @@ def many(seeds: range, workers: int, failures: Path | None) -> int:
     return failed
 
 
-def same(seeds: range) -> int:
+def same(seeds: range, *, cluster: bool) -> int:
     """Whether each seed has one trace; the number of those that have not."""
-    one, other = digests(seeds)
+    one, other = digests(seeds, *(["--cluster"] if cluster else []))
     wrong = [seed for seed, *lines in zip(seeds, one, other, strict=True) if len(set(lines)) > 1]
     print(f"simulate: {len(seeds) - len(wrong)} of {len(seeds)} seeds have the same trace twice")
     for seed in wrong:
@@ -98,16 +104,17 @@ def show(outcome: Outcome) -> None:
         print(f"  {violation[:300]}")
 
 
-def one(seed: int, *, smallest: bool) -> int:
+def one(seed: int, *, smallest: bool, cluster: bool) -> int:
     """Show a seed; 1 if something is violated."""
-    outcome = run(seed)
+    outcome = run(seed, cluster=cluster)
     if smallest and outcome.violations:
-        outcome = shrink(outcome, SHRINKING_RUNS, lambda: print(".", end="", flush=True))
-        whole, left = draw(seed), outcome.plan
+        shrunk = shrink(outcome, SHRINKING_RUNS, lambda: print(".", end="", flush=True))
+        whole, left = outcome.plan, shrunk.plan
         print(
             f"\nleft of {len(whole.actors)} actors and {whole.faults_count} faults: "
             f"{len(left.actors)} and {left.faults_count}"
         )
+        outcome = shrunk
     show(outcome)
     return int(bool(outcome.violations))
 
@@ -122,17 +129,18 @@ def main() -> int:
     parser.add_argument("--same", action="store_true", help="compare the traces of two processes")
     parser.add_argument("--seed", type=int, help="show what happens in this one")
     parser.add_argument("--shrink", action="store_true", help="with the smallest plan")
+    parser.add_argument("--cluster", action="store_true", help="seeds of clusters")
     given = parser.parse_args()
     seeds = range(given.first, given.first + given.seeds)
     if given.seed is not None:
-        return one(given.seed, smallest=given.shrink)
+        return one(given.seed, smallest=given.shrink, cluster=given.cluster)
     if given.same:
-        return int(same(seeds) > 0)
+        return int(same(seeds, cluster=given.cluster) > 0)
     if given.digests:
-        for result in results(seeds, 1):
+        for result in results(seeds, 1, cluster=given.cluster):
             print(result.seed, result.digest)
         return 0
-    return int(many(seeds, given.workers, given.failures) > 0)
+    return int(many(seeds, given.workers, given.failures, cluster=given.cluster) > 0)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kavka.server.cluster.logger_levels import LEVELS
 from kavka.wire.errors import ErrorCode as Code
 from sim.actors import Actor
 from sim.client import BACKOFF_S, Client, Lost
 from sim.history import History, Reading
-from sim.machine import Machine
 from sim.producers import RETRIABLE
 from sim.readers import Reader, earliest
 from support.logs import batch
@@ -47,6 +46,37 @@ AGAIN: Final = RETRIABLE | UNFINISHED | {Code.PREFERRED_LEADER_NOT_AVAILABLE}
 RETENTION: Final = ("retention.bytes", "retention.ms")
 
 
+AGAIN_IN_CLUSTERS: Final = AGAIN | {
+    Code.INVALID_REPLICATION_FACTOR,
+    Code.REASSIGNMENT_IN_PROGRESS,
+    Code.OFFSET_OUT_OF_RANGE,
+}
+"""There may be too few brokers for the moment, and a new leader may not know yet what is below the
+high watermark."""
+
+LAGS_TRIES_MAX: Final = 300
+"""So often, BACKOFF_S apart, any brokers are asked for a config until one knows of its change."""
+
+
+class Lives(Protocol):
+    """What an administrator has to know of the brokers, not to ask too much of them."""
+
+    @property
+    def lives(self) -> int:
+        """How often they were started."""
+        ...
+
+    @property
+    def failures(self) -> int:
+        """How often one could not go on."""
+        ...
+
+    @property
+    def stuck_until_s(self) -> float:
+        """Until then requests may wait without end."""
+        ...
+
+
 class Administrator(Actor):
     """One topic, for so many steps."""
 
@@ -55,13 +85,18 @@ class Administrator(Actor):
         client: Client,
         history: History,
         chance: random.Random,
-        machine: Machine,
+        machine: Lives,
         *,
         steps: int,
         pause_s: float,
+        replicas: int = 1,
+        in_cluster: bool = False,
     ) -> None:
+        """`machine`: the broker's, or what stands for those of all brokers `in_cluster`."""
         super().__init__(client, history, chance)
         self._machine = machine
+        self._replicas = replicas
+        self._in_cluster = in_cluster
         self._steps = steps
         self._pause_s = pause_s
         self._loggers = random.Random(f"loggers {self.name} {pause_s}")
@@ -90,7 +125,7 @@ class Administrator(Actor):
                 await self._delete()
             else:
                 await self.chance.choice(kinds)()
-            if self._loggers.random() < 0.1:
+            if self._loggers.random() < 0.1 and not self._in_cluster:
                 await self._set_logger()
             await asyncio.sleep(self._pause_s * 2 * self.chance.random())
         if self._partitions:
@@ -110,7 +145,7 @@ class Administrator(Actor):
                 lambda answer: answer.topics[0].error_code,
                 also=Code.TOPIC_ALREADY_EXISTS,
                 may_be_done=self._may_remain,
-                topics=[new_topic(self._topic, count, configs=self._configs)],
+                topics=[new_topic(self._topic, count, self._replicas, configs=self._configs)],
                 timeout_ms=TIMEOUT_MS,
             )
             if answer.topics[0].error_code == Code.NONE or not self._may_remain:
@@ -203,14 +238,23 @@ class Administrator(Actor):
         )
 
     async def _describe(self) -> None:
+        """They are as they were set; in a cluster as soon as the broker that is asked has heard."""
+        found = await self._described()
+        tries = LAGS_TRIES_MAX if self._in_cluster else 0
+        while tries and any(found.get(name) != value for name, value in self._configs.items()):
+            await asyncio.sleep(BACKOFF_S)
+            found = await self._described()
+            tries -= 1
+        for name, value in self._configs.items():
+            if found.get(name) != value:
+                self._violation(f"its config {name} is {found.get(name)}, not {value}")
+
+    async def _described(self) -> dict[str, str | None]:
         resource = {"resource_type": 2, "resource_name": self._topic, "configuration_keys": None}
         answer = await self._until_done(
             "DescribeConfigs", 4, lambda answer: answer.results[0].error_code, resources=[resource]
         )
-        found = {one.name: one.value for one in answer.results[0].configs or ()}
-        for name, value in self._configs.items():
-            if found.get(name) != value:
-                self._violation(f"its config {name} is {found.get(name)}, not {value}")
+        return {one.name: one.value for one in answer.results[0].configs or ()}
 
     async def _set_logger(self) -> None:
         """A level stays until it is altered again, or the broker starts again."""
@@ -310,7 +354,7 @@ class Administrator(Actor):
             own = History(self.history.now_s)  # another topic of this name has other records
             own.may_lose = self.history.may_lose or self._may_expire
             reader = Reader(self.client, own, place, compacted=self._may_expire, start=start)
-            await reader.run(until_end=True)
+            await reader.run(until_end=True, at_least=0 if self._may_expire else partition.end)
             self.history.violations += own.violations
             self._check(index, partition, reader.reading, start)
 
@@ -329,7 +373,8 @@ class Administrator(Actor):
         if start > partition.deletable and not (self._may_expire or partition.all_deletable):
             self._violation(f"I1 lost: {where}: only {partition.deletable} may be deleted")
         # another life may begin without it: log.flush.start.offset.checkpoint.interval.ms
-        if start < partition.start and partition.life == self._machine.lives:
+        same_life = partition.life == self._machine.lives and not self._in_cluster
+        if start < partition.start and same_life:
             self._violation(f"{where}: all before {partition.start} was deleted")
 
     # -- asking ---------------------------------------------------------------------------
@@ -348,6 +393,7 @@ class Administrator(Actor):
         learns that it was done before; another error that stays is a violation."""
         answer: Any = None
         code = Code.NONE
+        again = AGAIN_IN_CLUSTERS if self._in_cluster else AGAIN
         tries = 0
         while tries < TRIES_MAX:
             failures = self._machine.failures
@@ -357,7 +403,7 @@ class Administrator(Actor):
             may_be_done |= was_lost or has_failed or code in UNFINISHED
             if code is Code.NONE or (code is also and may_be_done):
                 return answer
-            if not (code in AGAIN or code is also or has_failed):
+            if not (code in again or code is also or has_failed):
                 break
             await asyncio.sleep(BACKOFF_S)
             tries += self.history.now_s() >= self._machine.stuck_until_s

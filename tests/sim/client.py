@@ -7,9 +7,13 @@ import struct
 from collections import deque
 from typing import Any, NamedTuple
 
+from sim.history import Place
 from sim.loop import Process
 from sim.network import HostNetwork, SimTransport
 from support import wire_client
+
+NO_EPOCH = -1
+"""Instead of a leader epoch: not known."""
 
 REQUEST_TIMEOUT_S = 30.0
 """request.timeout.ms of the stock clients."""
@@ -111,8 +115,17 @@ class Connection(asyncio.Protocol):
                 response.exception()  # it is no fault if nothing waits for it any more
 
 
+class Leader(NamedTuple):
+    """A connection to the leader of a partition."""
+
+    connection: Connection
+    epoch: int
+    """The leader epoch; `NO_EPOCH` to a client of one broker."""
+
+
 class Client:
-    """What an actor is made of: a process of its own, and a connection to a broker."""
+    """What an actor is made of: a process of its own, and a connection to a broker. In a cluster it
+    is a `sim.cluster_client.ClusterClient`."""
 
     def __init__(self, process: Process, network: HostNetwork, address: tuple[str, int]) -> None:
         self.process = process
@@ -137,8 +150,12 @@ class Client:
                 self._connection = connection
         return self._connection
 
+    async def leader(self, place: Place) -> Leader:
+        """A connection to the leader of a partition, as soon as there is one."""
+        return Leader(await self.connection(), NO_EPOCH)
+
     async def ask(self, name: str, version: int, /, **values: Any) -> Any:
-        """Ask on the connection. `Lost` when it ends."""
+        """Ask the broker that the request is for. `Lost` when the connection ends."""
         return await (await self.connection()).ask(name, version, **values)
 
     async def ask_until_answered(self, name: str, version: int, /, **values: Any) -> Answer:
@@ -152,7 +169,10 @@ class Client:
                 self.hang_up()
                 await asyncio.sleep(BACKOFF_S)
 
+    def refresh(self) -> None:
+        """What is known of the cluster is out of date: ask for it again before the next request."""
+
     def hang_up(self) -> None:
-        """Close the connection; the next request opens another one."""
+        """Close the connections; the next request opens another one."""
         if self._connection is not None:
             self._connection.close()

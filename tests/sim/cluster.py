@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kavka.wire.errors import ErrorCode as Code
-from sim.client import Answer, Connection
+from sim.client import Connection
+from sim.cluster_client import ClusterClient
 from sim.ensemble import Ensemble
 from sim.loop import Process, SimLoop
 from sim.machine import Machine
@@ -57,6 +58,16 @@ class Cluster:
 
     def machine(self, broker_id: int) -> Machine:
         return self.machines[broker_id - 1]
+
+    def client(self, name: str) -> ClusterClient:
+        """A client in a process of its own, for actors."""
+        process = Process(self.loop, name)
+        return ClusterClient(
+            process,
+            self.network.host(process, name),
+            {number: one.address for number, one in enumerate(self.machines, 1)},
+            random.Random(self.chance.random()),
+        )
 
     async def ask(self, machine: Machine, name: str, version: int, /, **values: Any) -> Any:
         """One attempt, over a connection of its own. OSError (`Lost` for one) if it fails."""
@@ -202,42 +213,6 @@ class Cluster:
         directory = f"/data/{TOPIC}-{index}"
         names = [name for name in machine.fs.list_dir(directory) if name.endswith(".log")]
         return b"".join(machine.fs.read_bytes(f"{directory}/{name}") for name in sorted(names))
-
-
-class RoutingClient:
-    """For actors that speak to one broker: asks the one that a request is for, over a connection of
-    its own for each. Answers that another one gives are the actor's to repeat."""
-
-    def __init__(self, cluster: Cluster, name: str) -> None:
-        self.process = Process(cluster.loop, name)
-        self._cluster = cluster
-
-    async def ask_until_answered(self, name: str, version: int, /, **values: Any) -> Answer:
-        """The answer, and whether one before it was lost."""
-        was_lost = False
-        while True:
-            try:
-                machine = await self._machine(name, values)
-                return Answer(await self._cluster.ask(machine, name, version, **values), was_lost)
-            except OSError:
-                was_lost = True
-                await asyncio.sleep(ATTEMPT_S)
-
-    async def _machine(self, name: str, values: Mapping[str, Any]) -> Machine:
-        cluster = self._cluster
-        if name == "Produce":
-            (topic,) = values["topic_data"]
-            (data,) = topic["partition_data"]
-            return cluster.machine((await cluster.partition(data["index"])).leader_id)
-        if name == "FindCoordinator":
-            return cluster.chance.choice(cluster.machines)
-        key = values.get("transactional_id") or values["v3_and_below_transactional_id"]
-        while True:
-            asked = cluster.chance.choice(cluster.machines)
-            found = await cluster.ask(asked, "FindCoordinator", 2, key=key, key_type=1)
-            if not found.error_code:
-                return cluster.machine(found.node_id)
-            await asyncio.sleep(ATTEMPT_S)
 
 
 def _rotated(replicas: Sequence[int], by: int) -> list[int]:

@@ -12,10 +12,10 @@ TESTS = Path(__file__).parents[1]
 HASH_SEEDS = (1, 2)
 
 
-def digests(seeds: range) -> list[list[str]]:
+def digests(seeds: range, *options: str) -> list[list[str]]:
     """A line for each seed, with its trace's digest, from two processes that run at the same time,
     with different hash seeds."""
-    wanted = ("--digests", "--first", str(seeds.start), "--seeds", str(len(seeds)))
+    wanted = (*options, "--digests", "--first", str(seeds.start), "--seeds", str(len(seeds)))
     running = [simulator(*wanted, env={"PYTHONHASHSEED": str(seed)}) for seed in HASH_SEEDS]
     found = [process.communicate()[0].splitlines() for process in running]
     for process, lines in zip(running, found, strict=True):

@@ -1,11 +1,11 @@
 """ZooKeeper of a simulated world: one tree with sessions on the world's time.
 
-It runs as the world, on a host of its own, and never fails. What it sends a session, results and
-watch events, it numbers in the order in which they came about, and keeps until the session has
-said that it has them. After a lost connection it sends the rest again, so a request that had taken
-effect is answered with its result and not applied twice. (ZooKeeper itself keeps no results: there
-a client has to read what came of its requests. Nor does it keep events: a watch that is set again
-fires if the node differs from what the client saw last.)
+It runs as the world, on a host of its own. It may be away for a while, but forgets nothing. What
+it sends a session, results and watch events, it numbers in the order in which they came about, and
+keeps until the session has said that it has them. After a lost connection it sends the rest again,
+so a request that had taken effect is answered with its result and not applied twice. (ZooKeeper
+itself keeps no results: there a client has to read what came of its requests. Nor does it keep
+events: a watch that is set again fires if the node differs from what the client saw last.)
 """
 
 from __future__ import annotations
@@ -176,13 +176,15 @@ class Ensemble:
         self._loop = network.loop
         self._clock = clock or SimClock(self._loop.world)
         self._ids = itertools.count(NEW + 1)
+        self._is_down = False
 
     def connect(
         self, process: Process, host: str, on_message: Callable[..., object]
     ) -> Connection | None:
         """A connection from a host, or None while no handshake comes through. `on_message` is
         called as `process`, with the connection and each message."""
-        if self.network.is_cut(host, ZOOKEEPER) or self.network.is_cut(ZOOKEEPER, host):
+        network = self.network
+        if self._is_down or network.is_cut(host, ZOOKEEPER) or network.is_cut(ZOOKEEPER, host):
             return None
         return Connection(self, process, host, on_message)
 
@@ -222,9 +224,15 @@ class Ensemble:
         due_s = session.heard_s + session.timeout_s
         if session.session_id not in self.sessions:
             return
-        if self._loop.now_s < due_s:
+        if self._is_down:
+            self._loop.world.call_later(session.timeout_s, self._check, session)
+        elif self._loop.now_s < due_s:
             self._loop.world.call_at(due_s, self._check, session)
-            return
+        else:
+            self.expire(session)
+
+    def expire(self, session: ServiceSession) -> None:
+        """End a session as if nothing had been heard of it; its client learns of it."""
         self.end(session, "expires")
         if session.connection is not None:
             session.connection.answer(HungUp())
@@ -251,6 +259,19 @@ class Ensemble:
             if session.connection is not None:
                 session.connection.reset()
                 session.connection = None
+
+    def stop(self) -> None:
+        """The service is down. No session expires meanwhile, and all is there again afterwards."""
+        self._is_down = True
+        self.network.trace.add(ZOOKEEPER, "stops")
+        self.reset_all()
+
+    def start(self) -> None:
+        """The service is up again; each session has all of its time to connect."""
+        self._is_down = False
+        self.network.trace.add(ZOOKEEPER, "starts")
+        for session in self.sessions.values():
+            session.heard_s = self._loop.now_s
 
     def _say(self, session: ServiceSession, what: str) -> None:
         self.network.trace.add(ZOOKEEPER, f"session {session.session_id} {what}")

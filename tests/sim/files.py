@@ -19,8 +19,11 @@ OVERHEAD = 12
 """Bytes of a batch before those that its length counts."""
 
 
-class _Batch(NamedTuple):
+class Batch(NamedTuple):
+    """Where a batch is in its segment, and what its header says."""
+
     position: int
+    end: int
     base_offset: int
     last_offset: int
     epoch: int
@@ -42,15 +45,15 @@ def judge_files(fs: MemFs, root: str, rotten: Collection[str] = ()) -> list[str]
 
 def _judge_log(fs: MemFs, directory: str, rotten: Collection[str], start: int) -> Iterator[str]:
     names = [one for one in sorted(fs.list_dir(directory)) if not one.endswith(tuple(rotten))]
-    epochs = _epochs(fs, f"{directory}/leader-epoch-checkpoint")
+    epochs = leader_epochs(fs, directory)
     start = max(start, epochs[0][1] if epochs else 0)
     end = -1
     for name in names:
         if not name.endswith(".log"):
             continue
         base, path = int(name[:20]), f"{directory}/{name[:20]}"
-        batches = list(_batches(_read(fs, f"{path}.log")))
-        for batch in batches:
+        found = list(batches(_read(fs, f"{path}.log")))
+        for batch in found:
             if batch.base_offset < max(base, end + 1) or batch.last_offset < batch.base_offset:
                 yield f"{name}: {batch} follows {end}"
             end = batch.last_offset
@@ -59,13 +62,13 @@ def _judge_log(fs: MemFs, directory: str, rotten: Collection[str], start: int) -
             if batch.epoch != _epoch_at(epochs, batch.base_offset):
                 yield f"{name}: {batch} is not of the leader epoch in {epochs}"
         if f"{name[:20]}.index" in names:
-            yield from _judge_index(_read(fs, f"{path}.index"), base, batches)
+            yield from _judge_index(_read(fs, f"{path}.index"), base, found)
         if f"{name[:20]}.timeindex" in names:
-            yield from _judge_time_index(_read(fs, f"{path}.timeindex"), base, batches)
+            yield from _judge_time_index(_read(fs, f"{path}.timeindex"), base, found)
 
 
-def _judge_index(data: bytes, base: int, batches: list[_Batch]) -> Iterator[str]:
-    at = {batch.position: batch for batch in batches}
+def _judge_index(data: bytes, base: int, there: list[Batch]) -> Iterator[str]:
+    at = {batch.position: batch for batch in there}
     entries = list(struct.iter_unpack(">ii", data))
     for relative, position in entries:
         batch = at.get(position)
@@ -75,29 +78,38 @@ def _judge_index(data: bytes, base: int, batches: list[_Batch]) -> Iterator[str]
         yield f"{base}.index: {entries} are not in order"
 
 
-def _judge_time_index(data: bytes, base: int, batches: list[_Batch]) -> Iterator[str]:
+def _judge_time_index(data: bytes, base: int, there: list[Batch]) -> Iterator[str]:
     entries = list(struct.iter_unpack(">qi", data))
     for timestamp, relative in entries:
         offset = base + relative
-        holders = [one for one in batches if one.base_offset <= offset <= one.last_offset]
+        holders = [one for one in there if one.base_offset <= offset <= one.last_offset]
         if holders and holders[0].max_timestamp < timestamp:
             yield f"{base}.timeindex: {timestamp} at {offset}, which is in {holders[0]}"
     if any(one > other for one, other in pairwise(entries)):
         yield f"{base}.timeindex: {entries} are not in order"
 
 
-def _batches(data: bytes) -> Iterator[_Batch]:
+def batches(data: bytes) -> Iterator[Batch]:
+    """Those of a segment."""
     position = 0
     while position < len(data):
         base_offset, length, epoch = struct.unpack_from(">qii", data, position)
         (delta,) = struct.unpack_from(">i", data, position + 23)
         (max_timestamp,) = struct.unpack_from(">q", data, position + 35)
-        yield _Batch(position, base_offset, base_offset + delta, epoch, max_timestamp)
+        yield Batch(
+            position,
+            position + OVERHEAD + length,
+            base_offset,
+            base_offset + delta,
+            epoch,
+            max_timestamp,
+        )
         position += OVERHEAD + length
 
 
-def _epochs(fs: MemFs, path: str) -> list[tuple[int, int]]:
-    """(epoch, first offset)."""
+def leader_epochs(fs: MemFs, directory: str) -> list[tuple[int, int]]:
+    """(epoch, first offset) of a log's checkpoint."""
+    path = f"{directory}/leader-epoch-checkpoint"
     if not fs.exists(path):
         return []
     lines = _read(fs, path).decode().split("\n")[2:]

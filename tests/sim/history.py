@@ -36,6 +36,15 @@ class Seen(NamedTuple):
     key: bytes | None
 
 
+class End(NamedTuple):
+    """The high watermark that came with a response."""
+
+    at_s: float
+    leader_epoch: int
+    """-1 where the reader does not know it."""
+    high_watermark: int
+
+
 @dataclass
 class Reading:
     """What one reader was given of one partition, in order, since it began or was reset."""
@@ -47,7 +56,7 @@ class Reading:
     records: list[Seen] = field(default_factory=list)
     position: int = 0
     """Where it reads next."""
-    high_watermarks: list[tuple[float, int]] = field(default_factory=list)
+    ends: list[End] = field(default_factory=list)
     markers: list[int] = field(default_factory=list)
     """The producer ids of the transaction markers, in order."""
 
@@ -115,6 +124,8 @@ class History:
         self.violations: list[str] = []
         self.keeps_markers = False
         """Whether no transaction marker of the compacted topic may be removed."""
+        self.compacts_apart = False
+        """Whether replicas are compacted each by itself: a reader may miss what another one has."""
         self._offsets_made = 0
         self.may_lose = False
         """Whether acknowledged records may be lost: the power was cut, and nothing is synced before

@@ -166,7 +166,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.deadline_s = math.inf
         """When a run that has not ended is given up."""
         self.on_check: Callable[[], object] = _nothing
-        """Called every CHECK_STEPS callbacks, between two."""
+        """Called every `check_steps` callbacks, between two."""
+        self.check_steps = CHECK_STEPS
         self._next_check = CHECK_STEPS
         self.steps = 0
         """Callbacks run."""
@@ -214,7 +215,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             process.is_queued = False
             runnable.remove(process)
         if self.steps >= self._next_check:
-            self._next_check = self.steps + CHECK_STEPS
+            self._next_check = self.steps + self.check_steps
             if self.steps > STEPS_MAX:
                 raise Deadlock(f"after {STEPS_MAX} callbacks the run has not ended")
             self.on_check()

@@ -13,7 +13,7 @@ import asyncio
 import errno
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,6 +105,12 @@ class SimNetwork:
         """All paths are whole again; what waited arrives."""
         self.cuts.clear()
         self.trace.add("network", "healed")
+        self._retransmit()
+
+    def mend(self, cuts: Iterable[tuple[str, str]]) -> None:
+        """These paths are whole again, from and to, and others stay as they are."""
+        self.cuts.difference_update(cuts)
+        self.trace.add("network", "mended")
         self._retransmit()
 
     def light(self, host: str) -> None:

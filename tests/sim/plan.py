@@ -93,6 +93,16 @@ class AdministratorPlan:
 
 
 @dataclass(frozen=True)
+class OperatorPlan:
+    """An operator of a cluster; see `sim.operators`."""
+
+    name: str
+    seed: int
+    steps: int
+    pause_s: float
+
+
+@dataclass(frozen=True)
 class LeaverPlan:
     """A client that hangs up on its requests; see `sim.hangups`."""
 
@@ -109,6 +119,7 @@ ActorPlan: TypeAlias = (
     | MemberPlan
     | ProberPlan
     | AdministratorPlan
+    | OperatorPlan
     | LeaverPlan
 )
 
@@ -136,7 +147,13 @@ class Fault:
     rots: str = ""
     """While the broker is down a bit flips in a file whose name ends so."""
     is_both_ways: bool = False
-    """Whether the path to ZooKeeper is cut in both directions."""
+    """Whether the path to ZooKeeper, or to another broker, is cut in both directions."""
+    broker: int = 1
+    """The id of the broker that it happens to, in a cluster."""
+    other: int = 2
+    """The id of another one."""
+    role: str = ""
+    """In the place of `broker`: who is that then; see `sim.cluster_faults.ROLES`."""
 
     def __str__(self) -> str:
         return f"{self.after_s:.3f} s later {self.kind}"
@@ -256,30 +273,31 @@ def draw(seed: int) -> Plan:
     latest = random.Random(f"latest {seed}")
     is_durable = chance.random() < 0.5
     partitions = 1 + chance.randrange(3)
-    actors = _Actors(chance, partitions).draw()
-    quality = _quality(chance)
+    actors = ActorDraw(chance, partitions).draw()
+    quality = draw_quality(chance)
     plan = Plan(
         seed,
         replace(quality, bytes_per_s=latest.choice((1e9, 1e9, 1e7, 1e6))),
-        replace(_speed(chance), dies_share=later.choice((0.0, 0.0, 0.3))),
+        replace(draw_speed(chance), dies_share=later.choice((0.0, 0.0, 0.3))),
         is_durable,
-        tuple(_settings(chance, is_durable=is_durable)),
+        tuple(draw_settings(chance, is_durable=is_durable)),
         partitions,
         chance.choice(("producer", "producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")),
-        tuple(_compaction(chance).items()),
+        tuple(draw_compaction(chance).items()),
         (*actors, *_administrators(later), *_leavers(random.Random(f"leavers {seed}"))),
         tuple(
             _with_stuck_disks(
                 _with_rot(_with_jumps(_faults(chance, actors), actors, later), later), latest
             )
         ),
-        clocks=tuple(_clocks(actors, latest)),
+        clocks=tuple(draw_clocks(actors, latest)),
     )
     plan = _with_zookeeper(plan, random.Random(f"coordination {seed}"))
     return replace(plan, meanwhile=tuple(_meanwhile(plan, random.Random(f"meanwhile {seed}"))))
 
 
-def _quality(chance: random.Random) -> Quality:
+def draw_quality(chance: random.Random) -> Quality:
+    """What the network is like."""
     return Quality(
         latency_s=chance.choice((0.00005, 0.0005, 0.002)),
         slow_share=chance.choice((0.0, 0.01, 0.1)),
@@ -288,13 +306,15 @@ def _quality(chance: random.Random) -> Quality:
     )
 
 
-def _speed(chance: random.Random) -> Speed:
+def draw_speed(chance: random.Random) -> Speed:
+    """How fast disks and processors are."""
     return Speed(
         disk_s=chance.choice((0.0001, 0.001, 0.01)), slow_share=chance.choice((0.0, 0.02, 0.1))
     )
 
 
-def _settings(chance: random.Random, *, is_durable: bool) -> list[str]:
+def draw_settings(chance: random.Random, *, is_durable: bool) -> list[str]:
+    """The broker's settings."""
     return [
         f"log.roll.ms={chance.choice((50, 1000, 1 << 40))}",
         f"log.index.interval.bytes={chance.choice((100, 4096))}",
@@ -315,7 +335,8 @@ def _settings(chance: random.Random, *, is_durable: bool) -> list[str]:
     ]
 
 
-def _compaction(chance: random.Random) -> dict[str, str]:
+def draw_compaction(chance: random.Random) -> dict[str, str]:
+    """Configs of the compacted topic."""
     return {
         "cleanup.policy": "compact",
         "min.cleanable.dirty.ratio": "0.01",
@@ -324,7 +345,9 @@ def _compaction(chance: random.Random) -> dict[str, str]:
     }
 
 
-class _Actors:
+class ActorDraw:
+    """Draws actors of topics with so many partitions."""
+
     def __init__(self, chance: random.Random, partitions: int) -> None:
         self._chance = chance
         self._places = [(TOPIC, index) for index in range(partitions)]
@@ -333,21 +356,22 @@ class _Actors:
         """Producers and readers always, the others perhaps."""
         chance = self._chance
         return [
-            *(self._producer(f"p{n}") for n in range(1 + chance.randrange(4))),
+            *(self.producer(f"p{n}") for n in range(1 + chance.randrange(4))),
             *(
                 ReaderPlan(f"r{n}", place, committed=chance.random() < 0.5)
                 for n, place in enumerate(self._places)
             ),
-            *(self._transactional(f"t{n}") for n in range(chance.randrange(4))),
-            *(one for n in range(chance.randrange(3)) for one in self._members(f"g{n}")),
+            *(self.transactional(f"t{n}") for n in range(chance.randrange(4))),
+            *(one for n in range(chance.randrange(3)) for one in self.members(f"g{n}")),
             *(ProberPlan(f"q{n}", self._seed()) for n in range(chance.randrange(2))),
-            *(self._slow_reader(f"s{n}") for n in range(chance.randrange(3))),
+            *(self.slow_reader(f"s{n}") for n in range(chance.randrange(3))),
         ]
 
     def _seed(self) -> int:
         return self._chance.getrandbits(64)
 
-    def _producer(self, name: str) -> ProducerPlan:
+    def producer(self, name: str) -> ProducerPlan:
+        """Idempotent in most cases."""
         chance = self._chance
         load = Load(
             records=chance.choice((20, 200)),
@@ -358,7 +382,7 @@ class _Actors:
         place = chance.choice(self._places)
         return ProducerPlan(name, self._seed(), place, load, idempotent=chance.random() < 0.7)
 
-    def _slow_reader(self, name: str) -> ReaderPlan:
+    def slow_reader(self, name: str) -> ReaderPlan:
         """Of the compacted topic: what it reads may be compacted meanwhile."""
         chance = self._chance
         return ReaderPlan(
@@ -369,7 +393,8 @@ class _Actors:
             max_bytes=chance.choice((1, 1000)),
         )
 
-    def _transactional(self, name: str) -> TransactionalPlan:
+    def transactional(self, name: str) -> TransactionalPlan:
+        """To either topic."""
         chance = self._chance
         return TransactionalPlan(
             name,
@@ -381,7 +406,8 @@ class _Actors:
             keys=chance.choice((None, None, 1, 5)),
         )
 
-    def _members(self, group: str) -> Sequence[MemberPlan]:
+    def members(self, group: str) -> Sequence[MemberPlan]:
+        """Some of one group."""
         chance = self._chance
         common = MemberPlan(
             "",
@@ -507,7 +533,10 @@ def _with_stuck_disks(faults: Sequence[Fault], chance: random.Random) -> Sequenc
     return faults
 
 
-def _clocks(actors: Sequence[ActorPlan], chance: random.Random) -> Sequence[Clock]:
+def draw_clocks(
+    actors: Sequence[ActorPlan], chance: random.Random, brokers: Sequence[str] = (BROKER,)
+) -> Sequence[Clock]:
+    """Clocks that are not the world's, in half of the plans."""
     if chance.random() < 0.5:
         return ()
     return [
@@ -516,7 +545,7 @@ def _clocks(actors: Sequence[ActorPlan], chance: random.Random) -> Sequence[Cloc
             chance.randrange(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX),
             chance.choice((-1, 1)) * chance.choice((0.0, CLOCK_DRIFT_MAX / 10, CLOCK_DRIFT_MAX)),
         )
-        for name in (BROKER, *(one.name for one in actors))
+        for name in (*brokers, *(one.name for one in actors))
         if chance.random() < 0.5
     ]
 

@@ -32,6 +32,7 @@ RETRIABLE = frozenset(
         Code.LEADER_NOT_AVAILABLE,
         Code.KAFKA_STORAGE_ERROR,
         Code.NOT_ENOUGH_REPLICAS,
+        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         Code.COORDINATOR_LOAD_IN_PROGRESS,
         Code.COORDINATOR_NOT_AVAILABLE,
         Code.NOT_COORDINATOR,
@@ -78,6 +79,8 @@ class Producer(Actor):
         """Batches that are not acknowledged, in order; the first `_sent` are on their way."""
         self._sent = 0
         self._changed = asyncio.Event()
+        self._connection: Connection | None = None
+        """On which the last batch was sent."""
 
     async def run(self) -> None:
         """Write all, and wait for the outcomes."""
@@ -136,7 +139,7 @@ class Producer(Actor):
 
     async def _send_all(self) -> None:
         """Have as many on their way as may be."""
-        connection = await self.client.connection()
+        connection = self._connection = (await self.client.leader(self._place)).connection
         while self._sent < min(IN_FLIGHT_MAX, len(self._unfinished)):
             one = self._unfinished[self._sent]
             self._sent += 1
@@ -164,7 +167,7 @@ class Producer(Actor):
         try:
             answer = await connection.ask("Produce", PRODUCE_VERSION, **values)
         except Lost:
-            if self.client._connection is connection and self._sent:
+            if self._connection is connection and self._sent:
                 self._lost()
             return
         (response,) = answer.responses[0].partition_responses
@@ -191,6 +194,8 @@ class Producer(Actor):
             self._acknowledged(one.values, response.base_offset)
         elif code in RETRIABLE and self._is_idempotent:
             self._again_soon()
+        elif code in RETRIABLE:
+            self._lost()  # perhaps another broker leads now
         elif code in (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID):
             if one is self._unfinished[0]:
                 self._next_epoch()

@@ -9,11 +9,19 @@ from kafka.record import MemoryRecords
 
 from kavka.wire.errors import ErrorCode as Code
 from sim.client import BACKOFF_S, Client, Lost
-from sim.history import History, Place, Reading, Seen
+from sim.history import End, History, Place, Reading, Seen
 from sim.producers import RETRIABLE
 from support.memory_broker import fetching
 
 FETCH_VERSION = 11
+AGAIN = RETRIABLE | {
+    Code.FENCED_LEADER_EPOCH,
+    Code.UNKNOWN_LEADER_EPOCH,
+    Code.OFFSET_NOT_AVAILABLE,
+    Code.REPLICA_NOT_AVAILABLE,
+}
+"""After these a consumer asks for metadata, and fetches again."""
+
 COMMITTED = 1
 LATEST, EARLIEST = -1, -2
 """Instead of a timestamp in ListOffsets."""
@@ -46,11 +54,13 @@ class Reader:
         self.end = -1
         """The high watermark that came with the last response, or the last stable offset."""
 
-    async def run(self, until_end: bool = False) -> None:
-        """Read on; with `until_end` only to the end that the log has then."""
-        while not until_end or self.position < self.end or self.end < 0:
+    async def run(self, until_end: bool = False, at_least: int = 0) -> None:
+        """Read on; with `until_end` only to the end that the log has then, and `at_least` to this
+        offset: a new leader may not know yet that it is below the high watermark."""
+        while not until_end or self.position < max(self.end, at_least) or self.end < 0:
             try:
-                answer = await self._client.ask(
+                connection, epoch = await self._client.leader(self._place)
+                answer = await connection.ask(
                     "Fetch",
                     FETCH_VERSION,
                     **fetching(
@@ -58,6 +68,7 @@ class Reader:
                         max_bytes=self._max_bytes,
                         max_wait_ms=0 if until_end else 500,
                         isolation_level=int(self._committed),
+                        current_leader_epoch=epoch,
                     ),
                 )
             except Lost:
@@ -68,7 +79,7 @@ class Reader:
             code = Code(answer.error_code or response.error_code)
             if code is Code.NONE:
                 before = self.position
-                self._take(response)
+                self._take(response, epoch)
                 if until_end and self.position == before:
                     if self._may_skip:
                         return  # nothing is left before an open transaction
@@ -77,8 +88,9 @@ class Reader:
                 continue
             if code is Code.OFFSET_OUT_OF_RANGE and self._history.may_lose:
                 self._begin(await earliest(self._client, self._place))
-            elif code not in RETRIABLE:
+            elif code not in AGAIN:
                 self._history.violation(f"{self.reading.reader}: Fetch answered {code.name}")
+            self._client.refresh()
             await asyncio.sleep(BACKOFF_S)
 
     def _begin(self, at: int) -> None:
@@ -87,9 +99,10 @@ class Reader:
         self.reading = Reading(self._client.process.name, self._place, self._committed, position=at)
         self._history.readings.append(self.reading)
 
-    def _take(self, response: Any) -> None:
+    def _take(self, response: Any, epoch: int) -> None:
+        """`epoch`: the leader epoch, if the client knows it."""
         reading = self.reading
-        reading.high_watermarks.append((self._history.now_s(), response.high_watermark))
+        reading.ends.append(End(self._history.now_s(), epoch, response.high_watermark))
         self.end = response.last_stable_offset if self._committed else response.high_watermark
         if response.last_stable_offset > response.high_watermark:
             self._history.violation(

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import pytest
 from kafka.record import default_records
 
+from sim.cluster_plan import ClusterPlan, draw_cluster
+from sim.cluster_world import ClusterWorld
 from sim.judge import judge
 from sim.plan import Plan, draw
 from sim.world import World
@@ -77,14 +79,14 @@ def complaints() -> Iterator[list[str]]:
         kavka.propagate = before[1]
 
 
-def run(seed: int) -> Outcome:
-    """Live through a seed."""
-    return run_plan(draw(seed))
+def run(seed: int, *, cluster: bool = False) -> Outcome:
+    """Live through a seed, of one broker or of a cluster."""
+    return run_plan(draw_cluster(seed) if cluster else draw(seed))
 
 
 def run_plan(plan: Plan) -> Outcome:
     """Live through a plan."""
-    world = World(plan)
+    world = ClusterWorld(plan) if isinstance(plan, ClusterPlan) else World(plan)
     with strict_arenas.enforce(), same_each_time(), complaints() as logged:
         try:
             world.loop.run(world.main())
@@ -105,7 +107,7 @@ def run_plan(plan: Plan) -> Outcome:
         len(world.history.acknowledged),
         violations,
         list(world.trace.lines),
-        world.stories or world.machine.stories(),
+        world.stories or [line for one in world.machines for line in one.stories()],
     )
 
 

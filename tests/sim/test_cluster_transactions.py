@@ -11,7 +11,7 @@ import pytest
 
 from kavka.wire.errors import ErrorCode as Code
 from sim.client import Lost
-from sim.cluster import ATTEMPT_S, SESSION_S, TOPIC, Cluster, RoutingClient, live
+from sim.cluster import ATTEMPT_S, SESSION_S, TOPIC, Cluster, live
 from sim.history import ABORTED, COMMITTED, History
 from sim.transactions import TransactionalProducer
 from support.memory_broker import fetching
@@ -67,10 +67,9 @@ async def brokers_die(cluster: Cluster, *, newer: bool) -> None:
     places = [(TOPIC, index) for index in range(PARTITIONS)]
     producers = []
     for name in ("a", "b", "c"):
-        client: Any = RoutingClient(cluster, name)
         producers.append(
             TransactionalProducer(
-                client,
+                cluster.client(name),
                 history,
                 random.Random(cluster.chance.random()),
                 places,

@@ -11,6 +11,9 @@ from sim.digests import TESTS, digests, simulator
 from sim.run import run
 
 FRESH_SEEDS = 200
+FRESH_CLUSTER_SEEDS = (12, 200)
+"""The second in `make whole` only."""
+
 ONCE_FAILED = Path(__file__).with_name("seeds.txt")
 
 
@@ -22,19 +25,32 @@ def fresh_seed() -> int:
     return int(head.stdout[:8] or "0", 16)
 
 
-def check(seed: int) -> None:
+def check(seed: int, *, cluster: bool) -> None:
     """Nothing is violated."""
-    violations = run(seed).violations
-    assert not violations, f"python -m sim --seed {seed} --shrink"
+    violations = run(seed, cluster=cluster).violations
+    option = "--cluster " if cluster else ""
+    assert not violations, f"python -m sim {option}--seed {seed} --shrink"
 
 
 @pytest.mark.timeout(1200)
 def test_fresh_seeds() -> None:
     """On all cores."""
-    with simulator("--first", str(fresh_seed()), "--seeds", str(FRESH_SEEDS)) as simulating:
+    check_fresh(FRESH_SEEDS)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("count", FRESH_CLUSTER_SEEDS)
+def test_fresh_seeds_of_clusters(count: int) -> None:
+    check_fresh(count, "--cluster")
+
+
+def check_fresh(count: int, *options: str) -> None:
+    """Nothing is violated in so many seeds of this commit's."""
+    wanted = (*options, "--first", str(fresh_seed()), "--seeds", str(count))
+    with simulator(*wanted) as simulating:
         output = simulating.communicate()[0]
     print(output)
-    assert f"simulate: {FRESH_SEEDS} of {FRESH_SEEDS} seeds, 0 failed;" in output
+    assert f"simulate: {count} of {count} seeds, 0 failed;" in output
     assert simulating.returncode == 0
 
 
@@ -42,7 +58,8 @@ def test_seeds_that_failed_once() -> None:
     lines = ONCE_FAILED.read_text().splitlines()
     for line in lines:
         if line and not line.startswith("#"):
-            check(int(line.split()[0]))
+            words = line.removeprefix("cluster ").split()
+            check(int(words[0]), cluster=line.startswith("cluster "))
 
 
 def test_a_seed_has_one_trace() -> None:
@@ -51,6 +68,11 @@ def test_a_seed_has_one_trace() -> None:
     one, other = digests(seeds)
     assert one == other
     assert one == [f"{seed} {run(seed).digest}" for seed in seeds]
+
+
+def test_a_seed_of_a_cluster_has_one_trace() -> None:
+    one, other = digests(range(2, 4), "--cluster")
+    assert one == other
 
 
 def test_a_seed_has_one_trace_regardless_of_earlier_runs() -> None:

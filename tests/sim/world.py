@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from functools import singledispatchmethod
 from typing import Any
 from uuid import UUID
 
 from kavka.wire.errors import ErrorCode as Code
 from sim.actors import Actor
-from sim.admins import Administrator
+from sim.admins import Administrator, Lives
 from sim.client import Client
 from sim.ensemble import Ensemble
 from sim.faults import Faults
@@ -27,6 +28,7 @@ from sim.history import History, Place, Reading
 from sim.loop import Process, SimLoop
 from sim.machine import DATA, Machine
 from sim.network import SimNetwork
+from sim.operators import Operator
 from sim.plan import (
     BROKER,
     COMPACTED,
@@ -35,6 +37,7 @@ from sim.plan import (
     AdministratorPlan,
     LeaverPlan,
     MemberPlan,
+    OperatorPlan,
     Plan,
     ProberPlan,
     ProducerPlan,
@@ -56,6 +59,9 @@ SETTLED_S = 40.0
 HEALED_WITHIN_S = 120.0
 """So long after all faults have ended, everything must have been written and read (I11)."""
 
+ENDS_WITHIN_S = 4 * HEALED_WITHIN_S
+"""So long after all faults have ended a run is given up."""
+
 
 class World:
     """Everything of one run. After `main` the logs' contents are in `final`, `committed`,
@@ -71,20 +77,9 @@ class World:
         self.network = SimNetwork(self.loop, _own(chance), self.trace, plan.quality)
         timeout_s = plan.session_timeout_s
         self.ensemble = None if timeout_s is None else Ensemble(self.network)
-        self.machine = Machine(
-            self.loop,
-            self.network,
-            _own(chance),
-            self.trace,
-            name=BROKER,
-            settings=plan.settings,
-            speed=plan.speed,
-            ensemble=self.ensemble,
-            session_timeout_s=timeout_s or 0.0,
-            **self._clock(BROKER),
-        )
-        self.loop.on_check = self.machine.check_invariants
         self.clients: dict[str, Process] = {}
+        self.machines = [self._machine(name, _own(chance)) for name in self.broker_names()]
+        self.loop.on_check = self.check_invariants
         self.final: dict[Place, Reading] = {}
         self.committed: dict[Place, Reading] = {}
         self.compacted: dict[Place, Reading] = {}
@@ -96,21 +91,72 @@ class World:
         self._memberships: list[asyncio.Task[None]] = []
         self._topic_id = UUID(int=0)
 
+    def broker_names(self) -> Sequence[str]:
+        """Those of the machines."""
+        return (BROKER,)
+
+    def settings(self, name: str) -> Sequence[str]:
+        """Those of a broker."""
+        return self.plan.settings
+
+    def _machine(self, name: str, chance: random.Random) -> Machine:
+        return Machine(
+            self.loop,
+            self.network,
+            chance,
+            self.trace,
+            name=name,
+            settings=self.settings(name),
+            speed=self.plan.speed,
+            ensemble=self.ensemble,
+            session_timeout_s=self.plan.session_timeout_s or 0.0,
+            in_cluster=len(self.broker_names()) > 1,
+            **self._clock(name),
+        )
+
+    @property
+    def replicas(self) -> int:
+        """Of each partition."""
+        return 1
+
+    def healed(self) -> None:
+        """All faults are over."""
+
+    def lives(self) -> Lives:
+        """What administrators have to know of the machines."""
+        return self.machine
+
+    @property
+    def machine(self) -> Machine:
+        """That of the only broker."""
+        (machine,) = self.machines
+        return machine
+
+    def check_invariants(self) -> None:
+        """AssertionError when what brokers know contradicts itself."""
+        for machine in self.machines:
+            machine.check_invariants()
+
+    def faults(self) -> Faults:
+        """What goes wrong."""
+        return Faults(self)
+
     def _clock(self, name: str) -> dict[str, Any]:
         found = [one for one in self.plan.clocks if one.name == name]
         return {"offset_ms": found[0].offset_ms, "drift": found[0].drift} if found else {}
 
     async def main(self) -> None:
         """From the broker's first start to its last stop."""
-        self.machine.launch()
-        await self.machine.started()
+        await self.start()
         await self._create()
         for actor in self.plan.actors:
             self._begin(actor)
-        await Faults(self).run()
-        self.loop.deadline_s = self.loop.now_s + 2 * HEALED_WITHIN_S
+        await self.faults().run()
+        self.healed()
+        self.loop.deadline_s = self.loop.now_s + ENDS_WITHIN_S
         await self._all_written()
         await self._all_left()
+        await self.settle()
         self.final = await self._read(self.plan.places, "final")
         self.committed = await self._read(self.plan.places, "committed", committed=True)
         self.compacted = await self._read(
@@ -120,9 +166,21 @@ class World:
         places = [(OFFSETS, index) for index in range(count)]
         self.offsets = list((await self._read(places, "offsets", compacted=True)).values())
         await self._same_after_kill()
-        self.stories = self.machine.stories()
-        await self.machine.stop()
-        self.history.violations += judge_files(self.machine.fs, DATA, self.machine.rotten)
+        self.stories = [line for machine in self.machines for line in machine.stories()]
+        for machine in self.machines:
+            await machine.stop()
+            self.history.violations += judge_files(machine.fs, DATA, machine.rotten)
+
+    async def start(self) -> None:
+        """Start all brokers, and wait until they have."""
+        for machine in self.machines:
+            machine.launch()
+        for machine in self.machines:
+            await machine.started()
+
+    async def settle(self) -> None:
+        """Wait until the broker has nothing left to do for those that have gone."""
+        await asyncio.sleep(SETTLED_S)
 
     async def _all_written(self) -> None:
         deadline_s = self.loop.now_s + HEALED_WITHIN_S
@@ -145,14 +203,13 @@ class World:
         for member in self._members:  # and commits that are late
             member.client.process.kill()
             self.network.end_process(member.client.process, silently=False)
-        await asyncio.sleep(SETTLED_S)
 
     async def _same_after_kill(self) -> None:
         """What the coordinator knows is what its log says: the same after SIGKILL."""
         before = await self._committed_offsets("before")
-        self.machine.kill()
-        self.machine.launch()
-        await self.machine.started()
+        for machine in self.machines:
+            machine.kill()
+        await self.start()
         after = await self._committed_offsets("after")
         if before != after:
             self.history.violation(f"committed offsets {before} are {after} after SIGKILL")
@@ -215,12 +272,30 @@ class World:
             client,
             self.history,
             chance,
-            self.machine,
+            self.lives(),
             steps=actor.steps,
             pause_s=actor.pause_s,
+            replicas=self.replicas,
+            in_cluster=len(self.machines) > 1,
         )
         self._writers.append(administrator)
         client.process.spawn(administrator.run(), name="administer")
+
+    @_begin.register
+    def _(self, actor: OperatorPlan) -> None:
+        client, chance = self.client(actor.name), random.Random(actor.seed)
+        operator = Operator(
+            client,
+            self.history,
+            chance,
+            self.plan.places,
+            brokers=range(1, len(self.machines) + 1),
+            replicas=self.replicas,
+            steps=actor.steps,
+            pause_s=actor.pause_s,
+        )
+        self._writers.append(operator)
+        client.process.spawn(operator.run(), name="operate")
 
     @_begin.register
     def _(self, actor: LeaverPlan) -> None:
@@ -275,17 +350,24 @@ class World:
 
     # -- administration -------------------------------------------------------------------
 
-    async def _create(self) -> None:
-        client = self.client("admin")
+    def topics(self) -> list[dict[str, Any]]:
+        """What is created first, for CreateTopics."""
         configs = {"compression.type": self.plan.compression_type}
-        topics = [
+        return [
             new_topic(TOPIC, self.plan.partitions, configs=configs),
             new_topic(COMPACTED, self.plan.partitions, configs=dict(self.plan.compaction)),
         ]
-        answer = await client.process.spawn(
-            client.ask("CreateTopics", 7, topics=topics, timeout_ms=10_000), name="create"
-        )
-        assert answer.topics[0].error_code == Code.NONE, answer
+
+    async def _create(self) -> None:
+        client = self.client("admin")
+        while True:
+            answer = await client.process.spawn(
+                client.ask("CreateTopics", 7, topics=self.topics(), timeout_ms=10_000),
+                name="create",
+            )
+            if answer.topics[0].error_code != Code.NOT_CONTROLLER:
+                break
+        assert all(one.error_code == Code.NONE for one in answer.topics), answer
         self._topic_id = answer.topics[0].topic_id
 
     async def _partitions(self) -> dict[str, int]:

@@ -1,0 +1,98 @@
+"""Bugs of clusters that are planted into brokers, to see that their simulation finds them.
+
+Each takes away what some promise of replication rests on. Those of one broker: `sim.planted`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from kavka.log.partition_log import PartitionLog
+from kavka.server.controller.controller import Controller
+from kavka.server.controller.state import ClusterState
+from kavka.server.handlers import fetch
+from kavka.server.membership import Membership
+from kavka.server.replica import fetch_reading
+from kavka.server.replica.follower_progress import FollowerProgress
+from kavka.server.replica.partition_state import PartitionState, ProposeIsr
+from sim.planted import Bug, markers_dropped_at_the_start
+
+RICH: Final = 35
+"""A seed in which leaders die and are cut off again and again."""
+
+RICHER: Final = 159
+"""Another, in which most brokers die."""
+
+
+def _acknowledged_before_replication(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PartitionState, "_least_follower_end", lambda partition: partition.log_end)
+
+
+def _out_of_sync_replica_counts(patch: pytest.MonkeyPatch) -> None:
+    def fetched(
+        partition: PartitionState, follower: int, offset: int, now_ms: int
+    ) -> ProposeIsr | None:
+        proposal = original(partition, follower, offset, now_ms)
+        if proposal is None and partition.proposed_isr is None and follower not in partition.isr:
+            return partition._propose((*partition.isr, follower))
+        return proposal
+
+    original = PartitionState.fetched
+    patch.setattr(PartitionState, "fetched", fetched)
+
+
+def _bounced_broker_was_never_away(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ClusterState, "away", lambda cluster, partition, live: [])
+
+
+def _election_missed_in_a_new_session(patch: pytest.MonkeyPatch) -> None:
+    async def rejoin(controller: Controller) -> None:
+        pass
+
+    patch.setattr(Controller, "rejoin", rejoin)
+
+
+def _never_registers_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Membership, "_session_event", lambda membership, event: None)
+
+
+def _serves_above_its_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    def plan_part(*args: Any, **more: Any) -> Any:
+        return original(*args, **{**more, "to_end": True})
+
+    original = fetch_reading.plan_part
+    patch.setattr(fetch, "plan_part", plan_part)
+
+
+def _too_few_in_sync(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PartitionState, "least_isr_size", property(lambda partition: 1))
+
+
+def _leader_epoch_not_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PartitionLog, "_begin_epoch", lambda log, epoch, start_offset: None)
+
+
+def _follower_counts_what_it_had(patch: pytest.MonkeyPatch) -> None:
+    def begin_epoch(follower: FollowerProgress, now_ms: int, *, in_sync: bool) -> None:
+        end = follower.log_end
+        original(follower, now_ms, in_sync=in_sync)
+        follower.log_end = max(end, 1 << 40 if in_sync else end)
+
+    original = FollowerProgress.begin_epoch
+    patch.setattr(FollowerProgress, "begin_epoch", begin_epoch)
+
+
+CLUSTER_BUGS: Final = (
+    Bug("records are acknowledged before replication", 2, _acknowledged_before_replication),
+    Bug("a replica out of sync counts as in sync", 2, _out_of_sync_replica_counts),
+    Bug("no election is seen in a new session", 2, _election_missed_in_a_new_session),
+    Bug("a broker never registers again", 2, _never_registers_again),
+    Bug("a broker that bounced was never away", 2, _bounced_broker_was_never_away, RICH),
+    Bug("records above the high watermark are served", 2, _serves_above_its_high_watermark, RICH),
+    Bug("min.insync.replicas is ignored", 2, _too_few_in_sync, RICH),
+    Bug("leader epochs are not kept", 2, _leader_epoch_not_kept, RICH),
+    Bug("a new coordinator drops markers", 2, markers_dropped_at_the_start, RICH),
+    Bug("a new leader trusts what it does not know", 2, _follower_counts_what_it_had, RICHER),
+)
