@@ -36,6 +36,7 @@ from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.partition_state import Leadership, PartitionState
 from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode
+from kavka.zktree.api import SESSION_ENDED
 from kavka.zktree.paths import TOPIC_CONFIGS
 
 logger = logging.getLogger(__name__)
@@ -144,7 +145,10 @@ class ControllerRequests:
         that is replaced meanwhile is refused for the rest."""
         if self._is_stale(request.controller_epoch):
             return LeaderAndIsrResponse(ErrorCode.STALE_CONTROLLER_EPOCH, {})
-        await self._topic_configs.refresh(topic.topic_name for topic in request.topic_states)
+        try:
+            await self._topic_configs.refresh(topic.topic_name for topic in request.topic_states)
+        except SESSION_ENDED:  # all of it is sent again once this broker has registered anew
+            return LeaderAndIsrResponse(ErrorCode.STALE_BROKER_EPOCH, {})
         errors: dict[TopicPartition, ErrorCode] = {}
         handled = 0
         for topic in request.topic_states:
