@@ -10,17 +10,27 @@ from typing import Any, Final
 import pytest
 
 from kavka.log.partition_log import PartitionLog
+from kavka.seams import Tasks
 from kavka.server.controller.controller import Controller
 from kavka.server.controller.state import ClusterState
+from kavka.server.coordinators.journal_port import ReplicaPort
 from kavka.server.handlers import fetch
 from kavka.server.membership import Membership
 from kavka.server.replica import fetch_reading
 from kavka.server.replica.follower_progress import FollowerProgress
+from kavka.server.replica.following import Following
 from kavka.server.replica.partition_state import PartitionState, ProposeIsr
+from kavka.wire.steps import Steps
 from sim.planted import Bug, markers_dropped_at_the_start
 
 RICH: Final = 35
 """A seed in which leaders die and are cut off again and again."""
+
+OTHER: Final = 33
+"""One with transactions, too."""
+
+GROUPS: Final = 101
+"""One with groups."""
 
 RICHER: Final = 159
 """Another, in which most brokers die."""
@@ -84,6 +94,41 @@ def _follower_counts_what_it_had(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FollowerProgress, "begin_epoch", begin_epoch)
 
 
+def _truncates_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    async def prepare(following: Following, tasks: Tasks) -> None:
+        if not following._is_prepared:
+            await following._truncate(following._replica.high_watermark, tasks)
+        following._is_prepared = True
+
+    patch.setattr(Following, "prepare", prepare)
+
+
+def _maximal_isr_lost(patch: pytest.MonkeyPatch) -> None:
+    def least_follower_end(partition: PartitionState) -> int:
+        ends = [
+            one.log_end for number, one in partition._followers.items() if number in partition.isr
+        ]
+        return min(ends, default=partition.log_end)
+
+    patch.setattr(PartitionState, "_least_follower_end", least_follower_end)
+
+
+def _producers_not_rebuilt(patch: pytest.MonkeyPatch) -> None:
+    def truncate(log: PartitionLog, offset: int) -> Steps[None]:
+        for _ in original(log, offset):
+            yield None
+        log.producers.clear()
+
+    original = PartitionLog.truncate_in_steps
+    patch.setattr(PartitionLog, "truncate_in_steps", truncate)
+
+
+def _coordinator_answers_too_early(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        ReplicaPort, "high_watermark", property(lambda port: port._replica.log.end_offset)
+    )
+
+
 CLUSTER_BUGS: Final = (
     Bug("records are acknowledged before replication", 2, _acknowledged_before_replication),
     Bug("a replica out of sync counts as in sync", 2, _out_of_sync_replica_counts),
@@ -95,4 +140,8 @@ CLUSTER_BUGS: Final = (
     Bug("leader epochs are not kept", 2, _leader_epoch_not_kept, RICH),
     Bug("a new coordinator drops markers", 2, markers_dropped_at_the_start, RICH),
     Bug("a new leader trusts what it does not know", 2, _follower_counts_what_it_had, RICHER),
+    Bug("a follower truncates to its high watermark", 2, _truncates_to_the_high_watermark, OTHER),
+    Bug("the maximal ISR is lost", 2, _maximal_isr_lost, OTHER),
+    Bug("producers are not known after a truncation", 2, _producers_not_rebuilt, RICH),
+    Bug("a coordinator answers before replication", 2, _coordinator_answers_too_early, GROUPS),
 )
