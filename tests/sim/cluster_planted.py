@@ -96,9 +96,9 @@ def _follower_counts_what_it_had(patch: pytest.MonkeyPatch) -> None:
 
 def _truncates_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     async def prepare(following: Following, tasks: Tasks) -> None:
-        if not following._is_prepared:
+        if not following.is_prepared:
             await following._truncate(following._replica.high_watermark, tasks)
-        following._is_prepared = True
+        following.is_prepared = True
 
     patch.setattr(Following, "prepare", prepare)
 

@@ -12,7 +12,7 @@ import pytest
 
 from kavka.server.config.cluster_rows import RACK_SELECTOR
 from kavka.wire.errors import ErrorCode as Code
-from sim.cluster import ATTEMPT_S, SESSION_S, TOPIC, Cluster, RoutingClient, live
+from sim.cluster import ATTEMPT_S, SESSION_S, TOPIC, Cluster, live
 from sim.history import ABORTED, COMMITTED, History
 from sim.test_cluster_transactions import committed, last_offset
 from sim.transactions import TransactionalProducer
@@ -194,9 +194,8 @@ async def transactions_end(cluster: Cluster) -> None:
     await cluster.create([1, 2, 3], min_isr=2)
     await cluster.in_sync(1, 2, 3)
     history = History(lambda: cluster.loop.now_s)
-    client: Any = RoutingClient(cluster, "writer")
     producer = TransactionalProducer(
-        client,
+        cluster.client("writer"),
         history,
         random.Random(cluster.chance.random()),
         [(TOPIC, 0)],
