@@ -31,6 +31,8 @@ class ClusterFaults(Faults):
         self._cluster = world
         self._taken: dict[str, None] = {}
         """The brokers that something happens to now."""
+        self._free: list[Machine] = []
+        """Those that the fault that begins has to itself."""
         self._kinds |= {
             "kill all": self._kill_all,
             "cut power of all": self._kill_all,
@@ -55,6 +57,7 @@ class ClusterFaults(Faults):
         if any(one.name in self._taken for one in taken):
             return
         self._taken |= dict.fromkeys(one.name for one in taken)
+        self._free = taken
         try:
             await super().happen(fault)
         finally:
@@ -81,7 +84,7 @@ class ClusterFaults(Faults):
 
     async def _kill_all(self, fault: Fault) -> None:
         world = self._cluster
-        machines = [one for one in world.machines if one.name in self._taken and one.is_up]
+        machines = [one for one in self._free if one.is_up]
         for machine in machines:
             machine.kill()
             if fault.kind == "cut power of all":

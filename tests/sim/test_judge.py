@@ -8,6 +8,7 @@ from sim.history import (
     UNKNOWN,
     UNKNOWN_OFFSET,
     Commit,
+    End,
     Fetched,
     History,
     Place,
@@ -65,7 +66,7 @@ class Planted:
 def test_nothing_is_found_where_all_is_well() -> None:
     planted = Planted()
     planted.read_committed(planted.values + planted.transaction(COMMITTED))
-    planted.live.high_watermarks += [(0.0, 2), (0.5, 2), (1.0, 6)]
+    planted.live.ends += [End(0.0, 0, 2), End(0.5, 0, 2), End(1.0, 0, 6)]
     assert planted.kinds() == []
 
 
@@ -128,7 +129,7 @@ def test_an_offset_that_had_another_value_before() -> None:
 
 def test_a_high_watermark_that_goes_back() -> None:
     planted = Planted()
-    planted.live.high_watermarks += [(0.0, 5), (0.5, 4)]
+    planted.live.ends += [End(0.0, 0, 5), End(0.5, 0, 4)]
     assert planted.kinds() == ["I6"]
 
 
