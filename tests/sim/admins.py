@@ -354,7 +354,7 @@ class Administrator(Actor):
             own = History(self.history.now_s)  # another topic of this name has other records
             own.may_lose = self.history.may_lose or self._may_expire
             reader = Reader(self.client, own, place, compacted=self._may_expire, start=start)
-            await reader.run(until_end=True, at_least=0 if self._may_expire else partition.end)
+            await reader.run(until_end=True, at_least=0 if own.may_lose else partition.end)
             self.history.violations += own.violations
             self._check(index, partition, reader.reading, start)
 
