@@ -153,6 +153,11 @@ class LeaderFetcher:
         self._additions = 0
         self._changed: asyncio.Future[None] | None = None
         """What the task waits for, if it has nothing to fetch."""
+        self._is_woken = False
+        """Whether something has changed since the task last began to look at its partitions."""
+        self._looked_at_s = 0.0
+        self._has_throttled = False
+        """Whether any was left out then for the quota."""
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -177,6 +182,7 @@ class LeaderFetcher:
 
     def wake(self) -> None:
         """Something may have changed that it waits for: partitions, or the leader's address."""
+        self._is_woken = True
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
 
@@ -195,7 +201,7 @@ class LeaderFetcher:
                     continue  # look at those, too, before a request that may wait long
                 client = self._peers.client(self._leader)
                 if not due or client is None:
-                    await self._wait()
+                    await self._until_due()
                     continue
                 await self._fetch(client, due)
         finally:
@@ -208,7 +214,10 @@ class LeaderFetcher:
         partitions wait too, but no longer than `replica.fetch.wait.max.ms`: for that long a request
         without these might not be answered."""
         ends_s = self._clock.monotonic_s() + self._settings.wait_max_ms / 1000
-        while self._flush_first() and self._clock.monotonic_s() < ends_s:
+        while True:
+            self._is_woken = False
+            if not self._flush_first() or self._clock.monotonic_s() >= ends_s:
+                return
             await self._wait(ends_s)
 
     def _flush_first(self) -> bool:
@@ -222,7 +231,8 @@ class LeaderFetcher:
 
     async def _due(self) -> list[_Followed]:
         """The partitions to fetch now."""
-        now_s = self._clock.monotonic_s()
+        now_s = self._looked_at_s = self._clock.monotonic_s()
+        self._has_throttled = False
         due = []
         for number, one in enumerate(list(self._partitions.values()), 1):
             if number % PARTITIONS_PER_STEP == 0:
@@ -230,6 +240,7 @@ class LeaderFetcher:
             if one.is_failed or one.retry_at_s > now_s or one.replica.partition.awaits_flush:
                 continue
             if self._is_throttled(one):
+                self._has_throttled = True
                 continue
             if not one.following.is_prepared:
                 try:
@@ -244,17 +255,25 @@ class LeaderFetcher:
         """Whether it has to wait for the quota. One in sync must not, to stay in the ISR."""
         return one.replica.throttled_as_follower and one.lag != 0 and self._quota.is_exceeded
 
-    async def _wait(self, until_s: float = NEVER_S) -> None:
-        """Wait for a change, or until a partition that was left out is due."""
+    async def _until_due(self) -> None:
+        """Wait for a change, or until a partition that was not due is. It may be by now: time has
+        passed since that was looked at."""
+        looked_at_s = self._looked_at_s
         times = [one.retry_at_s for one in self._partitions.values() if not one.is_failed]
-        if any(self._is_throttled(one) for one in self._partitions.values()):
+        times = [at_s for at_s in times if at_s > looked_at_s]
+        if self._has_throttled:
             times.append(self._quota.free_at_s())
-        if until_s < NEVER_S:
-            times.append(until_s)
-        now_s = self._clock.monotonic_s()
-        waits_s = [at_s - now_s for at_s in times if at_s > now_s]
+        await self._wait(min(times, default=NEVER_S))
+
+    async def _wait(self, until_s: float) -> None:
+        """Wait for a change, also one that has come already, or until this time."""
+        if self._is_woken:
+            return
         self._changed = self._tasks.future()
-        timer = self._tasks.call_later(min(waits_s), self.wake) if waits_s else None
+        timer = None
+        if until_s < NEVER_S:
+            wait_s = max(until_s - self._clock.monotonic_s(), 0.0)
+            timer = self._tasks.call_later(wait_s, self.wake)
         try:
             await self._changed
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -56,6 +57,10 @@ class Followed:
 
     def flush_if_awaited(self) -> None: ...
 
+    def truncate(self, offset: int) -> Iterator[None]:
+        """As a test has it."""
+        raise NotImplementedError
+
     def append_fetched(self, records: memoryview, high_watermark: int, log_start: int) -> None:
         self.log.end_offset += len(records)
 
@@ -82,11 +87,21 @@ class Leader:
         return answer
 
 
+class PassingClock(VirtualClock):
+    """Time passes between two looks at the clock, as it does in truth."""
+
+    look_s = 0.0
+
+    def monotonic_s(self) -> float:
+        self.elapsed_ms += self.look_s * 1000
+        return super().monotonic_s()
+
+
 class World:
     """A fetcher that has asked for partitions 0 and 1, and its leader."""
 
-    def __init__(self) -> None:
-        clock = VirtualClock()
+    def __init__(self, clock: VirtualClock | None = None) -> None:
+        clock = clock or VirtualClock()
         self.tasks = VirtualTasks(clock)
         self.leader = Leader()
         self.replicas: list[Any] = [Followed(index) for index in range(3)]
@@ -209,4 +224,40 @@ async def test_a_throttled_partition_is_not_in_the_session_while_it_waits_for_th
     await world.tasks.advance(20_000)
     await world.answer()
     assert world.last() == (SESSION, 3, {1: 20_000}, [])
+    await world.close()
+
+
+async def test_a_partition_that_is_due_between_two_looks_at_the_clock() -> None:
+    """It waited for 20 ms: it was not due yet when the fetcher looked, and is when it begins to
+    wait."""
+    clock = PassingClock()
+    world = World(clock)
+    await run_until_idle()
+    before = len(world.leader.requests)
+    clock.look_s = 0.008
+    await world.leader.answers.put(Disconnected("gone"))
+    await run_until_idle()
+    clock.look_s = 0.0
+    await world.tasks.advance(0)
+    assert len(world.leader.requests) == before + 1
+    await world.close()
+
+
+async def test_a_flush_that_ends_while_another_log_is_prepared() -> None:
+    world = World()
+    first, second = world.replicas[:2]
+    first.partition.awaits_flush = True
+    second.log.end_offset = 1
+    second.log.epoch_of = lambda offset: -1  # so it is compared by its high watermark
+
+    def truncate(offset: int) -> Iterator[None]:
+        yield None
+        first.partition.awaits_flush = False
+        world.fetcher.wake()
+        yield None
+        raise OSError("can't be truncated now")
+
+    second.truncate = truncate
+    await world.tasks.advance(SETTINGS.wait_max_ms)
+    assert world.last() == (0, 0, {0: 0}, []), "it waits for nothing"
     await world.close()
