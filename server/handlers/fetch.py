@@ -442,11 +442,19 @@ class _Fetch:
             wait_s = min(wait_s, self._throttled_s())
         purgatory = self._broker.purgatory
         woken = purgatory.wait(keys, self._is_complete, wait_s, "Fetch", noted=noted)
+        if self._fetching.begins_session:
+            woken.add_done_callback(self._end_unanswered)
         if self._follower >= 0 and self._idle:
             changes = self._changes = purgatory.note_changes()
             changes |= noted or {}
             woken.add_done_callback(lambda _: purgatory.end_notes(changes))
         return self._answer_when(self._context.wait(woken))
+
+    def _end_unanswered(self, woken: asyncio.Future[Any]) -> None:
+        """The connection has closed: nobody will know the session's id. Followers close it whenever
+        they get more partitions to fetch."""
+        if woken.cancelled():
+            self._broker.sessions.end_unanswered(self._fetching)
 
     def _throttled_s(self) -> float:
         """Until there may be records that are held back now: then it is answered at once, and not

@@ -177,6 +177,11 @@ class Fetching:
     def session_id(self) -> int:
         return NO_SESSION if self.session is None else self.session.id
 
+    @property
+    def begins_session(self) -> bool:
+        """Whether the reader is yet to learn the id of its session."""
+        return self.session is not None and not self.incremental
+
     def check_current(self) -> None:
         """ApiError when another request used the session while this one waited."""
         if self.session is not None and self.session.epoch != self.epoch:
@@ -283,6 +288,12 @@ class FetchSessions:
         self._sessions[session.id] = session
         self._held += len(wanted)
         return Fetching(wanted, session, False, session.epoch)
+
+    def end_unanswered(self, fetching: Fetching) -> None:
+        """End the session that a request has begun, which is not answered."""
+        session = fetching.session
+        if session is not None and self._sessions.get(session.id) is session:
+            self._end(session)
 
     def _end(self, session: Session) -> None:
         del self._sessions[session.id]

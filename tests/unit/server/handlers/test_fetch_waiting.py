@@ -105,6 +105,30 @@ async def test_requests_behind_a_long_poll_are_answered_after_it(broker: MemoryB
     assert behind.done()
 
 
+@scenario(topics={"t": 2})
+async def test_a_session_of_which_nobody_has_heard_ends_with_its_connection(
+    broker: MemoryBroker,
+) -> None:
+    """As for a follower that gets one partition after the other to fetch, and does not wait."""
+    offsets = {("t", 0): 0, ("t", 1): 0}
+    known = await broker.ask("Fetch", 12, **fetching(offsets, session_epoch=0))
+    for _ in range(3):
+        hasty = broker.connect()
+        poll(hasty, offsets, session_epoch=0)
+        await run_until_idle()
+        assert len(broker.parts.sessions) == 2
+        hasty.close()
+        await run_until_idle()
+        assert [one.id for one in broker.parts.sessions] == [known.session_id]
+    told = {"session_id": known.session_id, "session_epoch": 1}
+    hasty = broker.connect()
+    poll(hasty, {}, **told)
+    await run_until_idle()
+    hasty.close()
+    await run_until_idle()
+    assert len(broker.parts.sessions) == 1, "its reader may come back on another connection"
+
+
 # -- the disk -------------------------------------------------------------------------------
 
 
