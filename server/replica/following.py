@@ -69,11 +69,29 @@ class Following:
             await self._truncate(self._truncation_offset(fetched.divergence), tasks)
             return
         try:
-            self._replica.append_fetched(
-                memoryview(fetched.records), fetched.high_watermark, fetched.log_start_offset
-            )
+            self._append(fetched)
         except UnexpectedOffsetError as failure:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(failure)) from None
+            if not await self._begins_with(failure, tasks):
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(failure)) from None
+            self._append(fetched)
+
+    def _append(self, fetched: Fetched) -> None:
+        self._replica.append_fetched(
+            memoryview(fetched.records), fetched.high_watermark, fetched.log_start_offset
+        )
+
+    async def _begins_with(self, batch: UnexpectedOffsetError, tasks: Tasks) -> bool:
+        """Where the leader's log begins within a batch, as after DeleteRecords, an empty log begins
+        with all of that batch, as in Apache Kafka: the leader has nothing below to be asked for.
+        Whether it does so now."""
+        replica, log = self._replica, self._replica.log
+        is_empty = log.start_offset == log.end_offset
+        if not is_empty or not batch.first_offset < log.end_offset <= batch.last_offset:
+            return False
+        partition, epoch = replica.partition, replica.partition.leader_epoch
+        await run_rest(tasks, replica.start_over_at(batch.first_offset))
+        follows = replica.is_served and not partition.is_leader
+        return follows and partition.leader_epoch == epoch
 
     def _truncation_offset(self, leader: Divergence) -> int:
         """Where this log may still agree with the leader's: the end of the largest epoch that both
