@@ -214,8 +214,8 @@ class ActiveController:
         self._queue.clear()
         self._set_loaded()
         self._channels.close()
-        self.ready.fail(error)
-        self.deleted.fail(error)
+        self.ready.close(error)
+        self.deleted.close(error)
         self._report_settled()
 
     def _is_idle(self) -> bool:

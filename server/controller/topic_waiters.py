@@ -24,15 +24,20 @@ class TopicWaiters:
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
         self._outcomes: dict[str, dict[TopicFuture, Condition]] = {}
+        self._over: ApiError | None = None
+        """Why nobody checks conditions any more."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._outcomes
 
     def add(self, name: str, condition: Condition) -> TopicFuture:
-        """Wait until `condition` holds; the future is done at once if it does already."""
+        """Wait until `condition` holds; the future is done at once if it does already, and after
+        `close`."""
         outcome: TopicFuture = self._tasks.future()
         if condition():
             outcome.set_result(None)
+        elif self._over is not None:
+            outcome.set_result(self._over)
         else:
             self._outcomes.setdefault(name, {})[outcome] = condition
         return outcome
@@ -52,6 +57,11 @@ class TopicWaiters:
         """Fail all waits for all topics."""
         for name in list(self._outcomes):
             self.complete_all(name, error)
+
+    def close(self, error: ApiError) -> None:
+        """Fail all waits, also those of requests that were writing to the tree until now."""
+        self._over = error
+        self.fail(error)
 
     def time_out(self, name: str, outcome: TopicFuture) -> None:
         """End one wait with REQUEST_TIMED_OUT. No effect if it is complete already."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import pytest
 
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.reassignment_requests import Reassignment, ReassignmentRequests
+from kavka.server.controller.request_outcomes import not_controller
 from kavka.server.controller.state import ClusterState, LiveBroker, Partition, Topic
 from kavka.server.controller.topic_waiters import TopicWaiters
 from kavka.wire.errors import ErrorCode
@@ -67,3 +69,29 @@ async def test_the_last_plan_counts(
     assert (None if result is None else result.code) == expected
     after = controller.store.written[-1]
     assert after == (IDLE if found[-1] is IDLE else TopicAssignment(T, {0: (1, 2)}, {}, {}))
+
+
+async def test_a_term_that_ends_while_the_node_is_written() -> None:
+    """The write has succeeded, and nobody will read the node in this term: the answer comes
+    nevertheless, without the wait for a change."""
+    topic = Topic("t", T, {0: Partition((1, 2))}, version=4)
+    brokers = {one: LiveBroker(one, 5, BrokerInfo(())) for one in (1, 2, 3)}
+    tasks = VirtualTasks(VirtualClock())
+    ready = TopicWaiters(tasks)
+
+    class EndingStore(Store):
+        async def change_assignment(self, name: str, plan: Plan) -> int:
+            await plan(IDLE)
+            ready.close(not_controller())
+            return topic.version + 1
+
+    controller: Any = SimpleNamespace(
+        cluster=ClusterState(1, 1, brokers, {"t": topic}),
+        ready=ready,
+        store=EndingStore(topic, []),
+        reevaluate=lambda partitions: None,
+    )
+    requests = ReassignmentRequests(controller, tasks=tasks)
+    asked = requests.reassign([Reassignment(TP, (3, 2))], timeout_ms=1000)
+    (result,) = await asyncio.wait_for(asked, 10)
+    assert result is not None and result.code == ErrorCode.NOT_CONTROLLER
