@@ -3,6 +3,7 @@ clients that they use."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Final
 
@@ -82,10 +83,9 @@ class ClusterLinks:
         for attempt in range(settings.controlled_shutdown_max_retries + 1):
             if attempt:
                 await self._tasks.sleep(settings.controlled_shutdown_retry_backoff_ms / 1000)
-            try:
-                remaining = await self._controller.shut_down()
-            except (ApiError, ConnectionError, UnsupportedVersion) as failure:
-                logger.warning("controlled shutdown failed: %r", failure)
+            remaining = await self._moved_away()
+            if isinstance(remaining, Exception):
+                logger.warning("controlled shutdown failed: %r", remaining)
                 continue
             if not remaining:
                 return
@@ -93,6 +93,30 @@ class ClusterLinks:
                 break  # nobody is left to lead them
             logger.info("controlled shutdown: %d partitions have no other leader yet", remaining)
         logger.warning("stopping although other brokers do not lead all that this one leads")
+
+    async def _moved_away(self) -> int | Exception:
+        """One attempt to have others lead what this broker leads, of
+        `controller.socket.timeout.ms`; how many partitions it leads nevertheless, or why that is
+        not known. The controller may be in this process, and wait for a ZooKeeper that it can't
+        reach."""
+
+        async def move() -> int | Exception:
+            try:
+                return await self._controller.shut_down()
+            except (ApiError, ConnectionError, UnsupportedVersion) as failure:
+                return failure
+
+        moving = self._tasks.spawn(move(), name="controlled shutdown")
+        limit_s = self._settings.controller_socket_timeout_ms / 1000
+        timer = self._tasks.call_later(limit_s, moving.cancel)
+        try:
+            await asyncio.wait([moving])
+        finally:
+            timer.cancel()
+            moving.cancel()
+        if moving.cancelled():
+            return TimeoutError(f"the controller has not answered within {limit_s:g} s")
+        return moving.result()
 
     def close(self) -> None:
         """Fetch and ask for nothing any more."""

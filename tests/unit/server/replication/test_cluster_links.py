@@ -17,6 +17,8 @@ from kavka.wire.errors import ApiError, ErrorCode
 from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
 BACKOFF_S = 5.0
+LIMIT_S = 30.0
+NEVER = -1
 
 
 class Controller:
@@ -29,6 +31,8 @@ class Controller:
 
     async def shut_down(self) -> int:
         answer = self.answers.pop(0)
+        if answer == NEVER:
+            await asyncio.get_running_loop().create_future()
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -89,3 +93,13 @@ async def test_it_stops_in_any_case(caplog: pytest.LogCaptureFixture) -> None:
 
 async def test_the_last_broker_waits_for_nobody() -> None:
     assert await shut_down(Controller(3, others=False)) == 0
+
+
+async def test_a_controller_that_does_not_answer_is_not_waited_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It may be in this process, and wait for ZooKeeper; Apache Kafka's limit for each attempt."""
+    assert await shut_down(Controller(NEVER, 0)) == LIMIT_S + BACKOFF_S
+    assert "has not answered within 30 s" in caplog.text
+    short = "controller.socket.timeout.ms=1000"
+    assert await shut_down(Controller(*4 * [NEVER]), short) == 4 * 1 + 3 * BACKOFF_S
