@@ -181,7 +181,8 @@ class _Fetch:
         slice that ends with its segment and so would not grow, as in Apache Kafka.
 
         Missing topics do not end the wait while other partitions are read: the client would send
-        fetches in a loop until it refreshes its metadata.
+        fetches in a loop until it refreshes its metadata. Followers do not: they leave out for a
+        while what their leader has not heard of yet, and it would be left out the longer.
         """
         self._parts = parts = yield from self._plan()
         size = missing = 0
@@ -190,7 +191,7 @@ class _Fetch:
                 if part.file_range.more_follows:
                     return True
                 size += part.available_bytes
-            elif part.answer.error_code in _MISSING:
+            elif part.answer.error_code in _MISSING and self._follower < 0:
                 missing += 1
             elif (
                 part.answer.error_code

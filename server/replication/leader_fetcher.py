@@ -155,7 +155,8 @@ class LeaderFetcher:
         """What the task waits for, if it has nothing to fetch."""
         self._is_woken = False
         """Whether something has changed since the task last began to look at its partitions."""
-        self._looked_at_s = 0.0
+        self._next_due_s = NEVER_S
+        """When the next of those is due that were not when it looked."""
         self._has_throttled = False
         """Whether any was left out then for the quota."""
 
@@ -231,13 +232,17 @@ class LeaderFetcher:
 
     async def _due(self) -> list[_Followed]:
         """The partitions to fetch now."""
-        now_s = self._looked_at_s = self._clock.monotonic_s()
+        now_s = self._clock.monotonic_s()
         self._has_throttled = False
+        self._next_due_s = NEVER_S
         due = []
         for number, one in enumerate(list(self._partitions.values()), 1):
             if number % PARTITIONS_PER_STEP == 0:
                 await self._tasks.sleep(0)
-            if one.is_failed or one.retry_at_s > now_s or one.replica.partition.awaits_flush:
+            if one.is_failed or one.replica.partition.awaits_flush:
+                continue
+            if one.retry_at_s > now_s:
+                self._next_due_s = min(self._next_due_s, one.retry_at_s)
                 continue
             if self._is_throttled(one):
                 self._has_throttled = True
@@ -247,6 +252,7 @@ class LeaderFetcher:
                     await one.following.prepare(self._tasks)
                 except (OSError, StorageError, ApiError) as failure:
                     self._leave_out(one, f"its log can't be prepared: {failure}")
+                    self._next_due_s = min(self._next_due_s, one.retry_at_s)
                     continue
             due.append(one)
         return due
@@ -258,12 +264,10 @@ class LeaderFetcher:
     async def _until_due(self) -> None:
         """Wait for a change, or until a partition that was not due is. It may be by now: time has
         passed since that was looked at."""
-        looked_at_s = self._looked_at_s
-        times = [one.retry_at_s for one in self._partitions.values() if not one.is_failed]
-        times = [at_s for at_s in times if at_s > looked_at_s]
+        until_s = self._next_due_s
         if self._has_throttled:
-            times.append(self._quota.free_at_s())
-        await self._wait(min(times, default=NEVER_S))
+            until_s = min(until_s, self._quota.free_at_s())
+        await self._wait(until_s)
 
     async def _wait(self, until_s: float) -> None:
         """Wait for a change, also one that has come already, or until this time."""
@@ -384,6 +388,13 @@ class LeaderFetcher:
         )
         self._leave_out_all((one,))
 
+    def _wait_ms(self) -> int:
+        """How long the leader may wait with its response: no longer than until another partition is
+        due, such as one of a new topic, which its leader has not heard of yet."""
+        wait_max_ms = self._settings.wait_max_ms
+        left_s = self._next_due_s - self._clock.monotonic_s()
+        return wait_max_ms if left_s * 1000 >= wait_max_ms else max(round(left_s * 1000), 1)
+
     def _request(self, asked: SessionRequest) -> fetch.FetchRequest:
         settings = self._settings
         by_topic: dict[bytes, list[fetch.FetchedPartition]] = {}
@@ -403,7 +414,7 @@ class LeaderFetcher:
             forgotten.setdefault(topic_id, []).append(index)
         return fetch.FetchRequest(
             fetch.ReplicaState(settings.broker_id, settings.broker_epoch()),
-            settings.wait_max_ms,
+            self._wait_ms(),
             settings.min_bytes,
             settings.response_max_bytes,
             [fetch.FetchedTopic(UUID(bytes=one), places) for one, places in by_topic.items()],

@@ -254,3 +254,26 @@ async def test_a_topic_that_was_created_again_is_not_the_one_in_the_session(
         answer = await broker.ask("Fetch", VERSION, **asked)
         codes.append(answer.responses[0].partitions[0].error_code)
     assert codes == [ErrorCode.NONE, ErrorCode.INCONSISTENT_TOPIC_ID]
+
+
+@scenario(topics={"t": 1})
+async def test_what_the_leader_has_not_heard_of_is_said_at_once(broker: MemoryBroker) -> None:
+    """A follower may hear of a new topic first. It asks again soon, if it is told; a consumer would
+    do so in a loop, so it waits for the records of the other topic."""
+    ids = {"t": broker.replica().topic_id, "new": UUID(int=77)}
+    broker.share((broker.replica().partition.leader, FOLLOWER))
+    asked = fetching(
+        {("t", 0): 0, ("new", 0): 0}, topic_ids=ids, current_leader_epoch=0, max_wait_ms=500
+    )
+    consumer = broker.connect().send("Fetch", VERSION, **asked)
+    follower = broker.connect().send("Fetch", VERSION, **asked | {"replica_id": FOLLOWER})
+    await run_until_idle()
+    codes = {
+        topic.topic_id: one.error_code
+        for topic in follower.result().responses
+        for one in topic.partitions
+    }
+    assert codes == {ids["t"]: ErrorCode.NONE, ids["new"]: ErrorCode.UNKNOWN_TOPIC_ID}
+    assert not consumer.done()
+    await broker.advance(500)
+    assert consumer.done()

@@ -173,6 +173,25 @@ async def test_a_partition_that_waits_is_not_in_the_session() -> None:
     await world.close()
 
 
+async def test_a_request_is_answered_when_a_partition_that_waits_is_due() -> None:
+    """Such as one of a new topic: the records of others might be waited for much longer."""
+    world = World()
+    await run_until_idle()
+    unknown = PartitionResponse(1, ErrorCode.UNKNOWN_TOPIC_ID)
+    waits_ms = [world.leader.requests[-1].max_wait_ms]
+    for _ in range(8):
+        await world.answer(nothing(0), unknown)
+        assert world.last()[2].keys() <= {0}
+        waits_ms.append(world.leader.requests[-1].max_wait_ms)
+        await world.tasks.advance(waits_ms[-1])
+        await world.answer()
+        await world.tasks.advance(500)
+        if 1 not in world.last()[2]:
+            await world.answer()
+    assert waits_ms == [500, 20, 40, 80, 160, 320, 500, 500, 500]
+    await world.close()
+
+
 async def test_a_new_partition_does_not_wait_for_the_response() -> None:
     world = World()
     await run_until_idle()
