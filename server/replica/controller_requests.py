@@ -6,7 +6,7 @@ They come in process from this broker's own controller, and over the wire from a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -135,10 +135,23 @@ class ControllerRequests:
         """Replace what Metadata answers clients."""
         if self._is_stale(request.controller_epoch):
             return ErrorCode.STALE_CONTROLLER_EPOCH
+        before = self._metadata.image.brokers.keys()
         self._metadata.apply(request)
+        if gone := before - self._metadata.image.brokers.keys():
+            self._tasks.spawn(self._go_on_without(gone), name="replicas without dead brokers")
         for listener in self.on_metadata:
             listener(request)
         return ErrorCode.NONE
+
+    async def _go_on_without(self, gone: Collection[int]) -> None:
+        for number, replica in enumerate(self._replicas, 1):
+            if not replica.partition.followers.keys().isdisjoint(gone):
+                replica.brokers_gone()
+            if number % CONFIGURED_PER_STEP == 0:
+                await self._tasks.sleep(0)
+
+    def _is_live(self, broker_id: int) -> bool:
+        return broker_id in self._metadata.image.brokers
 
     async def leader_and_isr(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
         """Make replicas leaders or followers; logs that are missing are made. One of a controller
@@ -237,6 +250,7 @@ class ControllerRequests:
             high_watermark=max(logs.high_watermark((topic.topic_name, index)), log.start_offset),
             log_end=log.end_offset,
             lag_max_ms=self._live.now.replica_lag_time_max_ms,
+            is_live=self._is_live,
         )
         partition.flushed(log.recovery_point)
         partition.configure(log.settings.flush_after, log.settings.min_insync_replicas)

@@ -13,7 +13,7 @@ still does. All in-sync replicas of either outcome are the maximal ISR.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +25,10 @@ NO_LEADER: Final = -1
 NO_EPOCH: Final = -1
 NEVER: Final = 2**63 - 1
 """As `flush_after`: records never wait for an fsync."""
+
+
+def _always(broker_id: int) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ class PartitionState:
         "replicas",
         "story",
         "_followers",
+        "_is_live",
         "_now_ms",
     )
 
@@ -92,8 +97,9 @@ class PartitionState:
         high_watermark: int,
         log_end: int,
         lag_max_ms: int = 30_000,
+        is_live: Callable[[int], bool] = _always,
     ) -> None:
-        """`lag_max_ms`: `replica.lag.time.max.ms`."""
+        """`lag_max_ms`: `replica.lag.time.max.ms`. `is_live`: whether a broker is there."""
         self.broker_id = broker_id
         self.lag_max_ms = lag_max_ms
         self.leader = NO_LEADER
@@ -118,6 +124,7 @@ class PartitionState:
         `LogSettings.flush_after`."""
         self.high_watermark = min(high_watermark, log_end)
         self._followers: dict[int, FollowerProgress] = {}
+        self._is_live = is_live
         self._now_ms = 0
         """The time of the last event that had one."""
         self.story: deque[str] = deque(maxlen=STORY_EVENTS_MAX)
@@ -211,6 +218,10 @@ class PartitionState:
         never moves back."""
         self.flush_after = flush_after
         self.min_insync_replicas = min_insync_replicas
+        return self.is_leader and self._advance()
+
+    def brokers_gone(self) -> bool:
+        """Some brokers are not live any more. Whether the high watermark moved."""
         return self.is_leader and self._advance()
 
     # Followers, as the leader sees them
@@ -335,13 +346,15 @@ class PartitionState:
 
     def _least_follower_end(self) -> int:
         """Followers outside the ISR count too while they have caught up: else the high watermark
-        would always be ahead of them, and they could never join."""
+        would always be ahead of them, and they could never join. Not those on brokers that have
+        gone, as after a clean stop: producers would wait for them until they lag."""
         maximal, now_ms, lag_max_ms = self.maximal_isr, self._now_ms, self.lag_max_ms
         return min(
             (
                 follower.log_end
                 for one, follower in self._followers.items()
-                if one in maximal or follower.is_in_sync(self.log_end, now_ms, lag_max_ms)
+                if one in maximal
+                or (follower.is_in_sync(self.log_end, now_ms, lag_max_ms) and self._is_live(one))
             ),
             default=self.log_end,
         )

@@ -265,6 +265,11 @@ class Replica:
         if proposal is not None:
             self._services.propose_isr(self, proposal)
 
+    def brokers_gone(self) -> None:
+        """Some brokers are not live any more, which followers may be on."""
+        if self.partition.brokers_gone():
+            self._services.purgatory.changed(self.key)
+
     def isr_decided(self, leader_epoch: int, isr: tuple[int, ...], partition_epoch: int) -> None:
         """The controller has answered a proposal with the ISR that is in force."""
         if self.partition.isr_decided(leader_epoch, isr, partition_epoch):

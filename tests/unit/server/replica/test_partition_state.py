@@ -181,3 +181,26 @@ def test_invariants_hold_and_the_high_watermark_never_decreases(
         watermark = partition.high_watermark
         if partition.is_leader:
             assert watermark == end
+
+
+def test_a_follower_that_has_gone_does_not_hold_back_the_high_watermark() -> None:
+    """As `Partition.maybeIncrementLeaderHW` of Apache Kafka, which looks at brokers that are alive:
+    one that is to join counts while it is, and not until it lags."""
+    live = {1, 2, 3}
+    partition = PartitionState(1, high_watermark=0, log_end=0, is_live=live.__contains__)
+    partition.lead(Leadership(1, 1, 5, (1, 2), 0, (1, 2, 3)))
+    refused = partition.fetched(3, 0, 10)
+    assert refused is not None
+    partition.isr_refused(refused)
+    partition.appended(1)
+    partition.fetched(2, 1, 20)
+    assert partition.high_watermark == 0
+    assert not partition.brokers_gone()
+    live.remove(3)
+    assert partition.brokers_gone() and partition.high_watermark == 1
+    partition.appended(2)
+    partition.fetched(2, 2, 30)
+    assert partition.high_watermark == 2
+    live.remove(2)
+    partition.appended(3)
+    assert not partition.brokers_gone(), "it is in the ISR until the controller says otherwise"
