@@ -141,7 +141,7 @@ CLUSTER_BUGS: Final = (
     Bug("a new coordinator drops markers", 2, markers_dropped_at_the_start, RICH),
     Bug("a new leader trusts what it does not know", 2, _follower_counts_what_it_had, RICHER),
     Bug("a follower truncates to its high watermark", 2, _truncates_to_the_high_watermark, OTHER),
-    Bug("the maximal ISR is lost", 2, _maximal_isr_lost, OTHER),
+    Bug("the maximal ISR is lost", 4, _maximal_isr_lost, RICH),
     Bug("producers are not known after a truncation", 2, _producers_not_rebuilt, RICH),
     Bug("a coordinator answers before replication", 2, _coordinator_answers_too_early, GROUPS),
 )

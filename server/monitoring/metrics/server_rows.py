@@ -185,12 +185,11 @@ REPLICA_ROWS: Final = (
 
 
 def _throttled(direction: str, doc: str, read: Callable[[ReplicationQuotas], float]) -> Metric:
-    """A rate that a lone broker does not have."""
+    """A rate, which is 0 on a lone broker."""
 
     def read_rate(view: View) -> Iterator[Sample]:
         quotas = view.broker.replication_quotas
-        if quotas is not None:
-            yield (), read(quotas)
+        yield (), 0.0 if quotas is None else read(quotas)
 
     return Metric(f"kafka.server:type={direction}#byte-rate", Kind.GAUGE, (), doc, read_rate)
 
@@ -198,12 +197,12 @@ def _throttled(direction: str, doc: str, read: Callable[[ReplicationQuotas], flo
 THROTTLE_ROWS: Final = (
     _throttled(
         "LeaderReplication",
-        "Bytes a second that followers are sent of throttled partitions. In clusters only.",
+        "Bytes a second that followers are sent of throttled partitions.",
         lambda quotas: quotas.leader.bytes_per_s,
     ),
     _throttled(
         "FollowerReplication",
-        "Bytes a second that are fetched from leaders of throttled partitions. In clusters only.",
+        "Bytes a second that are fetched from leaders of throttled partitions.",
         lambda quotas: quotas.follower.bytes_per_s,
     ),
 )
