@@ -14,6 +14,9 @@ from support.ports import HOST, Ports
 from support.process import BrokerProcess
 
 KAVKA, APACHE_KAFKA = "kavka", "apache-kafka"
+OF_KAVKA = {"kavka.transaction.version": "0"}
+"""Newer transactions need brokers that all know them."""
+
 OTHER = {KAVKA: APACHE_KAFKA, APACHE_KAFKA: KAVKA}
 STOPPED_WITHIN_S = 120.0
 
