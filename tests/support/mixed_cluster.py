@@ -66,7 +66,10 @@ class Member:
             "zookeeper.connect": f"{HOST}:{zookeeper.port}",
             "zookeeper.connection.timeout.ms": "60000",
         }
-        self._process = Kavka(home, own) if kind == KAVKA else ApacheKafka39(home, own, zookeeper)
+        if kind == KAVKA:
+            self._process = Kavka(home, {**own, **OF_KAVKA})
+        else:
+            self._process = ApacheKafka39(home, own, zookeeper)
         self._process.ports = _OnePort(self._port)
         self._process.start()
 

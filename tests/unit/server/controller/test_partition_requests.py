@@ -93,6 +93,6 @@ async def test_a_session_that_ends_during_the_read_fails_the_request(
     await cluster.start(NewTopic("t", 1, 1))
     cluster.fs.faults.append(Fault("sync", storage.LOG_NAME))
     lost = cluster.session.create("/before")  # which the read waits for
-    assert await extend(cluster, ("t", 2)) == {"t": ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert await extend(cluster, ("t", 2)) == {"t": ErrorCode.REQUEST_TIMED_OUT}
     with pytest.raises(ConnectionLost):
         await lost

@@ -11,7 +11,7 @@ from kavka.server.controller.request_outcomes import RequestOutcomes, never, not
 from kavka.server.controller.topic_waiters import TopicWaiters
 from kavka.server.controller.tree_store import ControllerMoved
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.zktree.api import ConnectionLost, NodeExists
+from kavka.zktree.api import ConnectionLost, NodeExists, Overloaded, SessionExpired
 from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
 Setup = tuple[RequestOutcomes, TopicWaiters, VirtualTasks]
@@ -64,7 +64,9 @@ async def test_the_timeout_is_one_for_all(setup: Setup) -> None:
         (ApiError(ErrorCode.INVALID_PARTITIONS, "less"), ErrorCode.INVALID_PARTITIONS),
         (NodeExists("/brokers/topics/t"), ErrorCode.TOPIC_ALREADY_EXISTS),
         (ControllerMoved(), ErrorCode.NOT_CONTROLLER),
-        (ConnectionLost(), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (SessionExpired(), ErrorCode.NOT_CONTROLLER),
+        (ConnectionLost(), ErrorCode.REQUEST_TIMED_OUT),
+        (Overloaded(), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
 async def test_a_failed_write_completes_its_request(
