@@ -43,11 +43,15 @@ _ALL_REPLICAS: Final = ("*",)
 THROTTLED_LISTS_MAX: Final = 2
 """Lists of throttled replicas that are kept parsed: all partitions of a topic have the same two."""
 
+THROTTLED_ENTRY_MAX: Final = 100
+"""Characters of an entry that may name a replica."""
+
 
 @lru_cache(maxsize=THROTTLED_LISTS_MAX)
-def _throttled_on(broker_id: int, throttled: tuple[str, ...]) -> frozenset[int]:
-    """The partitions whose replicas on a broker a list of partition:broker names."""
-    replicas = (entry.split(":") for entry in throttled)
+def throttled_on(broker_id: int, throttled: tuple[str, ...]) -> frozenset[int]:
+    """The partitions whose replicas on a broker a list of partition:broker names. A list may have
+    numbers that no partition and no broker has: they are as long as a config may be."""
+    replicas = (entry.split(":") for entry in throttled if len(entry) <= THROTTLED_ENTRY_MAX)
     return frozenset(int(index) for index, broker in replicas if int(broker) == broker_id)
 
 
@@ -155,7 +159,7 @@ class Replica:
         """Whether a topic's list of throttled replicas names this one."""
         if not throttled or throttled == _ALL_REPLICAS:
             return bool(throttled)
-        return self.log.partition in _throttled_on(self.partition.broker_id, throttled)
+        return self.log.partition in throttled_on(self.partition.broker_id, throttled)
 
     def append(
         self, batch: memoryview, header: BatchHeader, guard: Guard | None = None

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
+from kavka.server.replica.replica import throttled_on
 from kavka.server.replica.replication_quotas import ReplicationQuotas
 from support.virtual import VirtualClock
 
@@ -63,3 +64,9 @@ def test_a_timer_for_the_time_when_it_is_free_finds_it_free(
     assert free_s > now_s
     clock.elapsed_ms += (free_s - now_s) * 1000
     assert not quota.is_exceeded
+
+
+def test_a_list_may_have_numbers_that_are_too_long_for_any_replica() -> None:
+    """As Apache Kafka's check of the config allows."""
+    found = throttled_on(7, ("1:7", "9" * 30_000 + ":7", "2:" + "7" * 30_000, "3:8", "4:7"))
+    assert found == {1, 4}
