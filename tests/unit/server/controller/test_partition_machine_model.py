@@ -52,6 +52,8 @@ class World:
     writing: deque[tuple[StateWrite, ...]] = field(default_factory=deque)
     finishing: deque[events.FinishReassignments] = field(default_factory=deque)
     sent: dict[int, deque[events.Request]] = field(default_factory=dict)
+    joined: dict[tuple[int, TopicPartition], int] = field(default_factory=dict)
+    """The partition epochs that leaders, brokers, have of the ISRs that they asked for."""
     hosted: dict[int, dict[TopicPartition, tuple[int, int, tuple[int, ...]]]] = field(
         default_factory=dict
     )
@@ -104,6 +106,8 @@ class ControllerMachine(RuleBasedStateMachine):
         self.world.sent[broker] = deque()
         self.world.metadata[broker] = MetadataCache("c")
         self.world.hosted.setdefault(broker, {})
+        for key in [key for key in self.world.joined if key[0] == broker]:
+            del self.world.joined[key]
         self.world.queued.append(self.world.brokers_changed())
 
     @rule(broker=BROKERS.filter(lambda broker: broker != CONTROLLER))
@@ -192,6 +196,7 @@ class ControllerMachine(RuleBasedStateMachine):
         after = StoredState(state, before.version + 1, self.world.zxid)
         self.world.states[tp] = after
         self.world.hosted[state.leader][tp] = state.leader, state.leader_epoch, state.isr
+        self.world.joined[state.leader, tp] = after.version
         self.world.queued.append(events.IsrsWritten({tp: after}))
 
     @rule()
@@ -346,12 +351,16 @@ class ControllerMachine(RuleBasedStateMachine):
                 events.UpdateMetadataResponseReceived(broker, request, ErrorCode.NONE)
             )
         elif isinstance(request, LeaderAndIsr):
-            # a broker of Apache Kafka does not follow a leader that it has not heard of before
+            # a broker of Apache Kafka does not follow a leader that it has not heard of before; it
+            # refuses what was sent for its earlier registration
             brokers = world.metadata[broker].image.brokers
-            assert all(one.broker_id in brokers for one in request.live_leaders)
+            if request.broker_epoch == world.registered.get(broker):
+                assert all(one.broker_id in brokers for one in request.live_leaders)
             for topic in request.topic_states:
                 for state in topic.partition_states:
                     tp = TopicPartition(topic.topic_name, state.partition_index)
+                    if state.partition_epoch < world.joined.get((broker, tp), 0):
+                        continue  # its leader has changed the ISR since: an older decision
                     hosted[tp] = state.leader, state.leader_epoch, state.isr
             response = LeaderAndIsrResponse(ErrorCode.NONE, {})
             world.queued.append(events.LeaderAndIsrResponseReceived(broker, response))
@@ -365,6 +374,7 @@ class ControllerMachine(RuleBasedStateMachine):
                         errors[tp] = ErrorCode.FENCED_LEADER_EPOCH
                     else:
                         hosted.pop(tp, None)
+                        world.joined.pop((broker, tp), None)
             done = StopReplicaResponse(ErrorCode.NONE, errors)
             world.queued.append(events.StopReplicaResponseReceived(broker, request, done))
 
