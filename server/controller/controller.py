@@ -299,8 +299,8 @@ class Controller:
         """
         try:
             await self._loaded()
-        except ApiError:
-            return {topic.name: not_controller() for topic in topics}
+        except ApiError as error:
+            return {topic.name: error for topic in topics}
         assert self._partitions is not None
         return await self._partitions.create(
             topics, timeout_ms=timeout_ms, validate_only=validate_only

@@ -11,10 +11,9 @@ from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.active_controller import ActiveController
 from kavka.server.controller.partition_machine import chunks
 from kavka.server.controller.partition_validation import NewPartitions, plan_partitions
-from kavka.server.controller.request_outcomes import TOPICS_PER_STEP, RequestOutcomes, term_ended
+from kavka.server.controller.request_outcomes import TOPICS_PER_STEP, RequestOutcomes, tree_failed
 from kavka.server.controller.topic_validation import PARTITIONS_PER_REQUEST_MAX, too_many_partitions
-from kavka.server.controller.tree_store import TERM_ENDED
-from kavka.server.coordination.failures import coordination_failed
+from kavka.server.controller.tree_store import ControllerMoved
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.zktree.api import BadVersion, CoordinationError, NoNode
 from kavka.zktree.paths import TopicAssignment
@@ -70,10 +69,8 @@ class PartitionRequests:
             return await self._controller.store.topic(name)
         except NoNode:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
-        except TERM_ENDED as end:
-            raise term_ended(end) from None
-        except CoordinationError as error:
-            raise coordination_failed(error) from None
+        except (ControllerMoved, CoordinationError) as error:
+            raise tree_failed(error) from None
 
     def _plan(self, topic: NewPartitions, before: TopicAssignment) -> TopicAssignment:
         brokers = self._controller.cluster.brokers

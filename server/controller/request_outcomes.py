@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 from kavka.seams import Tasks
 from kavka.server.controller.topic_waiters import Condition, TopicFuture, TopicWaiters
-from kavka.server.controller.tree_store import TERM_ENDED
+from kavka.server.controller.tree_store import ControllerMoved
 from kavka.server.coordination.failures import coordination_failed
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.zktree.api import ConnectionLost, CoordinationError, NodeExists
+from kavka.zktree.api import ConnectionLost, CoordinationError, NodeExists, SessionExpired
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,13 +26,15 @@ def not_controller() -> ApiError:
     return ApiError(ErrorCode.NOT_CONTROLLER, "This broker is not the controller.")
 
 
-def term_ended(end: Exception) -> ApiError:
-    """The error for a client whose request was under way when the term ended: the next controller
-    may be asked. A write whose response is lost may have been done."""
-    if isinstance(end, ConnectionLost):
+def tree_failed(error: ControllerMoved | CoordinationError) -> ApiError:
+    """The error for a client whose request needed the tree. If the term has ended the next
+    controller may be asked; a write whose response is lost may have been done."""
+    if isinstance(error, ConnectionLost):
         message = "The session with the coordination service ended."
         return ApiError(ErrorCode.REQUEST_TIMED_OUT, message)
-    return not_controller()
+    if isinstance(error, ControllerMoved | SessionExpired):
+        return not_controller()
+    return coordination_failed(error)
 
 
 def never() -> bool:
@@ -103,8 +105,6 @@ async def _outcome(write: Coroutine[object, object, None]) -> ApiError | None:
     except NodeExists as error:
         name = error.path.rpartition("/")[2]
         return ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    except TERM_ENDED as end:
-        return term_ended(end)
-    except CoordinationError as error:
-        return coordination_failed(error)
+    except (ControllerMoved, CoordinationError) as error:
+        return tree_failed(error)
     return None
