@@ -16,6 +16,7 @@ TRANSACTION_RECORDS ?= 200000
 TRANSACTION_KILLS ?= 10
 MOVE_KILLS ?= 40
 CLUSTER_RECORDS ?= 100000
+GROWTH_MB ?= 400
 CLUSTER_KILLS ?= 15
 MIXED_RECORDS ?= 60000
 SECONDS ?= 600
@@ -115,9 +116,11 @@ transactions: $(FOR_TEST) java clients ## 200,000 records (TRANSACTION_RECORDS=)
 		TRANSACTION_KILLS=$(TRANSACTION_KILLS) $(BIN)/pytest -s tests/broker/test_exactly_once.py \
 		tests/broker/test_zombie.py
 
-cluster: $(FOR_TEST) java clients ## 100,000 records (CLUSTER_RECORDS=) once each on three brokers, 15 of which are killed (CLUSTER_KILLS=)
+cluster: $(FOR_TEST) java clients ## 100,000 records (CLUSTER_RECORDS=) once each on three brokers, 15 of which are killed (CLUSTER_KILLS=); 400 MB (GROWTH_MB=) moved to a fourth
 	@$(STEP) "cluster" env WHOLE=1 CLUSTER_RECORDS=$(CLUSTER_RECORDS) CLUSTER_KILLS=$(CLUSTER_KILLS) \
 		$(BIN)/pytest -s tests/broker/test_cluster_kills.py
+	@$(STEP) "a cluster that grows" env WHOLE=1 GROWTH_MB=$(GROWTH_MB) \
+		$(BIN)/pytest -s tests/broker/test_cluster_growth.py
 
 cluster-faults: $(FOR_TEST) java clients ## three brokers under load and ten minutes of faults (SECONDS=); SEED= replays them
 	@env PYTHONPATH=src:tests $(BIN)/python -m cluster_faults --seconds $(SECONDS) \

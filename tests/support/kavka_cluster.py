@@ -4,9 +4,9 @@ kill and start again is one of its members, each in turn."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
@@ -41,27 +41,38 @@ class KavkaCluster:
         self._settings = {**settings, **SETTINGS}
         self.members: list[Kavka] = []
         self._turn = 0
-        self._running: Any = None
+        self._running = ExitStack()
 
     def open(self) -> None:
         """Start ZooKeeper, and then the brokers."""
         self._zookeeper.start()
-        connect = f"127.0.0.1:{self._zookeeper.port}"
-        for number in range(1, MEMBERS + 1):
-            own = {
-                "broker.id": str(number),
-                "zookeeper.connect": connect,
-                "zookeeper.connection.timeout.ms": "60000",
-            }
-            self.members.append(Kavka(self._home / f"broker-{number}", {**self._settings, **own}))
-        self._running = running(self.members)
-        self._running.__enter__()
+        self.members += [self._made(number) for number in range(1, MEMBERS + 1)]
+        self._running.enter_context(running(tuple(self.members)))
+
+    def add(self) -> Kavka:
+        """Another broker, started."""
+        added = self._made(len(self.members) + 1)
+        self._running.enter_context(running([added]))
+        self.members.append(added)
+        return added
+
+    def remove(self, member: Kavka) -> None:
+        """Stop one for good."""
+        member.stop()
+        self.members.remove(member)
 
     def close(self) -> None:
         """End all of it."""
-        if self._running is not None:
-            self._running.__exit__(None, None, None)
+        self._running.close()
         self._zookeeper.close()
+
+    def _made(self, number: int) -> Kavka:
+        own = {
+            "broker.id": str(number),
+            "zookeeper.connect": f"127.0.0.1:{self._zookeeper.port}",
+            "zookeeper.connection.timeout.ms": "60000",
+        }
+        return Kavka(self._home / f"broker-{number}", {**self._settings, **own})
 
     @property
     def bootstrap(self) -> str:
