@@ -100,13 +100,14 @@ class Host:
 
 
 def coordination_opener(
-    settings: BrokerSettings, network: Network, chance: random.Random
+    settings: BrokerSettings, network: Network, chance: random.Random, advice: str = ""
 ) -> OpenCoordination:
-    """How the broker opens a session: with ZooKeeper in a cluster, else on its own disk."""
+    """How the broker opens a session: with ZooKeeper in a cluster, else on its own disk. `advice`:
+    what else to do than to correct a broker's settings, if no ZooKeeper answers."""
     if not settings.in_cluster:
         return open_embedded
     try:
-        from kavka.server.coordination.zookeeper import opener
+        from kavka.server.coordination.zookeeper import FOR_BROKERS, opener
     except ModuleNotFoundError as failure:
         raise StartError(
             f"zookeeper.connect needs {failure.name}: pip install kavka[zookeeper]"
@@ -120,7 +121,7 @@ def coordination_opener(
         except TlsError as failure:
             raise StartError(str(failure)) from failure
         network = TlsNetwork(network, asyncio.get_running_loop(), context)
-    return opener(settings, network, chance)
+    return opener(settings, network, chance, advice or FOR_BROKERS)
 
 
 def socket_network(settings: BrokerSettings, loop: asyncio.AbstractEventLoop) -> SocketNetwork:

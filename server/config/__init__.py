@@ -9,7 +9,7 @@ Adding a setting: one row in `broker_rows` or `topic_rows`, and a field with the
 from kavka.server.config.listeners import Listener
 from kavka.server.config.problems import ConfigError
 from kavka.server.config.settings import BrokerSettings
-from kavka.server.config.sources import gather
+from kavka.server.config.sources import Given, gather
 from kavka.server.config.topic_overrides import log_settings, topic_warnings, validate_topic_configs
 from kavka.server.config.value_types import BadValue
 
@@ -17,6 +17,7 @@ __all__ = [
     "BadValue",
     "BrokerSettings",
     "ConfigError",
+    "Given",
     "Listener",
     "gather",
     "log_settings",

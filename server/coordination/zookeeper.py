@@ -58,6 +58,11 @@ QUEUED_MAX: Final = 100_000
 RECONNECT_S_MAX: Final = 1.0
 """Longest wait between two rounds of attempts, when no server could be reached."""
 
+FOR_BROKERS: Final = (
+    "correct zookeeper.connect, or remove it if the broker is alone and keeps its metadata itself"
+)
+"""What to do where no server answers."""
+
 _NEW_SESSION: Final = 0
 _NO_PASSWORD: Final = bytes(16)
 
@@ -479,9 +484,10 @@ async def open_session(
     within_s: float,
     login: Login | None = None,
     sets_acls: bool = False,
+    advice: str = FOR_BROKERS,
 ) -> ZooKeeperSession:
-    """A session, below a root that exists. ConnectFailed if no server can be reached in time
-    (`zookeeper.connection.timeout.ms`)."""
+    """A session, below a root that exists. ConnectFailed, with the advice, if no server can be
+    reached in time (`zookeeper.connection.timeout.ms`)."""
     session = ZooKeeperSession(
         servers,
         timeout_s,
@@ -499,10 +505,7 @@ async def open_session(
             return
         hosts = ", ".join(f"{host}:{port}" for host, port in servers.addresses)
         why = f"{session.last_failure}; " if session.last_failure else ""
-        text = (
-            f"no ZooKeeper answers at {hosts} within {within_s:g} s: {why}correct "
-            "zookeeper.connect, or remove it if the broker is alone and keeps its metadata itself"
-        )
+        text = f"no ZooKeeper answers at {hosts} within {within_s:g} s: {why}{advice}"
         session.opened.set_exception(ConnectFailed(text, refused=False))
 
     timer = tasks.call_later(within_s, give_up)
@@ -517,7 +520,9 @@ async def open_session(
     return session
 
 
-def opener(settings: BrokerSettings, network: Network, random: Random) -> OpenCoordination:
+def opener(
+    settings: BrokerSettings, network: Network, random: Random, advice: str = FOR_BROKERS
+) -> OpenCoordination:
     """How a broker opens its session. Network and random numbers are the broker's."""
     security = settings.zookeeper_security
     assert settings.zookeeper_connect is not None and security is not None
@@ -542,6 +547,7 @@ def opener(settings: BrokerSettings, network: Network, random: Random) -> OpenCo
             within_s=within_ms / 1000,
             login=login,
             sets_acls=security.sets_acls,
+            advice=advice,
         )
 
     return open_coordination

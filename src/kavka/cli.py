@@ -170,10 +170,13 @@ def _import(arguments: argparse.Namespace) -> int:
 
 
 def _move(arguments: argparse.Namespace, *, is_import: bool) -> int:
-    from kavka.tools.storage.command import ExternalStore, main
+    from kavka.server.zookeeper_session import zookeeper_session
+    from kavka.tools.storage.command import main
 
     return main(
-        ExternalStore(arguments.file, arguments.zookeeper),
+        arguments.file,
+        arguments.zookeeper,
+        zookeeper_session,
         is_import=is_import,
         replace=arguments.replace,
         config=arguments.config,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,10 @@ from kazoo.security import ACL
 
 from kavka.client.errors import ConnectFailed
 from kavka.server.start_checks import StartError
-from support.broker import finish
+from support.broker import Kavka, finish, kavka_environment
+from support.clients.kafka_python import create_topic
 from support.ports import HOST
+from support.process import running
 from support.real_cluster import ClusterBroker
 from support.replicated_topic import create, in_thread, read, write
 from support.secure_zookeeper import PASSWORD, USER, SaslZooKeeper, TlsZooKeeper, operator
@@ -81,14 +85,15 @@ async def serve(brokers: list[ClusterBroker]) -> None:
     assert await in_thread(read, addresses) == values
 
 
-def check_acls(port: int, root: str, owner: str) -> None:
+def check_acls(port: int, root: str, owner: str, *more: str) -> None:
+    """Every node has the ACL that it must have; `more`: nodes that there must be."""
     client = operator(port)
     try:
         acls = all_acls(client)
         wanted = {path: expected(path, root, owner) for path in acls}
         assert acls == wanted
-        assert f"{root}/brokers/topics/t/partitions/0/state" in acls
-        assert {f"{root}{path}" for path in ("/controller", "/kavka/log_dirs")} <= set(acls)
+        there = ("/brokers/topics/t/partitions/0/state", "/kavka/log_dirs", *more)
+        assert {f"{root}{path}" for path in there} <= set(acls)
     finally:
         client.stop()
         client.close()
@@ -126,7 +131,7 @@ async def owned_by_user(service: SaslZooKeeper, directory: Path) -> None:
     try:
         await serve(brokers)
         assert [one.broker.settings.broker_id for one in brokers] == [1001, 1002]
-        await in_thread(check_acls, service.port, "/a/b", f"sasl:{USER}")
+        await in_thread(check_acls, service.port, "/a/b", f"sasl:{USER}", "/controller")
         await in_thread(check_strangers, service.port, "/a/b")
     finally:
         for broker in brokers:
@@ -178,7 +183,7 @@ async def owned_by_certificate(service: TlsZooKeeper, directory: Path) -> None:
     ]
     try:
         await serve(brokers)
-        await in_thread(check_acls, service.port, "", "x509:CN=broker")
+        await in_thread(check_acls, service.port, "", "x509:CN=broker", "/controller")
         await in_thread(check_strangers, service.port, "")
     finally:
         for broker in brokers:
@@ -208,3 +213,56 @@ async def of_another_host(service: TlsZooKeeper, directory: Path) -> None:
     broker = ClusterBroker(1, directory / "1", connect, *settings, unchecked)
     await asyncio.wait_for(broker.start(), WITHIN_S)
     await broker.stop()
+
+
+def move(order: str, broker: Kavka, connect: str, settings: Mapping[str, str]) -> None:
+    """`kavka storage` with a broker's settings."""
+    path = broker.home / "server.properties"
+    own = {"log.dirs": str(broker.data_dir), "zookeeper.connect": connect, **settings}
+    path.write_text("".join(f"{key}={escaped(value)}\n" for key, value in own.items()))
+    command = [sys.executable, "-m", "kavka", "storage", order, "--zookeeper", connect]
+    command += ["--config", str(path), "--replace"]
+    done = subprocess.run(command, capture_output=True, text=True, env=kavka_environment())
+    assert done.returncode == 0, done
+
+
+def escaped(value: str) -> str:
+    """As a value in a properties file."""
+    return value.replace("\\", "\\\\")
+
+
+def check_moves(home: Path, connect: str, settings: Mapping[str, str]) -> None:
+    """A lone broker's data become those of a cluster's first broker, and a lone one's again."""
+    lone = Kavka(home / "broker", {"broker.id": "1"})
+    values = [b"%d" % number for number in range(50)]
+    with running([lone]):
+        create_topic(lone.bootstrap, "t", 1)
+        write(lone.bootstrap, values)
+        lone.stop()
+        move("export", lone, connect, settings)
+        first = Kavka(home / "broker", {"broker.id": "1", "zookeeper.connect": connect, **settings})
+        with running([first]):
+            assert read(first.bootstrap) == values
+            write(first.bootstrap, values)
+            first.stop()
+        move("import", lone, connect, settings)
+        lone.start()
+        assert read(lone.bootstrap) == 2 * values
+
+
+def test_a_lone_brokers_nodes_belong_to_a_user_of_sasl(
+    with_sasl: SaslZooKeeper, tmp_path: Path
+) -> None:
+    settings = dict(setting.split("=", 1) for setting in SASL) | {"zookeeper.set.acl": "true"}
+    check_moves(tmp_path, f"{HOST}:{with_sasl.port}/a", settings)
+    check_acls(with_sasl.port, "/a", f"sasl:{USER}")
+
+
+def test_a_lone_brokers_nodes_belong_to_a_certificate(
+    with_tls: TlsZooKeeper, tmp_path: Path
+) -> None:
+    own = with_tls.certificates.issue("broker")
+    more = (f"zookeeper.ssl.keystore.location={own}", "zookeeper.set.acl=true")
+    settings = dict(setting.split("=", 1) for setting in tls_settings(with_tls, *more))
+    check_moves(tmp_path, f"{HOST}:{with_tls.secure_port}", settings)
+    check_acls(with_tls.port, "", "x509:CN=broker")

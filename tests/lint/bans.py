@@ -167,6 +167,11 @@ EXEMPTIONS: Final = (
     ),
     Exemption("server/host.py", (TASKS,), "finds the event loop that it hands to the seams"),
     Exemption("server/host.py", (CHANCE,), "seeds the source of chance that it hands out"),
+    Exemption(
+        "server/zookeeper_session.py",
+        (TASKS, CHANCE),
+        "finds the event loop, and seeds the source of chance, for a tool",
+    ),
     Exemption("src/kavka/testing/thread.py", (TASKS, JOBS), "runs a broker's loop in a thread"),
     Exemption("src/kavka/testing/places.py", (FILES,), "makes a test's temporary directory"),
     Exemption("src/kavka/testing/places.py", (TASKS,), "binds a test's ports on the running loop"),

@@ -71,8 +71,8 @@ def test_storage_hands_its_options_on(
 ) -> None:
     calls = []
 
-    def move(place: object, **options: object) -> int:
-        calls.append((place, *(options[key] for key in keys)))
+    def move(file: object, zookeeper: object, _: object, **options: object) -> int:
+        calls.append(((file, zookeeper), *(options[key] for key in keys)))
         return 3
 
     keys = ("is_import", "replace", "config", "overrides")

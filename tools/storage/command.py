@@ -6,36 +6,54 @@ a file. The records do not move: Kavka and Apache Kafka 3.9 read and write the s
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Final, NamedTuple
 
 from kavka.log.errors import StorageError
 from kavka.log.fs import FileSystem, OsFs
-from kavka.server.config import BadValue, BrokerSettings, ConfigError, gather, log_settings
+from kavka.server.config import (
+    BadValue,
+    BrokerSettings,
+    ConfigError,
+    Given,
+    gather,
+    log_settings,
+)
 from kavka.tools.storage import document
 from kavka.tools.storage.directories import Directories
 from kavka.tools.storage.errors import Refused
 from kavka.tools.storage.nodes import ClusterMetadata, check, summary, topic_configs
 from kavka.tools.storage.zookeeper import ZooKeeper, ZooKeeperFailed
+from kavka.zktree.api import Coordination
 
 WARNINGS_MAX: Final = 20
 """Warnings that are printed; the rest are only counted."""
 
 ZOOKEEPER_SETTINGS: Final = "zookeeper."
-"""Prefix of the settings in Apache Kafka's server.properties that Kavka refuses to start with."""
+"""Prefix of the settings that say how to talk with ZooKeeper: with them the log directories would
+be a cluster's."""
+
+OpenSession = Callable[[Mapping[str, Given], str], AbstractAsyncContextManager[Coordination]]
+"""Opens a session with ZooKeeper: takes the settings of a broker by key, and what to use as
+`zookeeper.connect`. ConfigError; OSError if no server lets it in."""
 
 
 class ExternalStore(NamedTuple):
     """The file or ZooKeeper that is imported from or exported to; one of the two is None."""
 
     file: str | None
-    zookeeper: str | None
+    zookeeper: ZooKeeper | None
 
     def __str__(self) -> str:
-        return f"ZooKeeper at {self.zookeeper}" if self.file is None else self.file
+        if self.zookeeper is not None:
+            return f"ZooKeeper at {self.zookeeper.connect}"
+        return self.file or ""
 
 
 def export_tree(
@@ -50,8 +68,7 @@ def export_tree(
         metadata = directories.read()
         warnings = check(metadata, directories.state())
         if store.zookeeper is not None:
-            with ZooKeeper(store.zookeeper) as zookeeper:
-                zookeeper.write(metadata, replace=replace)
+            asyncio.run(store.zookeeper.write(metadata, replace=replace))
             directories.mark_exported()
         else:
             assert store.file is not None
@@ -78,8 +95,7 @@ def import_tree(
                 "what is to be imported is newer"
             )
         if store.zookeeper is not None:
-            with ZooKeeper(store.zookeeper) as zookeeper:
-                metadata = zookeeper.read()
+            metadata = asyncio.run(store.zookeeper.read())
         else:
             assert store.file is not None
             metadata = document.decode(_read(fs, store.file), store.file)
@@ -103,19 +119,28 @@ def check_configs(settings: BrokerSettings, metadata: ClusterMetadata) -> None:
 
 
 def main(
-    store: ExternalStore,
+    file: str | None,
+    zookeeper: str | None,
+    open_session: OpenSession,
     *,
     is_import: bool,
     replace: bool,
     config: str | None,
     overrides: Sequence[str],
 ) -> int:
-    """Run the import or export and print a summary; the exit code, 1 on failure. `config` and
-    `overrides` are those of the broker that owns the log directories."""
+    """Run the import or export and print a summary; the exit code, 1 on failure.
+
+    One of `file` and `zookeeper` (as `zookeeper.connect`) is given. `config` and `overrides` are
+    those of the broker that owns the log directories.
+    """
     fs = OsFs()
     try:
         content = b"" if config is None else _read(fs, config)
-        settings = _settings(content, config or "server.properties", overrides)
+        given = gather(content, config or "server.properties", os.environ, overrides)
+        settings = _without_zookeeper(given)
+        store = ExternalStore(file, None)
+        if zookeeper is not None:
+            store = ExternalStore(None, ZooKeeper(zookeeper, partial(open_session, given)))
         if is_import:
             now_ms = time.time_ns() // 1_000_000
             moved = import_tree(settings, fs, store, now_ms, replace=replace)
@@ -140,9 +165,8 @@ def _read(fs: FileSystem, path: str) -> bytes:
         raise Refused(f"{path} can't be read: {error.strerror}") from error
 
 
-def _settings(content: bytes, path: str, overrides: Sequence[str]) -> BrokerSettings:
-    """The settings of the file without `zookeeper.*`. ConfigError."""
-    given = gather(content, path, os.environ, overrides)
+def _without_zookeeper(given: Mapping[str, Given]) -> BrokerSettings:
+    """The settings of a broker that keeps its metadata itself. ConfigError."""
     return BrokerSettings.of(
         {key: one for key, one in given.items() if not key.startswith(ZOOKEEPER_SETTINGS)}
     )

@@ -1,95 +1,108 @@
 """Reads and writes a cluster's nodes in ZooKeeper while no broker is running.
 
-kazoo is imported lazily. Nodes are created with open ACLs: ZooKeeper ACLs are not exported.
+The session is opened as a broker's: with TLS, a name and ACLs, where the settings say so.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from types import TracebackType
-from typing import Any, Final, Self
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, NamedTuple
 
 from kavka.tools.storage.errors import Refused
 from kavka.tools.storage.nodes import ROOTS, ClusterMetadata, is_exported
 from kavka.zktree import paths
+from kavka.zktree.api import NO_SESSION, Coordination, CoordinationError, NoNode, Znode
 
-CONNECT_WITHIN_S: Final = 15.0
-ANSWER_WITHIN_S: Final = 30.0
-IN_FLIGHT_MAX: Final = 500
-"""Requests sent to ZooKeeper before the response to the first is awaited."""
+ASKED_MAX: Final = 500
+"""Requests that are made before the response to the first is awaited."""
+
+OpenSession = Callable[[str], AbstractAsyncContextManager[Coordination]]
+"""Takes a string with the syntax of `zookeeper.connect`. OSError if no server lets it in."""
 
 
 class ZooKeeperFailed(Exception):
     """ZooKeeper failed while nodes were read or written; the message says what to expect."""
 
 
-class ZooKeeper:
-    """A connection, as a context manager. `connect` has the syntax of `zookeeper.connect`:
-    comma-separated HOST:PORT, then an optional chroot path."""
+class ZooKeeper(NamedTuple):
+    """Where a cluster's nodes are. `connect` has the syntax of `zookeeper.connect`: comma-separated
+    HOST:PORT, then an optional chroot path."""
 
-    def __init__(self, connect: str) -> None:
-        hosts, _, root = connect.partition("/")
-        self._connect = connect
-        self._hosts = hosts
-        self._root = f"/{root.strip('/')}" if root.strip("/") else ""
-        self._client: Any = None
-        self._kazoo: Any = None
+    connect: str
+    open: OpenSession
 
-    def __enter__(self) -> Self:
+    async def read(self) -> ClusterMetadata:
+        """The metadata to import. Refused while the cluster is running. ZooKeeperFailed."""
+        hosts, _, root = self.connect.partition("/")
+        root = f"/{root.strip('/')}" if root.strip("/") else ""
+        async with self._session(hosts) as session:  # not below the path, which that would create
+            return await _Nodes(session, root, self.connect).read()
+
+    async def write(self, metadata: ClusterMetadata, *, replace: bool) -> None:
+        """Create the nodes; with `replace` existing ones are deleted first.
+
+        Refused when nodes exist, and while the cluster is running. ZooKeeperFailed. The cluster
+        id is deleted first and created last, so that no broker starts with half of the nodes.
+        """
+        async with self._session(self.connect) as session:
+            nodes = _Nodes(session, "", self.connect)
+            await nodes.check_no_brokers()
+            if there := await nodes.roots():
+                if not replace:
+                    raise Refused(
+                        f"there are nodes at {self.connect} already: {', '.join(there)}. Take "
+                        "another path, or --replace them"
+                    )
+                await nodes.clear()
+            await nodes.make(metadata)
+
+    @asynccontextmanager
+    async def _session(self, connect: str) -> AsyncIterator[Coordination]:
         try:
-            import kazoo.client
-            import kazoo.exceptions
-        except ImportError as error:
-            raise Refused("ZooKeeper needs kazoo: pip install kazoo") from error
-        self._kazoo = kazoo
-        # otherwise it logs every connection attempt to stderr
-        logging.getLogger("kazoo").addHandler(logging.NullHandler())
-        try:
-            client = self._client = kazoo.client.KazooClient(self._hosts)
-        except ValueError as error:
-            raise Refused(f"{self._connect!r} is not HOST:PORT[/PATH]: {error}") from error
-        try:
-            client.start(timeout=CONNECT_WITHIN_S)
-        except client.handler.timeout_exception as error:
-            client.close()
-            raise Refused(
-                f"no ZooKeeper answers at {self._hosts} within {CONNECT_WITHIN_S:.0f} s"
+            async with self.open(connect) as session:
+                yield session
+        except CoordinationError as error:
+            reason = str(error) or type(error).__name__
+            raise ZooKeeperFailed(
+                f"ZooKeeper at {self.connect} failed, so the move is not complete: {reason}"
             ) from error
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._client.stop()
-        self._client.close()
 
-    # --- reading
+class _Nodes:
+    """The nodes of a cluster, in a session. Methods raise CoordinationError."""
 
-    def check_no_brokers(self) -> None:
+    def __init__(self, session: Coordination, root: str, connect: str) -> None:
+        """`root` is put before each path; `connect` says to the user where that is."""
+        self._session = session
+        self._root = root
+        self._connect = connect
+
+    async def check_no_brokers(self) -> None:
         """Refused while a broker is registered."""
-        brokers = self._call(self._children, paths.BROKER_IDS)
+        try:
+            brokers = await self._session.children(self._root + paths.BROKER_IDS)
+        except NoNode:
+            return
         if brokers:
             raise Refused(
-                f"brokers are registered at {self._connect}: {', '.join(brokers)}. Stop them; the "
-                "registration of a killed one ends with its session (zookeeper.session.timeout.ms)"
+                f"brokers are registered at {self._connect}: {', '.join(sorted(brokers))}. Stop "
+                "them; the registration of a killed one ends with its session "
+                "(zookeeper.session.timeout.ms)"
             )
 
-    def read(self) -> ClusterMetadata:
-        """The metadata to import. Refused while the cluster is running. ZooKeeperFailed."""
-        self.check_no_brokers()
+    async def read(self) -> ClusterMetadata:
+        """What is exported. Refused while the cluster is running, and without one."""
+        await self.check_no_brokers()
         nodes: dict[str, bytes | None] = {}
         sequence = 0
-        for path, data, stat in self._call(self._walk, is_exported):
-            if stat.ephemeralOwner:
+        async for path, node in self._walk(is_exported):
+            if node.stat.ephemeral_owner != NO_SESSION:
                 continue
-            nodes[path] = data
+            nodes[path] = node.data
             if path == paths.BROKER_SEQUENCE:
-                sequence = stat.version
+                sequence = node.stat.version
         if not nodes:
             raise Refused(
                 f"there is no cluster at {self._connect}; zookeeper.connect of Apache Kafka may "
@@ -97,89 +110,61 @@ class ZooKeeper:
             )
         return ClusterMetadata(nodes, sequence)
 
-    def _children(self, path: str) -> list[str]:
-        try:
-            found: list[str] = self._client.get_children(self._root + path)
-        except self._kazoo.exceptions.NoNodeError:
-            return []
-        return sorted(found)
+    async def roots(self) -> list[str]:
+        """Those of Kafka's top nodes that there are."""
+        return [root for root in ROOTS if await self._session.exists(self._root + root) is not None]
 
-    def _walk(self, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes | None, Any]]:
-        """Path, data and Stat of the wanted nodes of Kafka, level by level."""
+    async def clear(self) -> None:
+        """Delete all of Kafka's nodes: the cluster's id first, then children before parents."""
+        found = [path async for path, _ in self._walk(lambda path: True)]
+        rest = [path for path in reversed(found) if path != paths.CLUSTER_ID]
+        for part in (found.count(paths.CLUSTER_ID) * [paths.CLUSTER_ID], rest):
+            await _ask_all(self._session.delete, [(self._root + path,) for path in part])
+
+    async def make(self, metadata: ClusterMetadata) -> None:
+        """Create nodes, the cluster's id when all others are there."""
+        nodes = {self._root + path: data for path, data in metadata.nodes.items()}
+        last = self._root + paths.CLUSTER_ID
+        sequence = self._root + paths.BROKER_SEQUENCE
+        session = self._session
+        await _ask_all(session.create, [(path, nodes[path]) for path in nodes if path != last])
+        if sequence in nodes:  # how often it was set is the last generated broker id
+            counted = metadata.broker_sequence * [(sequence, nodes[sequence])]
+            await _ask_all(session.set, counted)
+        if last in nodes:
+            await session.create(last, nodes[last])
+
+    async def _walk(self, is_wanted: Callable[[str], bool]) -> AsyncIterator[tuple[str, Znode]]:
+        """Path and content of the wanted nodes of Kafka, level by level."""
         level = list(ROOTS)
         while level:
+            found = await _ask_all(self._look, [(path,) for path in level])
             below = []
-            for begin in range(0, len(level), IN_FLIGHT_MAX):
-                asked = [(path, *self._ask(path)) for path in level[begin : begin + IN_FLIGHT_MAX]]
-                for path, getting, listing in asked:
-                    try:
-                        data, stat = getting.get(timeout=ANSWER_WITHIN_S)
-                        names = listing.get(timeout=ANSWER_WITHIN_S)
-                    except self._kazoo.exceptions.NoNodeError:
-                        continue
-                    yield path, data, stat
+            for path, (node, names) in zip(level, found, strict=True):
+                if node is not None:
+                    yield path, node
                     below += [f"{path}/{name}" for name in sorted(names)]
             level = [path for path in below if is_wanted(path)]
 
-    def _ask(self, path: str) -> tuple[Any, Any]:
+    async def _look(self, path: str) -> tuple[Znode | None, list[str]]:
+        """A node and the names of its children; None and none if it is missing."""
         full = self._root + path
-        return self._client.get_async(full), self._client.get_children_async(full)
-
-    # --- writing
-
-    def write(self, metadata: ClusterMetadata, *, replace: bool) -> None:
-        """Create the nodes; with `replace` existing ones are deleted first.
-
-        Refused when nodes exist, and while the cluster is running. ZooKeeperFailed. The cluster
-        id is deleted first and created last, so that no broker starts with half of the nodes.
-        """
-        self.check_no_brokers()
-        there = self._call(self._existing_roots)
-        if there and not replace:
-            raise Refused(
-                f"there are nodes at {self._connect} already: {', '.join(there)}. Take another "
-                "path, or --replace them"
-            )
-        if there:
-            self._call(self._clear)
-        self._call(self._make, metadata)
-
-    def _existing_roots(self) -> list[str]:
-        return [root for root in ROOTS if self._client.exists(self._root + root) is not None]
-
-    def _clear(self) -> None:
-        found = [path for path, _, _ in self._walk(lambda path: True)]
-        rest = [path for path in reversed(found) if path != paths.CLUSTER_ID]  # children first
-        for part in (found.count(paths.CLUSTER_ID) * [paths.CLUSTER_ID], rest):
-            self._send([partial(self._client.delete_async, self._root + path) for path in part])
-
-    def _make(self, metadata: ClusterMetadata) -> None:
-        if self._root:
-            self._client.ensure_path(self._root)
-        rest = [path for path in metadata.nodes if path != paths.CLUSTER_ID]
-        sequence = [path for path in rest if path == paths.BROKER_SEQUENCE]
-        last = [path for path in metadata.nodes if path == paths.CLUSTER_ID]
-        create, count = self._client.create_async, self._client.set_async
-        for do, part in (
-            (create, rest),
-            (count, sequence * metadata.broker_sequence),
-            (create, last),  # after the responses to all others
-        ):
-            self._send([partial(do, self._root + path, metadata.nodes[path]) for path in part])
-
-    def _send(self, requests: Sequence[Callable[[], Any]]) -> None:
-        """Send in this order, which ZooKeeper keeps within a session."""
-        for begin in range(0, len(requests), IN_FLIGHT_MAX):
-            sent = [request() for request in requests[begin : begin + IN_FLIGHT_MAX]]
-            for answer in sent:
-                answer.get(timeout=ANSWER_WITHIN_S)
-
-    def _call(self, function: Callable[..., Any], *args: Any) -> Any:
-        failures = (self._kazoo.exceptions.KazooException, self._client.handler.timeout_exception)
         try:
-            found = function(*args)
-            return list(found) if isinstance(found, Iterator) else found
-        except failures as error:
-            raise ZooKeeperFailed(
-                f"ZooKeeper at {self._connect} failed, so the move is not complete: {error!r}"
-            ) from error
+            return await self._session.get(full), await self._session.children(full)
+        except NoNode:
+            return None, []
+
+
+async def _ask_all(
+    request: Callable[..., Awaitable[Any]], arguments: Sequence[tuple[Any, ...]]
+) -> list[Any]:
+    """The results of many requests, which take effect in this order. The first one's error, once
+    there is a response to all that were sent."""
+    results: list[Any] = []
+    for begin in range(0, len(arguments), ASKED_MAX):
+        sent = [request(*one) for one in arguments[begin : begin + ASKED_MAX]]
+        results += await asyncio.gather(*sent, return_exceptions=True)
+        for result in results[begin:]:
+            if isinstance(result, BaseException):
+                raise result
+    return results

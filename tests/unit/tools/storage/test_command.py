@@ -10,8 +10,9 @@ import pytest
 
 from kavka.log.fs import OsFs
 from kavka.server.coordination.broker_registration import cluster_id, prepare_tree
+from kavka.server.zookeeper_session import zookeeper_session
 from kavka.tools.storage import command
-from kavka.tools.storage.command import ExternalStore, main
+from kavka.tools.storage.command import main
 from kavka.zktree import paths
 from support.embedded_coordination import open_on
 from support.logs import TOPIC_ID
@@ -47,7 +48,9 @@ def file(tmp_path: Path) -> Path:
 
 def run(order: str, data: Path, file: Path, *, replace: bool = False) -> int:
     return main(
-        ExternalStore(str(file), None),
+        str(file),
+        None,
+        zookeeper_session,
         is_import=order == "import",
         replace=replace,
         config=None,
@@ -147,7 +150,13 @@ def test_errors_are_reported_in_one_line(
     assert "no directory" in capsys.readouterr().err
     assert (
         main(
-            ExternalStore("x", None), is_import=True, replace=False, config="no.file", overrides=[]
+            "x",
+            None,
+            zookeeper_session,
+            is_import=True,
+            replace=False,
+            config="no.file",
+            overrides=[],
         )
         == 1
     )
@@ -164,11 +173,11 @@ def test_log_dirs_are_read_from_apache_kafkas_own_file(
     """What it says of ZooKeeper, `kavka start` would refuse."""
     config = tmp_path / "server.properties"
     config.write_text(f"log.dirs={data}\nzookeeper.connect=h:1\nzookeeper.set.acl=true\n")
-    place = ExternalStore(str(file), None)
-    assert main(place, is_import=False, replace=False, config=str(config), overrides=[]) == 0
+    place = (str(file), None, zookeeper_session)
+    assert main(*place, is_import=False, replace=False, config=str(config), overrides=[]) == 0
     assert "the-cluster" in capsys.readouterr().out
     config.write_text(f"log.dirs={data}\nnum.partitions=x\n")
-    assert main(place, is_import=False, replace=True, config=str(config), overrides=[]) == 1
+    assert main(*place, is_import=False, replace=True, config=str(config), overrides=[]) == 1
     assert "num.partitions=x" in capsys.readouterr().err
 
 

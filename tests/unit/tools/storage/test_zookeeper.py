@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from kazoo.client import KazooClient
 
+from kavka.server.config import ConfigError, Given
+from kavka.server.zookeeper_session import zookeeper_session
 from kavka.tools.storage import zookeeper
 from kavka.tools.storage.errors import Refused
 from kavka.tools.storage.nodes import ClusterMetadata
@@ -51,14 +55,16 @@ def client(address: str) -> Iterator[KazooClient]:
     client.close()
 
 
+def at(connect: str) -> ZooKeeper:
+    return ZooKeeper(connect, partial(zookeeper_session, {}))
+
+
 def read(connect: str) -> ClusterMetadata:
-    with ZooKeeper(connect) as place:
-        return place.read()
+    return asyncio.run(at(connect).read())
 
 
 def write(connect: str, metadata: ClusterMetadata, *, replace: bool = False) -> None:
-    with ZooKeeper(connect) as place:
-        place.write(metadata, replace=replace)
+    asyncio.run(at(connect).write(metadata, replace=replace))
 
 
 @pytest.mark.parametrize("root", ["", "/", "/a/b"])
@@ -71,7 +77,7 @@ def test_what_was_written_is_read(address: str, client: KazooClient, root: str) 
 
 
 def test_many_nodes(address: str, client: KazooClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zookeeper, "IN_FLIGHT_MAX", 7)
+    monkeypatch.setattr(zookeeper, "ASKED_MAX", 7)
     more = {f"/brokers/topics/t{number}": b"%d" % number for number in range(50)}
     metadata = ClusterMetadata(NODES | more, 20)
     write(address, metadata)
@@ -126,19 +132,26 @@ def test_a_running_cluster_is_left_alone(address: str, client: KazooClient) -> N
     assert read(address) == ClusterMetadata(NODES, 0)
 
 
-def test_no_zookeeper_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zookeeper, "CONNECT_WITHIN_S", 0.2)
-    with pytest.raises(Refused, match="no ZooKeeper answers"):
-        read(f"{HOST}:{free_port()}")
+def test_no_zookeeper_answers() -> None:
+    timeout = Given("200", "")
+    place = ZooKeeper(
+        f"{HOST}:{free_port()}",
+        partial(zookeeper_session, {"zookeeper.connection.timeout.ms": timeout}),
+    )
+    with pytest.raises(ConnectionError, match="no ZooKeeper answers .*; correct --zookeeper"):
+        asyncio.run(place.read())
 
 
 @pytest.mark.parametrize("connect", ["", "host:port", "host:70000"])
 def test_what_is_no_address_is_refused(connect: str) -> None:
-    with pytest.raises(Refused, match=r"is not HOST:PORT\[/PATH\]"):
+    with pytest.raises(ConfigError, match="--zookeeper"):
         read(connect)
 
 
 def test_without_kazoo_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "kazoo.client", None)
-    with pytest.raises(Refused, match="pip install kazoo"):
+    for name in ("kazoo.exceptions", "kavka.server.coordination.zookeeper"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.delitem(sys.modules, "kavka.server.coordination.zookeeper_messages", raising=False)
+    monkeypatch.setitem(sys.modules, "kazoo.exceptions", None)
+    with pytest.raises(ConfigError, match=r"pip install kavka\[zookeeper\]"):
         read(f"{HOST}:1")
