@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -200,6 +201,13 @@ def _spark(arguments: Sequence[str]) -> int:
     return spark(arguments)
 
 
+def _topics(arguments: Sequence[str]) -> int:
+    from kavka.tools.admin.command import main
+    from kavka.tools.admin.topics import TOOL
+
+    return main(TOOL, arguments)
+
+
 def _version(_: argparse.Namespace) -> int:
     print(f"kavka {__version__}")
     return 0
@@ -277,6 +285,13 @@ COMMANDS: Final = (
         ),
     ),
     Command(
+        name="topics",
+        summary="create, delete, describe or change topics",
+        description="Create, delete, describe or change topics.",
+        add_options=_no_options,
+        parse=_topics,
+    ),
+    Command(
         name="pipeline",
         summary="run a pipeline between topics and tables on Spark",
         description="Run a pipeline between topics and tables on Spark.",
@@ -345,6 +360,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{_hint(arguments, unknown[0])}")
     run: Callable[[argparse.Namespace], int] = arguments.run
     return run(arguments)
+
+
+def script() -> int:
+    """`kavka NAME` under the name of Apache Kafka's script, as kafka-NAME: the exit code."""
+    name = os.path.basename(sys.argv[0]).partition("-")[2]
+    return main([name, *sys.argv[1:]])
 
 
 def _hint(arguments: argparse.Namespace, unknown: str) -> str:
