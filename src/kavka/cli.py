@@ -201,17 +201,30 @@ def _spark(arguments: Sequence[str]) -> int:
     return spark(arguments)
 
 
-def _topics(arguments: Sequence[str]) -> int:
-    from kavka.tools.admin.command import main
-    from kavka.tools.admin.topics import TOOL
+def _tool(name: str) -> Callable[[Sequence[str]], int]:
+    """Runs the tool of a module of kavka.tools.admin."""
 
-    return main(TOOL, arguments)
+    def run(arguments: Sequence[str]) -> int:
+        from importlib import import_module
+
+        from kavka.tools.admin.command import main
+
+        return main(import_module(f"kavka.tools.admin.{name}").TOOL, arguments)
+
+    return run
 
 
 def _version(_: argparse.Namespace) -> int:
     print(f"kavka {__version__}")
     return 0
 
+
+TOOLS: Final = (
+    ("topics", "Create, delete, describe or change topics."),
+    ("get-offsets", "Print offsets of partitions."),
+    ("log-dirs", "Print the log directories of brokers, as JSON."),
+)
+"""Those with the names of Apache Kafka's; their modules have the same."""
 
 COMMANDS: Final = (
     Command(
@@ -284,12 +297,15 @@ COMMANDS: Final = (
             ),
         ),
     ),
-    Command(
-        name="topics",
-        summary="create, delete, describe or change topics",
-        description="Create, delete, describe or change topics.",
-        add_options=_no_options,
-        parse=_topics,
+    *(
+        Command(
+            name=name,
+            summary=summary[0].lower() + summary[1:].rstrip("."),
+            description=summary,
+            add_options=_no_options,
+            parse=_tool(name.replace("-", "_")),
+        )
+        for name, summary in TOOLS
     ),
     Command(
         name="pipeline",

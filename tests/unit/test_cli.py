@@ -6,6 +6,7 @@ import argparse
 import os
 import subprocess
 import sys
+import tomllib
 import types
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ import pytest
 
 from kavka import __version__, cli
 from kavka.server.cluster.logger_levels import LEVELS
+from support.paths import ROOT
 
 HELP_BUDGET = 4
 """What `kavka --help` may cost over an interpreter that does nothing, as a multiple of that one's
@@ -261,3 +263,12 @@ def _least_cpu_s(command: list[str]) -> float:
         assert child.returncode == 0
         spent.append(usage.ru_utime + usage.ru_stime)
     return min(spent)
+
+
+def test_tools_are_named_as_their_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Apache Kafka's, without .sh."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    scripts = {name for name in project["scripts"] if name != "kavka"}
+    assert scripts == {f"kavka-{name}" for name, _ in cli.TOOLS}
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/kavka-get-offsets", "--version"])
+    assert cli.script() == 0

@@ -67,6 +67,12 @@ class ClusterClient:
                 return
         raise Failed(f"no broker answers: {'; '.join(reasons)}. Is --bootstrap-server right?")
 
+    async def topics(self, *, with_internal: bool = True) -> list[metadata.TopicResponse]:
+        """All topics with their partitions, by name. Failed."""
+        response = await self.ask(metadata.API, MetadataRequest(None))
+        found = [topic for topic in response.topics if with_internal or not topic.is_internal]
+        return sorted(found, key=lambda topic: topic.name)
+
     async def ask(self, api: Api, request: Any) -> Any:
         """Any broker's response. Failed."""
         return await self._ask(lambda: next(iter(self._brokers)), api, request)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
 from kavka.tools.admin import topic_reports
-from kavka.tools.admin.cluster_client import ClusterClient, MetadataRequest
+from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.command import Tool
-from kavka.tools.admin.errors import Failed, Misused
+from kavka.tools.admin.errors import Misused
 from kavka.tools.admin.options import Given, Option
 from kavka.tools.admin.topic_descriptions import describe, parse_id
+from kavka.tools.admin.topic_names import matching
 from kavka.wire.api import Api
 from kavka.wire.apis import create_partitions, create_topics, delete_topics, metadata
 from kavka.wire.apis.create_topics import Assignment, CreateTopicsRequest, NewConfig, NewTopic
@@ -177,28 +177,11 @@ class Refused(Exception):
     """The cluster, or the state that it is in, does not allow it."""
 
 
-async def topics_of(cluster: ClusterClient, given: Given) -> list[metadata.TopicResponse]:
+async def _chosen(cluster: ClusterClient, given: Given) -> list[metadata.TopicResponse]:
     """The topics that --topic and --exclude-internal leave, by name."""
-    response = await cluster.ask(metadata.API, MetadataRequest(None))
-    found = sorted(response.topics, key=lambda topic: topic.name or "")
-    if given.has("exclude-internal"):
-        found = [topic for topic in found if not topic.is_internal]
-    wanted = given.text("topic")
-    if wanted is None:
-        return found
-    pattern = re.compile(_pattern(wanted))
-    return [topic for topic in found if pattern.fullmatch(topic.name or "")]
-
-
-def _pattern(text: str) -> str:
-    """A regular expression, of which several may be given with commas between, in quotes."""
-    pattern = text.strip().replace(",", "|").replace(" ", "")
-    pattern = pattern.strip("\"'")
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise Failed(f"{text} is no regular expression: {error}") from error
-    return pattern
+    pattern = given.text("topic")
+    found = await cluster.topics(with_internal=not given.has("exclude-internal"))
+    return found if pattern is None else matching(found, pattern)
 
 
 def _existing(given: Given, found: Sequence[Any]) -> None:
@@ -208,7 +191,7 @@ def _existing(given: Given, found: Sequence[Any]) -> None:
 
 
 async def _list(cluster: ClusterClient, given: Given) -> None:
-    found = await topics_of(cluster, given)
+    found = await _chosen(cluster, given)
     topic_reports.print_names([topic.name or "" for topic in found], given.text("output"))
 
 
@@ -220,12 +203,11 @@ async def _describe(cluster: ClusterClient, given: Given) -> None:
         )
     topic_id = parse_id(given.text("topic-id"))
     if topic_id is not None:
-        everything = await cluster.ask(metadata.API, MetadataRequest(None))
-        found = [topic for topic in everything.topics if topic.topic_id == topic_id]
+        found = [topic for topic in await cluster.topics() if topic.topic_id == topic_id]
         if not found and not given.has("if-exists"):
             raise Refused(f"TopicId '{given.text('topic-id')}' does not exist as expected")
     else:
-        found = await topics_of(cluster, given)
+        found = await _chosen(cluster, given)
         _existing(given, found)
     limit = given.number("partition-size-limit-per-response")
     topics = await describe(cluster, found, limit)
@@ -268,7 +250,7 @@ async def _create(cluster: ClusterClient, given: Given) -> None:
 
 
 async def _alter(cluster: ClusterClient, given: Given) -> None:
-    found = await topics_of(cluster, given)
+    found = await _chosen(cluster, given)
     _existing(given, found)
     count = given.number("partitions") or 0
     assignment = _assignment(given.text("replica-assignment"))
@@ -290,7 +272,7 @@ async def _alter(cluster: ClusterClient, given: Given) -> None:
 
 
 async def _delete(cluster: ClusterClient, given: Given) -> None:
-    found = await topics_of(cluster, given)
+    found = await _chosen(cluster, given)
     _existing(given, found)
     names = [topic.name or "" for topic in found]
     request = DeleteTopicsRequest([DeleteTopicState(name) for name in names], names)

@@ -1,0 +1,165 @@
+"""`kavka get-offsets`: as Apache Kafka's kafka-get-offsets, option by option."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from kavka.tools.admin.cluster_client import ClusterClient
+from kavka.tools.admin.command import Tool
+from kavka.tools.admin.errors import Failed, Misused
+from kavka.tools.admin.options import Given, Option
+from kavka.tools.admin.topic_names import ANY, Takes, any_rule, name_pattern
+from kavka.wire.apis import list_offsets
+from kavka.wire.apis.list_offsets import AskedPartition, AskedTopic, ListOffsetsRequest
+from kavka.wire.errors import ErrorCode
+
+CONSUMER: Final = -1
+UNCOMMITTED: Final = 0
+NO_EPOCH: Final = -1
+TIMEOUT_MS: Final = 60_000
+TIMES: Final[Mapping[str, int]] = {
+    "latest": list_offsets.LATEST,
+    "earliest": list_offsets.EARLIEST,
+    "max-timestamp": list_offsets.MAX_TIMESTAMP,
+    "earliest-local": list_offsets.EARLIEST_LOCAL,
+    "latest-tiered": list_offsets.LATEST_TIERED,
+    "earliest-pending-upload": list_offsets.EARLIEST_PENDING_UPLOAD,
+}
+
+OPTIONS: Final = (
+    Option(
+        "topic-partitions",
+        "Patterns of partitions with commas between: TOPIC, TOPIC:N, TOPIC:N-M (without M), "
+        "TOPIC:N- and TOPIC:-M, where TOPIC is a regular expression or left out.",
+        "PATTERN,..",
+    ),
+    Option("topic", "A regular expression for topics; all if left out.", "TOPIC"),
+    Option("partitions", "Numbers of partitions; all if left out.", "N,.."),
+    Option(
+        "time",
+        "A time in milliseconds, for the first record from then on; or latest (-1), earliest (-2), "
+        "max-timestamp (-3), earliest-local (-4), latest-tiered (-5),"
+        " earliest-pending-upload (-6).",
+        "TIME",
+    ),
+    Option("exclude-internal-topics", "Leave internal topics out."),
+)
+
+Place = tuple[str, int]
+
+
+def check(given: Given) -> None:
+    """Refuse what does not go together."""
+    given.needs("bootstrap-server")
+    if given.has("topic-partitions") and (given.has("topic") or given.has("partitions")):
+        raise Misused("--topic-partitions cannot be used with --topic or --partitions")
+    _time(given)
+    _takes(given)
+
+
+async def run(cluster: ClusterClient, given: Given) -> int:
+    """Print TOPIC:PARTITION:OFFSET for each partition that has such an offset."""
+    takes = _takes(given)
+    leaders = {
+        (topic.name or "", one.partition_index): one.leader_id
+        for topic in await cluster.topics(with_internal=not given.has("exclude-internal-topics"))
+        for one in topic.partitions
+        if takes(topic.name or "", one.partition_index)
+    }
+    if not leaders:
+        raise Failed(
+            "Error occurred: Could not match any topic-partitions with the specified filters"
+        )
+    led_by: defaultdict[int, list[Place]] = defaultdict(list)
+    for place, leader in leaders.items():
+        if leader < 0:
+            _skip(place, "it has no leader now")
+        else:
+            led_by[leader].append(place)
+    time = _time(given)
+    found = await asyncio.gather(
+        *(_offsets(cluster, leader, places, time) for leader, places in led_by.items())
+    )
+    offsets = {place: offset for some in found for place, offset in some.items()}
+    _print(sorted(offsets.items(), key=lambda item: f"{item[0][0]}-{item[0][1]}"), given)
+    return 0
+
+
+TOOL: Final = Tool("get-offsets", "Print offsets of partitions.", OPTIONS, check, run)
+
+
+async def _offsets(
+    cluster: ClusterClient, leader: int, places: Iterable[Place], time: int
+) -> dict[Place, int]:
+    """Of one leader's partitions, those that have an offset for the time."""
+    topics: defaultdict[str, list[AskedPartition]] = defaultdict(list)
+    for topic, partition in places:
+        topics[topic].append(AskedPartition(partition, NO_EPOCH, time))
+    request = ListOffsetsRequest(
+        CONSUMER, [AskedTopic(*one) for one in topics.items()], UNCOMMITTED, TIMEOUT_MS
+    )
+    response = await cluster.ask_broker(leader, list_offsets.API, request)
+    found = {}
+    for answered in response.topics:
+        for one in answered.partitions:
+            place = answered.name, one.partition_index
+            if one.error_code:
+                _skip(place, ErrorCode(one.error_code).name)
+            elif one.offset >= 0:
+                found[place] = one.offset
+    return found
+
+
+def _skip(place: Place, why: str) -> None:
+    topic, partition = place
+    print(
+        f"Skip getting offsets for topic-partition {topic}-{partition} due to error: {why}",
+        file=sys.stderr,
+    )
+
+
+def _print(offsets: Iterable[tuple[Place, int]], given: Given) -> None:
+    rows = [(topic, partition, offset) for (topic, partition), offset in offsets]
+    columns = ("topic", "partition", "offset")
+    if given.text("output") == "json":
+        shown = [dict(zip(columns, row, strict=True)) for row in rows]
+        print(json.dumps({"partitions": shown}))
+    elif given.text("output") == "csv":
+        csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])
+    else:
+        for row in rows:
+            print(*row, sep=":")
+
+
+def _time(given: Given) -> int:
+    text = given.text("time") or "latest"
+    if text in TIMES:
+        return TIMES[text]
+    try:
+        return int(text)
+    except ValueError:
+        raise Misused(
+            f"Malformed time argument {text}: it is milliseconds, or {', '.join(TIMES)}"
+        ) from None
+
+
+def _takes(given: Given) -> Takes:
+    rules = given.text("topic-partitions")
+    if rules is not None:
+        return any_rule(rules)
+    pattern, text = name_pattern(given.text("topic") or ANY), given.text("partitions")
+    if text is not None and not text.replace(",", "").isdecimal() and text:
+        raise Misused(
+            "--partitions expects a comma separated list of numeric partition ids, but received: "
+            + text
+        )
+    numbers = {int(number) for number in (text or "").split(",") if number}
+    return lambda topic, partition: (
+        pattern.fullmatch(topic) is not None and (not numbers or partition in numbers)
+    )

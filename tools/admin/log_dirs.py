@@ -1,0 +1,151 @@
+"""`kavka log-dirs`: as Apache Kafka's kafka-log-dirs, option by option."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import sys
+from collections.abc import Iterator, Set
+from typing import Any, Final
+
+from kavka.tools.admin.cluster_client import ClusterClient
+from kavka.tools.admin.command import Tool
+from kavka.tools.admin.errors import Failed, Misused
+from kavka.tools.admin.java_order import hash_order, partition_order
+from kavka.tools.admin.options import Given, Option
+from kavka.wire.apis import describe_log_dirs
+from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
+
+STORAGE_EXCEPTION: Final = "org.apache.kafka.common.errors.KafkaStorageException"
+COLUMNS: Final = (
+    "broker",
+    "logDir",
+    "error",
+    "topic",
+    "partition",
+    "size",
+    "offsetLag",
+    "isFuture",
+)
+
+OPTIONS: Final = (
+    Option("describe", "Print the log directories."),
+    Option("topic-list", "Topics with commas between; all if left out.", "TOPIC,.."),
+    Option("broker-list", "Ids of brokers; all if left out.", "ID,.."),
+)
+
+
+@message
+class DescribeLogDirsRequest:
+    """`topics`: all if None."""
+
+    topics: None
+
+
+def check(given: Given) -> None:
+    """Refuse what is not whole."""
+    given.needs("bootstrap-server", "describe")
+    _brokers(given)
+
+
+async def run(cluster: ClusterClient, given: Given) -> int:
+    """Print the directories, with the replicas in them, of all brokers or some."""
+    live = {broker.node_id for broker in cluster.brokers}
+    asked = _brokers(given)
+    if missing := asked - live:
+        raise Failed(
+            "ERROR: The given brokers do not exist from --broker-list: "
+            f"{_joined(missing)}. Current existent brokers: {_joined(live)}"
+        )
+    brokers = sorted(asked or live)
+    form = given.text("output")
+    if form not in ("json", "csv"):
+        print("Querying brokers for log directories information")
+    responses = await asyncio.gather(
+        *(
+            cluster.ask_broker(broker, describe_log_dirs.API, DescribeLogDirsRequest(None))
+            for broker in brokers
+        )
+    )
+    topics = {name for name in (given.text("topic-list") or "").split(",") if name}
+    found = [
+        {"broker": broker, "logDirs": _directories(response, topics)}
+        for broker, response in zip(brokers, responses, strict=True)
+    ]
+    if form == "csv":
+        csv.writer(sys.stdout, lineterminator="\n").writerows([COLUMNS, *_rows(found)])
+        return 0
+    if form != "json":
+        print(f"Received log directory information from brokers {_joined(set(brokers))}")
+    print(json.dumps({"brokers": found, "version": 1}, separators=(",", ":"), ensure_ascii=False))
+    return 0
+
+
+TOOL: Final = Tool(
+    "log-dirs", "Print the log directories of brokers, as JSON.", OPTIONS, check, run
+)
+
+
+def _brokers(given: Given) -> set[int]:
+    text = given.text("broker-list") or ""
+    try:
+        return {int(one) for one in text.split(",") if one}
+    except ValueError:
+        raise Misused(f"--broker-list is of ids with commas between, not {text!r}") from None
+
+
+def _directories(response: Any, topics: Set[str]) -> list[dict[str, Any]]:
+    if response.error_code:
+        raise Failed(f"the broker answers {ErrorCode(response.error_code).name}")
+    by_path = {one.log_dir: one for one in response.results}
+    return [_directory(by_path[path], topics) for path in hash_order(by_path)]
+
+
+def _directory(found: Any, topics: Set[str]) -> dict[str, Any]:
+    """The keys are in the order of Java's map."""
+    replicas = {
+        (topic.name, one.partition_index): one
+        for topic in found.topics
+        for one in topic.partitions
+        if not topics or topic.name in topics
+    }
+    error = None
+    if found.error_code:
+        code = ErrorCode(found.error_code)
+        error = STORAGE_EXCEPTION if code == ErrorCode.KAFKA_STORAGE_ERROR else code.name
+    return {
+        "partitions": [
+            {
+                "partition": f"{topic}-{partition}",
+                "size": replicas[topic, partition].partition_size,
+                "offsetLag": replicas[topic, partition].offset_lag,
+                "isFuture": replicas[topic, partition].is_future_key,
+            }
+            for topic, partition in partition_order(replicas)
+        ],
+        "error": error,
+        "logDir": found.log_dir,
+    }
+
+
+def _rows(brokers: list[dict[str, Any]]) -> Iterator[list[Any]]:
+    for broker in brokers:
+        for directory in broker["logDirs"]:
+            for one in directory["partitions"]:
+                topic, _, partition = one["partition"].rpartition("-")
+                yield [
+                    broker["broker"],
+                    directory["logDir"],
+                    directory["error"] or "",
+                    topic,
+                    partition,
+                    one["size"],
+                    one["offsetLag"],
+                    str(one["isFuture"]).lower(),
+                ]
+
+
+def _joined(numbers: Set[int]) -> str:
+    return ",".join(map(str, sorted(numbers)))

@@ -1,0 +1,51 @@
+"""Regular expressions that name topics and partitions, as Apache Kafka's tools take them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from kavka.tools.admin.errors import Failed
+from kavka.wire.apis import metadata
+
+RULE: Final = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
+"""TOPIC, TOPIC:N, TOPIC:N-M (M left out), TOPIC:N-, TOPIC:-M; every topic without TOPIC."""
+
+ANY: Final = ".*"
+Takes = Callable[[str, int], bool]
+"""Whether a partition of a topic is meant."""
+
+
+def name_pattern(text: str) -> re.Pattern[str]:
+    """A regular expression for topics' names, or several with commas between; quotes around them
+    don't count. Failed if it is none."""
+    pattern = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise Failed(f"{text} is no regular expression: {error}") from error
+
+
+def matching(topics: Iterable[metadata.TopicResponse], text: str) -> list[metadata.TopicResponse]:
+    """Those topics whose whole name matches."""
+    pattern = name_pattern(text)
+    return [topic for topic in topics if pattern.fullmatch(topic.name or "")]
+
+
+def any_rule(text: str) -> Takes:
+    """Partitions that any of the rules takes, which have commas between. Failed."""
+    rules = [_rule(one) for one in text.split(",")]
+    return lambda topic, partition: any(takes(topic, partition) for takes in rules)
+
+
+def _rule(text: str) -> Takes:
+    found = RULE.fullmatch(text)
+    if found is None:
+        raise Failed(f"Error occurred: Invalid rule specification: {text}")
+    pattern = name_pattern(found[1] or ANY)
+    if found[2]:
+        partitions = range(int(found[2]), int(found[2]) + 1)
+    else:
+        partitions = range(int(found[3] or 0), int(found[4] or 1 << 31))
+    return lambda topic, partition: partition in partitions and pattern.fullmatch(topic) is not None
