@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from kazoo.client import KazooClient
@@ -17,6 +18,7 @@ from kavka.client.errors import ConnectFailed
 from kavka.server.start_checks import StartError
 from support.broker import Kavka, finish, kavka_environment
 from support.clients.kafka_python import create_topic
+from support.oracle39 import ZooKeeper
 from support.ports import HOST
 from support.process import running
 from support.real_cluster import ClusterBroker
@@ -29,24 +31,26 @@ SECRETS = ("/config/users", "/config/brokers")
 WITHIN_S = 60.0
 
 
-@pytest.fixture
-def with_sasl(tmp_path: Path) -> Iterator[SaslZooKeeper]:
-    service = SaslZooKeeper(tmp_path / "zookeeper")
+Z = TypeVar("Z", bound=ZooKeeper)
+
+
+def started(service: Z) -> Iterator[Z]:
+    """A fixture's ZooKeeper."""
     try:
         service.start()
         yield service
     finally:
         finish(service)
+
+
+@pytest.fixture
+def with_sasl(tmp_path: Path) -> Iterator[SaslZooKeeper]:
+    yield from started(SaslZooKeeper(tmp_path / "zookeeper"))
 
 
 @pytest.fixture
 def with_tls(tmp_path: Path) -> Iterator[TlsZooKeeper]:
-    service = TlsZooKeeper(tmp_path / "zookeeper")
-    try:
-        service.start()
-        yield service
-    finally:
-        finish(service)
+    yield from started(TlsZooKeeper(tmp_path / "zookeeper"))
 
 
 def short(acls: list[ACL]) -> set[str]:
