@@ -16,6 +16,7 @@ from cluster_faults.copiers import Copiers
 from cluster_faults.readers import LiveReader, read_all
 from cluster_faults.reborn import TOPIC as REBORN
 from cluster_faults.reborn import RebornTopic
+from cluster_faults.transfers import MONEY, Transfers
 from cluster_faults.watermarks import Prober, Watermarks
 from cluster_faults.writers import KEYS, KINDS, Confluent, Paced, Producing
 from sim.history import History, Place
@@ -68,13 +69,15 @@ class Workload:
             stack.callback(self.consumers.close)
             self.copiers = Copiers(self._cluster, self._home, self._rate)
             stack.callback(self.copiers.close)
+            self.transfers = Transfers(self._cluster, self._rate)
+            stack.callback(self.transfers.close)
             self.reader = LiveReader(
                 bootstrap, self.plain, self.history, name="live reader", dense=True
             )
             self.reader.start()
             self.watermarks = Watermarks(self.history)
             for member in self._cluster.members.values():
-                prober = Prober(member.port, (PLAIN, SOURCE, TARGET), self.watermarks)
+                prober = Prober(member.port, (PLAIN, SOURCE, TARGET, MONEY), self.watermarks)
                 prober.start()
                 stack.callback(prober.stop)
             stack.callback(self.reader.finish)
@@ -125,6 +128,7 @@ class Workload:
             self.reader.name: self.reader.records,
             **self.consumers.read(),
             "copied": self.copiers.copied,
+            **self.transfers.counts(),
             "watermarks": self.watermarks.said,
         }
 
@@ -133,12 +137,14 @@ class Workload:
         replaced = {one.name: one.successors for one in self.producers if one.successors}
         if self.copiers.ended:
             replaced["copiers"] = len(self.copiers.ended)
+        if self.transfers.ended:
+            replaced["transfers"] = len(self.transfers.ended)
         return f"{self.counts()}; replaced {replaced}"
 
     def given_up(self) -> list[str]:
         """What the clients said when they gave up."""
         records = [f"{value!r}: {why}" for value, why in self.history.given_up.items()]
-        return [*self.copiers.ended, *records]
+        return [*self.copiers.ended, *self.transfers.ended, *records]
 
     def finish(self) -> Sequence[str]:
         """Everything ends; what is violated."""
@@ -165,5 +171,6 @@ class Workload:
             *judge(self.history, final, {}, {}, []),
             *self.reborn.finish(),
             *self.copiers.finish(),
+            *self.transfers.finish(),
             *self.consumers.finish(ends),  # nobody commits any more: the commits have an end
         ]
