@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import struct
 import threading
@@ -10,7 +11,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from cluster_faults.network import Network
+from cluster_faults.network import CLIENTS, Network, half_of
 from support.ports import HOST, Ports
 from support.wait import eventually
 
@@ -25,6 +26,7 @@ class Echo:
         self._ports = Ports()
         self.port = self._ports.take()
         self._listener: socket.socket | None = None
+        self._lost = threading.Event()
 
     def start(self) -> None:
         """Listen."""
@@ -39,6 +41,10 @@ class Echo:
         for one in self._open:
             with closing(one), suppress(OSError):  # the other side may have ended it
                 one.shutdown(socket.SHUT_RDWR)
+
+    def lost_one(self) -> bool:
+        """Whether a connection has ended."""
+        return self._lost.is_set()
 
     def _serve(self, listener: socket.socket) -> None:
         self._open: list[socket.socket] = []
@@ -56,6 +62,8 @@ class Echo:
                 one.sendall(data)
         except OSError:
             return
+        finally:
+            self._lost.set()
 
 
 @pytest.fixture
@@ -73,10 +81,10 @@ def echo() -> Iterator[Echo]:
     made.kill()
 
 
-def frame(client_id: str, body: bytes = b"") -> bytes:
-    """A request whose header has this client id."""
+def frame(client_id: str, body: bytes = b"", api: tuple[int, int] = (18, 0)) -> bytes:
+    """A request whose header has this client id; `api`: its key and version."""
     name = client_id.encode()
-    data = struct.pack(">hhih", 18, 0, 1, len(name)) + name + body
+    data = struct.pack(">hhih", *api, 1, len(name)) + name + body
     return struct.pack(">i", len(data)) + data
 
 
@@ -138,6 +146,105 @@ def test_what_never_arrives_ends_the_connection(network: Network, echo: Echo) ->
             one.recv(1)
         other.sendall(b"there")
         assert answered(other, b"there", WITHIN_S)
+
+
+IDS = [next(str(n) for n in range(100) if half_of(str(n)) == half) for half in CLIENTS]
+"""A client of each half."""
+
+
+def test_a_half_of_the_clients_is_cut(network: Network, echo: Echo) -> None:
+    port = network.to_clients("2", echo.port)
+    with connect(port) as one, connect(port) as other:
+        for client, client_id in zip((one, other), IDS, strict=True):
+            client.sendall(frame(client_id))
+            assert answered(client, frame(client_id), WITHIN_S)
+        network.cut((CLIENTS[0], "2"))
+        one.sendall(frame("held back"))
+        other.sendall(frame("passed on"))
+        assert answered(other, frame("passed on"), WITHIN_S)
+        assert not answered(one, frame("held back"), SILENT_S)
+        network.heal()
+        assert answered(one, frame("held back"), WITHIN_S)
+
+
+def test_a_client_may_have_no_id(network: Network, echo: Echo) -> None:
+    port = network.to_clients("2", echo.port)
+    nameless = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+    with connect(port) as client:
+        client.sendall(nameless)
+        assert answered(client, nameless, WITHIN_S)
+
+
+@pytest.mark.parametrize("way", [(CLIENTS[0], "2"), ("2", CLIENTS[0])])
+def test_a_torn_connection_ends_in_the_middle(
+    network: Network, echo: Echo, way: tuple[str, str]
+) -> None:
+    port = network.to_clients("2", echo.port)
+    with connect(port) as client:
+        client.sendall(frame(IDS[0]))
+        assert answered(client, frame(IDS[0]), WITHIN_S)
+        network.tear(way)
+        sent = frame(IDS[0], b"x" * 100)
+        client.sendall(sent)
+        client.settimeout(WITHIN_S)
+        got = b""
+        while data := client.recv(1000):
+            got += data
+        assert got in (sent[: len(sent) // 2], b"")
+        if way[0] == "2":
+            assert got
+    with connect(port) as client:
+        client.sendall(frame(IDS[0]))
+        assert answered(client, frame(IDS[0]), WITHIN_S), "a connection of afterwards is well"
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_half_open_connection_is_silent_until_it_heals(
+    network: Network, echo: Echo, *, late: bool
+) -> None:
+    port = network.to_clients("2", echo.port)
+    with connect(port) as client:
+        client.sendall(frame(IDS[0]))
+        assert answered(client, frame(IDS[0]), WITHIN_S)
+        network.half_open((CLIENTS[0], "2"))
+        eventually(echo.lost_one, within_s=WITHIN_S, what="the broker has lost the connection")
+        assert not answered(client, b"is there anyone", SILENT_S)
+        network.heal(late=late)
+        client.settimeout(WITHIN_S)
+        with suppress(ConnectionResetError):
+            assert client.recv(1) == b""
+
+
+PRODUCE, OLD_END_TXN, END_TXN, METADATA = (0, 9), (26, 4), (26, 5), (3, 9)
+REQUESTS = 40
+
+
+def strayed(network: Network, port: int, api: tuple[int, int]) -> tuple[int, int]:
+    """Send requests, each on a connection of its own; how many were late or came again, and how
+    many connections ended instead of answering."""
+    network.stray(random.Random(1), (CLIENTS[0], "2"))
+    ended = 0
+    for _ in range(REQUESTS):
+        with connect(port) as client:
+            sent = frame(IDS[0], api=api)
+            client.sendall(sent)
+            ended += not answered(client, sent, WITHIN_S)
+    eventually(lambda: not network.has_strays, within_s=WITHIN_S, what="all have arrived")
+    network.heal()
+    return network.strays, ended
+
+
+@pytest.mark.parametrize("api", [PRODUCE, END_TXN])
+def test_requests_are_late_or_come_again(
+    network: Network, echo: Echo, api: tuple[int, int]
+) -> None:
+    strays, ended = strayed(network, network.to_clients("2", echo.port), api)
+    assert 0 < ended < strays < REQUESTS
+
+
+@pytest.mark.parametrize("api", [METADATA, OLD_END_TXN])
+def test_other_requests_are_on_time(network: Network, echo: Echo, api: tuple[int, int]) -> None:
+    assert strayed(network, network.to_clients("2", echo.port), api) == (0, 0)
 
 
 def test_a_broker_that_is_down_refuses_connections(network: Network, echo: Echo) -> None:
