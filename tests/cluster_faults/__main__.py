@@ -22,13 +22,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--rate", type=float, default=150.0, help="records a second per producer")
     parser.add_argument("--only", default="", help="kinds of faults, by commas")
+    parser.add_argument("--durability", choices=("fsync", "system"), help="drawn if not given")
     given = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 32) if given.seed is None else given.seed
-    print(f"SEED={seed} SECONDS={given.seconds:g}")
-    only = given.only.split(",") if given.only else schedule.KINDS
+    durable = schedule.is_durable(seed) if not given.durability else given.durability == "fsync"
+    print(f"SEED={seed} SECONDS={given.seconds:g} DURABLE={durable}")
+    only = set(given.only.split(",")) if given.only else set(schedule.KINDS)
+    if not durable:
+        only -= schedule.DURABLE_ONLY
+    if not only <= set(schedule.KINDS) or not only:
+        parser.error(f"--only knows {', '.join(schedule.KINDS)}")
     faults = (one for one in schedule.draw(seed, PARTITIONS) if one.kind in only)
     home = Path(tempfile.mkdtemp(prefix="cluster-faults-"))
-    found = run(home, faults, rate=given.rate, seconds=given.seconds)
+    found = run(home, faults, rate=given.rate, seconds=given.seconds, durable=durable)
     for one in found[:SHOWN]:
         print(one)
     print(f"SEED={seed}: {len(found)} violations; what the brokers printed is in {home}")

@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 
+from cluster_faults.control import Control
 from cluster_faults.disk import SmallDisk
 from cluster_faults.network import Network
 from support.broker import Kavka
@@ -57,7 +58,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 class Member(Kavka):
     """One broker, with a listener for clients and one for brokers."""
 
-    module: ClassVar[str] = "kavka"
+    module: ClassVar[str] = "cluster_faults.broken"
     ready_within_s: ClassVar[float] = WITHIN_S
 
     def __init__(self, number: int, home: Path, network: Network, zookeeper_port: int) -> None:
@@ -66,17 +67,19 @@ class Member(Kavka):
         """As it names itself to other brokers."""
         super().__init__(home)
         self.disk = SmallDisk(home / "disk")
-        self.port = self.ports.take()
-        own = self.ports.take()
+        self.control = Control(str(home / "control"))
+        self.synced = home / "synced"
+        """What of its files is synced, as it notes itself."""
+        of_clients, own = self.ports.take(), self.ports.take()
+        self.port = network.to_clients(self.name, of_clients)
         between = network.to_broker(self.name, own)
         zookeeper = network.to_zookeeper(self.name, zookeeper_port)
-        clients = f"CLIENT://{HOST}:{self.port}"
         self.settings = {
             **SETTINGS,
             "broker.id": self.name,
             "zookeeper.connect": f"{HOST}:{zookeeper}",
-            "listeners": f"{clients},BROKER://{HOST}:{own}",
-            "advertised.listeners": f"{clients},BROKER://{HOST}:{between}",
+            "listeners": f"CLIENT://{HOST}:{of_clients},BROKER://{HOST}:{own}",
+            "advertised.listeners": f"CLIENT://{HOST}:{self.port},BROKER://{HOST}:{between}",
         }
 
     @property
@@ -85,6 +88,15 @@ class Member(Kavka):
 
     def prepare(self) -> None:
         """The ports are taken."""
+
+    def command(self) -> list[str]:
+        python, option, module, *rest = super().command()
+        return [python, option, module, self.control.path, str(self.synced), *rest]
+
+    def launch(self) -> None:
+        """What it finds counts as synced."""
+        self.synced.unlink(missing_ok=True)
+        super().launch()
 
     def ready_port(self, output: str) -> int | None:
         return self.port if super().ready_port(output) else None
@@ -127,7 +139,9 @@ class Member(Kavka):
 class FaultyCluster:
     """All of it, from `with` on."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, durable: bool) -> None:
+        """`durable`: nothing is acknowledged that is not synced."""
+        self._settings = {"kavka.durability": "fsync"} if durable else {}
         self.network = Network()
         self.zookeeper = ZooKeeper(home / "zookeeper")
         self.members: dict[int, Member] = {}
@@ -141,7 +155,9 @@ class FaultyCluster:
             self.zookeeper.start()
             for number in range(1, BROKERS + 1):
                 home = self._home / f"broker-{number}"
-                self.members[number] = Member(number, home, self.network, self.zookeeper.port)
+                member = Member(number, home, self.network, self.zookeeper.port)
+                member.settings |= self._settings
+                self.members[number] = member
             stack.enter_context(running(self.members.values()))
             self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
             self._stack = stack.pop_all()

@@ -20,6 +20,8 @@ MEMBERS = 2
 CLIENTS: tuple[GroupClient, ...] = (KAFKA_PYTHON, CONFLUENT_CONSUMER)
 """A group of each: of the classic protocol, and of the consumer protocol."""
 
+CLASSIC_GROUP = f"{GROUP}-{KAFKA_PYTHON.name}"
+
 
 class Consumers:
     """Two groups, each with its members in a process of their own."""

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Protocol
 
 from kafka import KafkaAdminClient, TopicPartition
 
+from cluster_faults import damage, power
 from cluster_faults.cluster import SESSION_S, WITHIN_S, FaultyCluster, Member
-from cluster_faults.network import ZOOKEEPER, Way
+from cluster_faults.consumers import CLASSIC_GROUP
+from cluster_faults.control import READS, SYNCS, WRITES
+from cluster_faults.impostors import never_syncs, stale_producer
+from cluster_faults.money import PARTITIONS as PARTITIONS_OF_MONEY
+from cluster_faults.network import CLIENTS, ZOOKEEPER, Way
 from cluster_faults.schedule import CONTROLLER, COORDINATOR, FOLLOWER, Fault
 from support.wait import eventually
 
 DELAY_S = 0.2
+TEAR_EVERY_S = 0.5
+SLOW_SYNC_MS = 700
+STUCK_SYNC_MS = 3_600_000
+SKEW_MS_MAX = 3_500_000
+"""Less than an hour, by which clients' clocks may be ahead (message.timestamp.after.max.ms)."""
+
+STROBE_S = 0.3
 DUTY_S = (0.6, 0.1)
 """How long a slow follower does nothing, and then something."""
 
@@ -33,6 +45,8 @@ class Faults:
         """`topic`: of whose partitions victims are leaders or followers."""
         self.skipped: list[str] = []
         """Faults that this machine does not permit."""
+        self.violations: list[str] = []
+        """What brokers should have refused, and have not."""
         self._cluster = cluster
         self._topic = topic
         self._reborn = reborn
@@ -74,6 +88,9 @@ class Faults:
     def _kill_all(self, fault: Fault) -> None:
         for member in self._cluster.members.values():
             member.kill()
+        self._start_all()
+
+    def _start_all(self) -> None:
         for member in self._cluster.members.values():
             member.launch()
         for member in self._cluster.members.values():
@@ -106,6 +123,65 @@ class Faults:
         self._last(fault)
         network.heal(late=fault.late)
 
+    def _ways_of_clients(self, fault: Fault) -> list[Way]:
+        """From one half of the clients, or from both, to the victim."""
+        victim = self._victim(fault).name
+        halves = fault.chance.choice([CLIENTS, *((one,) for one in CLIENTS)])
+        return [(half, victim) for half in halves]
+
+    def _cut_clients(self, fault: Fault) -> None:
+        ways = self._ways_of_clients(fault)
+        self._cut_ways(fault, *ways, *_back(ways))
+
+    def _cut_clients_one_way(self, fault: Fault) -> None:
+        """Their requests wait, or the responses."""
+        ways = self._ways_of_clients(fault)
+        self._cut_ways(fault, *fault.chance.choice([ways, _back(ways)]))
+
+    def _slow_clients(self, fault: Fault) -> None:
+        ways = self._ways_of_clients(fault)
+        self._cluster.network.slow(DELAY_S, *ways, *_back(ways))
+        self._last(fault)
+        self._cluster.network.heal()
+
+    def _tear_clients(self, fault: Fault) -> None:
+        """Connections end in the middle of a request, or of a response."""
+        ways = self._ways_of_clients(fault)
+        torn = fault.chance.choice([ways, _back(ways)])
+        until = time.monotonic() + fault.lasts * SESSION_S
+        while time.monotonic() < until:
+            self._cluster.network.tear(*torn)
+            time.sleep(TEAR_EVERY_S)
+
+    def _half_open_clients(self, fault: Fault) -> None:
+        """They wait on connections that the broker has no more."""
+        self._cluster.network.half_open(*self._ways_of_clients(fault))
+        self._last(fault)
+        self._cluster.network.heal(late=fault.late)
+
+    def _stray_requests(self, fault: Fault) -> None:
+        """They arrive late on another connection, or twice."""
+        network = self._cluster.network
+        before = network.strays
+        network.stray(fault.chance, *self._ways_of_clients(fault))
+        self._last(fault)
+        network.heal()
+        eventually(
+            lambda: not network.has_strays,
+            within_s=WITHIN_S,
+            what="what was late has arrived",
+        )
+        print(f"{network.strays - before} requests were late, or came again")
+
+    def _stale_producer(self, fault: Fault) -> None:
+        protocol = fault.chance.choice([1, 2])
+        partition = fault.partition % PARTITIONS_OF_MONEY
+        self.violations += stale_producer(self._cluster, partition, protocol)
+
+    def _never_syncs(self, fault: Fault) -> None:
+        member = never_syncs(self._cluster, CLASSIC_GROUP, self._topic)
+        print(f"{member} has joined {CLASSIC_GROUP}")
+
     def _fill_disk(self, fault: Fault) -> None:
         """A broker without a disk that works says so, and stops."""
         victim = self._victim(fault)
@@ -122,6 +198,65 @@ class Faults:
         assert "No space left on device" in victim.output(), victim.tail()
         victim.disk.empty()
         victim.start()
+
+    def _disk_error(self, fault: Fault) -> None:
+        """EIO, until the broker has noticed: then it says so, and stops."""
+        victim = self._victim(fault)
+        victim.control.failing = fault.chance.choice([WRITES, READS, SYNCS])
+        eventually(
+            victim.has_ended,
+            within_s=WITHIN_S,
+            what=f"broker {victim.name} stops, as its disk fails",
+            detail=victim.tail,
+        )
+        assert "Input/output error" in victim.output(), victim.tail()
+        victim.control.heal()
+        victim.start()
+
+    def _slow_disk(self, fault: Fault) -> None:
+        """An fsync takes long, or does not come back at all."""
+        victim = self._victim(fault)
+        victim.control.sync_ms = fault.chance.choice([SLOW_SYNC_MS, STUCK_SYNC_MS])
+        self._last(fault)
+        victim.control.heal()
+
+    def _clock(self, fault: Fault) -> None:
+        """It jumps: once, or all the while."""
+        victim = self._victim(fault)
+        chance = fault.chance
+        strobes = chance.random() < 0.5
+        until = time.monotonic() + fault.lasts * SESSION_S
+        victim.control.skew_ms = chance.randint(-SKEW_MS_MAX, SKEW_MS_MAX)
+        while time.monotonic() < until:
+            time.sleep(STROBE_S)
+            if strobes:
+                victim.control.skew_ms = chance.randint(-SKEW_MS_MAX, SKEW_MS_MAX)
+        victim.control.heal()
+
+    def _damage(self, fault: Fault) -> None:
+        """Files of a broker that was killed are damaged."""
+        victim = self._victim(fault)
+        victim.kill()
+        synced = power.synced_bytes(victim.synced)
+        done = damage.damage(victim.data_dir, synced, fault.chance)
+        print(f"damage on {victim.name}: {', '.join(done)}")
+        victim.start()
+
+    def _cut_power(self, fault: Fault) -> None:
+        victim = self._victim(fault)
+        victim.kill()
+        lost = power.cut(victim.data_dir, victim.synced, fault.chance)
+        print(f"{victim.name} has lost {lost} bytes")
+        victim.start()
+
+    def _cut_power_of_all(self, fault: Fault) -> None:
+        members = self._cluster.members.values()
+        for member in members:
+            member.kill()
+        for member in members:
+            lost = power.cut(member.data_dir, member.synced, fault.chance)
+            print(f"{member.name} has lost {lost} bytes")
+        self._start_all()
 
     def _wipe(self, fault: Fault) -> None:
         """A broker does not take a disk that is empty for its own, unless it is told so. Until then
@@ -153,7 +288,7 @@ class Faults:
         victim = self._other(leader, fault)
         others = [one.name for one in self._cluster.members.values() if one is not victim]
         ways = [(victim.name, other) for other in others]
-        self._cluster.network.slow(DELAY_S, *ways, *((other, name) for name, other in ways))
+        self._cluster.network.slow(DELAY_S, *ways, *_back(ways))
         until = time.monotonic() + 2 * fault.lasts * SESSION_S
         while time.monotonic() < until:
             victim.pause()
@@ -190,6 +325,11 @@ class Faults:
         self._reborn.recreate()
 
 
+def _back(ways: Sequence[Way]) -> list[Way]:
+    """The other direction."""
+    return [(target, source) for source, target in ways]
+
+
 KINDS: Mapping[str, Callable[[Faults, Fault], None]] = {
     "kill": Faults._kill,
     "pause": Faults._pause,
@@ -199,7 +339,21 @@ KINDS: Mapping[str, Callable[[Faults, Fault], None]] = {
     "expire session": Faults._expire_session,
     "cut": Faults._cut,
     "cut one way": Faults._cut_one_way,
+    "cut clients": Faults._cut_clients,
+    "cut clients one way": Faults._cut_clients_one_way,
+    "slow clients": Faults._slow_clients,
+    "tear clients": Faults._tear_clients,
+    "half-open clients": Faults._half_open_clients,
+    "stray requests": Faults._stray_requests,
+    "stale producer": Faults._stale_producer,
+    "member that never syncs": Faults._never_syncs,
     "fill disk": Faults._fill_disk,
+    "disk error": Faults._disk_error,
+    "slow disk": Faults._slow_disk,
+    "damage": Faults._damage,
+    "cut power": Faults._cut_power,
+    "cut power of all": Faults._cut_power_of_all,
+    "clock": Faults._clock,
     "wipe": Faults._wipe,
     "slow follower": Faults._slow_follower,
     "reassign": Faults._reassign,

@@ -16,15 +16,18 @@ from cluster_faults.workload import PLAIN, WITH_COMPACTION, Workload
 SHOWN_GIVEN_UP = 20
 
 
-def run(home: Path, faults: Iterable[Fault], *, rate: float, seconds: float) -> list[str]:
-    """Strike for some seconds, one fault at a time; what is violated."""
+def run(
+    home: Path, faults: Iterable[Fault], *, rate: float, seconds: float, durable: bool
+) -> list[str]:
+    """Strike for some seconds, one fault at a time; what is violated. `durable`: nothing is
+    acknowledged that is not synced."""
     copiers.CLIENT.start()  # what it needs is installed before time is taken
     began = time.monotonic()
 
     def say(what: str) -> None:
         print(f"{time.monotonic() - began:7.1f} s  {what}", flush=True)
 
-    with FaultyCluster(home) as cluster, Workload(cluster, home, rate) as workload:
+    with FaultyCluster(home, durable=durable) as cluster, Workload(cluster, home, rate) as workload:
         strikes = Faults(cluster, PLAIN, workload.reborn)
         cluster.await_in_sync()
         workload.await_progress()
@@ -40,7 +43,7 @@ def run(home: Path, faults: Iterable[Fault], *, rate: float, seconds: float) -> 
             cluster.await_in_sync()
             workload.await_progress()
             say(f"all is well; {workload.progress()}")
-        found = [*workload.finish()]
+        found = [*strikes.violations, *workload.finish()]
         for one in workload.given_up()[:SHOWN_GIVEN_UP]:
             say(f"given up {one}")
         say("the clients have ended")

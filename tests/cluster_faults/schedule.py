@@ -27,6 +27,8 @@ SHORT_SESSION_SHARES: Final = (0.3, 1.3)
 SHORT_QUIET_S: Final = (0.0, 0.5)
 """The same in a short run."""
 
+DRAWS: Final = 1 << 32
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -44,6 +46,13 @@ class Fault:
     """Time before it."""
     late: bool
     """Whether what a cut network has held back arrives late, rather than never."""
+    draw: int
+    """What else is to be drawn for it."""
+
+    @property
+    def chance(self) -> random.Random:
+        """Draws what is peculiar to its kind, the same each time."""
+        return random.Random(self.draw)
 
     def __str__(self) -> str:
         late = ", late" if self.late else ""
@@ -62,12 +71,29 @@ KINDS: Final = (
     "expire session",
     "cut",
     "cut one way",
+    "cut clients",
+    "cut clients one way",
+    "slow clients",
+    "tear clients",
+    "half-open clients",
+    "stray requests",
+    "stale producer",
+    "member that never syncs",
     "fill disk",
+    "disk error",
+    "slow disk",
+    "damage",
+    "cut power",
+    "cut power of all",
+    "clock",
     "wipe",
     "slow follower",
     "reassign",
     "delete topic",
 )
+
+DURABLE_ONLY: Final = frozenset({"cut power of all"})
+"""Those that may take what is acknowledged, unless that means that it is synced."""
 
 SHORT: Final = (
     ("kill", LEADER),
@@ -80,8 +106,14 @@ SHORT: Final = (
 """What `make test` has: one of each sort. The order is drawn."""
 
 
+def is_durable(seed: int) -> bool:
+    """Whether what is acknowledged in the run of a seed is synced on all replicas in sync."""
+    return random.Random(seed).random() < 0.5
+
+
 def draw(seed: int, partitions: int) -> Iterator[Fault]:
-    """The faults of a seed, without end; `partitions` are those that are led and followed."""
+    """The faults of a seed, without end; `partitions` are those that are led and followed. Of
+    those that only some runs may have the others have to leave out theirs."""
     chance = random.Random(seed)
     numbers = iter(range(1 << 30))
     roles: list[str] = []
@@ -114,6 +146,7 @@ def _fault(chance: random.Random, number: int, kind: str, victim: str, partition
         chance.uniform(*SESSION_SHARES),
         chance.uniform(*QUIET_S),
         chance.random() < 0.5,
+        chance.randrange(DRAWS),
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cluster_faults.run import run
-from cluster_faults.schedule import draw_short
+from cluster_faults.schedule import draw_short, is_durable
 from cluster_faults.workload import PARTITIONS
 
 SEED = int(os.environ.get("CLUSTER_FAULTS_SEED") or random.SystemRandom().randrange(2**32))
@@ -26,5 +26,6 @@ NO_LIMIT_S = float("inf")
 @pytest.mark.timeout(900)
 def test_a_cluster_loses_nothing(tmp_path: Path) -> None:
     print(f"CLUSTER_FAULTS_SEED={SEED}")
-    found = run(tmp_path, draw_short(SEED, PARTITIONS), rate=RATE, seconds=NO_LIMIT_S)
+    faults, durable = draw_short(SEED, PARTITIONS), is_durable(SEED)
+    found = run(tmp_path, faults, rate=RATE, seconds=NO_LIMIT_S, durable=durable)
     assert not found, "\n".join(found[:20])

@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_faults.faults import KINDS as CARRIED_OUT
-from cluster_faults.schedule import KINDS, ROLES, SESSION_SHARES, SHORT, draw, draw_short
+from cluster_faults.schedule import (
+    DURABLE_ONLY,
+    KINDS,
+    ROLES,
+    SESSION_SHARES,
+    SHORT,
+    draw,
+    draw_short,
+    is_durable,
+)
 
 SEEDS = st.integers(0, 1 << 32)
 PARTITIONS = 4
@@ -45,6 +54,13 @@ def test_a_short_run_has_six_faults_of_six_kinds(seed: int) -> None:
 
 def test_seeds_differ() -> None:
     assert len({tuple(draw_short(seed, PARTITIONS)) for seed in range(20)}) == 20
+
+
+def test_acknowledged_means_synced_in_some_runs() -> None:
+    assert {is_durable(seed) for seed in range(20)} == {True, False}
+    assert [is_durable(seed) for seed in range(20)] == [is_durable(seed) for seed in range(20)]
+    assert set(KINDS) >= DURABLE_ONLY
+    assert not DURABLE_ONLY & {kind for kind, _ in SHORT}
 
 
 def test_every_kind_is_carried_out() -> None:

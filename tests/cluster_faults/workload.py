@@ -144,7 +144,7 @@ class Workload:
     def given_up(self) -> list[str]:
         """What the clients said when they gave up."""
         records = [f"{value!r}: {why}" for value, why in self.history.given_up.items()]
-        return [*self.copiers.ended, *self.transfers.ended, *records]
+        return [*self.transfers.ended, *self.copiers.ended, *records]
 
     def finish(self) -> Sequence[str]:
         """Everything ends; what is violated."""
