@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any, Final
 
 from cluster_faults.cluster import WITHIN_S, FaultyCluster
@@ -14,6 +15,7 @@ from support.transactional import (
     GROUP_TYPE,
     TRANSACTION_TYPE,
     Answer,
+    Asks,
     Refused,
     TransactionalProducer,
     play,
@@ -73,22 +75,27 @@ def stale_producer(cluster: FaultyCluster, partition: int, protocol: int) -> lis
     play(asks, old.write(partition, [b"of a zombie, before"]))
     new = TransactionalProducer(ZOMBIE, protocol, MONEY, timeout_ms=LEFT_OPEN_MS)
     play(asks, new.init())
-    accepted = []
-    for what, script in (
-        ("AddPartitionsToTxn", old.add([partition])),
-        ("Produce", old.write(partition, [b"of a zombie, after"])),
-        ("EndTxn", old.end(commit=True)),
-    ):
-        if what == "AddPartitionsToTxn" and protocol == 2:
-            continue  # it has none
+    found = [*accepted(asks, old, partition)]
+    play(asks, new.add([partition]))
+    play(asks, new.write(partition, [b"left open"]))
+    return found
+
+
+def accepted(asks: Asks, stale: TransactionalProducer, partition: int) -> Iterator[str]:
+    """What a producer with a stale epoch was allowed to do."""
+    scripts = {
+        "AddPartitionsToTxn": stale.add([partition]),  # with protocol 2 there is nothing to ask
+        "Produce": stale.write(partition, [b"of a zombie, after"]),
+        "EndTxn": stale.end(commit=True),
+    }
+    for what, script in scripts.items():
+        if what == "AddPartitionsToTxn" and stale.protocol == 2:
+            continue
         try:
             play(asks, script)
         except Refused:
             continue
-        accepted.append(f"I4 zombie: {what} with a stale epoch was accepted")
-    play(asks, new.add([partition]))
-    play(asks, new.write(partition, [b"left open"]))
-    return accepted
+        yield f"I4 zombie: {what} with a stale epoch was accepted"
 
 
 def never_syncs(cluster: FaultyCluster, group: str, topic: str) -> str:
