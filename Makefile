@@ -20,6 +20,7 @@ GROWTH_MB ?= 400
 CLUSTER_KILLS ?= 15
 MIXED_RECORDS ?= 60000
 SECONDS ?= 600
+KILLS ?= 30
 FAULT_EXAMPLES ?= 4000
 FUZZ_FRAMES ?= 10000000
 FUZZ_SEED ?= 5
@@ -47,7 +48,7 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: help run test whole pythons another-python lint unit format crash groups transactions cluster cluster-faults rolling commits moves misbehaviour faults fuzz simulate spark spark-soak compact bench dist pages clean java clients clients-page
+.PHONY: help run test whole pythons another-python lint unit format crash groups transactions cluster cluster-faults rolling commits moves misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -177,6 +178,9 @@ compact: $(FOR_TEST) java ## compact 20 million records (COMPACT_RECORDS=), besi
 
 bench: $(FOR_TEST) java ## measure Kavka beside Apache Kafka
 	@env PYTHONPATH=src $(BIN)/python -m bench
+
+bench-cluster: $(FOR_TEST) java ## measure three brokers beside Apache Kafka 3.9 with ZooKeeper; 30 kills of each kind (KILLS=)
+	@env PYTHONPATH=src $(BIN)/python -m bench --only cluster --kills $(KILLS)
 
 dist: $(FOR_TEST) ## build a wheel in ./dist
 	@$(STEP) "wheel" .ci/dist $(BIN)/python dist

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import machine, profiling, report, spark, stages
+from bench import cluster_session, cluster_stages, machine, profiling, report, spark, stages
 from bench.helper import Helper
 from bench.run import Options, Results, Run, quantile
 from bench.session import PEERS, measure
@@ -23,13 +23,21 @@ ECHO_S = 2.0
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0; 1 when a stage failed. Aims that are missed are for the reader to judge."""
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    try:
+        clusters = cluster_session.is_asked_for(arguments.only)
+    except ValueError as error:
+        parser.error(f"--only: {error}")
     _allow_open_files()
     options = Options(
         rounds=arguments.rounds,
         warm_pages=not arguments.cold_pages,
         quiet_wait_s=arguments.quiet_wait,
         spark_records=arguments.spark_records,
+        cluster_bytes=arguments.cluster_mb * 1_000_000,
+        kills=arguments.kills,
+        apache_kills=arguments.apache_kills,
     )
     with tempfile.TemporaryDirectory(prefix="kavka-bench-", dir=arguments.dir) as scratch:
         with Helper() as helper, SparkProcess(Path(scratch) / "spark") as spark_process:
@@ -39,13 +47,17 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return 0
             facts = _look_at_machine(helper, Path(scratch))
             names = list(PEERS) if arguments.peer == "both" else [arguments.peer]
-            found = measure(names, Path(scratch), helper, spark_process, options, arguments.only)
+            home, only = Path(scratch), arguments.only
+            if clusters:
+                found = cluster_session.measure(names, home, helper, options, only)
+            else:
+                found = measure(names, home, helper, spark_process, options, only)
     print()
     print(report.table(found.get("kavka"), found.get("apache")))
     print(f"{report.DISTURBED}\n")
     for results in found.values():
         print(*report.summary(results), sep="\n")
-    if "kavka" in found and (misses := report.missed(found["kavka"])):
+    if "kavka" in found and (misses := report.missed(found["kavka"], found.get("apache"))):
         print("Aims missed:", *misses, sep="\n  ")
     if arguments.out:
         document = report.as_json(facts, list(found.values()))
@@ -61,7 +73,9 @@ def _parser() -> argparse.ArgumentParser:
         type=lambda text: text.split(","),
         metavar="STAGE,..",
         help="stages whose name begins with one of these (warm-up always runs); of "
-        + ", ".join(stage.name for stage in stages.STAGES),
+        + ", ".join(stage.name for stage in stages.STAGES)
+        + "; or, for clusters of three brokers beside Apache Kafka 3.9 with ZooKeeper, cluster, or "
+        + ", ".join(stage.name for stage in cluster_stages.STAGES),
     )
     parser.add_argument("--rounds", type=int, default=3, help="runs of the main rows (default 3)")
     parser.add_argument("--out", type=Path, help="also write everything as JSON to this file")
@@ -85,12 +99,37 @@ def _parser() -> argparse.ArgumentParser:
         metavar="COUNT",
         help=f"records that Spark reads (default {spark.RECORDS:,})",
     )
+    _add_cluster_options(parser)
     parser.add_argument(
         "--profile",
         choices=[stage.name for stage in stages.STAGES],
         help="instead: run Kavka alone through one stage and print where its time goes",
     )
     return parser
+
+
+def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cluster-mb",
+        type=int,
+        default=500,
+        metavar="MB",
+        help="values that each bulk run writes to a cluster (default 500)",
+    )
+    parser.add_argument(
+        "--kills",
+        type=int,
+        default=30,
+        metavar="COUNT",
+        help="brokers of Kavka that each cluster-failover stage kills, in turn (default 30)",
+    )
+    parser.add_argument(
+        "--apache-kills",
+        type=int,
+        default=3,
+        metavar="COUNT",
+        help="and of Apache Kafka, which takes about a minute for each (default 3)",
+    )
 
 
 def _allow_open_files() -> None:

@@ -124,10 +124,10 @@ def alter_configs_error(answer: memoryview) -> int:
     return int(struct.unpack_from(">h", answer, 12)[0])
 
 
-def list_end_offset(topic: str) -> bytes:
-    """ListOffsets v1 for the end of partition 0."""
-    partition = struct.pack(">iiq", 1, 0, -1)
-    return frame(LIST_OFFSETS, 1, struct.pack(">ii", -1, 1) + string(topic) + partition)
+def list_end_offset(topic: str, partition: int = 0) -> bytes:
+    """ListOffsets v1 for the end of a partition."""
+    asked = struct.pack(">iiq", 1, partition, -1)
+    return frame(LIST_OFFSETS, 1, struct.pack(">ii", -1, 1) + string(topic) + asked)
 
 
 def listed_error(answer: memoryview) -> int:

@@ -29,7 +29,9 @@ class Timed(NamedTuple):
     cpu_s: float
 
 
-def deliver(port: int, topic: str, first_offset: int, rate_per_s: int, seconds: float) -> Timed:
+def deliver(
+    port: int, topic: str, first_offset: int, rate_per_s: int, seconds: float, acks: int = -1
+) -> Timed:
     """Send single records on schedule on one socket, long-poll them on another, in one loop.
 
     The topic's next offset must be `first_offset`. A latency runs from just before the send until
@@ -37,7 +39,7 @@ def deliver(port: int, topic: str, first_offset: int, rate_per_s: int, seconds: 
     """
     total = int(rate_per_s * seconds)
     gap_ns = 1_000_000_000 // rate_per_s
-    record = frames.produce(topic, 0, frames.Batch(100, 1).encode(), acks=-1)
+    record = frames.produce(topic, 0, frames.Batch(100, 1).encode(), acks)
     fetch = frames.FetchRequest(topic, 0, max_wait_ms=500, partition_max_bytes=1 << 20)
     now_ns = time.perf_counter_ns
     sent: list[int] = []

@@ -7,30 +7,10 @@ Aims are for two cores shared with the clients; `stretch` is where a prototype o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-Better = Literal["less", "more"]
-
-
-class Measure(NamedTuple):
-    """One row. `aim` and `stretch` bound the median, in the row's unit."""
-
-    key: str
-    label: str
-    better: Better = "less"
-    aim: float | None = None
-    stretch: float | None = None
-
-    def meets(self, value: float, bound: float) -> bool:
-        """Whether `value` is at least as good as `bound`."""
-        return value <= bound if self.better == "less" else value >= bound
-
-
-class Section(NamedTuple):
-    """Rows that belong together."""
-
-    title: str
-    measures: tuple[Measure, ...]
+from bench import cluster_measures
+from bench.rows import Measure, Section
 
 
 class Fill(NamedTuple):
@@ -254,6 +234,7 @@ SECTIONS: Final = (
             Measure("spark-sink.cpu", "broker CPU-s per GB, pipeline sink"),
         ),
     ),
+    *cluster_measures.SECTIONS,
     Section(
         "The machine under this broker",
         (

@@ -10,7 +10,7 @@ import sys
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -36,6 +36,15 @@ SERVER_JVM: Final = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
+
+
+SHIPPED: Final[Mapping[str, str]] = {
+    "num.network.threads": "3",
+    "num.io.threads": "8",
+    "socket.send.buffer.bytes": "102400",
+    "socket.receive.buffer.bytes": "102400",
+}
+"""What is in Apache Kafka's own config/server.properties, and not its default."""
 
 
 class Peer(ABC):
@@ -145,12 +154,7 @@ class Kavka(Peer):
     def __init__(self, home: Path, wrapper: Sequence[str] = ()) -> None:
         super().__init__(home)
         self._wrapper = list(wrapper)
-        # An installed package has its bytecode. Without it (PYTHONDONTWRITEBYTECODE, or a first
-        # start) the sources are compiled at each start, for 0.15 s.
-        package = ROOT / "src" / "kavka"
-        links = [str(one) for one in sorted(package.iterdir()) if one.is_symlink()]
-        command = [sys.executable, "-m", "compileall", "-q", str(package), *links]
-        subprocess.run(command, check=True)
+        compile_sources()
 
     def command(self) -> list[str]:
         overrides = {
@@ -166,6 +170,15 @@ class Kavka(Peer):
     def environment(self) -> dict[str, str]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("KAVKA_")}
         return {**kept, "PYTHONPATH": str(ROOT / "src")}
+
+
+def compile_sources() -> None:
+    """Write Kavka's bytecode, which an installed package has. Without it (PYTHONDONTWRITEBYTECODE,
+    or a first start) the sources are compiled at each start, for 0.15 s."""
+    package = ROOT / "src" / "kavka"
+    links = [str(one) for one in sorted(package.iterdir()) if one.is_symlink()]
+    command = [sys.executable, "-m", "compileall", "-q", str(package), *links]
+    subprocess.run(command, check=True)
 
 
 class ApacheKafka(Peer):
@@ -215,11 +228,7 @@ class ApacheKafka(Peer):
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": str(self.data_dir),
-            # As in its own config/server.properties:
-            "num.network.threads": "3",
-            "num.io.threads": "8",
-            "socket.send.buffer.bytes": "102400",
-            "socket.receive.buffer.bytes": "102400",
+            **SHIPPED,
             "offsets.topic.replication.factor": "1",
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",

@@ -87,14 +87,14 @@ def own_cpu_s() -> float:
 
 
 class Meter:
-    """CPU of a broker, of us, and of everything else, over a `with` block.
+    """CPU of a broker (or of several), of us, and of everything else, over a `with` block.
 
     `broker_s`, `client_s` and `wall_s` are seconds; `others` and `stolen` are cores. A client that
     runs in a child process adds its seconds by `add_client` inside the block.
     """
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
+    def __init__(self, *pids: int) -> None:
+        self._pids = pids
         self.broker_s = 0.0
         self.client_s = 0.0
         self.wall_s = 0.0
@@ -103,7 +103,7 @@ class Meter:
 
     def __enter__(self) -> Meter:
         self._machine, self._own_s = machine_cpu(), own_cpu_s()
-        self._broker_s = cpu_s(tree(self._pid))
+        self._broker_s = cpu_s(self._processes())
         self._start_s = time.monotonic()
         return self
 
@@ -118,12 +118,15 @@ class Meter:
         trace: TracebackType | None,
     ) -> None:
         self.wall_s = time.monotonic() - self._start_s
-        self.broker_s = cpu_s(tree(self._pid)) - self._broker_s
+        self.broker_s = cpu_s(self._processes()) - self._broker_s
         self.client_s += own_cpu_s() - self._own_s
         machine = machine_cpu()
         busy_s = machine.busy_s - self._machine.busy_s
         self.others = max(0.0, busy_s - self.broker_s - self.client_s) / self.wall_s
         self.stolen = (machine.stolen_s - self._machine.stolen_s) / self.wall_s
+
+    def _processes(self) -> list[int]:
+        return [each for pid in self._pids for each in tree(pid)]
 
 
 def _stat_fields(pid: int) -> list[str]:

@@ -6,21 +6,22 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from bench.measures import SECTIONS, Measure
+from bench.measures import SECTIONS
+from bench.rows import Measure
 from bench.run import Results
 
 NOTHING: Final = "–"
+MISSED: Final = "NO"
 DISTURBED_CORES: Final = 0.25
 DISTURBED: Final = (
     f"*: meanwhile others used more than {DISTURBED_CORES} cores (median of the runs)"
 )
-HEADINGS: Final = ("measure", "Kavka", "Apache Kafka", "ratio", "aim", "met")
 
 
 def table(kavka: Results | None, apache: Results | None) -> str:
     """Markdown. A cell is the median of the rounds, with the range where there were several;
     a star says that the machine was not ours alone."""
-    rows: list[Sequence[str]] = [HEADINGS]
+    rows: list[Sequence[str]] = [_headings(kavka, apache)]
     for section in SECTIONS:
         lines = [
             _row(measure, kavka, apache)
@@ -28,8 +29,13 @@ def table(kavka: Results | None, apache: Results | None) -> str:
             if _values(kavka, measure) or _values(apache, measure)
         ]
         if lines:
-            rows += [(f"**{section.title}**", *[""] * (len(HEADINGS) - 1)), *lines]
+            rows += [(f"**{section.title}**", *[""] * (len(rows[0]) - 1)), *lines]
     return "\n".join(_aligned(rows))
+
+
+def _headings(kavka: Results | None, apache: Results | None) -> Sequence[str]:
+    names = (kavka.peer if kavka else "Kavka", apache.peer if apache else "Apache Kafka")
+    return ("measure", *names, "ratio", "aim", "met")
 
 
 def summary(results: Results) -> list[str]:
@@ -42,16 +48,15 @@ def summary(results: Results) -> list[str]:
     return lines
 
 
-def missed(results: Results) -> list[str]:
-    """The rows whose aim this broker did not meet."""
+def missed(kavka: Results, apache: Results | None) -> list[str]:
+    """The rows whose aim Kavka did not meet."""
     lines = []
     for section in SECTIONS:
         for measure in section.measures:
-            values = _values(results, measure)
-            if values and measure.aim is not None:
-                median = statistics.median(values)
-                if not measure.meets(median, measure.aim):
-                    lines.append(f"{measure.label}: {_number(median)}, aim {_bound(measure)}")
+            median, ratio = _median(kavka, measure), _ratio(measure, kavka, apache)
+            if median is not None and _verdict(measure, median, ratio) == MISSED:
+                found = _number(median) + (f" (ratio {ratio:.2f})" if ratio is not None else "")
+                lines.append(f"{measure.label}: {found}, aim {_bound(measure)}")
     return lines
 
 
@@ -60,31 +65,48 @@ def _values(results: Results | None, measure: Measure) -> Sequence[float]:
 
 
 def _row(measure: Measure, kavka: Results | None, apache: Results | None) -> tuple[str, ...]:
-    ours, theirs = _values(kavka, measure), _values(apache, measure)
-    ratio = met = NOTHING
-    if ours and theirs and (divisor := statistics.median(theirs)):
-        ratio = f"{statistics.median(ours) / divisor:.2f}"
-    if ours and measure.aim is not None:
-        met = _verdict(measure, statistics.median(ours))
+    median, ratio = _median(kavka, measure), _ratio(measure, kavka, apache)
+    divided = NOTHING if ratio is None else f"{ratio:.2f}"
+    met = NOTHING if median is None else _verdict(measure, median, ratio)
     cells = (_cell(each, measure) for each in (kavka, apache))
-    return (measure.label, *cells, ratio, _bound(measure), met)
+    return (measure.label, *cells, divided, _bound(measure), met)
 
 
-def _verdict(measure: Measure, median: float) -> str:
-    assert measure.aim is not None
-    if not measure.meets(median, measure.aim):
-        return "NO"
+def _median(results: Results | None, measure: Measure) -> float | None:
+    values = _values(results, measure)
+    return statistics.median(values) if values else None
+
+
+def _ratio(measure: Measure, kavka: Results | None, apache: Results | None) -> float | None:
+    ours, theirs = _median(kavka, measure), _median(apache, measure)
+    return None if ours is None or not theirs else ours / theirs
+
+
+def _verdict(measure: Measure, median: float, ratio: float | None) -> str:
+    bounds = ((median, measure.aim), (ratio, measure.ratio_aim))
+    judged = [
+        measure.meets(value, bound)
+        for value, bound in bounds
+        if value is not None and bound is not None
+    ]
+    if not judged:
+        return NOTHING
+    if not all(judged):
+        return MISSED
     if measure.stretch is not None and measure.meets(median, measure.stretch):
         return "yes, and stretch"
     return "yes"
 
 
 def _bound(measure: Measure) -> str:
-    if measure.aim is None:
-        return NOTHING
     sign = "≤" if measure.better == "less" else "≥"
     stretch = "" if measure.stretch is None else f" {{{_number(measure.stretch)}}}"
-    return f"{sign} {_number(measure.aim)}{stretch}"
+    bounds = []
+    if measure.aim is not None:
+        bounds.append(f"{sign} {_number(measure.aim)}{stretch}")
+    if measure.ratio_aim is not None:
+        bounds.append(f"ratio {sign} {_number(measure.ratio_aim)}")
+    return ", ".join(bounds) or NOTHING
 
 
 def _cell(results: Results | None, measure: Measure) -> str:

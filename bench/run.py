@@ -1,14 +1,16 @@
-"""One peer's run: what the stages share, and what they found."""
+"""A run: what the stages of one broker, or of one cluster, share, and what they found."""
 
 from __future__ import annotations
 
 import math
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from bench import machine, raw
 from bench.helper import Helper
@@ -29,6 +31,11 @@ class Options:
     quiet_wait_s: float
     """How long a run may wait, in all, for the rest of the machine to be quiet."""
     spark_records: int
+    cluster_bytes: int
+    """Values in each bulk run of a cluster."""
+    kills: int
+    """Of each kind, in the stages of fail-over, of Kavka's brokers; and of Apache Kafka's."""
+    apache_kills: int
 
 
 class LeftOut(Exception):
@@ -61,6 +68,10 @@ class Results:
         """Note one reading."""
         self.values.setdefault(key, []).append(value)
 
+    def note_worst(self, key: str, of: str) -> None:
+        """Let `key` have the largest of the readings of another row, until now."""
+        self.values[key] = [max(self.values[of])]
+
     def as_json(self) -> dict[str, Any]:
         """Plain data, figures rounded to what they are worth."""
         return {
@@ -76,28 +87,34 @@ class Results:
         }
 
 
-class Run:
-    """A peer that is up, with what a stage needs to measure it."""
+class Readings(ABC):
+    """Something that is up and measured: notes what stages read, and who used the cores."""
 
-    def __init__(
-        self,
-        peer: Peer,
-        helper: Helper,
-        spark: SparkProcess,
-        options: Options,
-        results: Results,
-    ) -> None:
-        self.peer = peer
+    def __init__(self, helper: Helper, options: Options, results: Results) -> None:
         self.helper = helper
-        self.spark = spark
         self.options = options
         self.results = results
         self.pooled: dict[str, list[int]] = {}
         """Latencies in ns whose quantiles are taken over all rounds together."""
-        self.kept: dict[str, str] = {}
-        """Topics that one stage fills and the same stage reads again in its next round."""
-        self._topics = 0
         self._patience_s = options.quiet_wait_s
+
+    @property
+    @abstractmethod
+    def pids(self) -> Sequence[int]:
+        """The processes that are measured, each with all that descends from it."""
+
+    @property
+    @abstractmethod
+    def home(self) -> Path:
+        """Where they keep their data."""
+
+    @abstractmethod
+    def alive(self) -> bool:
+        """Whether all of them still run."""
+
+    @abstractmethod
+    def output_tail(self) -> str:
+        """The last that they printed."""
 
     def add(self, key: str, value: float) -> None:
         """Note one reading for the row `key`."""
@@ -112,24 +129,10 @@ class Run:
         """Keep latencies until the end of the run; see `pooled`."""
         self.pooled.setdefault(key, []).extend(latencies_ns)
 
-    def new_topic(self, stage: str, partitions: int = 1) -> str:
-        """A topic of its own, with one record in each partition."""
-        self._topics += 1
-        name = f"{stage}-{self._topics}"
-        raw.create_topic(self.peer.port, name, partitions)
-        return name
-
-    @contextmanager
-    def topic(self, stage: str, partitions: int = 1) -> Iterator[str]:
-        """As `new_topic`, for the length of a `with` block."""
-        name = self.new_topic(stage, partitions)
-        yield name
-        raw.delete_topic(self.peer.port, name)
-
     @contextmanager
     def meter(self, stage: str) -> Iterator[Meter]:
         """Measure CPU over a `with` block and note who used the cores."""
-        with Meter(self.peer.pid) as meter:
+        with Meter(*self.pids) as meter:
             yield meter
         wall_s = meter.wall_s
         load = Load(
@@ -147,7 +150,7 @@ class Run:
     def wait_quiet(self) -> None:
         """Wait until others use less than QUIET_CORES, as long as the run's patience lasts."""
         while self._patience_s > 0:
-            with Meter(self.peer.pid) as meter:
+            with Meter(*self.pids) as meter:
                 time.sleep(QUIET_SAMPLE_S)
             if meter.others < QUIET_CORES:
                 return
@@ -156,7 +159,66 @@ class Run:
     def warm_pages(self, size_bytes: int) -> None:
         """See `machine.write_pages`; nothing when the command line says so."""
         if self.options.warm_pages:
-            machine.write_pages(self.peer.home, size_bytes)
+            machine.write_pages(self.home, size_bytes)
+
+
+class Run(Readings):
+    """A peer that is up, with what a stage needs to measure it."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        helper: Helper,
+        spark: SparkProcess,
+        options: Options,
+        results: Results,
+    ) -> None:
+        super().__init__(helper, options, results)
+        self.peer = peer
+        self.spark = spark
+        self.kept: dict[str, str] = {}
+        """Topics that one stage fills and the same stage reads again in its next round."""
+        self._topics = 0
+
+    @property
+    def pids(self) -> Sequence[int]:
+        return (self.peer.pid,)
+
+    @property
+    def home(self) -> Path:
+        return self.peer.home
+
+    def alive(self) -> bool:
+        return self.peer.alive()
+
+    def output_tail(self) -> str:
+        return self.peer.output_tail()
+
+    def new_topic(self, stage: str, partitions: int = 1) -> str:
+        """A topic of its own, with one record in each partition."""
+        self._topics += 1
+        name = f"{stage}-{self._topics}"
+        raw.create_topic(self.peer.port, name, partitions)
+        return name
+
+    @contextmanager
+    def topic(self, stage: str, partitions: int = 1) -> Iterator[str]:
+        """As `new_topic`, for the length of a `with` block."""
+        name = self.new_topic(stage, partitions)
+        yield name
+        raw.delete_topic(self.peer.port, name)
+
+
+R = TypeVar("R", bound=Readings)
+
+
+class Stage(NamedTuple, Generic[R]):
+    """A named step. Steps that `repeat` and stand together run in turn, round after round, so that
+    a disturbance of some seconds falls on all of them and not on every run of one."""
+
+    name: str
+    act: Callable[[R], None]
+    repeat: bool = False
 
 
 def quantile(values: Sequence[int], share: float) -> int:

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench import stages
 from bench.helper import Helper
 from bench.peers import ApacheKafka, Kavka, Peer
-from bench.run import LeftOut, Options, Results, Run
+from bench.run import LeftOut, Options, R, Results, Run, Stage
 from bench.spark_process import SparkProcess
-from bench.stages import Stage
 
 PEERS: Mapping[str, type[Peer]] = {"kavka": Kavka, "apache": ApacheKafka}
 
@@ -39,33 +39,34 @@ def measure(
     only: Sequence[str] | None,
 ) -> dict[str, Results]:
     """Readings by the names in PEERS. A broker that fails leaves the others to be measured."""
-    opening, *later = _blocks(only)
+    opening, *later = blocks(stages.STAGES, only, ("warm-up", "end"))
     lives = options.rounds if only is None or "start" in only else 1
     results = {name: Results(PEERS[name].name) for name in names}
     with ExitStack() as stack:
         runs: list[Run] = []
         for name in names:
-            with _failures(results[name], runs):
+            with failures(results[name], runs):
                 peer = _bring_up(PEERS[name], scratch / name, lives, results[name], stack)
                 runs.append(Run(peer, helper, spark, options, results[name]))
-                _in_turn(runs[-1], opening)
-        for block in filter(None, later):
-            for _ in range(options.rounds if block[0].repeat else 1):
-                _for_each(runs, block, Run.wait_quiet)
+                in_turn(runs[-1], opening)
+        in_rounds(runs, later, options.rounds)
     return results
 
 
-def _blocks(only: Sequence[str] | None) -> list[list[Stage]]:
+def blocks(
+    stages: Sequence[Stage[R]], only: Sequence[str] | None, always: Sequence[str]
+) -> list[list[Stage[R]]]:
     """The chosen stages in order: those before the first rounds, those of each round, those after
-    these rounds, and so on. Some of the lists may be empty."""
+    these rounds, and so on. Some of the lists may be empty. `only`: what names of stages begin
+    with, None for all; `always`: names of those that every run has."""
+
+    def is_chosen(stage: Stage[R]) -> bool:
+        return only is None or stage.name in always or stage.name.startswith(tuple(only))
+
     return [
-        [stage for stage in block if only is None or _is_chosen(stage, only)]
-        for _, block in groupby(stages.STAGES, key=lambda stage: stage.repeat)
+        [stage for stage in block if is_chosen(stage)]
+        for _, block in groupby(stages, key=lambda stage: stage.repeat)
     ]
-
-
-def _is_chosen(stage: Stage, only: Sequence[str]) -> bool:
-    return stage.name in ("warm-up", "end") or stage.name.startswith(tuple(only))
 
 
 def _bring_up(kind: type[Peer], home: Path, lives: int, results: Results, stack: ExitStack) -> Peer:
@@ -88,14 +89,18 @@ def _first_steps(peer: Peer, results: Results) -> None:
         raise BrokerFailed(f"{error}\n{peer.output_tail()}") from error
 
 
-def _for_each(runs: list[Run], wanted: Sequence[Stage], before: Callable[[Run], None]) -> None:
-    for run in list(runs):
-        with _failures(run.results, runs):
-            before(run)
-            _in_turn(run, wanted)
+def in_rounds(runs: list[R], wanted: Sequence[Sequence[Stage[R]]], rounds: int) -> None:
+    """Run each block for each of `runs`, in `rounds` if it repeats. Who fails is taken out."""
+    for block in filter(None, wanted):
+        for _ in range(rounds if block[0].repeat else 1):
+            for run in list(runs):
+                with failures(run.results, runs):
+                    run.wait_quiet()
+                    in_turn(run, block)
 
 
-def _in_turn(run: Run, wanted: Sequence[Stage]) -> None:
+def in_turn(run: R, wanted: Sequence[Stage[R]]) -> None:
+    """Run stages; one that fails is noted. BrokerFailed when a broker has ended."""
     for stage in wanted:
         say(run.results.peer, stage.name)
         try:
@@ -103,14 +108,14 @@ def _in_turn(run: Run, wanted: Sequence[Stage]) -> None:
         except LeftOut as missing:
             run.results.left_out[stage.name] = str(missing)
             say(run.results.peer, f"{stage.name} left out: {missing}")
-        except (RuntimeError, OSError, TimeoutError) as error:
+        except (RuntimeError, OSError, TimeoutError, AssertionError) as error:
             run.results.failures[stage.name] = f"{type(error).__name__}: {error}"
-        if not run.peer.alive():
-            raise BrokerFailed(f"ended by itself after {stage.name}\n{run.peer.output_tail()}")
+        if not run.alive():
+            raise BrokerFailed(f"ended by itself after {stage.name}\n{run.output_tail()}")
 
 
 @contextmanager
-def _failures(results: Results, runs: list[Run]) -> Iterator[None]:
+def failures(results: Results, runs: list[Any]) -> Iterator[None]:
     """Note why a broker can't be measured (any longer), and leave it out from then on."""
     try:
         yield

@@ -6,10 +6,10 @@ A stage bounds itself by time and, where it moves much data, by bytes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from bench import (
     clients,
@@ -26,7 +26,7 @@ from bench import (
 )
 from bench.crowd import Crowd
 from bench.peers import Peer
-from bench.run import Results, Run
+from bench.run import Results, Run, Stage
 
 BULK_S: Final = 1.5
 BULK_MAX_BYTES: Final = 400 << 20
@@ -261,16 +261,7 @@ def end(run: Run) -> None:
         run.add_latencies(key, latencies_ns)
 
 
-class Stage(NamedTuple):
-    """A named step. Steps that `repeat` and stand together run in turn, round after round, so that
-    a disturbance of some seconds falls on all of them and not on every run of one."""
-
-    name: str
-    act: Callable[[Run], None]
-    repeat: bool = False
-
-
-STAGES: Final = (
+STAGES: Final[tuple[Stage[Run], ...]] = (
     Stage("rest", rest),
     Stage("idle-memory", idle_memory),
     Stage("warm-up", warm_up),

@@ -1,8 +1,9 @@
-"""A cluster of Kavka's processes on a real ZooKeeper, which tests treat as one broker: what they
-kill and start again is one of its members, each in turn."""
+"""Clusters of brokers as processes, on a real ZooKeeper. Tests treat one of Kavka's as one broker:
+what they kill and start again is one of its members, each in turn."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from support.broker import Kavka
 from support.oracle39 import ZooKeeper
-from support.process import running
+from support.process import BrokerProcess, running
 from support.wait import eventually
 
 MEMBERS = 3
@@ -29,34 +30,35 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 )
 
 
-class KavkaCluster:
-    """Three brokers. Of `BrokerProcess` it has what scenarios use."""
-
-    replicas = MEMBERS
+class ProcessCluster(ABC):
+    """Three brokers of one kind; broker 1 is the first member."""
 
     def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
         """Further settings; those of `SETTINGS` are its own."""
-        self._zookeeper = ZooKeeper(home / "zookeeper")
-        self._home = home
+        self.home = home
+        self.zookeeper = ZooKeeper(home / "zookeeper")
         self._settings = {**settings, **SETTINGS}
-        self.members: list[Kavka] = []
-        self._turn = 0
+        self.members: list[BrokerProcess] = []
         self._running = ExitStack()
+
+    @abstractmethod
+    def new_member(self, home: Path, settings: Mapping[str, str]) -> BrokerProcess:
+        """A broker that has not been started; ZooKeeper runs."""
 
     def open(self) -> None:
         """Start ZooKeeper, and then the brokers."""
-        self._zookeeper.start()
+        self.zookeeper.start()
         self.members += [self._made(number) for number in range(1, MEMBERS + 1)]
         self._running.enter_context(running(tuple(self.members)))
 
-    def add(self) -> Kavka:
+    def add(self) -> BrokerProcess:
         """Another broker, started."""
         added = self._made(len(self.members) + 1)
         self._running.enter_context(running([added]))
         self.members.append(added)
         return added
 
-    def remove(self, member: Kavka) -> None:
+    def remove(self, member: BrokerProcess) -> None:
         """Stop one for good."""
         member.stop()
         self.members.remove(member)
@@ -64,23 +66,44 @@ class KavkaCluster:
     def close(self) -> None:
         """End all of it."""
         self._running.close()
-        self._zookeeper.close()
+        self.zookeeper.close()
 
-    def _made(self, number: int) -> Kavka:
+    def _made(self, number: int) -> BrokerProcess:
         own = {
             "broker.id": str(number),
-            "zookeeper.connect": f"127.0.0.1:{self._zookeeper.port}",
+            "zookeeper.connect": f"127.0.0.1:{self.zookeeper.port}",
             "zookeeper.connection.timeout.ms": "60000",
         }
-        return Kavka(self._home / f"broker-{number}", {**self._settings, **own})
+        return self.new_member(self.home / f"broker-{number}", {**self._settings, **own})
 
     @property
     def bootstrap(self) -> str:
         """The addresses of all."""
         return ",".join(member.bootstrap for member in self.members)
 
+    def await_in_sync(self) -> None:
+        """Wait until every partition has all its replicas in sync."""
+        await_in_sync(self.bootstrap, self.tail)
+
+    def tail(self) -> str:
+        """The last that each has printed."""
+        return "\n".join(f"--- {one.home.name}\n{one.tail()}" for one in self.members)
+
+
+class KavkaCluster(ProcessCluster):
+    """Three of Kavka's. Of `BrokerProcess` it has what scenarios use."""
+
+    replicas = MEMBERS
+
+    def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
+        super().__init__(home, settings)
+        self._turn = 0
+
+    def new_member(self, home: Path, settings: Mapping[str, str]) -> BrokerProcess:
+        return Kavka(home, settings)
+
     @property
-    def _member(self) -> Kavka:
+    def _member(self) -> BrokerProcess:
         return self.members[self._turn % MEMBERS]
 
     @property
@@ -101,14 +124,6 @@ class KavkaCluster:
         self._member.start()
         self._turn += 1
         self.await_in_sync()
-
-    def await_in_sync(self) -> None:
-        """Wait until every partition has all its replicas in sync."""
-        await_in_sync(self.bootstrap, self.tail)
-
-    def tail(self) -> str:
-        """The last that each has printed."""
-        return "\n".join(f"--- {one.home.name}\n{one.tail()}" for one in self.members)
 
     def check(self) -> None:
         """No broker has met an error that it did not expect."""

@@ -78,6 +78,7 @@ class ApacheKafka39(BrokerProcess):
     """The older oracle. Its settings are Kafka's defaults, but for one node's replication."""
 
     kind: ClassVar[str] = "Apache Kafka 3.9"
+    options: ClassVar[Sequence[str]] = OPTIONS
     more_options: Sequence[str] = ()
     """Of its JVM."""
     ready_within_s: ClassVar[float] = 90.0
@@ -102,7 +103,7 @@ class ApacheKafka39(BrokerProcess):
         self._properties_path.write_text("\n".join(lines) + "\n")
 
     def command(self) -> list[str]:
-        options = [*OPTIONS, *java.shared_classes(PROJECT), *self.more_options]
+        options = [*self.options, *java.shared_classes(PROJECT), *self.more_options]
         return java.command_line("kafka.Kafka", [str(self._properties_path)], options, PROJECT)
 
     def environment(self) -> dict[str, str]:
