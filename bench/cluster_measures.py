@@ -77,7 +77,7 @@ SECTIONS: Final = (
             *_killed("leader", "a leader: a write"),
             *_killed("both", "a leader that is the controller: a write"),
             *_killed("follower", "a follower: a write with acks=all"),
-            *_killed("controller", "the controller: a topic created"),
+            *_killed("controller", "the controller: a topic created, raw sockets"),
             *_killed("group", "a group's coordinator: a commit"),
             *_killed("transaction", "a transaction's coordinator: a commit"),
         ),

@@ -7,11 +7,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from typing import Any, Final
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import NewTopic
-
+from bench import frames, raw
 from bench.clusters import BROKERS, ClusterRun
 from bench.run import Stage
 from bench.session import say
@@ -27,7 +26,7 @@ CALM_S: Final = 0.5
 
 RECOVERED_WITHIN_S: Final = 90.0
 STOPPED_WITHIN_S: Final = 120.0
-RETRY_S: Final = 0.1
+RETRY_S: Final = 0.02
 OFFSETS: Final = "__consumer_offsets"
 TRANSACTIONS: Final = "__transaction_state"
 
@@ -57,7 +56,7 @@ def controller(run: ClusterRun) -> None:
     for victim in _victims(run, is_controller=True):
         topic = run.name(name)
         with _killed(run, victim) as killed_ns:
-            errors = _create(run, topic)
+            errors = _create(run, topic, victim)
             _note(run, name, victim, time.monotonic_ns() - killed_ns, errors)
         run.ask(lambda: run.admin.delete_topics([topic]))  # noqa: B023 - it is called now
 
@@ -172,22 +171,36 @@ def _note(run: ClusterRun, name: str, victim: int, waited_ns: int, errors: Seque
     run.results.note_worst(f"{name}.worst", f"{name}.after")
 
 
-def _create(run: ClusterRun, topic: str) -> Sequence[str]:
-    """Create a topic on the brokers that are left, trying until it is done; what failed before."""
+def _create(run: ClusterRun, topic: str, victim: int) -> Sequence[str]:
+    """Create a topic on the brokers that are left, trying until it is done; what failed before.
+
+    By raw sockets: confluent-kafka's administrator goes on to look for the broker that was the
+    controller, and does not ask who is now.
+    """
+    others = [one for one in BROKERS if one != victim]
     deadline_s = time.monotonic() + RECOVERED_WITHIN_S
-    errors = []
-    while True:
-        wanted = NewTopic(topic, num_partitions=1, replication_factor=len(BROKERS) - 1)
-        (future,) = run.admin.create_topics([wanted]).values()
-        try:
-            future.result(RECOVERED_WITHIN_S)
-        except KafkaException as failure:
-            if time.monotonic() > deadline_s:
-                raise RuntimeError(f"no topic can be created: {failure}") from failure
-            errors.append(str(failure))
-            time.sleep(RETRY_S)
-        else:
+    errors: list[str] = []
+    for asked in cycle(others):
+        error = _try_to_create(run, topic, asked, others)
+        if not error:
             return errors
+        errors.append(error)
+        if time.monotonic() > deadline_s:
+            raise RuntimeError(f"no topic can be created: {error}")
+        time.sleep(RETRY_S)
+    raise AssertionError("brokers are left")
+
+
+def _try_to_create(run: ClusterRun, topic: str, asked: int, left: Sequence[int]) -> str:
+    """What failed; empty when the topic is there."""
+    with raw.Connection(run.port(asked)) as connection:
+        controller = frames.controller_id(connection.ask(frames.cluster_metadata()))
+    if controller not in left:
+        return f"broker {controller} is the controller"
+    request = frames.create_topic(topic, 1, replicas=len(left))
+    with raw.Connection(run.port(controller)) as connection:
+        error = frames.create_topic_error(connection.ask(request))
+    return "" if error in (0, frames.TOPIC_ALREADY_EXISTS) else f"error {error}"
 
 
 def _coordinated(

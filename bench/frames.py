@@ -19,6 +19,7 @@ CLIENT_ID: Final = b"bench"
 PRODUCE: Final = 0
 FETCH: Final = 1
 LIST_OFFSETS: Final = 2
+METADATA: Final = 3
 API_VERSIONS: Final = 18
 CREATE_TOPICS: Final = 19
 DELETE_TOPICS: Final = 20
@@ -48,6 +49,24 @@ def string(text: str) -> bytes:
     return struct.pack(">h", len(encoded)) + encoded
 
 
+def cluster_metadata() -> bytes:
+    """Metadata v1 for no topic: the brokers, and which is the controller."""
+    return frame(METADATA, 1, struct.pack(">i", 0))
+
+
+def controller_id(answer: memoryview) -> int:
+    """Which broker is the controller, -1 for none, in an answer (without its size field) to
+    `cluster_metadata`: behind the brokers, which each have an id, a host, a port and a rack."""
+    (count,) = struct.unpack_from(">i", answer, 4)
+    position = 8
+    for _ in range(count):
+        (host_length,) = struct.unpack_from(">h", answer, position + 4)
+        position += 6 + host_length
+        (rack_length,) = struct.unpack_from(">h", answer, position + 4)
+        position += 6 + max(0, rack_length)
+    return int(struct.unpack_from(">i", answer, position)[0])
+
+
 def api_versions() -> bytes:
     """ApiVersions v0."""
     return frame(API_VERSIONS, 0, b"")
@@ -58,9 +77,10 @@ def create_topic(
     partitions: int,
     timeout_ms: int = 10_000,
     configs: Mapping[str, str] = MappingProxyType({}),
+    replicas: int = 1,
 ) -> bytes:
-    """CreateTopics v4 for one topic with one replica."""
-    topic = string(name) + struct.pack(">ihii", partitions, 1, 0, len(configs))
+    """CreateTopics v4 for one topic."""
+    topic = string(name) + struct.pack(">ihii", partitions, replicas, 0, len(configs))
     topic += b"".join(string(key) + string(value) for key, value in configs.items())
     return frame(
         CREATE_TOPICS, 4, struct.pack(">i", 1) + topic + struct.pack(">i?", timeout_ms, False)
