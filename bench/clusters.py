@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,11 +43,30 @@ class Cluster(ProcessCluster):
         """Whether all three run."""
         return all(one.process is not None and one.process.poll() is None for one in self.members)
 
+    def close(self) -> None:
+        for member in self.members:
+            if member.process is not None and member.process.poll() is not None:
+                member.process = None  # it has ended by itself, which has been told
+        super().close()
+
+    def start_wiped(self, member: BrokerProcess) -> None:
+        """Start a broker on an empty disk, without waiting; it must not run."""
+        shutil.rmtree(member.data_dir)
+        member.launch()
+
 
 class Kavka(Cluster):
     """Of this tree."""
 
     name = "Kavka"
+
+    def start_wiped(self, member: BrokerProcess) -> None:
+        """It has to be told that the old disk is lost: else it waits for that to come back."""
+        lines = (member.data_dir / "meta.properties").read_text().splitlines()
+        (lost,) = [line.partition("=")[2] for line in lines if line.startswith("directory.id=")]
+        member.settings["kavka.lost.log.dirs"] = lost
+        super().start_wiped(member)
+        del member.settings["kavka.lost.log.dirs"]
 
     def open(self) -> None:
         compile_sources()

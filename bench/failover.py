@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import cycle
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ CALM_S: Final = 0.5
 
 RECOVERED_WITHIN_S: Final = 90.0
 STOPPED_WITHIN_S: Final = 120.0
+IN_SYNC_WITHIN_S: Final = 180.0
 RETRY_S: Final = 0.02
 OFFSETS: Final = "__consumer_offsets"
 TRANSACTIONS: Final = "__transaction_state"
@@ -55,19 +57,19 @@ def controller(run: ClusterRun) -> None:
     name = "cluster-failover-controller"
     for victim in _victims(run, is_controller=True):
         topic = run.name(name)
-        with _killed(run, victim) as killed_ns:
-            errors = _create(run, topic, victim)
+        with killed(run, victim) as killed_ns:
+            errors = create_after_kill(run, topic, victim)
             _note(run, name, victim, time.monotonic_ns() - killed_ns, errors)
-        run.ask(lambda: run.admin.delete_topics([topic]))  # noqa: B023 - it is called now
+        run.ask(partial(run.admin.delete_topics, [topic]))
 
 
 def group_coordinator(run: ClusterRun) -> None:
-    """The coordinator of a group dies, and a member commits."""
+    """The coordinator of a group dies, whose member reads and commits."""
     name = "cluster-failover-group"
     for victim in _victims(run, is_controller=False):
         other = next(one for one in BROKERS if one != victim)
         group = _coordinated(run, OFFSETS, name, victim, Committing, other)
-        with run.topic(name, [other]) as topic:
+        with run.topic(name, [other]) as topic, Producing(run.cluster.bootstrap, topic):
             _kill_under(run, name, victim, Committing(run.cluster.bootstrap, topic, group))
 
 
@@ -116,12 +118,12 @@ def _victims(run: ClusterRun, *, is_controller: bool) -> Iterator[int]:
     """Whom to kill, time after time; all is well with the cluster then."""
     for number in range(run.kills):
         run.cluster.await_in_sync()
-        current = _controller(run)
+        current = current_controller(run)
         others = [one for one in BROKERS if one != current]
         yield current if is_controller else others[number % len(others)]
 
 
-def _controller(run: ClusterRun) -> int:
+def current_controller(run: ClusterRun) -> int:
     def known() -> int | None:
         found: int = run.metadata().controller_id
         return found if found in BROKERS else None
@@ -138,7 +140,7 @@ def _kill_under(run: ClusterRun, name: str, victim: int, client: Client) -> None
     """Kill a broker while a client works, and note when that has its next success."""
     with client:
         _settle(client)
-        with _killed(run, victim) as killed_ns:
+        with killed(run, victim) as killed_ns:
             done = client.diary.first_after(killed_ns, RECOVERED_WITHIN_S)
             _note(run, name, victim, done.ended_ns - killed_ns, client.diary.errors)
     run.add(f"{name}.errors", len(client.diary.errors))
@@ -151,7 +153,7 @@ def _settle(client: Client) -> None:
 
 
 @contextmanager
-def _killed(run: ClusterRun, victim: int) -> Iterator[int]:
+def killed(run: ClusterRun, victim: int) -> Iterator[int]:
     """A broker is dead, since a time in monotonic ns; behind the block it is back and in sync."""
     member = run.member(victim)
     killed_ns = time.monotonic_ns()
@@ -160,7 +162,7 @@ def _killed(run: ClusterRun, victim: int) -> Iterator[int]:
         yield killed_ns
     finally:
         member.start()
-        run.cluster.await_in_sync()
+        run.cluster.await_in_sync(IN_SYNC_WITHIN_S)
 
 
 def _note(run: ClusterRun, name: str, victim: int, waited_ns: int, errors: Sequence[str]) -> None:
@@ -171,7 +173,7 @@ def _note(run: ClusterRun, name: str, victim: int, waited_ns: int, errors: Seque
     run.results.note_worst(f"{name}.worst", f"{name}.after")
 
 
-def _create(run: ClusterRun, topic: str, victim: int) -> Sequence[str]:
+def create_after_kill(run: ClusterRun, topic: str, victim: int) -> Sequence[str]:
     """Create a topic on the brokers that are left, trying until it is done; what failed before.
 
     By raw sockets: confluent-kafka's administrator goes on to look for the broker that was the

@@ -25,6 +25,9 @@ VALUE: Final = bytes(100)
 PAUSE_S: Final = 0.005
 """Between two commits, and before what failed is tried again."""
 
+READ_AT_ONCE: Final = 500
+"""Records that a member of a group takes at most before it commits."""
+
 TRIES_S: Final = 60.0
 """How long one commit may take: then it is tried again."""
 
@@ -167,7 +170,11 @@ class Producing(Client):
 
 
 class Committing(Client):
-    """A member of a group that commits an offset, again and again."""
+    """A member of a group that reads what comes and commits, again and again.
+
+    Something should come: librdkafka asks for the coordinator on a connection on which its Fetch
+    waits, for half a second if nothing does.
+    """
 
     def __init__(self, bootstrap: str, topic: str, group: str) -> None:
         super().__init__(bootstrap)
@@ -181,7 +188,7 @@ class Committing(Client):
         offset = 0
         try:
             while not self._stopping.is_set():
-                consumer.poll(PAUSE_S)
+                consumer.consume(READ_AT_ONCE, PAUSE_S)
                 if not consumer.assignment():
                     continue
                 offset += 1

@@ -65,8 +65,10 @@ class ProcessCluster(ABC):
 
     def close(self) -> None:
         """End all of it."""
-        self._running.close()
-        self.zookeeper.close()
+        try:
+            self._running.close()
+        finally:
+            self.zookeeper.close()
 
     def _made(self, number: int) -> BrokerProcess:
         own = {
@@ -81,9 +83,9 @@ class ProcessCluster(ABC):
         """The addresses of all."""
         return ",".join(member.bootstrap for member in self.members)
 
-    def await_in_sync(self) -> None:
+    def await_in_sync(self, within_s: float = IN_SYNC_WITHIN_S) -> None:
         """Wait until every partition has all its replicas in sync."""
-        await_in_sync(self.bootstrap, self.tail)
+        await_in_sync(self.bootstrap, self.tail, within_s)
 
     def tail(self) -> str:
         """The last that each has printed."""
@@ -131,7 +133,9 @@ class KavkaCluster(ProcessCluster):
             assert "Traceback (most recent call last)" not in member.output(), member.tail()
 
 
-def await_in_sync(bootstrap: str, tail: Callable[[], str]) -> None:
+def await_in_sync(
+    bootstrap: str, tail: Callable[[], str], within_s: float = IN_SYNC_WITHIN_S
+) -> None:
     """Wait until every broker has registered, and every partition has a leader and all its replicas
     in sync. `bootstrap`: all addresses. `tail`: what the brokers have printed, for a failure."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
@@ -151,7 +155,7 @@ def await_in_sync(bootstrap: str, tail: Callable[[], str]) -> None:
 
     eventually(
         lambda: not lagging(),
-        within_s=IN_SYNC_WITHIN_S,
+        within_s=within_s,
         what="all replicas are in sync",
         detail=lambda: f"{lagging()}\n{tail()}",
     )

@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Self
@@ -167,11 +167,11 @@ class BrokerProcess(ABC):
 
 @contextmanager
 def running(brokers: Collection[BrokerProcess]) -> Iterator[None]:
-    """Start brokers at the same time; they are ended in any way."""
-    try:
+    """Start brokers at the same time; they are ended in any way, each even if another has ended by
+    itself, which is an error."""
+    with ExitStack() as stack:
+        for broker in brokers:
+            stack.callback(broker.close)
         with ThreadPoolExecutor(len(brokers) or 1) as pool:
             list(pool.map(BrokerProcess.start, brokers))
         yield
-    finally:
-        for broker in brokers:
-            broker.close()
