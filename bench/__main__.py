@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 
 from bench import cluster_session, cluster_stages, machine, profiling, report, spark, stages
 from bench.helper import Helper
@@ -30,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         parser.error(f"--only: {error}")
     _allow_open_files()
+    signal.signal(signal.SIGTERM, _end)
     options = Options(
         rounds=arguments.rounds,
         warm_pages=not arguments.cold_pages,
@@ -63,6 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         document = report.as_json(facts, list(found.values()))
         arguments.out.write_text(json.dumps(document, indent=1) + "\n")
     return int(any(results.failures for results in found.values()))
+
+
+def _end(signum: int, _: FrameType | None) -> None:
+    """Asked to end, the bench ends its brokers, too, which outlive it otherwise."""
+    sys.exit(128 + signum)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,24 +48,11 @@ class Cluster(ProcessCluster):
                 member.process = None  # it has ended by itself, which has been told
         super().close()
 
-    def start_wiped(self, member: BrokerProcess) -> None:
-        """Start a broker on an empty disk, without waiting; it must not run."""
-        shutil.rmtree(member.data_dir)
-        member.launch()
-
 
 class Kavka(Cluster):
     """Of this tree."""
 
     name = "Kavka"
-
-    def start_wiped(self, member: BrokerProcess) -> None:
-        """It has to be told that the old disk is lost: else it waits for that to come back."""
-        lines = (member.data_dir / "meta.properties").read_text().splitlines()
-        (lost,) = [line.partition("=")[2] for line in lines if line.startswith("directory.id=")]
-        member.settings["kavka.lost.log.dirs"] = lost
-        super().start_wiped(member)
-        del member.settings["kavka.lost.log.dirs"]
 
     def open(self) -> None:
         compile_sources()
