@@ -27,7 +27,14 @@ ASSIGNED_WITHIN_S: Final = 30.0
 
 
 def stage(run: Run) -> None:
-    """Rounds of both."""
+    """Rounds of both. RuntimeError if the client gives up."""
+    try:
+        _stage(run)
+    except KafkaException as failure:
+        raise RuntimeError(f"the client: {failure}") from failure
+
+
+def _stage(run: Run) -> None:
     topic = run.new_topic("transactions")
     _commits(run, topic, WARM_UP_S)
     for _ in range(run.options.rounds):
