@@ -58,6 +58,40 @@ def test_what_is_acknowledged_is_on_the_disks_of_followers_too(seed: int) -> Non
     assert len(cluster.acknowledged) > 20
 
 
+async def back_at_once(cluster: Cluster) -> None:
+    """The controller, which leads, loses its power and its last records, and is back before any
+    other broker has noticed. It is no leader any more then: it was away since it was elected."""
+    await cluster.start()
+    while (controller := (await cluster.metadata()).controller_id) < 0:
+        await asyncio.sleep(ATTEMPT_S)
+    others = [number for number in (1, 2, 3) if number != controller]
+    await cluster.create([controller, *others], min_isr=2)
+    await cluster.in_sync(1, 2, 3)
+    until = asyncio.Event()
+    producing = asyncio.ensure_future(cluster.produce(until))
+    await asyncio.sleep(3)
+    machine = cluster.machine(controller)
+    acknowledged = list(cluster.acknowledged)
+    machine.kill()
+    machine.fs.crash(cluster.chance)
+    machine.launch()
+    await machine.started()
+    while (await cluster.partition()).leader_id == controller:
+        await asyncio.sleep(ATTEMPT_S)
+    await cluster.in_sync(1, 2, 3)
+    await until_found(cluster, acknowledged)
+    until.set()
+    await producing
+    assert set(cluster.acknowledged) <= set(await cluster.values())
+    await cluster.end()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_power_cut_of_the_controller_loses_nothing_that_others_have(seed: int) -> None:
+    cluster = live(Cluster(900 + seed, 3), back_at_once)
+    assert len(cluster.acknowledged) > 20
+
+
 async def begins_late(cluster: Cluster) -> None:
     """A new replica has to begin where the leader's log does, behind deleted records."""
     await cluster.start()
