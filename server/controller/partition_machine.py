@@ -216,7 +216,7 @@ class PartitionMachine:
             and partition is not None
             and not topic.deleting
             and partition.state is not None
-            and broker_id in partition.replicas
+            and broker_id in partition.known_assignment.replicas
             and broker_id not in partition.offline
         )
 
@@ -240,6 +240,8 @@ class PartitionMachine:
     def _partitions_found(self, event: PartitionsFound) -> Iterator[Command]:
         writes: list[StateWrite] = []
         known: list[TopicPartition] = []
+        decided: list[TopicPartition] = []
+        new: dict[TopicPartition, tuple[int, ...]] = {}
         for found in event.partitions:
             topic, partition = self._find(found.tp)
             if topic is None or (partition is None and topic.deleting):
@@ -252,8 +254,13 @@ class PartitionMachine:
                 _set_state(partition, found.stored)
             if topic.deleting:
                 continue
+            is_decided = partition.state is not None and reassignments.end_decision(
+                found.tp, partition, new
+            )
             reassignments.take(partition, found.assignment, is_new=is_new)
-            if write := self._decide(found.tp, partition):
+            if is_decided:  # it was read before the end of its write was handled
+                decided.append(found.tp)
+            elif write := self._decide(found.tp, partition):
                 writes.append(write)
             elif partition.state is not None:
                 known.append(found.tp)
@@ -261,28 +268,31 @@ class PartitionMachine:
                 yield Warn(f"{found.tp}: none of its replicas {partition.replicas} is alive")
         yield from _write(writes)
         yield from self._send_requests(known, list(self.cluster.brokers))
+        yield from self._announce(decided, new)
 
     def _states_written(self, event: StatesWritten) -> Iterator[Command]:
         new: dict[TopicPartition, tuple[int, ...]] = {}
         written: list[TopicPartition] = []
-        reassigned: list[TopicPartition] = []
         for tp, stored in event.stored.items():
             topic, partition = self._find(tp)
-            if topic is None or partition is None:
-                continue
+            if topic is None or partition is None or stored.version < partition.version:
+                continue  # deleted, or read again meanwhile
             if partition.state is None:
-                new[tp], partition.is_reassigned = partition.replicas, False
+                new[tp], partition.told = partition.replicas, None
             _set_state(partition, stored)
-            if stored.state == partition.decided_state:
-                if partition.is_reassigned:
-                    reassigned.append(tp)
-                    new[tp], partition.is_reassigned = partition.adding, False
-                partition.away, partition.decided_state = (), None
+            reassignments.end_decision(tp, partition, new)
             if not topic.deleting:
                 written.append(tp)
+        yield from self._announce(written, new)
+
+    def _announce(
+        self, written: Sequence[TopicPartition], new: Mapping[TopicPartition, Collection[int]]
+    ) -> Iterator[Command]:
+        """Tell brokers of states that were written, and do what had to wait for that. `new`: see
+        `reassignments.end_decision`."""
         yield from self._send_requests(written, list(self.cluster.brokers), new=new)
         yield from self._delete_dropped(written, list(self.cluster.brokers))
-        yield from self._store_ends(reassigned)
+        yield from self._store_ends(new)
         # a broker may have died while its leadership was being written
         yield from self._decide_all(written)
 

@@ -99,7 +99,8 @@ def take(partition: Partition, found: Assignment, *, is_new: bool) -> None:
     if found == partition.finishing:
         return  # the end of the reassignment is being written
     partition.finishing = None
-    partition.is_reassigned |= found.is_moving if is_new else found != before
+    if found.is_moving if is_new else found != before:
+        partition.told = partition.known_assignment
     _replace(partition, found)
 
 
@@ -132,8 +133,21 @@ def take_back(partition: Partition) -> None:
 def finish(partition: Partition) -> None:
     """Make the target the replicas; the topic's node is written later."""
     partition.finishing = partition.assignment
-    partition.is_reassigned = True
+    partition.told = partition.known_assignment
     _replace(partition, Assignment(partition.assignment.target))
+
+
+def end_decision(
+    tp: TopicPartition, partition: Partition, new: dict[TopicPartition, tuple[int, ...]]
+) -> bool:
+    """Whether the state in force is what was decided on. If that tells brokers of other replicas,
+    those that are added go to `new`."""
+    if partition.state != partition.decided_state:
+        return False
+    if partition.is_reassigned:
+        new[tp], partition.told = partition.adding, None
+    partition.away, partition.decided_state = (), None
+    return True
 
 
 def _replace(partition: Partition, after: Assignment) -> None:

@@ -23,7 +23,7 @@ from kavka.server.cluster.control_messages import (
     UpdateMetadataPartitionState,
     UpdateMetadataTopicState,
 )
-from kavka.server.controller.state import ClusterState, Partition, Topic
+from kavka.server.controller.state import ClusterState, Topic
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -48,6 +48,7 @@ def leader_and_isr(
         state = partition.state
         assert state is not None
         leaders[state.leader] = None
+        replicas, adding, removing = partition.known_assignment
         return LeaderAndIsrPartitionState(
             partition_index=index,
             controller_epoch=state.controller_epoch,
@@ -55,9 +56,9 @@ def leader_and_isr(
             leader_epoch=state.leader_epoch,
             isr=state.isr,
             partition_epoch=partition.version,
-            replicas=partition.replicas,
-            adding_replicas=partition.adding,
-            removing_replicas=partition.removing,
+            replicas=replicas,
+            adding_replicas=adding,
+            removing_replicas=removing,
             is_new=broker_id in new.get(TopicPartition(topic.name, index), ()),
             leader_recovery_state=state.leader_recovery_state,
         )
@@ -89,7 +90,7 @@ def update_metadata(
 
     def partition_state(topic: Topic, index: int) -> UpdateMetadataPartitionState:
         partition = topic.partitions[index]
-        state = partition.state
+        state, replicas = partition.state, partition.known_assignment.replicas
         assert state is not None
         return UpdateMetadataPartitionState(
             partition_index=index,
@@ -98,8 +99,10 @@ def update_metadata(
             leader_epoch=state.leader_epoch,
             isr=state.isr,
             zk_version=partition.version,
-            replicas=partition.replicas,
-            offline_replicas=_offline_replicas(cluster, partition),
+            replicas=replicas,
+            offline_replicas=tuple(
+                one for one in replicas if one not in cluster.brokers or one in partition.offline
+            ),
         )
 
     return UpdateMetadata(
@@ -119,11 +122,6 @@ def update_metadata(
             for broker in cluster.brokers.values()
         ),
     )
-
-
-def _offline_replicas(cluster: ClusterState, partition: Partition) -> tuple[int, ...]:
-    live = cluster.live_replicas(partition)
-    return tuple(replica for replica in partition.replicas if replica not in live)
 
 
 def stop_replica(

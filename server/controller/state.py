@@ -65,9 +65,11 @@ class Partition:
     finishing: Assignment | None = None
     """What the topic's node says, while the end of a reassignment is being written; the three
     fields above have it already."""
-    is_reassigned: bool = False
-    """Whether the replicas have changed, and no state has been written since: the next one, in a
-    new leader epoch, tells the brokers."""
+    told: Assignment | None = None
+    """What brokers have heard of the replicas, if these have changed and no state has been written
+    for it since: the next one, in a new leader epoch, tells them. Another one that was decided on
+    before, and is written first, does not: its ISR is of the earlier replicas. None: they have
+    heard of all."""
     dropped: tuple[int, ...] = ()
     """Brokers whose replicas a reassignment has removed, and that have yet to delete them."""
     state: StoredPartitionState | None = None
@@ -92,6 +94,16 @@ class Partition:
     def assignment(self) -> Assignment:
         """The replicas, and how they change."""
         return Assignment(self.replicas, self.adding, self.removing)
+
+    @property
+    def is_reassigned(self) -> bool:
+        """Whether brokers have yet to hear of a change of the replicas."""
+        return self.told is not None
+
+    @property
+    def known_assignment(self) -> Assignment:
+        """The assignment that brokers may hear of, with the state in force."""
+        return self.told or self.assignment
 
     @property
     def is_deleted(self) -> bool:

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from itertools import chain, groupby
 
 from kavka.server.cluster.control_messages import (
+    NO_LEADER,
+    LeaderAndIsr,
     LeaderAndIsrResponse,
     StopReplica,
     StopReplicaResponse,
@@ -46,7 +48,10 @@ class ControllerMachine:
     def _handle(self, event: Event) -> Iterator[str]:
         commands = self._machine.handle(event)
         self._machine.cluster.check_invariants()
-        self._requests += [command for command in commands if isinstance(command, Send)]
+        requests = [command for command in commands if isinstance(command, Send)]
+        self._requests += requests
+        for one in requests:
+            _check_isr(one)
         for is_request, group in groupby(commands, lambda command: isinstance(command, Send)):
             if is_request:
                 yield from sent(group)  # type: ignore[arg-type]
@@ -213,10 +218,19 @@ class ControllerMachine:
             yield f"{name}: partitions {ids(topic.partitions)}" + " deleting" * topic.deleting
 
 
+def _check_isr(send: Send) -> None:
+    """A broker hears of an ISR with the replicas that it is of."""
+    if isinstance(send.request, LeaderAndIsr):
+        for topic in send.request.topic_states:
+            for state in topic.partition_states:
+                assert state.leader == NO_LEADER or {*state.isr} <= {*state.replicas}, state
+
+
 def _stored(command: Command) -> StoredState:
     """The state that a command gives."""
     isr = tuple(map(int, command.list("isr")))
-    state = StoredPartitionState(command.number("leader"), command.number("epoch"), isr, 1)
+    leader, epoch, by = (command.number(name) for name in ("leader", "epoch", "by"))
+    state = StoredPartitionState(leader, epoch, isr, by or 1)
     return StoredState(state, command.number("version"), command.number("zxid", 100))
 
 
