@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sim.cluster_world import ClusterWorld
 
 ALL: Final = ("kill all", "cut power of all")
-OF_ONE: Final = ("kill", "restart", "pause", "cut power", "disk stuck")
+OF_ONE: Final = ("kill", "restart", "pause", "cut power", "disk stuck", "overrule")
 """Those that have a broker to themselves."""
 
 
@@ -40,6 +40,7 @@ class ClusterFaults(Faults):
             "isolate": self._isolate,
             "refuse": self._refuse,
             "expire session": self._expire,
+            "overrule": self._overrule,
             "zookeeper restarts": self._restart_zookeeper,
         }
 
@@ -143,6 +144,26 @@ class ClusterFaults(Faults):
         node = service.tree.exists(paths.broker(fault.broker))
         if node is not None and node.ephemeral_owner in service.sessions:
             service.expire(service.sessions[node.ephemeral_owner])
+
+    async def _overrule(self, fault: Fault) -> None:
+        """The controller is replaced and does not hear of it, as ZooKeeper does not reach it; but
+        it hears that another broker has died, and would tell all others so."""
+        world, dying = self._cluster, self.machine(fault)
+        number = self._broker(replace(fault, role="controller"))
+        ways = [(world.machines[number - 1].name, ZOOKEEPER)]
+        ways += [way[::-1] for way in ways]
+        for source, target in ways:
+            world.network.cut(source, target)
+        await self._expire(replace(fault, broker=number))
+        await asyncio.sleep(fault.lasts_s / 10)
+        is_killed = dying.is_up and number != fault.broker
+        if is_killed:
+            dying.kill()
+        await asyncio.sleep(fault.lasts_s / 5)
+        world.network.mend(ways)
+        if is_killed:
+            dying.launch()
+            await dying.started()
 
     async def _restart_zookeeper(self, fault: Fault) -> None:
         service = self._cluster.service

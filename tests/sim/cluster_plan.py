@@ -40,6 +40,13 @@ DURABLE_KINDS: Final = ("cut power", "cut power of all")
 LATER_KINDS: Final = ("refuse",)
 """Those that came later, so that seeds that failed once stay much as they were."""
 
+OVERRULED: Final = ("overrule", "overrule")
+"""In seeds of their own: see `ClusterFaults`."""
+
+RESTLESS: Final = ("replica.lag.time.max.ms=150", "replica.fetch.wait.max.ms=100")
+"""In some seeds replicas leave the ISR and join it all the time, while an operator has leaders
+elected and partitions moved: what a broker is told is often out of date when it arrives."""
+
 ROLES: Final = ("leader", "leader", "controller", "", "")
 """To whom a fault happens: the leader of the first partition, the controller, or one that is
 drawn beforehand."""
@@ -92,6 +99,12 @@ def draw_cluster(seed: int) -> ClusterPlan:
         kinds += DURABLE_KINDS
     if random.Random(f"later cluster {seed}").random() < 0.3:
         kinds += LATER_KINDS
+    if random.Random(f"new cluster {seed}").random() < 0.25:
+        kinds += OVERRULED
+    restless = random.Random(f"elections of cluster {seed}")
+    if restless.random() < 0.25:
+        settings += RESTLESS
+        actors.append(OperatorPlan("restless", restless.getrandbits(32), steps=30, pause_s=0.1))
     draw = _Faults(chance, brokers, kinds, [one.name for one in actors])
     return ClusterPlan(
         seed,

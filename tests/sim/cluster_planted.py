@@ -5,22 +5,29 @@ Each takes away what some promise of replication rests on. Those of one broker: 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import pytest
 
 from kavka.log.partition_log import PartitionLog
 from kavka.seams import Tasks
+from kavka.server.controller import election, leader_balance, partition_machine
 from kavka.server.controller.controller import Controller
-from kavka.server.controller.state import ClusterState
+from kavka.server.controller.state import ClusterState, Partition
+from kavka.server.controller.tree_store import TreeStore
+from kavka.server.controller.unclean_elections import UncleanElections
 from kavka.server.coordinators.journal_port import ReplicaPort
 from kavka.server.handlers import fetch
 from kavka.server.membership import Membership
 from kavka.server.replica import fetch_reading
+from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.follower_progress import FollowerProgress
 from kavka.server.replica.following import Following
-from kavka.server.replica.partition_state import PartitionState, ProposeIsr
+from kavka.server.replica.partition_state import Leadership, PartitionState, ProposeIsr
 from kavka.wire.steps import Steps
+from kavka.zktree.api import Op, OpResult
+from kavka.zktree.paths import StoredPartitionState
 from sim.planted import Bug, markers_dropped_at_the_start
 
 RICH: Final = 35
@@ -34,6 +41,18 @@ GROUPS: Final = 101
 
 RICHER: Final = 159
 """Another, in which most brokers die."""
+
+RESTLESS: Final = 7
+"""One with an operator, in which replicas leave the ISR and join it all the time."""
+
+RESTLESS_LEADERS: Final = 10
+"""Another, in which a leader of several epochs hears late of the ISR of the first."""
+
+DEPOSED: Final = 26
+"""One in which a controller is deposed while it ends reassignments, and topics are deleted."""
+
+OVERRULED: Final = 21
+"""One in which a controller that was replaced tells brokers of a death."""
 
 
 def _acknowledged_before_replication(patch: pytest.MonkeyPatch) -> None:
@@ -129,6 +148,67 @@ def _coordinator_answers_too_early(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def _earlier_decision_taken(patch: pytest.MonkeyPatch) -> None:
+    def is_stale(partition: PartitionState, decision: Leadership) -> bool:
+        known = partition.leader_epoch, partition.partition_epoch
+        is_same = (decision.leader_epoch, decision.partition_epoch) == known
+        return is_same or decision.leader_epoch < partition.leader_epoch
+
+    patch.setattr(PartitionState, "_is_stale", is_stale)
+
+
+def _late_answer_taken(patch: pytest.MonkeyPatch) -> None:
+    def isr_decided(
+        partition: PartitionState, leader_epoch: int, isr: tuple[int, ...], partition_epoch: int
+    ) -> bool:
+        if partition.is_leader:
+            partition.isr, partition.partition_epoch = isr, partition_epoch
+            partition.proposed_isr = None
+        return partition.is_leader and partition._advance()
+
+    patch.setattr(PartitionState, "isr_decided", isr_decided)
+
+
+def _controller_not_fenced(patch: pytest.MonkeyPatch) -> None:
+    async def fenced_multi(store: TreeStore, ops: Sequence[Op]) -> list[OpResult]:
+        return await store._coordination.multi(ops)
+
+    patch.setattr(TreeStore, "_fenced_multi", fenced_multi)
+
+
+def _earlier_controller_heard(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ControllerRequests, "_is_stale", lambda requests, controller_epoch: False)
+
+
+def _unclean_elections(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(UncleanElections, "allowed", lambda elections, topic: True)
+
+
+def _preferred_although_out_of_sync(patch: pytest.MonkeyPatch) -> None:
+    def preferred_state(
+        state: StoredPartitionState | None,
+        *,
+        replicas: Sequence[int],
+        live: Collection[int],
+        controller_epoch: int,
+    ) -> StoredPartitionState:
+        if state is not None and replicas[0] in live and replicas[0] not in state.isr:
+            state = state._replace(isr=(replicas[0], *state.isr))
+        return original(state, replicas=replicas, live=live, controller_epoch=controller_epoch)
+
+    original = election.preferred_state
+    patch.setattr(partition_machine, "preferred_state", preferred_state)
+    patch.setattr(leader_balance, "_can_lead", lambda cluster, broker_id, tp: True)
+
+
+def _divergence_not_seen(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(fetch_reading, "_divergence", lambda replica, wanted: None)
+
+
+def _deletion_does_not_wait(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Partition, "is_deleted", property(lambda partition: bool(partition.deleted)))
+
+
 CLUSTER_BUGS: Final = (
     Bug("records are acknowledged before replication", 2, _acknowledged_before_replication),
     Bug("a replica out of sync counts as in sync", 2, _out_of_sync_replica_counts),
@@ -144,4 +224,12 @@ CLUSTER_BUGS: Final = (
     Bug("the maximal ISR is lost", 4, _maximal_isr_lost, RICH),
     Bug("producers are not known after a truncation", 2, _producers_not_rebuilt, RICH),
     Bug("a coordinator answers before replication", 2, _coordinator_answers_too_early, GROUPS),
+    Bug("an earlier LeaderAndIsr is taken", 1, _earlier_decision_taken, RESTLESS),
+    Bug("a late answer of AlterPartition is taken", 1, _late_answer_taken, RESTLESS_LEADERS),
+    Bug("a controller that was replaced still writes", 1, _controller_not_fenced, DEPOSED),
+    Bug("a controller that was replaced is heard", 1, _earlier_controller_heard, OVERRULED),
+    Bug("leaders are elected out of those out of sync", 1, _unclean_elections, RICH),
+    Bug("a preferred replica leads out of sync", 2, _preferred_although_out_of_sync, OTHER),
+    Bug("a leader does not see where logs diverge", 2, _divergence_not_seen, OTHER),
+    Bug("a deletion does not wait for all replicas", 2, _deletion_does_not_wait, DEPOSED),
 )

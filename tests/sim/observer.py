@@ -10,9 +10,11 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from kavka.server.broker import Broker
+from kavka.server.cluster.metadata_cache import NO_CONTROLLER, MetadataImage
+from kavka.server.replica.partition_state import NO_LEADER
 from kavka.server.replica.replica import Replica
 from kavka.zktree import paths
-from kavka.zktree.api import NoNode
+from kavka.zktree.api import NoNode, Znode
 from kavka.zktree.paths import StoredPartitionState
 from kavka.zktree.tree import Tree
 from sim.machine import Machine
@@ -54,6 +56,14 @@ class Observer:
         """Each replica at the last look, by broker and its life."""
         self._controllers: dict[int, int] = {}
         """Who was the controller of each controller epoch."""
+        self._known: dict[tuple[str, int], int] = {}
+        """The earliest epoch of the controller that each broker, in one of its lives, knows."""
+        self._images: dict[str, tuple[int, MetadataImage]] = {}
+        """What each broker described to clients at the last look, and in which of its lives."""
+        self._states: dict[tuple[str, int], Znode] = {}
+        """The state of each partition in ZooKeeper at the last look."""
+        self._zxid = -1
+        """The last change of the tree that was looked at."""
 
     def check(self) -> None:
         """Look at everything, between two steps."""
@@ -66,8 +76,14 @@ class Observer:
                 self._check_epochs(key, here)
                 if here.replica.partition.is_leader:
                     self._check_leader(key, here, places)
+            self._check_in_sync(key, places)
         for machine in self._machines:
             self._check_controller(machine)
+        for machine in self._machines:
+            self._check_metadata(machine)
+        if self._tree.zxid != self._zxid:
+            self._zxid = self._tree.zxid
+            self._check_states()
 
     def _replicas(self) -> Iterator[Here]:
         for machine in self._machines:
@@ -124,6 +140,21 @@ class Observer:
                 f"{number} of its maximal ISR {sorted(maximal)} ends at {end}"
             )
 
+    def _check_in_sync(self, key: Partition, places: Sequence[Here]) -> None:
+        """Whoever is in sync according to ZooKeeper may lead next, so it has all that any leader so
+        far had below its high watermark, even while the present one does not know that yet."""
+        topic, index = places[0].replica.key
+        state, assigned = self.stored(topic, index), self._assignment(topic)
+        if state is None or assigned is None or assigned.topic_id != key[0]:
+            return
+        committed = self._committed.get(key, 0)
+        for here in places:
+            number, end = here.replica.partition.broker_id, here.replica.log.end_offset
+            assert number not in state.isr or end >= committed, (
+                f"{here.replica.key}: broker {number} of the ISR {state.isr} ends at {end}, a "
+                f"leader had the high watermark {committed}"
+            )
+
     def _current(self, here: Here) -> StoredPartitionState | None:
         """What ZooKeeper has of a leader's partition; None if there is a later leader, or the topic
         was deleted."""
@@ -158,3 +189,79 @@ class Observer:
         epoch, me = broker.controller.epoch, broker.broker_id
         found = self._controllers.setdefault(epoch, me)
         assert found == me, f"brokers {found} and {me} are controllers in epoch {epoch}"
+
+    def _check_metadata(self, machine: Machine) -> None:
+        """What a broker describes to clients never goes back to an earlier state of a partition:
+        they would believe in a leader that was replaced."""
+        broker = None if machine.instance is None else machine.instance.broker
+        if broker is None:
+            return
+        image = broker.metadata.image
+        self._check_known_controller(machine, image.controller_id)
+        lives, before = self._images.get(machine.name, (0, image))
+        self._images[machine.name] = machine.lives, image
+        if before is image or lives != machine.lives:
+            return
+        for name, topic in image.topics.items():
+            known = before.topics.get(name)
+            if known is topic or known is None or known.topic_id != topic.topic_id:
+                continue
+            for one in topic.partitions:
+                earlier = known.partition(one.partition) or one
+                found = one.leader_epoch, one.partition_epoch
+                assert found >= (earlier.leader_epoch, earlier.partition_epoch), (
+                    f"{machine.name} knew {earlier} of {name}, knows {one}"
+                )
+
+    def _check_known_controller(self, machine: Machine, controller: int) -> None:
+        """No broker hears of a controller again that was replaced by the one that it knows. (One
+        whose epoch was too short to be seen here may be any.)"""
+        if controller == NO_CONTROLLER:
+            return
+        place = machine.name, machine.lives
+        known = self._known.get(place, 1)
+        latest = paths.decode_controller_epoch(self._tree.get(paths.CONTROLLER_EPOCH).data)
+        for epoch in range(known, latest + 1):
+            if self._controllers.get(epoch, controller) == controller:
+                self._known[place] = epoch
+                return
+        raise AssertionError(
+            f"{place} hears of controller {controller}, has heard of epoch {known} of "
+            f"{self._controllers}"
+        )
+
+    def _check_states(self) -> None:
+        """Once a controller epoch has begun, no controller of an earlier one writes the state of a
+        partition; and who is made leader was in sync, as all of the ISR have what was
+        acknowledged."""
+        try:
+            epoch = self._tree.get(paths.CONTROLLER_EPOCH)
+        except NoNode:
+            return
+        now = paths.decode_controller_epoch(epoch.data)
+        for place, node in self._state_nodes():
+            before = self._states.get(place)
+            if before is not None and before.stat.mzxid == node.stat.mzxid:
+                continue
+            self._states[place] = node
+            state = paths.decode_partition_state(node.data)
+            assert node.stat.mzxid < epoch.stat.mzxid or state.controller_epoch == now, (
+                f"{place}: {state} was written in controller epoch {now}"
+            )
+            if before is None or before.stat.czxid != node.stat.czxid:
+                continue  # of a new topic
+            isr = paths.decode_partition_state(before.data).isr
+            is_next = node.stat.version == before.stat.version + 1
+            assert not is_next or state.leader in (NO_LEADER, *isr), (
+                f"{place}: {state} follows one with the ISR {isr}"
+            )
+
+    def _state_nodes(self) -> Iterator[tuple[tuple[str, int], Znode]]:
+        """Those in ZooKeeper of the states of all partitions."""
+        for topic in self._tree.children(paths.TOPICS):
+            assigned = self._assignment(topic)
+            for index in () if assigned is None else assigned.replicas:
+                try:
+                    yield (topic, index), self._tree.get(paths.partition_state(topic, index))
+                except NoNode:
+                    continue
