@@ -278,7 +278,7 @@ class PartitionMachine:
             if topic is None or partition is None or stored.version < partition.version:
                 continue  # deleted, or read again meanwhile
             if partition.state is None:
-                new[tp], partition.told = partition.replicas, None
+                new[tp], partition.announced_assignment = partition.replicas, None
             _set_state(partition, stored)
             reassignments.end_decision(tp, partition, new)
             if not topic.deleting:

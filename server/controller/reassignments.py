@@ -100,7 +100,7 @@ def take(partition: Partition, found: Assignment, *, is_new: bool) -> None:
         return  # the end of the reassignment is being written
     partition.finishing = None
     if found.is_moving if is_new else found != before:
-        partition.told = partition.known_assignment
+        partition.announced_assignment = partition.known_assignment
     _replace(partition, found)
 
 
@@ -133,7 +133,7 @@ def take_back(partition: Partition) -> None:
 def finish(partition: Partition) -> None:
     """Make the target the replicas; the topic's node is written later."""
     partition.finishing = partition.assignment
-    partition.told = partition.known_assignment
+    partition.announced_assignment = partition.known_assignment
     _replace(partition, Assignment(partition.assignment.target))
 
 
@@ -145,7 +145,7 @@ def end_decision(
     if partition.state != partition.decided_state:
         return False
     if partition.is_reassigned:
-        new[tp], partition.told = partition.adding, None
+        new[tp], partition.announced_assignment = partition.adding, None
     partition.away, partition.decided_state = (), None
     return True
 

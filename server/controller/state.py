@@ -65,7 +65,7 @@ class Partition:
     finishing: Assignment | None = None
     """What the topic's node says, while the end of a reassignment is being written; the three
     fields above have it already."""
-    told: Assignment | None = None
+    announced_assignment: Assignment | None = None
     """What brokers have heard of the replicas, if these have changed and no state has been written
     for it since: the next one, in a new leader epoch, tells them. Another one that was decided on
     before, and is written first, does not: its ISR is of the earlier replicas. None: they have
@@ -98,12 +98,12 @@ class Partition:
     @property
     def is_reassigned(self) -> bool:
         """Whether brokers have yet to hear of a change of the replicas."""
-        return self.told is not None
+        return self.announced_assignment is not None
 
     @property
     def known_assignment(self) -> Assignment:
         """The assignment that brokers may hear of, with the state in force."""
-        return self.told or self.assignment
+        return self.announced_assignment or self.assignment
 
     @property
     def is_deleted(self) -> bool:
