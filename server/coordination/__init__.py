@@ -1,1 +1,1 @@
-"""The coordination service of a broker without ZooKeeper, and how a broker registers in it."""
+"""Sessions with the coordination service: a ZooKeeper, or the broker's own on its disk."""

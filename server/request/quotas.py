@@ -1,6 +1,7 @@
 """Client quotas: where a request's throttle time will be computed.
 
-Quotas are not implemented yet: a broker always uses `Unlimited`. The throttle time is applied by
+They are not implemented yet: a broker always uses `Unlimited`. (Replication throttles are:
+`kavka.server.replica.replication_quotas`.) The throttle time is applied by
 `Dispatcher.throttle_ms`, which puts it into the response, and `Connection._mute`, which stops
 reading from the connection for that time.
 """
