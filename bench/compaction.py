@@ -253,11 +253,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 except RuntimeError as failure:
                     print(f"{peer.name}: {failure}", file=sys.stderr)
                     return 1
-                print(_told(peer, wanted, found), flush=True)
+                print(_report(peer, wanted, found), flush=True)
     return 0
 
 
-def _told(peer: Peer, wanted: Keyed, found: Found) -> str:
+def _report(peer: Peer, wanted: Keyed, found: Found) -> str:
     return "\n  ".join(
         [
             f"{peer.name}: {wanted.records:,} records with {wanted.keys:,} keys, "

@@ -23,7 +23,7 @@ HEARTBEATS: Final = 40_000
 ROUNDS: Final = 3
 """How often so many are sent: what else the machine does shows in one of them."""
 WARM_HEARTBEATS: Final = 20_000
-"""Unmeasured, for whoever compiles what is hot."""
+"""Unmeasured, to warm up a JVM, which compiles hot code."""
 AT_ONCE: Final = 16
 """Heartbeats in flight, each on a connection of its own."""
 BIG: Final = "a-group-of-many"
@@ -84,11 +84,11 @@ def _many(run: Run, stack: ExitStack) -> None:
     run.add("groups.formed", meter.wall_s)
     time.sleep(SETTLE_S)
     run.add("groups.rss", run.peer.rss_mb() - before_mb)
-    beats = list(map(group_frames.heartbeat, names, members))
-    _beat(lines, beats, WARM_HEARTBEATS)
+    requests = list(map(group_frames.heartbeat, names, members))
+    _send_heartbeats(lines, requests, WARM_HEARTBEATS)
     for _ in range(ROUNDS):
         with run.meter("heartbeat") as meter:
-            _beat(lines, beats, HEARTBEATS)
+            _send_heartbeats(lines, requests, HEARTBEATS)
         run.add("heartbeat.cpu", meter.broker_s * 1e6 / HEARTBEATS)
         run.add("heartbeat.rate", HEARTBEATS / meter.wall_s)
 
@@ -110,12 +110,12 @@ def _synced(lines: Sequence[Connection], names: Sequence[str]) -> list[Joined]:
     return members
 
 
-def _beat(lines: Sequence[Connection], beats: Sequence[bytes], count: int) -> None:
+def _send_heartbeats(lines: Sequence[Connection], requests: Sequence[bytes], count: int) -> None:
     """So many heartbeats, AT_ONCE at a time, by all members in turn."""
     for start in range(0, count, AT_ONCE):
         chosen = [number % len(lines) for number in range(start, min(start + AT_ONCE, count))]
         for number in chosen:
-            lines[number].socket.sendall(beats[number])
+            lines[number].socket.sendall(requests[number])
         for number in chosen:
             group_frames.check(lines[number].read(), "Heartbeat")
 
@@ -133,7 +133,7 @@ def _big(run: Run, stack: ExitStack) -> None:
     for times in range(1, AGAIN + 1):
         with run.meter("group-again") as meter:
             lines[leader].socket.sendall(group_frames.join_group(BIG, members[leader].member))
-            # one that joined before the leader has would be told that all is as it was
+            # one that joined before the leader has would get no error yet
             beat = group_frames.heartbeat(BIG, current[others[0]])
             while not group_frames.is_rebalancing(lines[others[0]].ask(beat)):
                 continue

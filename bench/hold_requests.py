@@ -1,7 +1,7 @@
 """The cases of `bench.holds` of one request that names thousands, or is answered with thousands.
 
-Twenty thousand items are the most that a request may name, so these are near the biggest that
-there are; what is told of the whole cluster is as big as the cluster.
+Twenty thousand items are the most that a request may name, so these are near the biggest that there
+are; answers about the whole cluster are as big as the cluster.
 """
 
 from __future__ import annotations

@@ -299,7 +299,7 @@ def join(group: str, member: str, instance: str | None) -> bytes:
 SUBSCRIPTION: Final = group_frames.SUBSCRIPTION
 
 
-def told_epoch(answer: memoryview) -> int:
+def epoch_in(answer: memoryview) -> int:
     """The member epoch in an answer to ConsumerGroupHeartbeat v1. RuntimeError for an error."""
     (code,) = struct.unpack_from(">h", answer, 9)
     if code:
@@ -330,24 +330,26 @@ def _names(number: int, *, mixed: bool) -> Sequence[str]:
     return HALF if mixed and number % 2 else NAMES
 
 
-def _joins(members: int, names: Callable[[int], Sequence[str] | None], **told: Any) -> Case:
+def _joins(members: int, names: Callable[[int], Sequence[str] | None], **options: Any) -> Case:
     """Members join one by one, and the last of them is measured: all others are there."""
 
     async def case(groups: Groups) -> None:
         for number in range(members - 1):
-            told_epoch(await groups.ask(consumer_join("g", _member(number), names(number), **told)))
+            epoch_in(
+                await groups.ask(consumer_join("g", _member(number), names(number), **options))
+            )
         with groups.holds.measured():
-            last = consumer_join("g", _member(members - 1), names(members - 1), **told)
-            told_epoch(await groups.ask(last))
+            last = consumer_join("g", _member(members - 1), names(members - 1), **options)
+            epoch_in(await groups.ask(last))
 
     return case
 
 
-async def _beats(groups: Groups) -> None:
+async def _heartbeats(groups: Groups) -> None:
     """All have joined: the others come to what they shall have, one after another."""
     epochs = [0] * MEMBERS
     for number in range(MEMBERS):
-        epochs[number] = told_epoch(await groups.ask(consumer_join("g", _member(number), NAMES)))
+        epochs[number] = epoch_in(await groups.ask(consumer_join("g", _member(number), NAMES)))
     with groups.holds.measured():
         for number, epoch in enumerate(epochs):
             await groups.ask(consumer_beat("g", _member(number), epoch))
@@ -357,7 +359,7 @@ async def _regex(groups: Groups) -> None:
     with groups.holds.measured():
         epoch = 0
         for _ in range(40):
-            epoch = told_epoch(
+            epoch = epoch_in(
                 await groups.ask(
                     consumer_join("g", "m", None, regex="topic-of-.*")
                     if not epoch
@@ -455,7 +457,7 @@ CASES: Final[Sequence[tuple[str, Sequence[tuple[str, int]], Case]]] = (
         [(name, 1) for name in _VERY_MANY],
         _joins(2, lambda number: _VERY_MANY),
     ),
-    ("200 members, 2,000 topics: heartbeats after all have joined", _MANY, _beats),
+    ("200 members, 2,000 topics: heartbeats after all have joined", _MANY, _heartbeats),
     (
         "500th member joins, 1,000 partitions",
         _ONE,

@@ -87,7 +87,7 @@ def rest(run: Run) -> None:
 
 
 def warm_up(run: Run) -> None:
-    """Unmeasured load of each kind, for whoever compiles what is hot."""
+    """Unmeasured load of each kind, to warm up a JVM, which compiles hot code."""
     with run.topic("warm", CONNECTIONS) as topic:
         _single(run, topic, CONNECTIONS, 2 * WARM_UP_S)
         _single(run, topic, 1, WARM_UP_S)

@@ -13,7 +13,7 @@ from bench.run import Run
 PARTITIONS: Final = 1000
 RECORDS: Final = 500
 WARM_UP: Final = 200
-"""Records that are not measured, for whoever compiles what is hot."""
+"""Records that are not measured, to warm up a JVM, which compiles hot code."""
 
 PAUSE_S: Final = 0.01
 """Between a Fetch and the record that ends its wait."""

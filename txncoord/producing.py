@@ -52,8 +52,8 @@ class Producing:
         if not _may_continue(one, request):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         if one.state is State.ONGOING:
-            later = ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-            replies = [Reply(future, later)]
+            retry = ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            replies = [Reply(future, retry)]
             return (yield from self._ending.abort(transactional_id, replies, now_ms))
         producer, last_epoch = self._next_producer(one, request)
         new = initialised(

@@ -97,13 +97,15 @@ def unsupported_protocols(listeners: Sequence[Listener], protocols: Mapping[str,
     """Why some listeners can't be served with their protocols; "" if all can."""
     named = {one.name: protocols.get(one.name) for one in listeners}
     missing = [name for name, protocol in named.items() if protocol is None]
-    later = [f"{name} uses {one}" for name, one in named.items() if one not in (None, "PLAINTEXT")]
+    unsupported = [
+        f"{name} uses {one}" for name, one in named.items() if one not in (None, "PLAINTEXT")
+    ]
     reasons = []
     if missing:
         reasons.append(f"it has no protocol for listener {', '.join(missing)}")
-    if later:
+    if unsupported:
         reasons.append(
-            f"listener {', '.join(later)}, but Kavka speaks PLAINTEXT only so far "
+            f"listener {', '.join(unsupported)}, but Kavka speaks PLAINTEXT only so far "
             "(TLS and SASL come with a later version)"
         )
     return "; ".join(reasons)

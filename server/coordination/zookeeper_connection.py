@@ -39,16 +39,16 @@ class ZooKeeperConnection(asyncio.Protocol):
         self._stream = bytearray()
         self._transport: Any = None
         self._welcome: asyncio.Future[Welcome] | None = None
-        self._word: asyncio.Future[bytes] | None = None
+        self._sasl_response: asyncio.Future[bytes] | None = None
         """The frame that the server says next, in an authentication."""
         self._silence_s_max = 0.0
         self._heard_s = 0.0
-        self._beating: Timer | None = None
+        self._ping_timer: Timer | None = None
 
     async def open(
         self, network: Network, address: tuple[str, int], hello: bytes, *, within_s: float
     ) -> Welcome:
-        """Connect and greet, within a time for each. ConnectFailed."""
+        """Connect, and do the handshake, each within a time. ConnectFailed."""
         await dial(network, self._tasks, address, self, within_s=within_s)
         self._welcome = self._tasks.future()
         self.send(hello)
@@ -60,36 +60,38 @@ class ZooKeeperConnection(asyncio.Protocol):
             self._welcome = None
 
     async def authenticate(self, exchange: DigestMd5, *, within_s: float) -> None:
-        """Tell the server who this session is, before it asks for anything. ConnectFailed;
+        """Authenticate the session (SASL), before its first request. ConnectFailed;
         AuthenticationFailed."""
         timer = self._tasks.call_later(within_s, self.close, "no response to the authentication")
         try:
-            challenge = messages.sasl_token(await self._hear(messages.sasl(b"")))
+            challenge = messages.sasl_token(await self._exchange_sasl(messages.sasl(b"")))
             if not challenge:
                 raise SaslError("the server has no SASL")
-            last = messages.sasl_token(await self._hear(messages.sasl(exchange.answer(challenge))))
+            last = messages.sasl_token(
+                await self._exchange_sasl(messages.sasl(exchange.answer(challenge)))
+            )
             exchange.check(last or b"")
         except SaslError as failure:
             raise ConnectFailed(f"SASL: {failure}", refused=False) from failure
         finally:
             timer.cancel()
-            self._word = None
+            self._sasl_response = None
 
-    async def _hear(self, frame: bytes) -> bytes:
+    async def _exchange_sasl(self, frame: bytes) -> bytes:
         if self._transport is None:
             raise ConnectFailed("it closed the connection", refused=False)
-        self._word = self._tasks.future()
+        self._sasl_response = self._tasks.future()
         self.send(frame)
-        return await self._word
+        return await self._sasl_response
 
     def begin(self, timeout_ms: int) -> None:
-        """The session is open on it: ping, and listen for silence."""
+        """The handshake is done: send pings, and end the connection if the server is silent."""
         self._silence_s_max = timeout_ms / 1000 * SILENCE_SHARE
         self._heard_s = self._clock.monotonic_s()
-        self._beat_later()
+        self._schedule_ping()
 
     def send(self, frame: bytes) -> None:
-        """Send a frame; one that has ended sends nothing."""
+        """Send a frame; no effect if the connection has ended."""
         if self._transport is not None:
             self._transport.write(frame)
 
@@ -98,24 +100,24 @@ class ZooKeeperConnection(asyncio.Protocol):
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
-        if self._beating is not None:
-            self._beating.cancel()
-        for awaited in (self._welcome, self._word):
+        if self._ping_timer is not None:
+            self._ping_timer.cancel()
+        for awaited in (self._welcome, self._sasl_response):
             if awaited is not None and not awaited.done():
                 awaited.set_exception(ConnectFailed(reason, refused=False))
         if not self.lost.done():
             self.lost.set_result(reason)
 
-    def _beat_later(self) -> None:
-        self._beating = self._tasks.call_later(self._silence_s_max / PINGS, self._beat)
+    def _schedule_ping(self) -> None:
+        self._ping_timer = self._tasks.call_later(self._silence_s_max / PINGS, self._ping)
 
-    def _beat(self) -> None:
+    def _ping(self) -> None:
         silence_s = self._clock.monotonic_s() - self._heard_s
         if silence_s >= self._silence_s_max:
             self.close(f"it has been silent for {silence_s:.1f} s")
             return
         self.send(messages.ping())
-        self._beat_later()
+        self._schedule_ping()
 
     # -- asyncio callbacks ----------------------------------------------------------------
 
@@ -142,8 +144,8 @@ class ZooKeeperConnection(asyncio.Protocol):
             if self._welcome is not None:
                 self._welcome.set_result(messages.welcome(frame))
                 self._welcome = None
-            elif self._word is not None:
-                self._word.set_result(frame)
-                self._word = None
+            elif self._sasl_response is not None:
+                self._sasl_response.set_result(frame)
+                self._sasl_response = None
             else:
                 self._on_frame(frame)

@@ -205,14 +205,14 @@ class _Fetch:
         return size >= enough or missing >= self._enough_missing or not self._files_left
 
     def _has_news(self, part: PartitionRead) -> bool:
-        """Whether a follower should hear at once of deleted records; or of a new high watermark, if
-        consumers read from it."""
+        """Whether a follower is answered at once, because records were deleted; or because the high
+        watermark has moved, if consumers may read from the follower."""
         if 0 <= part.wanted.follower_start < part.answer.log_start_offset:
             return True
         if not self._tells_high_watermark or part.replica is None:
             return False
         follower = part.replica.partition.followers.get(self._follower)
-        return follower is not None and follower.told_high_watermark < part.answer.high_watermark
+        return follower is not None and follower.sent_high_watermark < part.answer.high_watermark
 
     def _is_complete(self) -> Steps[bool]:
         """`plan` for a waiting fetch, which holds no files in between."""
@@ -391,8 +391,8 @@ class _Fetch:
                 self._is_throttled = True
 
     def _note_follower(self, part: PartitionRead) -> None:
-        """Let the leader know how far the follower has got: once, as it gets no further while the
-        request waits."""
+        """Report to the leader how far the follower has got: once per request, as it does not
+        change while the request waits."""
         replica, answer = part.replica, part.answer
         if replica is None or answer.error_code or answer.diverging_epoch is not None:
             return
@@ -545,7 +545,7 @@ class _Fetch:
                 part.wanted.replica = ref(part.replica)
                 part.wanted.is_prefix = part.is_prefix
                 if self._tells_high_watermark:
-                    self._note_told(part.replica, part.answer.high_watermark)
+                    self._note_sent(part.replica, part.answer.high_watermark)
             if not fetching.keep(part.wanted, part.answer):
                 continue
             topic = part.wanted.topic
@@ -562,10 +562,10 @@ class _Fetch:
             topics, 0, fetching.session_id, 0, self._endpoints(leaders) if leaders else ()
         )
 
-    def _note_told(self, replica: Replica, high_watermark: int) -> None:
+    def _note_sent(self, replica: Replica, high_watermark: int) -> None:
         follower = replica.partition.followers.get(self._follower)
         if follower is not None:
-            follower.told_high_watermark = high_watermark
+            follower.sent_high_watermark = high_watermark
 
     def _count(self, replica: Replica, size_bytes: int) -> None:
         """Count what is sent. Of throttled partitions all that followers get counts, also those

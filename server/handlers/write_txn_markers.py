@@ -21,7 +21,7 @@ from kavka.server.coordinators.marker_writer import (
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.runtime import cooperative
 from kavka.wire.apis.write_txn_markers import (
-    VERSIONS_TOLD_SINCE,
+    TRANSACTION_VERSIONS_SINCE,
     MarkerResult,
     PartitionResult,
     TopicResult,
@@ -54,7 +54,7 @@ class _Work:
     def __init__(self, broker: Broker, context: RequestContext, request: Any) -> None:
         self._broker: Final = broker
         self._request: Final = request
-        self._with_versions: Final = context.version >= VERSIONS_TOLD_SINCE
+        self._with_versions: Final = context.version >= TRANSACTION_VERSIONS_SINCE
         self._results: Final[dict[int, dict[str, dict[int, PartitionResult]]]] = {}
         """By producer id and topic, in which order Apache Kafka responds."""
 

@@ -25,7 +25,7 @@ FLUSH_RETRY_S: Final = 1.0
 
 
 def _nothing(replica: Replica) -> None:
-    """Nobody has to know."""
+    """The default listener."""
 
 
 class LogFlusher:
@@ -49,7 +49,7 @@ class LogFlusher:
         self._tasks = tasks
         self._jobs = jobs
         self._running: dict[asyncio.Task[None], Replica] = {}
-        self._turns = asyncio.Semaphore(FLUSHES_AT_ONCE_MAX)
+        self._slots = asyncio.Semaphore(FLUSHES_AT_ONCE_MAX)
         self.on_flushed: Callable[[Replica], object] = _nothing
         """Called when a log has been flushed."""
         self.flush_ms = Histogram()
@@ -88,7 +88,7 @@ class LogFlusher:
         try:
             is_more = True
             while is_more:
-                async with self._turns:
+                async with self._slots:
                     is_more = not replica.flushes_held and await self._flush_once(replica)
         except OSError as failure:
             if is_fd_exhaustion(failure):

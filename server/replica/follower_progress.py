@@ -6,15 +6,15 @@ from typing import Final
 
 UNKNOWN_END: Final = -1
 LONG_AGO_MS: Final = -(1 << 62)
-"""Of what has never happened: longer ago than any `replica.lag.time.max.ms`."""
+"""Time of an event that has never happened: longer ago than any `replica.lag.time.max.ms`."""
 
 
 class FollowerProgress:
     """One follower of a partition. Times are the leader's, in ms of its monotonic clock.
 
     A follower is in sync as long as it has all of the leader's records, or had all of them within
-    the last `replica.lag.time.max.ms` (KIP-16). Under load it never has the very last one, so a
-    fetch counts that has what the leader had at the follower's fetch before.
+    the last `replica.lag.time.max.ms` (KIP-16). Under load it never has the very last record, so it
+    had all of them at its previous fetch if it now has what the leader had then.
     """
 
     __slots__ = (
@@ -23,7 +23,7 @@ class FollowerProgress:
         "caught_up_ms",
         "log_end",
         "log_start",
-        "told_high_watermark",
+        "sent_high_watermark",
     )
 
     def __init__(self) -> None:
@@ -33,9 +33,9 @@ class FollowerProgress:
         """Its log start offset, as it said itself; unknown until its first fetch."""
         self.caught_up_ms = LONG_AGO_MS
         """When it last had all records."""
-        self.told_high_watermark = UNKNOWN_END
-        """The high watermark in the last response to it in this leader epoch. Kept only where
-        consumers read from followers, who have to hear of a new one at once."""
+        self.sent_high_watermark = UNKNOWN_END
+        """The high watermark in the last response to it in this leader epoch. Set only if consumers
+        may read from followers: these then get each new high watermark at once."""
         self._fetched_ms = LONG_AGO_MS
         self._leader_end_then = UNKNOWN_END
 
@@ -44,7 +44,7 @@ class FollowerProgress:
         now to fetch; what it fetched from an earlier leader is unknown here."""
         self.log_end = UNKNOWN_END
         self.caught_up_ms = now_ms if in_sync else LONG_AGO_MS
-        self.told_high_watermark = UNKNOWN_END
+        self.sent_high_watermark = UNKNOWN_END
         self._fetched_ms = LONG_AGO_MS
         self._leader_end_then = UNKNOWN_END
 

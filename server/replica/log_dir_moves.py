@@ -79,7 +79,7 @@ class ReplicaMoves:
         self._replicas = replicas
         self._logs = replicas.logs
         at_once = live.now.num_replica_alter_log_dirs_threads
-        self._turns = asyncio.Semaphore(max(1, at_once or len(live.now.log_dirs)))
+        self._slots = asyncio.Semaphore(max(1, at_once or len(live.now.log_dirs)))
         self._running: dict[_Move, asyncio.Task[None]] = {}
         """All moves that have not ended, the cancelled ones too."""
         self._moving: dict[Key, _Move] = {}
@@ -235,7 +235,7 @@ class ReplicaMoves:
     async def _run(self, move: _Move, before: asyncio.Task[None] | None) -> None:
         if before is not None:  # it may still delete files where this move copies to
             await asyncio.wait([before])
-        async with self._turns:
+        async with self._slots:
             while move.is_wanted:
                 if await self._try_copy(move):
                     await move.delete_source()

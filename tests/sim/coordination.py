@@ -55,10 +55,10 @@ from sim.loop import Process
 RECONNECT_S: Final = 0.3
 """Between two attempts to connect."""
 
-BEATS: Final = 3
+PINGS: Final = 3
 """Pings in a session's timeout."""
 
-SILENT_BEATS_MAX: Final = 2
+UNANSWERED_PINGS_MAX: Final = 2
 """So many pings without an answer end a connection."""
 
 
@@ -92,11 +92,11 @@ class EnsembleSession(SingleWrites):
         self._connection: Connection | None = None
         self._is_welcome = False
         """Whether requests can be sent on the connection."""
-        self._silent_beats = 0
+        self._unanswered_pings = 0
         self._is_closing = False
         self._is_over = False
         self._connect()
-        self._beat_later()
+        self._schedule_ping()
 
     # Requests
 
@@ -132,7 +132,7 @@ class EnsembleSession(SingleWrites):
     def abandon(self) -> None:
         self._is_over = True
         self._connection = None
-        self._beating.cancel()
+        self._ping_timer.cancel()
 
     def _write(self, op: Op) -> Awaitable[Any]:
         return self._ask(lambda at: at.write(op))
@@ -158,24 +158,24 @@ class EnsembleSession(SingleWrites):
     def _connect(self) -> None:
         if self._is_over:
             return
-        self._silent_beats = 0
+        self._unanswered_pings = 0
         self._connection = self._ensemble.connect(self._process, self._host, self._on_message)
         if self._connection is None:
             self._tasks.call_later(RECONNECT_S, self._connect)
         else:
             self._connection.send(Hello(self.session_id, self._timeout_s, self._received))
 
-    def _beat_later(self) -> None:
-        self._beating: Timer = self._tasks.call_later(self._timeout_s / BEATS, self._beat)
+    def _schedule_ping(self) -> None:
+        self._ping_timer: Timer = self._tasks.call_later(self._timeout_s / PINGS, self._ping)
 
-    def _beat(self) -> None:
-        self._beat_later()
+    def _ping(self) -> None:
+        self._schedule_ping()
         if self._connection is None:
             return
-        if self._silent_beats == SILENT_BEATS_MAX:
+        if self._unanswered_pings == UNANSWERED_PINGS_MAX:
             self._lose()
             return
-        self._silent_beats += 1
+        self._unanswered_pings += 1
         if self._is_welcome:
             self._connection.send(Ping(self._received))
 
@@ -190,7 +190,7 @@ class EnsembleSession(SingleWrites):
     def _on_message(self, connection: Connection, message: Message) -> None:
         if connection is not self._connection:
             return  # given up
-        self._silent_beats = 0
+        self._unanswered_pings = 0
         match message:
             case Numbered(number, what):
                 assert number == self._received + 1, "a session gets everything once, in order"

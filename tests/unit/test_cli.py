@@ -101,11 +101,11 @@ def test_a_file_without_option_is_pointed_to_it(
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert ended.value.code == 2
-    assert "unrecognized arguments: " in told
-    assert hint in told
-    assert bool(hint) == ("did you mean" in told)
+    assert "unrecognized arguments: " in printed
+    assert hint in printed
+    assert bool(hint) == ("did you mean" in printed)
 
 
 def test_start_needs_no_option(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,8 +127,8 @@ def test_a_package_that_is_missing_is_reported_in_one_line(
     monkeypatch.setitem(sys.modules, "kavka.server.main", stub)
     if reported:
         assert cli.main(["start"]) == 1
-        told = capsys.readouterr().err
-        assert told.startswith("kavka: No module named 'cramjam': install what Kavka depends on")
+        printed = capsys.readouterr().err
+        assert printed.startswith("kavka: No module named 'cramjam': install what Kavka depends on")
     else:  # a fault of Kavka's own, whose traceback is of use
         with pytest.raises(ModuleNotFoundError):
             cli.main(["start"])

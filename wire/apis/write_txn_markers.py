@@ -12,7 +12,7 @@ from kavka.wire.api import Api
 from kavka.wire.errors import ErrorCode
 from kavka.wire.message import message
 
-VERSIONS_TOLD_SINCE: Final = 2
+TRANSACTION_VERSIONS_SINCE: Final = 2
 
 
 @message

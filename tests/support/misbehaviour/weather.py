@@ -38,7 +38,7 @@ sequence, so what has the first is spared these: Apache Kafka's log would be wro
 SHARE_OF_FAULTS: Final = 0.12
 """Of Produce requests, while the weather is bad."""
 
-SHARE_OF_ERRORS_TOLD: Final = 0.3
+SHARE_OF_ERRORS_SENT: Final = 0.3
 """Many a producer is at its end then."""
 
 
@@ -76,4 +76,4 @@ class Weather:
     def tells_errors(self, batches: Iterable[Batch]) -> bool:
         """Whether a client gets errors: never while a copy of its batch is under way."""
         is_last = not any(self._on_the_way[one] > 0 for one in batches)
-        return is_last and self.chance.random() < SHARE_OF_ERRORS_TOLD
+        return is_last and self.chance.random() < SHARE_OF_ERRORS_SENT

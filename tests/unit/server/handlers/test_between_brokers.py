@@ -300,8 +300,8 @@ async def test_records_are_deleted_once_live_followers_have_deleted_them(
     deletion = delete_before(broker, 2)
     await broker.advance(1)
     assert not deletion.done()
-    told = waiting.result().responses[0].partitions[0]
-    assert told.log_start_offset == 2, "the follower learns of it at once"
+    answer = waiting.result().responses[0].partitions[0]
+    assert answer.log_start_offset == 2, "the follower learns of it at once"
     waiting = follower.send("Fetch", 12, **fetching_t(broker, 2, end, 2))
     await broker.advance(1)
     assert outcome(deletion) == (2, Code.NONE)

@@ -83,7 +83,7 @@ async def has_fetched(broker: MemoryBroker, offset: int, by: int = OTHER) -> asy
 async def fetch(
     broker: MemoryBroker, offset: int, *, rack: str = THERE, version: int = 12, **values: Any
 ) -> Any:
-    """What a consumer is told."""
+    """The response to a consumer."""
     asked = fetching({("t", 0): offset}, **values) | {"rack_id": rack}
     answer = await broker.ask("Fetch", version, **asked)
     return answer.responses[0].partitions[0]
@@ -104,20 +104,20 @@ async def test_the_leader_names_the_replica_in_the_rack_and_gives_no_records(
     leader = await decide(broker)
     await written(broker)
     await has_fetched(broker, RECORDS)
-    told = await fetch(broker, 0, max_wait_ms=60_000)
-    assert (told.error_code, told.preferred_read_replica) == (Code.NONE, OTHER)
-    assert not told.records
-    assert (told.high_watermark, told.last_stable_offset) == (RECORDS, RECORDS)
-    assert told.log_start_offset == leader.log.start_offset
-    told = await fetch(broker, RECORDS, max_wait_ms=60_000)
-    assert told.preferred_read_replica == OTHER, "it ends there; the consumer waits there"
-    told = await fetch(broker, 2 * RECORDS)
-    assert told.preferred_read_replica == -1, "the follower does not have it yet"
+    answer = await fetch(broker, 0, max_wait_ms=60_000)
+    assert (answer.error_code, answer.preferred_read_replica) == (Code.NONE, OTHER)
+    assert not answer.records
+    assert (answer.high_watermark, answer.last_stable_offset) == (RECORDS, RECORDS)
+    assert answer.log_start_offset == leader.log.start_offset
+    answer = await fetch(broker, RECORDS, max_wait_ms=60_000)
+    assert answer.preferred_read_replica == OTHER, "it ends there; the consumer waits there"
+    answer = await fetch(broker, 2 * RECORDS)
+    assert answer.preferred_read_replica == -1, "the follower does not have it yet"
     for rack in ("", HERE, "elsewhere"):
-        told = await fetch(broker, 0, rack=rack)
-        assert (told.preferred_read_replica, len(told.records)) == (-1, len(BATCH)), rack
-    told = await fetch(broker, 0, version=10)
-    assert len(told.records) == len(BATCH), "it has no rack"
+        answer = await fetch(broker, 0, rack=rack)
+        assert (answer.preferred_read_replica, len(answer.records)) == (-1, len(BATCH)), rack
+    answer = await fetch(broker, 0, version=10)
+    assert len(answer.records) == len(BATCH), "it has no rack"
 
 
 @scenario(BY_RACK, topics={"t": 1}, in_cluster=True)
@@ -141,8 +141,8 @@ def test_without_a_selector_by_rack_nobody_is_directed(selector: str) -> None:
         await decide(broker)
         await written(broker)
         await has_fetched(broker, 2 * RECORDS)
-        told = await fetch(broker, 0)
-        assert (told.preferred_read_replica, len(told.records)) == (-1, 2 * len(BATCH))
+        answer = await fetch(broker, 0)
+        assert (answer.preferred_read_replica, len(answer.records)) == (-1, 2 * len(BATCH))
 
     directed()
 
@@ -169,8 +169,8 @@ async def test_a_consumer_of_another_epoch_is_refused_first(broker: MemoryBroker
     leader = await decide(broker)
     await written(broker)
     await has_fetched(broker, 2 * RECORDS)
-    told = await fetch(broker, 0, current_leader_epoch=leader.partition.leader_epoch + 1)
-    assert (told.error_code, told.preferred_read_replica) == (Code.UNKNOWN_LEADER_EPOCH, -1)
+    answer = await fetch(broker, 0, current_leader_epoch=leader.partition.leader_epoch + 1)
+    assert (answer.error_code, answer.preferred_read_replica) == (Code.UNKNOWN_LEADER_EPOCH, -1)
 
 
 @scenario(BY_RACK, topics={"t": 1}, in_cluster=True)
@@ -180,8 +180,10 @@ async def test_followers_hear_of_a_new_high_watermark_at_once(broker: MemoryBrok
     first = await has_fetched(broker, 0)
     assert first.result().responses[0].partitions[0].high_watermark == 0
     second = await has_fetched(broker, 2 * RECORDS)
-    told = second.result().responses[0].partitions[0]
-    assert (told.high_watermark, told.records) == (2 * RECORDS, b""), "its own fetch has moved it"
+    answer = second.result().responses[0].partitions[0]
+    assert (answer.high_watermark, answer.records) == (2 * RECORDS, b""), (
+        "its own fetch has moved it"
+    )
     waiting = await has_fetched(broker, 2 * RECORDS)
     await broker.advance(10_000)
     assert not waiting.done(), "now it knows"
@@ -199,8 +201,8 @@ async def test_a_waiting_follower_is_answered_when_the_high_watermark_moves(
     for offset in (0, RECORDS):
         assert not waiting.done(), "it knows of 0"
         await has_fetched(broker, offset, by=3)
-    told = waiting.result().responses[0].partitions[0]
-    assert (told.high_watermark, told.records) == (RECORDS, b"")
+    answer = waiting.result().responses[0].partitions[0]
+    assert (answer.high_watermark, answer.records) == (RECORDS, b"")
 
 
 @scenario(topics={"t": 1}, in_cluster=True)
@@ -228,18 +230,22 @@ async def following(broker: MemoryBroker, high_watermark: int) -> Replica:
 @scenario(topics={"t": 1}, in_cluster=True)
 async def test_a_follower_serves_what_it_knows_to_be_committed(broker: MemoryBroker) -> None:
     replica = await following(broker, RECORDS)
-    told = await fetch(broker, 0)
-    assert (told.error_code, len(told.records), told.high_watermark) == (0, len(BATCH), RECORDS)
-    told = await fetch(broker, RECORDS)
-    assert (told.error_code, bytes(told.records)) == (0, b"")
+    answer = await fetch(broker, 0)
+    assert (answer.error_code, len(answer.records), answer.high_watermark) == (
+        0,
+        len(BATCH),
+        RECORDS,
+    )
+    answer = await fetch(broker, RECORDS)
+    assert (answer.error_code, bytes(answer.records)) == (0, b"")
     assert (await fetch(broker, 2 * RECORDS)).error_code == Code.NONE, "it has these"
     assert (await fetch(broker, 2 * RECORDS + 1)).error_code == Code.OFFSET_OUT_OF_RANGE
     epoch = replica.partition.leader_epoch
     for other, code in ((epoch, 0), (epoch - 1, 74), (epoch + 1, 75)):
         assert (await fetch(broker, 0, current_leader_epoch=other)).error_code == code
     assert (await fetch(broker, 0, version=10)).error_code == Code.NOT_LEADER_OR_FOLLOWER
-    told = await fetch(broker, 0, version=11, rack="")
-    assert len(told.records) == len(BATCH)
+    answer = await fetch(broker, 0, version=11, rack="")
+    assert len(answer.records) == len(BATCH)
 
 
 @scenario(topics={"t": 1}, in_cluster=True)
@@ -257,8 +263,8 @@ async def test_a_consumer_that_waits_there_gets_what_becomes_committed(
         assert not waiting.done()
         replica.append_fetched(memoryview(b""), 2 * RECORDS, 0)
         await broker.advance(1)
-        told = waiting.result().responses[0].partitions[0]
-        assert (len(told.records), told.high_watermark) == (len(BATCH), 2 * RECORDS)
+        answer = waiting.result().responses[0].partitions[0]
+        assert (len(answer.records), answer.high_watermark) == (len(BATCH), 2 * RECORDS)
 
 
 @scenario(topics={"t": 1}, in_cluster=True)

@@ -120,9 +120,9 @@ async def test_a_session_of_which_nobody_has_heard_ends_with_its_connection(
         hasty.close()
         await run_until_idle()
         assert [one.id for one in broker.parts.sessions] == [known.session_id]
-    told = {"session_id": known.session_id, "session_epoch": 1}
+    session = {"session_id": known.session_id, "session_epoch": 1}
     hasty = broker.connect()
-    poll(hasty, {}, **told)
+    poll(hasty, {}, **session)
     await run_until_idle()
     hasty.close()
     await run_until_idle()

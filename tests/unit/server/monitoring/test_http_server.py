@@ -85,8 +85,8 @@ async def test_a_page(s: Scene, /) -> None:
     assert (answer.status, answer.body) == (200, b"hello")
     assert answer.headers["content-type"] == "text/html"
     assert answer.headers["content-length"] == "5"
-    told_s = parsedate_to_datetime(answer.headers["date"]).timestamp()
-    assert told_s == s.clock.now_ms() // 1000
+    date_s = parsedate_to_datetime(answer.headers["date"]).timestamp()
+    assert date_s == s.clock.now_ms() // 1000
     assert s.queries[0].parameters == {"a": ["1"], "b[]": ["x", "y"]}
 
 

@@ -130,7 +130,7 @@ class Pair:
         self.leader = Leader()
         self.follower = FetchSession()
         self.wanted: dict[Place, Asked] = {}
-        self.told: dict[Place, State] = {}
+        self.sent: dict[Place, State] = {}
         self.full_requests = 0
 
     def fetch(self, fate: str) -> None:
@@ -160,9 +160,9 @@ class Pair:
         self._check_answer(request, wanted, answered)
         assert self.follower.answered(fetching.session_id, answered)
         for place in answered:
-            self.told[place] = self.leader.states[place]
-        for place in [one for one in self.told if one not in wanted]:
-            del self.told[place]  # when it is fetched again it hears all of it again
+            self.sent[place] = self.leader.states[place]
+        for place in [one for one in self.sent if one not in wanted]:
+            del self.sent[place]  # when it is fetched again it hears all of it again
 
     def _check_answer(
         self, request: SessionRequest, wanted: dict[Place, Asked], answered: dict[Place, Any]
@@ -174,7 +174,7 @@ class Pair:
             if self.leader.records.get(place)
             or place in self.leader.diverging
             or states[place].error
-            or self.told.get(place) != states[place]
+            or self.sent.get(place) != states[place]
         }
         assert answered.keys() == (wanted.keys() if request.is_full else news)
 
