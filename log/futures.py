@@ -232,7 +232,9 @@ class FutureLogs:
             self._delete_superseded(loading)
             for key, path in loading.futures:
                 if key in self._copies or key in loading.keys:
-                    logger.warning("deleting %s: the log is in, or moves to, another one", path)
+                    logger.warning(
+                        "deleting %s: another directory has the log, or another copy of it", path
+                    )
                     self._mark_for_deletion(key, at, path, 0)
                 else:
                     topic_id = read_topic_id(self._fs, path)

@@ -116,7 +116,7 @@ class ProducerStateManager:
         try:
             yield from replay_in_steps(segments, self.snapshots, states, start, end)
         except CorruptLogError as damage:
-            logger.error("%s; what is before offset %d can't be deleted", damage.message, end)
+            logger.error("%s; records before offset %d can't be deleted", damage.message, end)
             return
         if self._segments_before(end) != segments:
             return

@@ -90,7 +90,7 @@ def _lacking_batches(producers: ProducerStates, since: int) -> Steps[dict[int, P
 
 
 class _Search:
-    """The producers that lack batches, and what of the limits is left."""
+    """A search for the missing batches of producers, within limits on what is read."""
 
     def __init__(self, wanted: dict[int, ProducerEntry]) -> None:
         self._wanted = wanted

@@ -211,7 +211,7 @@ class Instance:
             broker_id = meta.broker_id
         else:
             broker_id = await generate_broker_id(coordination, settings.reserved_broker_max_id)
-            logger.info("the broker's id is %d from now on", broker_id)
+            logger.info("generated broker.id %d", broker_id)
         self.live.change(settings.with_generated_id(broker_id))
         return broker_id
 

@@ -54,7 +54,7 @@ class TransactionShard:
         """Apply a record to the state; it never fails, whatever the log contains."""
         transactional_id = transaction_records.decode_key(record.key)
         if transactional_id is None:
-            logger.warning("skipped a record with key %r", record.key[:100])
+            logger.warning("skipped a record whose key can't be read: %r", record.key[:100])
         elif record.value is None:
             self.state.transactions.pop(transactional_id, None)
             self._undecoded.pop(transactional_id, None)

@@ -73,7 +73,7 @@ class Features:
         levels = self._live.now.dynamic.levels
         if set_at_start is not None and TRANSACTION_VERSION in levels:
             logger.warning(
-                "no effect: %s, since %s was set to %d while the cluster ran",
+                "%s has no effect: %s was set to %d by UpdateFeatures",
                 _SETTING,
                 TRANSACTION_VERSION,
                 levels[TRANSACTION_VERSION],

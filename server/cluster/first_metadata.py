@@ -36,8 +36,8 @@ class FirstMetadata:
         self._timer: Timer | None = None
 
     async def begin(self, coordination: Coordination) -> None:
-        """When the broker is registered, and before it is sent an update: read which topics there
-        are."""
+        """Read which topics there are. Called after the broker has registered, and before it gets
+        its first UpdateMetadata."""
         self._missing = dict.fromkeys(await coordination.children(paths.TOPICS))
         self._timer = self._tasks.call_later(GIVE_UP_S, self._give_up)
 
@@ -47,7 +47,7 @@ class FirstMetadata:
         return self._complete.done()
 
     async def wait(self) -> None:
-        """Wait until they may."""
+        """Wait until clients may be answered from the metadata."""
         if not self._complete.done():
             await asyncio.wait([self._complete])
 
@@ -61,7 +61,7 @@ class FirstMetadata:
             self.end()
 
     def end(self) -> None:
-        """Wait no more."""
+        """From now on clients are answered from the metadata that there is."""
         if self._timer is not None:
             self._timer.cancel()
         if not self._complete.done():

@@ -27,7 +27,8 @@ class ListenerLimits(NamedTuple):
 
 
 def listener_key(listener: str, name: str) -> str:
-    """`listener.name.internal.max.connections`: Kafka writes the listener in lower case there."""
+    """The name of one listener's own setting, such as `listener.name.internal.max.connections`. As
+    in Kafka, the listener's name is in lower case there."""
     return f"listener.name.{listener.lower()}.{name}"
 
 

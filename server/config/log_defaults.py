@@ -1,4 +1,6 @@
-"""The defaults that a broker's settings give to those of topics and their logs."""
+"""Computes the defaults of topic settings, and of `LogSettings`, from a broker's settings: of the
+broker settings in the row's `fallback` (`log.retention.ms`, `.minutes`, `.hours`) the first one
+that is set."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ _SYNONYMS: Final = (
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
+"""Names of one setting in several units."""
 
 
 @cache

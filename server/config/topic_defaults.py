@@ -1,4 +1,5 @@
-"""Settings of the broker that are the defaults of topic settings."""
+"""The rows of the broker settings that are defaults of topic settings, such as `log.retention.ms`
+for `retention.ms`. `log_defaults` computes a topic's default from their values."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _TOPICS: Final = {row.name: row for row in TOPIC_ROWS}
 
 
 def _default_of(topic_key: str, name: str, importance: Importance = MEDIUM) -> Config:
-    """The broker's setting that is the topics' default of `topic_key`."""
+    """The row of broker setting `name`, the default of topic setting `topic_key`."""
     topic = _TOPICS[topic_key]
     return Config(
         name,
@@ -33,7 +34,7 @@ def _default_of(topic_key: str, name: str, importance: Importance = MEDIUM) -> C
 
 
 def _time_of(topic_key: str, name: str, unit: str, default: int | None, check: Validator) -> Config:
-    """As `_default_of`, for a time with one setting per unit."""
+    """As `_default_of`, for a time that has one broker setting per unit (ms, minutes, hours)."""
     weaker = [key for key, _ in _TOPICS[topic_key].fallback]
     others = [key for key in weaker if key != name]
     return _default_of(topic_key, name, HIGH)._replace(

@@ -34,8 +34,8 @@ Apache Kafka handles one request of a connection at a time, so clients pipeline 
 FETCHES_UNANSWERED_MAX: Final = 2
 
 BYTES_PER_ITERATION_MAX: Final = 1024 * 1024
-"""Bytes received before other connections are served; at 0.5 us a KiB, half a millisecond.
-Counted across turns, as pausing and resuming the socket costs two system calls."""
+"""Bytes received before other connections are served; at 0.5 us a KiB, half a millisecond. Counted
+across loop iterations, as pausing and resuming the socket costs two system calls."""
 
 FRAMES_PER_ITERATION_MAX: Final = 64
 """Frames handled before other connections are served; at 20 us each, 1.3 ms."""
@@ -278,8 +278,8 @@ class Connection(RegisteredConnection):
         self._weight += slot.weight
 
     def _applied(self, slot: _Slot) -> None:
-        """The request has been applied, though its response may still wait: read the next
-        requests, a turn later, as the response may be to close the connection."""
+        """The request has been applied, though its response may still wait: read the next requests,
+        in the next loop iteration, as the response may be to close the connection."""
         if slot.weight == UNANSWERED_MAX:  # else the response came before this callback
             self._unblock_next(slot)
         self._tasks.call_soon(self._resume)
@@ -311,7 +311,8 @@ class Connection(RegisteredConnection):
         except Exception:
             self.abort()
             raise
-        if not self._reading:  # a turn later: until then the future holds a view of what was sent
+        # In the next loop iteration: until then the future holds a view of what was sent.
+        if not self._reading:
             self._tasks.call_soon(self._resume)
 
     def _send_ready(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
@@ -350,7 +351,7 @@ class Connection(RegisteredConnection):
             self._yield_to_others()
 
     def _yield_to_others(self) -> None:
-        """Continue in the loop's next turn."""
+        """Continue in the next loop iteration."""
         self._pause()
         self._tasks.call_soon(self._resume)
 
@@ -385,7 +386,7 @@ class Connection(RegisteredConnection):
             self._pause()
 
     def _memory_available(self) -> None:
-        """Retry a turn later, as the caller is in the middle of releasing memory."""
+        """Retry in the next loop iteration, as the caller is in the middle of releasing memory."""
         self._waits_for_memory = False
         self._tasks.call_soon(self._resume)
 

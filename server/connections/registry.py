@@ -250,8 +250,8 @@ class Connections:
                 self._adjust(acceptor)
 
     def add_orphan(self, request: asyncio.Future[Any]) -> None:
-        """Count a request of a closed connection until it is done; at ORPHANED_REQUESTS_MAX adjust
-        what all listeners accept."""
+        """Count a request of a closed connection until it is done. At ORPHANED_REQUESTS_MAX the
+        listeners stop accepting connections, until there are fewer."""
         self.orphaned_requests += 1
         request.add_done_callback(self._orphan_done)
         if self.orphaned_requests == ORPHANED_REQUESTS_MAX:

@@ -109,7 +109,7 @@ class ActiveController:
     """The active controller of one term."""
 
     on_assignments: Callable[[], object] = staticmethod(_nothing)
-    """Called when assignments may have changed, or topics have gone."""
+    """Called when assignments may have changed, or topics were deleted."""
 
     def __init__(
         self,
@@ -129,8 +129,8 @@ class ActiveController:
         random: Random,
     ) -> None:
         """`connect`: for the channels to other brokers; None for a lone broker. `fast_failover`:
-        brokers that refuse connections count as dead. `balance`: when preferred replicas are
-        elected by themselves. `unclean`: which topics may lose records, if there are any."""
+        whether brokers that refuse connections count as dead. `balance`: when preferred replicas
+        are elected automatically. `unclean`: which topics allow unclean leader elections."""
         self.store = TreeStore(coordination, term, on_moved)
         self.ready = TopicWaiters(tasks)
         """Requests that wait until a topic's partitions have leaders in this broker's metadata."""
@@ -151,7 +151,7 @@ class ActiveController:
         self._pending_commands = 0
         """Commands that are still being executed in tasks."""
         self._state_writes: dict[asyncio.Task[None], None] = {}
-        """Those of the commands that write states of partitions."""
+        """Tasks of the commands that write partition states."""
         self._ends: dict[str, Ends] = {}  # by topic: for the next write of its node
         self._idle_waits: list[asyncio.Future[None]] = []
         self._closed = False
@@ -159,10 +159,11 @@ class ActiveController:
         self._connect = connect
         self._fast_failover = fast_failover
         self._connected: dict[int, int] = {}
-        """Epochs of the other brokers that have a channel."""
+        """The broker epoch of each other broker that has a channel."""
         self._registered: Mapping[int, LiveBroker] = {}
         self._first_contacts: list[asyncio.Future[None]] = []
-        """Done when it is known whether a broker that was registered before is there."""
+        """One for each broker that is registered at the term's start: done when it is known whether
+        it accepts connections."""
         self._is_started = False
         self._refusing: dict[int, None] = {}
         """Brokers that are registered, but refuse connections."""
@@ -190,17 +191,16 @@ class ActiveController:
             self._runner = self._tasks.spawn(self._run(), name="controller")
 
     async def wait_until_loaded(self) -> None:
-        """Wait until the controller knows what there is in the tree: before that it would say of a
-        broker, a topic or a partition that there is none. ApiError NOT_CONTROLLER if the term has
-        ended."""
+        """Wait until the controller has read the tree: before that it would answer that a broker,
+        topic or partition does not exist. ApiError NOT_CONTROLLER if the term has ended."""
         if not self._loaded.done():
             await asyncio.wait([self._loaded])
         if self._closed:
             raise not_controller()
 
     async def wait_until_idle(self) -> None:
-        """Wait until the queue is empty and this broker has answered every request. Others may be
-        unreachable, until their sessions end."""
+        """Wait until the queue is empty and this broker has answered every request. Other brokers
+        are not waited for: they may be unreachable until their sessions end."""
         if not self._is_idle():
             future: asyncio.Future[None] = self._tasks.future()
             self._idle_waits.append(future)
@@ -274,13 +274,14 @@ class ActiveController:
         return results
 
     def may_elect_unclean(self, topic: str | None) -> None:
-        """Unclean elections are allowed now in a topic, or in all that do not say so themselves."""
+        """Unclean leader elections have been enabled in a topic, or (None) by the broker's default:
+        elect leaders where that helps."""
         self.reevaluate(
             list(self.cluster.all_partitions() if topic is None else self._all_of(topic))
         )
 
     def reevaluate(self, partitions: Sequence[TopicPartition]) -> None:
-        """Decide on partitions again."""
+        """Check again whether these partitions need another leader or ISR."""
         for chunk in chunks(partitions):
             self.put(ReevaluatePartitions(chunk, (), ()))
 
@@ -292,7 +293,8 @@ class ActiveController:
         self.put(self._give_back)
 
     async def _give_back(self) -> None:
-        """Elect preferred replicas, where too many of them do not lead."""
+        """Elect preferred replicas, if too many of them do not lead
+        (`auto.leader.rebalance.enable`)."""
         # imported in clusters only
         from kavka.server.controller.leader_balance import to_give_back
 
@@ -301,7 +303,7 @@ class ActiveController:
         self._balance_timer = self._tasks.call_later(interval_s, self._balance_due)
         found = await run_rest(self._tasks, to_give_back(self.cluster, percentage))
         if found:
-            logger.info("%d leaderships go back to the preferred replicas", len(found))
+            logger.info("electing the preferred replicas of %d partitions", len(found))
         for chunk in chunks(found):
             self.elect(chunk, unclean=False)
             await self._tasks.sleep(0)
@@ -309,8 +311,8 @@ class ActiveController:
     async def alter_isrs(
         self, wanted: Mapping[TopicPartition, WantedIsr]
     ) -> Mapping[TopicPartition, StoredState | ApiError]:
-        """Change ISRs as leaders ask for; the states that are in force then, or errors.
-        ControllerMoved, or another of TERM_ENDED: nothing is known of any."""
+        """Change ISRs as their leaders ask (AlterPartition). Returns the partitions' present
+        states, or errors. ControllerMoved, or another of TERM_ENDED: no outcome is known."""
         results: dict[TopicPartition, StoredState | ApiError] = {}
         writes: list[StateWrite] = []
         for tp, one in wanted.items():
@@ -333,7 +335,7 @@ class ActiveController:
         return results
 
     async def until_states_are_written(self) -> None:
-        """Wait until the writes of partitions' states that were begun have ended."""
+        """Wait for all writes of partition states that are in progress."""
         if self._state_writes:
             await asyncio.wait(list(self._state_writes))
 
@@ -399,7 +401,8 @@ class ActiveController:
             self._reload(failed)
 
     def _reload(self, failed: Sequence[TopicPartition]) -> None:
-        """Read partitions again that could not be written: something else has changed them."""
+        """Read partitions again whose states could not be written, because something else has
+        changed them."""
         logger.warning(
             "states of %s and %d more partitions changed meanwhile; reading them again",
             failed[0],
@@ -409,8 +412,8 @@ class ActiveController:
         self.put(partial(self._load_partitions, tuple(names)))
 
     def _finish_soon(self, command: FinishReassignments) -> None:
-        """Write ends of reassignments that come together at once: the topic's node has all of its
-        partitions, and thousands may be moved together."""
+        """Write the end of reassignments to the topic's node: several together, since the node has
+        all partitions of the topic, and thousands may be reassigned at the same time."""
         name = command.name
         if name in self._ends:
             self._ends[name].update(command.changes)
@@ -432,8 +435,9 @@ class ActiveController:
             del self._ends[name]
 
     async def _write_ends(self, name: str, changes: Ends) -> tuple[int, ...]:
-        """Put the ends (before, after) into a topic's node, but for those of which another
-        reassignment has begun since; the partitions whose reassignment has ended. NoNode."""
+        """Put the new assignments (`changes`: before, after) into a topic's node, except for
+        partitions of which another reassignment has begun since. Returns the partitions whose
+        reassignment has ended. NoNode."""
         ended: dict[int, Assignment] = {}
 
         async def plan(before: TopicAssignment) -> TopicAssignment:
@@ -462,9 +466,10 @@ class ActiveController:
         await self._brokers_changed()
 
     async def _first_contact(self) -> None:
-        """Before the first decision of a term: see which of the registered brokers are there. One
-        that has died would otherwise count as the only one that was never away, if all have died
-        and others have started again; and what it led would have no leader until it is back."""
+        """Before the first decision of a term: wait until it is known which of the registered
+        brokers accept connections. If all brokers have died and some have started again, one that
+        is still dead, but registered, would otherwise count as the only one that was never away;
+        and the partitions that it led would have no leader until it is back."""
         contacts, self._first_contacts = self._first_contacts, []
 
         def give_up() -> None:
@@ -477,8 +482,9 @@ class ActiveController:
         timer.cancel()
 
     async def _brokers_changed(self) -> None:
-        """Brokers that refuse connections are dead: a process that has gone does that at once,
-        while its session lasts for seconds. One that lives after all is fenced by its epochs."""
+        """Registered brokers that refuse connections count as dead: the address of a process that
+        has ended does that at once, while its session lasts for seconds. If such a broker lives
+        after all, its requests are fenced by their epochs."""
         live = {one: it for one, it in self._registered.items() if one not in self._refusing}
         self._handle(BrokersChanged(live))
 
@@ -492,8 +498,8 @@ class ActiveController:
         self.put(self._brokers_changed)
 
     def _open_channels(self, brokers: Mapping[int, LiveBroker]) -> None:
-        """A channel to each other broker; one that has registered again gets a new one, as what
-        was sent before was for its earlier process."""
+        """Open a channel to each other broker. One that has registered again gets a new channel,
+        because the requests in the old one were for its earlier process."""
         if self._connect is None:
             return
         # imported in clusters only
@@ -509,7 +515,7 @@ class ActiveController:
             if broker_id != self._broker_id and broker_id not in self._connected:
                 client = self._connect(broker)
                 if client is None:
-                    logger.error("broker %d has no listener between brokers", broker_id)
+                    logger.error("broker %d has no inter-broker listener", broker_id)
                     continue
                 remote = RemoteBroker(client, self._tasks)
                 if self._fast_failover:

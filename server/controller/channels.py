@@ -116,7 +116,7 @@ class Channel:
                         broker_id, request, await self._port.stop_replica(request)
                     )
         except NotConnected:
-            logger.debug("broker %d is gone", broker_id)
+            logger.debug("the connection to broker %d has ended: dropping its request", broker_id)
         except SESSION_ENDED as end:
             logger.error("broker %d did not handle %s: %r", broker_id, type(request).__name__, end)
         except Exception:
@@ -161,7 +161,8 @@ class Channels:
             channel.close()
 
     def send(self, command: Send) -> None:
-        """Send to a broker. One without a channel is down; it gets its state when it restarts."""
+        """Send to a broker. Nothing is sent to one without a channel: it is down, and gets its
+        state when it restarts."""
         channel = self._channels.get(command.broker_id)
         if channel is not None:
             channel.send(command.request)

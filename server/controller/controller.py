@@ -55,11 +55,12 @@ class ControllerSettings(NamedTuple):
     default_replication_factor: int
     inter_broker_listener_name: str
     fast_failover: bool = False
-    """Whether brokers that refuse connections count as dead."""
+    """Whether brokers that refuse connections count as dead (`kavka.fast.failover.enable`)."""
     balance: BalanceSettings | None = None
-    """When preferred replicas are elected by themselves; None: never."""
+    """When preferred replicas are elected automatically; None: never."""
     heeds_legacy_nodes: bool = False
-    """Whether tools may ask the controller for something in the tree."""
+    """Whether the controller reads the nodes with which old tools ask for reassignments and
+    elections."""
 
 
 class Controller:
@@ -78,8 +79,8 @@ class Controller:
         tasks: Tasks,
         random: Random,
     ) -> None:
-        """`connect`: for requests to other brokers, `unclean`: which topics may lose records; None
-        for a lone broker."""
+        """`connect`: for requests to other brokers; `unclean`: for which topics unclean leader
+        elections are enabled. Both are None for a lone broker."""
         self._settings = settings
         self._unclean = unclean
         self._connect = connect
@@ -254,8 +255,8 @@ class Controller:
             self._resign()
 
     def may_elect_unclean(self, topic: str | None = None) -> None:
-        """Unclean elections are allowed now in a topic, or by default: elect where there is no
-        leader."""
+        """Unclean leader elections have been enabled in a topic, or (None) by default: elect
+        leaders for partitions that have none."""
         if self._active_controller is not None:
             self._active_controller.may_elect_unclean(topic)
 
@@ -352,8 +353,9 @@ class Controller:
     async def alter_isrs(
         self, broker: tuple[int, int], wanted: Mapping[TopicPartition, WantedIsr]
     ) -> Mapping[TopicPartition, StoredState | ApiError]:
-        """Change ISRs as a leader asks for, which is the broker of this id and epoch. The states in
-        force then, or errors. ApiError for all: NOT_CONTROLLER, STALE_BROKER_EPOCH."""
+        """Change ISRs as their leader asks (AlterPartition): `broker` is its id and epoch. Returns
+        the partitions' present states, or errors. ApiError for the whole request: NOT_CONTROLLER,
+        STALE_BROKER_EPOCH."""
         active = await self._loaded()
         known = active.cluster.brokers.get(broker[0])
         if known is None or known.epoch != broker[1]:
@@ -364,9 +366,9 @@ class Controller:
             raise not_controller() from None
 
     async def shut_down(self, broker_id: int, epoch: int) -> Sequence[TopicPartition]:
-        """Have other brokers lead what a broker leads, and take it out of the ISRs, as it is going
-        to stop (controlled shutdown). Returns what it leads nevertheless, as no other replica can.
-        ApiError: NOT_CONTROLLER, BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH."""
+        """Controlled shutdown: a broker is going to stop, so other brokers become leaders of its
+        partitions, and it leaves the ISRs. Returns the partitions that it still leads, because no
+        other replica can. ApiError: NOT_CONTROLLER, BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH."""
         active = await self._loaded()
         known = active.cluster.brokers.get(broker_id)
         if known is None:
@@ -381,7 +383,7 @@ class Controller:
         return list(active.cluster.led_by(broker_id))
 
     async def _loaded(self) -> ActiveController:
-        """The active controller, which knows what there is. ApiError NOT_CONTROLLER."""
+        """The active controller, when it has read the tree. ApiError NOT_CONTROLLER."""
         active = self._active_controller
         if active is None:
             raise not_controller()
@@ -389,15 +391,15 @@ class Controller:
         return active
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
-        """For this broker: the first id of a new block, and the block's size. ApiError. Unlike
-        Apache Kafka's, a broker that is not the controller takes its blocks from the tree itself,
-        too."""
+        """Allocate a block of producer ids to this broker: its first id, and its size. ApiError.
+        Unlike in Apache Kafka, a broker takes its blocks from the tree even if it is not the
+        controller."""
         block = await next_block(self._coordination, self._settings.broker_id)
         return block.first, BLOCK_IDS
 
     async def allocate_producer_ids_to(self, broker_id: int, epoch: int) -> tuple[int, int]:
-        """The same for another broker, in the epoch of its registration. ApiError also:
-        NOT_CONTROLLER, BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
+        """The same for another broker with this broker epoch. Also ApiError NOT_CONTROLLER,
+        BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
         known = (await self._loaded()).cluster.brokers.get(broker_id)
         if known is None:
             raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED)

@@ -1,5 +1,5 @@
-"""A broker watches over the controller on another broker: when that has died, it is deposed at once
-rather than when its session ends, and the next one is elected."""
+"""Watches the controller, which is another broker: when it refuses connections, it is deposed at
+once (its node is deleted), and not only when its session ends, so that the next one is elected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class ControllerWatch:
-    """Over one controller, in one term, until `close`."""
+    """Watches one controller, in one term, until `close`."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class ControllerWatch:
         tasks.spawn(self._begin(), name="watch over the controller")
 
     def close(self) -> None:
-        """Depose nobody."""
+        """Stop watching."""
         self._is_closed = True
         if self._reachability is not None:
             self._reachability.close()

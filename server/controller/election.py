@@ -39,8 +39,8 @@ def next_state(
     """The state that should replace `state`, or None if no change is needed.
 
     `live`: online replicas, preferred first. `away_since`: those of them that restarted since they
-    joined the ISR. `is_reassigned`: other replicas are assigned, of which brokers hear in a new
-    leader epoch only. `may_be_unclean`: a replica that lacks records may lead, if no other can
+    joined the ISR. `is_reassigned`: the replicas have changed, which brokers accept in a new leader
+    epoch only. `may_be_unclean`: whether a replica outside the ISR may lead if no other can
     (`unclean.leader.election.enable`). Every change increments the leader epoch, even if the leader
     stays the same.
     """

@@ -15,8 +15,8 @@ from kavka.wire.errors import ApiError, ErrorCode
 def decide_isr(
     cluster: ClusterState, tp: TopicPartition, wanted: WantedIsr
 ) -> StateWrite | StoredState:
-    """The state to write, or the one in force if it has that ISR already: the leader may repeat a
-    request whose response it has not got. ApiError."""
+    """The state to write; or the present one, if it has that ISR already, because the leader may
+    repeat a request whose response was lost. ApiError."""
     partition = _partition(cluster, tp, wanted)
     state = partition.state
     assert state is not None

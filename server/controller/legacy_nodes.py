@@ -72,7 +72,7 @@ class LegacyNodes:
         entries = await self._decoded(node.data)
         if entries is None:
             return
-        logger.info("%s: %d partitions", paths.REASSIGN_PARTITIONS, len(entries))
+        logger.info("%s: asked to reassign %d partitions", paths.REASSIGN_PARTITIONS, len(entries))
         begin = self._begin(entries, after=self._beginning)
         self._beginning = self._controller.spawn(begin, name="begin of reassignments")
 
@@ -142,7 +142,7 @@ class LegacyNodes:
             try:
                 if not left:
                     await self._store.delete_legacy_node(path, node.stat.version)
-                    logger.info("%s: no partition is left", path)
+                    logger.info("%s: deleted, no reassignment in it is left", path)
                 elif len(left) < len(entries):
                     data = paths.encode_reassignments((*tp, left[tp]) for tp in left)
                     await self._store.set_legacy_node(path, data, node.stat.version)

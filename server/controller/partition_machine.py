@@ -85,13 +85,13 @@ class PartitionMachine:
         listener: str,
         allows_unclean: Callable[[str], bool] = lambda topic: False,
     ) -> None:
-        """`allows_unclean`: whether a topic's leader may lack records, if no other can lead."""
+        """`allows_unclean`: whether unclean leader elections are enabled for a topic."""
         self.cluster = ClusterState(controller_id, epoch)
         self.history: deque[str] = deque(maxlen=HISTORY_EVENTS_MAX)
         """Summaries of the last events, for the log of an error."""
         self._allows_unclean = allows_unclean
         self._listener = listener
-        """Name of the listener between brokers."""
+        """Name of the inter-broker listener."""
 
     def handle(self, event: Event) -> list[Command]:
         """The commands that `event` leads to, in order."""
@@ -297,7 +297,8 @@ class PartitionMachine:
         yield from self._decide_all(written)
 
     def _isrs_written(self, event: IsrsWritten) -> Iterator[Command]:
-        """The leaders know it from the response; all brokers hear of it by UpdateMetadata."""
+        """Send the new ISRs to all brokers by UpdateMetadata. Their leaders know them from the
+        response to AlterPartition."""
         written: list[TopicPartition] = []
         for tp, stored in event.stored.items():
             topic, partition = self._find(tp)
@@ -315,8 +316,8 @@ class PartitionMachine:
         yield from self._decide_all(written)
 
     def _decide_all(self, partitions: Iterable[TopicPartition]) -> Iterator[Command]:
-        """Decide on these again, after brokers were sent what was decided before: the end of a
-        reassignment replaces the replicas, in the next leader epoch only."""
+        """Decide on these partitions again, after the last decision was sent to the brokers: the
+        end of a reassignment replaces the replicas, which needs the next leader epoch."""
         writes: list[StateWrite] = []
         for tp in partitions:
             _, partition = self._find(tp)
@@ -357,8 +358,8 @@ class PartitionMachine:
     def _delete_dropped(
         self, partitions: Iterable[TopicPartition], brokers: Sequence[int]
     ) -> Iterator[Command]:
-        """Delete the replicas that reassignments have removed, unless they are all that is in sync:
-        those have records that no other replica has."""
+        """Delete the replicas that reassignments have removed, unless the whole ISR consists of
+        them: then they may have records that no other replica has."""
         dropped: dict[int, list[TopicPartition]] = {}
         for tp in partitions:
             topic, partition = self._find(tp)
@@ -373,7 +374,7 @@ class PartitionMachine:
                 yield self._send_stop_replica(broker_id, dropped[broker_id])
 
     def _store_ends(self, partitions: Iterable[TopicPartition]) -> Iterator[Command]:
-        """Have the topics' nodes say that these reassignments have ended, if they have."""
+        """Write the end of these reassignments to the topics' nodes, if they have ended."""
         ends: dict[str, dict[int, tuple[Assignment, Assignment]]] = {}
         for tp in partitions:
             topic, partition = self._find(tp)

@@ -1,7 +1,9 @@
-"""Whether a broker's address accepts connections: how a death is noticed before its session ends.
+"""Whether a broker's address accepts connections: how a broker's death is noticed before its
+session ends.
 
-A process that has gone refuses connections at once. One that can't be reached, or does not answer,
-says nothing: such a broker counts as dead only when its session has expired.
+When a process has ended, connections to its address are refused at once. An address that can't be
+reached, or does not answer, proves nothing: such a broker counts as dead only when its session has
+expired.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ RETRY_S: Final = 0.1
 """Between two attempts to connect."""
 
 FIRST_REFUSALS_MAX: Final = 3
-"""So many attempts are refused before a broker counts as dead that has accepted none yet: it
-registers a moment before it listens."""
+"""Refused attempts that a broker may have before its first accepted one without counting as dead:
+it registers a moment before it listens."""
 
 
 class Reachability:
-    """Keeps a connection to a broker open, and says when a new one is refused, and accepted again.
-    It works until `close`."""
+    """Keeps a connection to a broker open, and reports when a new one is refused or accepted again;
+    until `close`."""
 
     def __init__(
         self, client: BrokerClient, on_change: Callable[[bool], object], tasks: Tasks
@@ -41,7 +43,7 @@ class Reachability:
         self._task = tasks.spawn(self._watch(), name=f"connection to {client.address}")
 
     def close(self) -> None:
-        """Say nothing more. The client stays open."""
+        """Report nothing more. The client stays open."""
         self._task.cancel()
 
     async def _watch(self) -> None:

@@ -27,7 +27,7 @@ PARTITIONS_PER_STEP: Final = 200
 
 
 class Reassignment(NamedTuple):
-    """The wish of one request for one partition. `target` is None to cancel a reassignment."""
+    """What a request asks for one partition. `target` is None to cancel a reassignment."""
 
     tp: TopicPartition
     target: Sequence[int] | None
@@ -35,10 +35,11 @@ class Reassignment(NamedTuple):
 
 
 class Overridden(Protocol):
-    """What a node in the tree asks for (`legacy_nodes`), which requests override."""
+    """The reassignments that a node in the tree asks for (`legacy_nodes`). Requests override
+    them."""
 
     async def until_begun(self) -> None:
-        """Wait until what was read has begun."""
+        """Wait until the reassignments that were read from the node have begun."""
         ...
 
     async def overridden(self, partitions: Collection[TopicPartition]) -> None:
@@ -57,7 +58,8 @@ class ReassignmentRequests:
         tasks: Tasks,
         is_of_node: bool = False,
     ) -> None:
-        """`is_of_node`: whether the node asks. As in Apache Kafka its brokers need not be there."""
+        """`is_of_node`: whether the node in the tree asks for them, not a request. As in Apache
+        Kafka, it may name brokers that are not registered."""
         self._controller = controller
         self._legacy = legacy
         self._tasks = tasks
@@ -134,7 +136,7 @@ class ReassignmentRequests:
                 )
 
     async def _until(self, name: str, condition: Condition) -> None:
-        """Wait for a change of a topic. ApiError."""
+        """Wait until a condition on a topic holds. ApiError."""
         error = await self._controller.ready.add(name, condition)
         if error is not None:
             raise error
@@ -142,8 +144,8 @@ class ReassignmentRequests:
     async def _write_node(
         self, name: str, wanted: Mapping[int, Reassignment], results: dict[int, ApiError | None]
     ) -> int:
-        """The version of the topic's node with what is wanted; if something else changes it
-        meanwhile, it is planned again. ApiError."""
+        """Write the new assignments to the topic's node, and plan them again if something else
+        changes it meanwhile. Returns the node's new version. ApiError."""
 
         async def plan(before: TopicAssignment) -> TopicAssignment:
             after: dict[int, Assignment] = {}

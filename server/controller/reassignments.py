@@ -37,7 +37,7 @@ def reassign(
     a reassignment. `before` if nothing changes. ApiError.
 
     `before`: as it is in the topic's node. `may_change_factor`: whether the number of replicas may
-    differ. `may_be_down`: whether new replicas may be on brokers that are not there yet.
+    differ. `may_be_down`: whether new replicas may be on brokers that are not registered.
     """
     partition = find(cluster, tp)
     if target is None:
@@ -93,8 +93,8 @@ def ongoing_reassignments(
 
 
 def take(partition: Partition, found: Assignment, *, is_new: bool) -> None:
-    """Take over what the topic's node says. `is_new`: this controller sees it for the first time;
-    an earlier one may not have sent it to the brokers."""
+    """Take over the assignment in the topic's node. `is_new`: this controller reads it for the
+    first time; an earlier one may not have sent it to the brokers."""
     before = partition.assignment
     if found == partition.finishing:
         return  # the end of the reassignment is being written
@@ -124,7 +124,7 @@ def may_end(partition: Partition, live: Collection[int], away: Collection[int]) 
 
 
 def take_back(partition: Partition) -> None:
-    """Go on with a reassignment whose end has not been written."""
+    """Undo `finish`: the end of the reassignment was not written to the topic's node."""
     assert partition.finishing is not None
     _replace(partition, partition.finishing)
     partition.finishing = None

@@ -1,7 +1,7 @@
 """A broker in another process, as the controller sees it: asked over the wire until it answers.
 
-A request whose response was lost is sent again. The broker recognises it by its epochs, so it takes
-effect once; and the channel sends nothing else before, so the order stays.
+A request whose response was lost is sent again. The broker recognises it by its epochs, so that it
+takes effect once; and the channel sends nothing else in between, so that the order is kept.
 """
 
 from __future__ import annotations

@@ -27,8 +27,9 @@ def not_controller() -> ApiError:
 
 
 def tree_failed(error: ControllerMoved | CoordinationError) -> ApiError:
-    """The error for a client whose request needed the tree. If the term has ended the next
-    controller may be asked; a write whose response is lost may have been done."""
+    """The error for a client whose request needed the tree. If the term has ended, the client may
+    ask the next controller. If the response to a write was lost, the write may have taken
+    effect."""
     if isinstance(error, ConnectionLost):
         message = "The session with the coordination service ended."
         return ApiError(ErrorCode.REQUEST_TIMED_OUT, message)

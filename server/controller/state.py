@@ -112,7 +112,7 @@ class Partition:
 
     @property
     def holders(self) -> tuple[int, ...]:
-        """Brokers that have, or may have, a replica: those that are yet to delete it, too."""
+        """Brokers that have, or may have, a replica; also those that have yet to delete it."""
         return self.replicas + self.dropped
 
 
@@ -186,7 +186,7 @@ class ClusterState:
         ]
 
     def led_by(self, broker_id: int) -> Iterator[TopicPartition]:
-        """The partitions with other replicas that a broker leads."""
+        """The partitions that a broker leads, except those with no other replica."""
         for tp in self.all_partitions():
             partition = self.partition(tp)
             assert partition is not None

@@ -197,8 +197,8 @@ class TreeStore:
             await self._delete_existing(nodes[start : start + DELETES_PER_TRANSACTION_MAX])
 
     async def legacy_node(self, path: str, watch: Watch | None = None) -> Znode | None:
-        """A node in which a tool asks for something, or None; the watch fires when it comes,
-        changes or goes."""
+        """A node in which an old tool asks for something (`legacy_nodes`), or None; the watch fires
+        when it is created, changed or deleted."""
         if await self._coordination.exists(path, watch) is None:
             return None
         try:
@@ -349,8 +349,9 @@ class TreeStore:
     async def change_assignment(
         self, name: str, plan: Callable[[TopicAssignment], Awaitable[TopicAssignment]]
     ) -> int:
-        """Replace a topic's assignment by what `plan` makes of it, again if another change comes
-        first. The version of the node that has it. NoNode; what `plan` raises."""
+        """Replace a topic's assignment by what `plan` makes of it; `plan` is called again if
+        something else changes the node meanwhile. Returns the node's new version. NoNode; what
+        `plan` raises."""
         while True:
             before, version = await self.topic(name)
             after = await plan(before)

@@ -1,4 +1,5 @@
-"""Which topics may get a leader that lacks records, if no other replica can lead."""
+"""For which topics unclean leader elections are enabled: a replica outside the ISR, which may lack
+records, becomes leader if no other can."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class UncleanElections:
             self.on_allowed(None)
 
     def allowed(self, topic: str) -> bool:
-        """Whether this topic's records may be lost rather than wait for a replica that has them."""
+        """Whether unclean leader elections are enabled for this topic."""
         return allows_unclean_election(self._live.now, self._configs.get(topic))
 
     async def refresh(self, topics: Iterable[str]) -> None:

@@ -60,7 +60,7 @@ async def cluster_id(coordination: Coordination, proposed: str) -> str:
 
 
 async def generate_broker_id(coordination: Coordination, reserved_max: int) -> int:
-    """A new id, above those that settings may give. As in Apache Kafka it comes from the version
+    """A new broker id, above `reserved.broker.max.id`. As in Apache Kafka it comes from the version
     that a node gets: each one is given once."""
     interruptions = 0
 

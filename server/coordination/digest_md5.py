@@ -1,7 +1,7 @@
 """The client's side of SASL DIGEST-MD5 (RFC 2831), as ZooKeeper's servers speak it. Pure.
 
 The server sends a challenge, the client answers with a proof that it knows the password, and the
-server's last word proves that it knows the password too. Only authentication: no integrity, no
+server's last message proves that it knows the password too. Only authentication: no integrity, no
 encryption, which ZooKeeper does not use.
 """
 
@@ -31,7 +31,7 @@ class SaslError(Exception):
 
 
 class Identity(NamedTuple):
-    """A user, and what only the user and the server know."""
+    """A user and the password, which only the user and the server know."""
 
     username: str
     realm: str
@@ -39,8 +39,8 @@ class Identity(NamedTuple):
 
 
 def proof(who: Identity, nonce: str, cnonce: str, *, purpose: str, uri: str = URI) -> str:
-    """That one knows the password: the client's with the purpose AUTHENTICATE, the server's with
-    none. `nonce`, `cnonce`: as server and client have drawn them."""
+    """A proof of knowing the password: the client's has the purpose AUTHENTICATE, the server's has
+    none. `nonce`, `cnonce`: random values of the server and the client."""
     secret = _md5(b":".join(map(_encode, who)))
     session = _md5(b":".join((secret, nonce.encode(), cnonce.encode()))).hex()
     of_uri = _md5(f"{purpose}:{uri}".encode()).hex()
@@ -48,7 +48,7 @@ def proof(who: Identity, nonce: str, cnonce: str, *, purpose: str, uri: str = UR
 
 
 class DigestMd5:
-    """One exchange: `answer` to the challenge, then `check` of the server's last word."""
+    """One exchange: `answer` the challenge, then `check` the server's last message."""
 
     def __init__(self, username: str, password: str, random: Random) -> None:
         self._username = username
@@ -114,7 +114,7 @@ def _md5(data: bytes) -> bytes:
 
 
 def _encode(text: str) -> bytes:
-    """As it is hashed: texts that ISO 8859-1 has, in that."""
+    """A text as it is hashed: in ISO 8859-1 if possible, else in UTF-8."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:

@@ -1,12 +1,13 @@
-"""What came of writes whose responses were lost with a connection: ZooKeeper keeps no results.
+"""Finds out the results of writes whose responses were lost with a connection. ZooKeeper does not
+keep them, so they are derived from the nodes as they are now.
 
-It is read off the nodes. The transactions of such writes have higher numbers (zxid) than all that
-the session had seen when the connection was lost, and take effect in the order in which they were
-sent. So a node that says what was written, in a transaction with a higher number, shows that its
-write took effect, and that all before it were processed. From there the writes are followed
-backwards: what a node's version was before the later ones says what came of the earlier ones.
+The transactions of such writes have higher numbers (zxid) than all that the session had seen when
+the connection was lost, and take effect in the order in which they were sent. So if a node has the
+written data, from a transaction with a higher number, then that write took effect, and all writes
+before it were processed. From the last such write we go backwards, undoing one write after the
+other in a model of the nodes' versions: it shows the versions that the earlier writes met and left.
 
-Only what another session wrote to the same nodes at the same time can mislead.
+The result can be wrong only if another session wrote to the same nodes at the same time.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _NO_STAT: Final = Stat(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 @dataclass(frozen=True)
 class Sight:
-    """How nodes look now, and what the session knew when the connection was lost."""
+    """Reads the nodes as they are now; and what the session knew when the connection was lost."""
 
     session_id: int
     since_zxid: int
@@ -57,10 +58,10 @@ class Sight:
 
 
 async def settle(writes: Sequence[Sequence[Op]], sight: Sight) -> list[Outcome | None]:
-    """What came of transactions that were sent in this order; None of those that did not take
-    effect: the last ones, which can be sent again.
+    """The results of transactions, given in the order in which they were sent; None for those that
+    were not processed: these are the last ones, and can be sent again.
 
-    Of a Stat only the data version is exact, where later writes have changed the node.
+    If later writes have changed a node, only the data version of its Stat is exact.
     """
     outcomes: list[Outcome | None] = [None] * len(writes)
     past = _Past(sight)
@@ -70,8 +71,8 @@ async def settle(writes: Sequence[Sequence[Op]], sight: Sight) -> list[Outcome |
 
 
 async def _count_processed(writes: Sequence[Sequence[Op]], sight: Sight) -> int:
-    """How many were processed, up to the last one that is seen to have taken effect. What is known
-    of the first ones may say more of the next."""
+    """How many transactions were processed: up to the last one that has visibly taken effect. Once
+    the first ones are known to be processed, more may be known of the next, so this is repeated."""
     count, before = 0, -1
     while count != before:
         before = count
@@ -90,9 +91,9 @@ def _created_by(writes: Iterable[Sequence[Op]]) -> frozenset[str]:
 async def _is_seen(
     ops: Sequence[Op], sight: Sight, own: frozenset[str], unsure: frozenset[str]
 ) -> bool:
-    """Whether the nodes show that a transaction took effect. Earlier writes were to create the
-    nodes `own`; as to `unsure`, it is not known whether they did: such a node may not have been
-    deleted but never created."""
+    """Whether the nodes show that a transaction took effect. `own`: nodes that earlier writes were
+    to create. `unsure`: those of them that may never have been created, so that their absence does
+    not prove a deletion."""
     changes = [op for op in ops if not isinstance(op, Check)]
     for op in changes:
         if isinstance(op, Delete) and op.path in unsure:
@@ -128,7 +129,8 @@ def _is_set(op: SetData, node: Znode, sight: Sight) -> bool:
 
 
 async def _in_sequence(op: Create, sight: Sight) -> Created | None:
-    """Numbers rise with transactions: the search ends at a node that was known before."""
+    """The node that a sequential create has made; None if there is none. Sequence numbers increase,
+    so the search, from the highest, ends at a node that existed before."""
     parent, _, prefix = op.path.rpartition("/")
     names = [name for name in await sight.children(parent or "/") if name.startswith(prefix)]
     for name in sorted(names, reverse=True):
@@ -142,16 +144,16 @@ async def _in_sequence(op: Create, sight: Sight) -> Created | None:
 
 
 class _Past:
-    """The nodes as they were before the writes that were taken back."""
+    """A model of the nodes as they were before the writes that were undone in it."""
 
     def __init__(self, sight: Sight) -> None:
         self._sight = sight
         self._versions: dict[str, int] = {}
-        """Of the nodes that those writes changed."""
+        """Data versions of the nodes that those writes changed."""
 
     async def take_back(self, ops: Sequence[Op], own: frozenset[str]) -> Outcome:
-        """The outcome of a transaction that was processed; the nodes are then as before it.
-        Earlier ones were to create the nodes `own`."""
+        """The result of a transaction that was processed; undoes it in the model. `own`: nodes that
+        earlier transactions were to create."""
         before = self._versions.copy()
         results: list[OpResult] = []
         for op in reversed(ops):
@@ -172,14 +174,15 @@ class _Past:
         return [_presumed(op) for op in ops]
 
     async def _version(self, path: str) -> int:
-        """What a node's data version was then."""
+        """A node's data version in the model."""
         if path in self._versions:
             return self._versions[path]
         node = await self._sight.get(path)
         return _MISSING if node is None else node.stat.version
 
     async def _result(self, op: Op, own: frozenset[str]) -> _Result | None:
-        """The result of an operation that had an effect; None if it cannot have had one."""
+        """The result of an operation if it took effect, which is undone in the model; None if it
+        can't have taken effect."""
         if isinstance(op, Check):
             is_right = await self._version(op.path) in (op.version, _UNKNOWN)
             is_there = op.version == ANY_VERSION and await self._version(op.path) != _MISSING
@@ -212,7 +215,7 @@ class _Past:
         return _Result(None)
 
     async def _failure(self, op: Op) -> CoordinationError | None:
-        """Why an operation fails on the nodes as they are; None if it does not."""
+        """Why an operation fails on the nodes of the model; None if it succeeds."""
         version = await self._version(op.path)
         if isinstance(op, Create):
             is_there = version != _MISSING and not op.sequential
@@ -226,7 +229,7 @@ class _Past:
         return None
 
     async def _foresee(self, op: Op) -> None:
-        """Let an operation of a transaction have its effect, for those behind it."""
+        """Apply an operation to the model, for the later ones of its transaction."""
         match op:
             case Create():
                 self._versions[op.path] = 0
@@ -243,7 +246,7 @@ class _Result:
 
 
 def _presumed(op: Op) -> OpResult:
-    """The result of an operation of which the nodes say nothing any more."""
+    """The probable result of an operation of which the nodes show nothing any more."""
     match op:
         case Create():
             return Created(op.path, _NO_STAT)

@@ -1,9 +1,9 @@
-"""A coordination service in memory, shared by the brokers of one event loop: for tests, and for a
-cluster on one machine that keeps nothing.
+"""A coordination service in memory, shared by the brokers of one event loop: for tests, and for
+clusters in one process that keep no data (`kavka dev`).
 
-It has ZooKeeper's sessions: one that is abandoned, as by SIGKILL, expires after its time, and its
-ephemeral nodes go. Everything takes effect in the order in which it is asked for, and a session's
-watch events come before the responses to what it asks for afterwards.
+It has ZooKeeper's sessions: one that is abandoned, as by SIGKILL, expires after its timeout, and
+its ephemeral nodes are deleted. Requests take effect in the order in which they are sent, and a
+session's watch events come before the responses to its later requests.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SharedCoordination:
         self._last_id = 0
 
     def opener(self, timeout_s: float) -> OpenCoordination:
-        """How a broker opens its sessions, each with this timeout."""
+        """Opens a broker's sessions, each with this timeout."""
 
         async def open_session(
             fs: FileSystem, directory: str, *, clock: Clock, tasks: Tasks, jobs: Jobs
@@ -68,13 +68,13 @@ class SharedCoordination:
         return results
 
     def end(self, session_id: int) -> None:
-        """The session is over: its ephemeral nodes go."""
+        """End a session: its ephemeral nodes are deleted."""
         self._expiries.pop(session_id, None)
         if self._sessions.pop(session_id, None) is not None:
             self.execute(session_id, [CloseSession(session_id)])
 
     def end_later(self, session_id: int, after_s: float) -> None:
-        """Nothing is heard of the session any more."""
+        """A session was abandoned: end it after `after_s`."""
         if session_id in self._sessions:
             self._expiries[session_id] = self._tasks.call_later(after_s, self.end, session_id)
 
@@ -100,7 +100,7 @@ class SharedSession(TreeSession):
 
     @property
     def last_zxid(self) -> int:
-        """That of the last transaction."""
+        """The zxid of the last transaction."""
         return self._tree.zxid
 
     async def close(self) -> None:
@@ -114,7 +114,7 @@ class SharedSession(TreeSession):
             self._service.end_later(self.session_id, self._timeout_s)
 
     def expire(self) -> None:
-        """End it as ZooKeeper does with one that it has not heard of for too long."""
+        """Expire, as ZooKeeper's sessions do that are silent for too long."""
         if not self._is_over:
             self._is_over = True
             self._service.end(self.session_id)
@@ -122,7 +122,7 @@ class SharedSession(TreeSession):
                 self._tasks.call_soon(listener, SessionEvent.EXPIRED)
 
     def trigger(self, events: Sequence[WatchEvent]) -> None:
-        """Call the watches for these events, unless nobody is there any more."""
+        """Call the watches for these events, unless the session has ended."""
         for watch, event in [] if self._is_over else self._watches.trigger(events):
             self._tasks.call_soon(watch, event)
 

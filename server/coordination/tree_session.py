@@ -1,4 +1,4 @@
-"""What sessions on a tree in this process have in common: reads, watches, and single writes."""
+"""What the sessions on a tree in this process have in common: reads, watches, and single writes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TreeSession(SingleWrites):
-    """A session on `tree`. Subclasses say when what was asked for is answered."""
+    """A session on `tree`. Subclasses decide when responses are delivered."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree

@@ -68,7 +68,7 @@ _NO_PASSWORD: Final = bytes(16)
 
 
 class Login(NamedTuple):
-    """Who a session is, to ZooKeeper."""
+    """The user of a session (SASL)."""
 
     username: str
     password: str
@@ -83,8 +83,8 @@ class _Pending:
     watched: WatchedBy | None = None
     xid: int = 0
     since_zxid: int | None = None
-    """The newest transaction known when the connection on which it was sent was lost: its own has
-    a higher number, if it took effect. None if it was not sent, or was settled."""
+    """The newest zxid known when the connection was lost on which the request was sent: its own
+    transaction, if it took effect, has a higher one. None if it was not sent, or was settled."""
 
 
 class ZooKeeperSession(SingleWrites):
@@ -103,8 +103,8 @@ class ZooKeeperSession(SingleWrites):
         login: Login | None = None,
         sets_acls: bool = False,
     ) -> None:
-        """`in_flight_max`: requests sent without a response. `sets_acls`: whether the nodes that
-        are created belong to this session's name."""
+        """`in_flight_max`: how many requests may be sent without a response. `sets_acls`: whether
+        new nodes get ACLs (`zookeeper.set.acl`)."""
         self.session_id = _NEW_SESSION
         self.last_zxid = 0
         self.opened: Final[asyncio.Future[None]] = tasks.future()
@@ -155,8 +155,8 @@ class ZooKeeperSession(SingleWrites):
         self._listeners.append(callback)
 
     async def close(self) -> None:
-        """Without a connection it waits no longer than the session's timeout: by then, or soon,
-        the session has expired."""
+        """Close the session. Without a connection this takes the session's timeout at most: by
+        then, or soon after, the session has expired."""
         if self._is_over:
             return
         closed = self._enqueue(messages.close(), None)
@@ -320,8 +320,8 @@ class ZooKeeperSession(SingleWrites):
             await connection.authenticate(exchange, within_s=within_s)
 
     def _refused(self, name: str) -> None:
-        """A server does not believe the password: it may be corrected there while the broker runs,
-        but at the start it is said at once."""
+        """A server does not accept the user and password. At the start this is an error at once;
+        later the broker tries again, as the password may be corrected at the server."""
         assert self._login is not None
         text = (
             f"ZooKeeper at {name} does not accept the user {self._login.username}: correct "
@@ -332,7 +332,8 @@ class ZooKeeperSession(SingleWrites):
             self.opened.set_exception(ConnectFailed(text, refused=False))
 
     async def _resume(self, connection: ZooKeeperConnection) -> None:
-        """Take up on a new connection what the last one left: watches, and requests under way."""
+        """Continue on a new connection: set the watches again, and settle the requests that were in
+        flight on the last one."""
         watched = self._watches.paths()
         for frame in messages.set_watches(self.last_zxid, *watched, self._chroot):
             connection.send(frame)
@@ -351,8 +352,8 @@ class ZooKeeperSession(SingleWrites):
         self._send_queued()
 
     async def _settle(self, connection: ZooKeeperConnection, lost: Sequence[_Pending]) -> None:
-        """Respond to those of the requests under way that took effect, and leave the others in the
-        queue. ConnectionLost, and what a read is refused with."""
+        """Respond to those of the requests that were in flight whose writes were processed, and
+        leave the others in the queue, to be sent again. ConnectionLost, and the errors of reads."""
         writes = [pending for pending in lost if pending.request.writes]
         if writes:
             await self._ask_now(connection, messages.sync())
@@ -391,7 +392,8 @@ class ZooKeeperSession(SingleWrites):
         return Sight(self.session_id, since_zxid, get, children)
 
     async def _ask_now(self, connection: ZooKeeperConnection, request: Request) -> Any:
-        """Ask before all that is queued. ConnectionLost when this connection ends first."""
+        """Send a request ahead of the queued ones. ConnectionLost when this connection ends
+        first."""
         pending = _Pending(request, self._tasks.future())
 
         def on_lost(_: asyncio.Future[str]) -> None:
@@ -409,7 +411,7 @@ class ZooKeeperSession(SingleWrites):
     # -- the end --------------------------------------------------------------------------
 
     def _end(self) -> None:
-        """The session has expired: nothing will come of what waits."""
+        """The session has expired: fail all requests."""
         self._is_over = True
         if self._connection is not None:
             self._connection.close("the session has ended")
@@ -456,7 +458,7 @@ def _respond(pending: _Pending, head: messages.Header, frame: bytes) -> None:
 
 
 def _conclude(pending: _Pending, outcome: Outcome) -> None:
-    """Give a write its outcome, as far as it could be read off the nodes."""
+    """Respond to a write with the result that `lost_writes` has found."""
     if pending.result.done():
         return  # its caller has gone
     if isinstance(outcome, MultiFailed):
@@ -466,7 +468,8 @@ def _conclude(pending: _Pending, outcome: Outcome) -> None:
 
 
 def _fail(pending: _Pending, failure: CoordinationError) -> None:
-    """The end of a session fails all requests, of which their caller may await the first only."""
+    """Fail a request. A caller that has sent several may await only the first one; asyncio would
+    log the others as never retrieved."""
     if not pending.result.done():
         pending.result.set_exception(failure)
         pending.result.exception()
@@ -523,7 +526,7 @@ async def open_session(
 def opener(
     settings: BrokerSettings, network: Network, random: Random, advice: str = FOR_BROKERS
 ) -> OpenCoordination:
-    """How a broker opens its session. Network and random numbers are the broker's."""
+    """Opens a broker's sessions, with the broker's network and random numbers."""
     security = settings.zookeeper_security
     assert settings.zookeeper_connect is not None and security is not None
     login = None

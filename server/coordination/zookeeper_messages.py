@@ -109,7 +109,7 @@ class Header(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A request but for its number, and how its response is read."""
+    """A request without its number, and how its response is read."""
 
     path: str
     """For errors."""
@@ -126,11 +126,13 @@ class Request(NamedTuple):
 
 
 class Chroot:
-    """Paths as the server knows them, below `root` ("" or "/a/b"). BadArguments for those that
-    ZooKeeper does not accept: behind the root they would be other paths."""
+    """The part of the server's tree below `root` ("" or "/a/b"): our paths as the server knows
+    them. BadArguments for paths that ZooKeeper does not accept: appended to the root, such a path
+    could be the path of another node."""
 
     def __init__(self, root: str, *, is_secure: bool = False) -> None:
-        """`is_secure`: nodes that are created belong to this session's name."""
+        """`is_secure`: whether new nodes get ACLs, so that only this session's user (SASL) or
+        certificate may change them; see `acls`."""
         self.root: Final = root
         self._is_secure = is_secure
 
@@ -140,7 +142,7 @@ class Chroot:
         return self.root + path if path != "/" else self.root or "/"
 
     def acls(self, path: str) -> Sequence[Any]:
-        """Who may do what with a node that is created; as `ZkData.defaultAcls` of Apache Kafka."""
+        """The ACLs of a new node, as `ZkData.defaultAcls` of Apache Kafka."""
         if not self._is_secure or path == paths.OLD_CONSUMERS:
             return OPEN_ACL_UNSAFE  # type: ignore[no-any-return]
         if path.startswith(paths.SECRET):
@@ -173,12 +175,12 @@ def hello(last_zxid: int, timeout_ms: int, session_id: int, password: bytes) -> 
 
 
 def sasl(token: bytes) -> bytes:
-    """The frame with a client's word in an authentication."""
+    """The frame with a client's token in a SASL exchange."""
     return _framed(_pack_xid_and_type(SASL_XID, _SASL) + _pack_int(len(token)) + token)
 
 
 def sasl_token(frame: bytes) -> bytes | None:
-    """The server's word; None if it has none. AuthenticationFailed."""
+    """The server's token in a SASL exchange; None if it sent none. AuthenticationFailed."""
     head = header(frame)
     if head.error != 0:
         raise AuthenticationFailed
@@ -240,7 +242,7 @@ def children(path: str, chroot: Chroot, *, watch: bool) -> Request:
 
 
 def sync() -> Request:
-    """Makes the reads behind it see all that was committed before it."""
+    """After it, reads see all that was committed before it."""
     return Request("/", _body(jute.Sync("/")), lambda frame, position: None)
 
 

@@ -247,5 +247,5 @@ async def _codes_when_done(answer: Awaitable[Any], count: int) -> Codes:
 
 
 def _codes(answer: Codes | None, count: int) -> Codes:
-    """The codes of an answer, which is None if all partitions were added."""
+    """A code for each of `count` partitions. `answer` is None if all of them were added."""
     return [ErrorCode.NONE] * count if answer is None else answer

@@ -112,8 +112,8 @@ class RequestContext:
         self.waits_for: asyncio.Future[Any] | None = None
 
     def wait(self, future: asyncio.Future[T]) -> asyncio.Future[T]:
-        """Return `future`, and cancel it if the connection closes first. Only for a request that
-        is carried out and whose response alone has to wait; nothing else of it is cancelled."""
+        """Cancel `future` if the connection closes first; returns `future`. Only for a request that
+        has taken effect, so that only its response is missing: nothing else of it is cancelled."""
         self.waits_for = future
         return future
 
