@@ -42,12 +42,12 @@ from kavka.zktree.paths import TOPIC_CONFIGS
 logger = logging.getLogger(__name__)
 
 PARTITIONS_PER_STEP: Final = 2
-"""Partitions handled before the loop gets a turn; making a log takes 0.3 ms, and 2.5 where the
-file system is slow to make directories."""
+"""Partitions handled in one step; making a log takes 0.3 ms, and 2.5 where the file system is slow
+to make directories."""
 
 
 CONFIGURED_PER_STEP: Final = 500
-"""Logs given other settings before the loop gets a turn, at 2 to 8 us each."""
+"""Logs given other settings in one step, at 2 to 8 us each."""
 
 
 SHORTAGE_RETRY_S: Final = 1.0
@@ -57,7 +57,8 @@ _STOPPED: Final = ErrorCode.BROKER_NOT_AVAILABLE
 
 
 class ControllerRequests:
-    """`BrokerPort` of this broker. A request of an older controller is refused whole."""
+    """`BrokerPort` of this broker. A request with an older controller epoch is refused as a
+    whole."""
 
     def __init__(
         self,
@@ -82,8 +83,8 @@ class ControllerRequests:
         self._to_retry: dict[
             TopicPartition, tuple[LeaderAndIsrTopicState, LeaderAndIsrPartitionState]
         ] = {}
-        """What LeaderAndIsr asked for and has failed for lack of file descriptors; it is tried
-        again. At most one entry a partition."""
+        """Partitions of LeaderAndIsr requests that failed for lack of file descriptors, to be tried
+        again."""
         self._is_retrying = False
         self.on_metadata: Final[list[Callable[[UpdateMetadata], object]]] = []
         """Called, in order, after each UpdateMetadata."""
@@ -91,8 +92,8 @@ class ControllerRequests:
         live.on_change(self._defaults_changed)
 
     def close(self) -> None:
-        """The broker stops, and its logs are closed: from now on no log is made and no replica
-        hosted, not even by a request that is under way."""
+        """The broker stops, and its logs are closed: from now on no log is created and no replica
+        hosted, not even by a request in progress."""
         self._closed = True
 
     def _settings_changed(self, kind: str, name: str) -> None:
@@ -132,7 +133,7 @@ class ControllerRequests:
         return False
 
     async def update_metadata(self, request: UpdateMetadata) -> ErrorCode:
-        """Replace what Metadata answers clients."""
+        """Update the metadata that clients receive."""
         if self._is_stale(request.controller_epoch):
             return ErrorCode.STALE_CONTROLLER_EPOCH
         before = self._metadata.image.brokers.keys()
@@ -154,8 +155,8 @@ class ControllerRequests:
         return broker_id in self._metadata.image.brokers
 
     async def leader_and_isr(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
-        """Make replicas leaders or followers; logs that are missing are made. One of a controller
-        that is replaced meanwhile is refused for the rest."""
+        """Make replicas leaders or followers; missing logs are created. If a request of a newer
+        controller comes meanwhile, the remaining partitions are refused."""
         if self._is_stale(request.controller_epoch):
             return LeaderAndIsrResponse(ErrorCode.STALE_CONTROLLER_EPOCH, {})
         try:
@@ -321,8 +322,9 @@ class ControllerRequests:
     async def _sync_deletions(
         self, request: StopReplica, errors: dict[TopicPartition, ErrorCode]
     ) -> None:
-        """Sync the log directories before the controller is answered and forgets the topic: logs
-        that a power cut brought back would be in the way of a new topic of the same name."""
+        """Sync the log directories before the response, after which the controller forgets the
+        topic: logs that a power cut brought back would be in the way of a new topic of the same
+        name."""
         deleted = [
             TopicPartition(topic.topic_name, state.partition_index)
             for topic in request.topic_states

@@ -90,8 +90,8 @@ def idle_replica(wanted: FetchPartition, *, from_any: bool) -> Replica | None:
 
 
 def idle_for_follower(wanted: FetchPartition, follower: int) -> Replica | None:
-    """As `idle_replica`, for a follower in sync, of which the leader knows that it has all
-    records. It may be too long ago that it has fetched: see `FollowerProgress.fetched`."""
+    """As `idle_replica`, for a follower that is in the ISR and has all records. (It may be about to
+    leave the ISR, because its last fetch was too long ago: see `FollowerProgress.fetched`.)"""
     replica: Replica | None = None if wanted.replica is None else wanted.replica()
     if replica is None or replica.offline:
         return None

@@ -179,7 +179,7 @@ class Fetching:
 
     @property
     def begins_session(self) -> bool:
-        """Whether the reader is yet to learn the id of its session."""
+        """Whether the response begins a session: the reader does not know its id yet."""
         return self.session is not None and not self.incremental
 
     def check_current(self) -> None:
@@ -221,9 +221,9 @@ class FetchSessions:
     def begin_in_steps(
         self, request: Any, version: int, *, is_privileged: bool = False
     ) -> Steps[Fetching]:
-        """What `request` fetches, in steps if it names many partitions. ApiError when it names a
-        session that does not fit. `is_privileged`: it is a follower's, whose session goes before
-        those of consumers."""
+        """What `request` fetches, in steps if it names many partitions. ApiError if its session id
+        or epoch is wrong. `is_privileged`: it is a follower's request, for whose session those of
+        consumers may be evicted."""
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             return (yield from self._full(request, version, is_privileged))
@@ -264,7 +264,7 @@ class FetchSessions:
                     raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
     def _full(self, request: Any, version: int, is_privileged: bool) -> Steps[Fetching]:
-        """A full fetch; it ends the session whose id it has, and may begin one."""
+        """A full fetch: it ends the session that it names, and may begin a new one."""
         ended = self._sessions.get(request.session_id)
         if ended is not None:
             self._end(ended)

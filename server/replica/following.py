@@ -1,4 +1,5 @@
-"""A replica as follower: what it does with what it has fetched (KIP-101, KIP-279, KIP-595)."""
+"""A replica as follower: appends what was fetched from the leader, and truncates where the logs
+diverge (KIP-101, KIP-279, KIP-595)."""
 
 from __future__ import annotations
 
@@ -18,14 +19,15 @@ logger = logging.getLogger(__name__)
 
 
 class Divergence(NamedTuple):
-    """The largest epoch up to the follower's that the leader has, and where that ends there."""
+    """The largest leader epoch in the leader's log that is not above the epoch of the follower's
+    last record, and where that epoch ends in the leader's log."""
 
     epoch: int
     end_offset: int
 
 
 class Fetched(NamedTuple):
-    """A leader's answer for one partition. `records` are the follower's to keep."""
+    """The leader's response for one partition. `records` stay valid: their buffer is not reused."""
 
     records: memoryview | bytes
     high_watermark: int
@@ -34,18 +36,18 @@ class Fetched(NamedTuple):
 
 
 class Following:
-    """A replica that follows, in one leader epoch."""
+    """One replica as follower, in one leader epoch."""
 
     __slots__ = ("_replica", "is_prepared")
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self.is_prepared = False
-        """Whether `prepare` has done its work."""
+        """Whether `prepare` is done."""
 
     @property
     def offset(self) -> int:
-        """Where to fetch next."""
+        """The offset to fetch from."""
         return self._replica.log.end_offset
 
     @property
@@ -55,8 +57,9 @@ class Following:
         return log.epoch_of(log.end_offset - 1) if log.end_offset > log.start_offset else NO_EPOCH
 
     async def prepare(self, tasks: Tasks) -> None:
-        """Before the first fetch. A log without epochs can't be compared with the leader's: what is
-        above its high watermark goes, as that may never have been committed."""
+        """Called before the first fetch. A log without leader epochs can't be compared with the
+        leader's, so it is truncated to its high watermark: what is above may never have been
+        committed."""
         if self.is_prepared:
             return
         if self.last_epoch == NO_EPOCH:
@@ -64,7 +67,8 @@ class Following:
         self.is_prepared = True
 
     async def take(self, fetched: Fetched, tasks: Tasks) -> None:
-        """Append, or truncate to where the logs diverge. ApiError, StorageError, OSError."""
+        """Append the records, or truncate to where the logs diverge. ApiError, StorageError,
+        OSError."""
         if fetched.divergence is not None:
             await self._truncate(self._truncation_offset(fetched.divergence), tasks)
             return
@@ -81,9 +85,9 @@ class Following:
         )
 
     async def _begins_with(self, batch: UnexpectedOffsetError, tasks: Tasks) -> bool:
-        """Where the leader's log begins within a batch, as after DeleteRecords, an empty log begins
-        with all of that batch, as in Apache Kafka: the leader has nothing below to be asked for.
-        Whether it does so now."""
+        """Have an empty log start over at the first offset of `batch`, as in Apache Kafka, if the
+        leader's log starts within that batch (as after DeleteRecords): a fetch from the leader's
+        start offset gets the whole batch. Whether that was done, and the batch may be appended."""
         replica, log = self._replica, self._replica.log
         is_empty = log.start_offset == log.end_offset
         if not is_empty or not batch.first_offset < log.end_offset <= batch.last_offset:
@@ -94,8 +98,8 @@ class Following:
         return follows and partition.leader_epoch == epoch
 
     def _truncation_offset(self, leader: Divergence) -> int:
-        """Where this log may still agree with the leader's: the end of the largest epoch that both
-        have, in the log in which it ends first."""
+        """The offset up to which this log may be the same as the leader's: the end of the largest
+        epoch that both have, in the log in which it ends first."""
         epoch, end = self._replica.log.end_offset_for_epoch(leader.epoch)
         if epoch == NO_EPOCH:
             return min(leader.end_offset, self._replica.log.end_offset)
@@ -122,12 +126,17 @@ class Following:
         return begin, end
 
     async def start_over(self, begin: int, end: int, tasks: Tasks) -> None:
-        """The leader's log goes from `begin` to `end`, and this one ends outside of it."""
+        """The leader's log has the offsets from `begin` to `end`, and this log ends outside of
+        them: truncate it, or start over at `begin`."""
         log = self._replica.log
         if end < log.end_offset:
             await self._truncate(end, tasks)
         elif begin > log.end_offset:
-            logger.warning("%s-%d starts over at %d", *self._replica.key, begin)
+            logger.warning(
+                "%s-%d starts over at offset %d: the leader has nothing before",
+                *self._replica.key,
+                begin,
+            )
             await run_rest(tasks, self._replica.start_over_at(begin))
 
     async def _truncate(self, offset: int, tasks: Tasks) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # not imported by a broker that compacts nothing
 logger = logging.getLogger(__name__)
 
 LOGS_PER_STEP: Final = 20
-"""Compacted logs examined before the loop gets a turn, at some 20 us each."""
+"""Compacted logs examined in one step, at some 20 us each."""
 
 MAP_BYTES_MAX: Final = 2**31 - 1
 """The most of `log.cleaner.dedupe.buffer.size` that Apache Kafka uses for one log."""

@@ -18,11 +18,12 @@ from kavka.server.replica.replica import Replica
 logger = logging.getLogger(__name__)
 
 RELEASED_PER_STEP: Final = 100
-"""Logs of a failed directory whose files are closed before the loop gets a turn."""
+"""Logs of a failed directory whose files are closed in one step."""
 
 
 class LogFailures:
-    """Takes offline what has failed. Which log directories have is known by `LogManager`."""
+    """Takes logs and log directories offline that have failed. `LogManager` knows which directories
+    have."""
 
     def __init__(
         self, logs: LogManager, hosted: Mapping[tuple[str, int], Replica], tasks: Tasks
@@ -35,13 +36,13 @@ class LogFailures:
         """Called when a log directory has failed, or a log."""
 
     def storage_failed(self, replica: Replica, failure: OSError) -> None:
-        """Take the whole directory offline of a log that can't be written."""
+        """A log can't be written: take its whole directory offline."""
         if not replica.offline:
             logger.error("can't write to %s-%d: %s", *replica.key, failure)
             self.fail_directory_of(replica.log, failure)
 
     def fail_directory_of(self, log: PartitionLog, failure: OSError) -> None:
-        """Take the directory of a log offline."""
+        """Take the log directory offline that a log is in."""
         self.directory_failed(self._logs.directory_of(log), failure)
 
     def directory_failed(self, directory: str, failure: OSError) -> None:

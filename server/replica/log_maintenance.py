@@ -26,10 +26,10 @@ DELETE_RETRY_MS: Final = 10_000
 """Delay before files are tried again that could not be removed for lack of file descriptors."""
 
 CHECKED_PER_STEP: Final = 20
-"""Logs checked before the loop gets a turn, at 2 us each; 50 where an index must be opened."""
+"""Logs checked in one step, at 2 us each; 50 us where an index must be opened."""
 
 PRODUCERS_PER_STEP: Final = 5000
-"""Producers checked before the loop gets a turn, at 0.2 us each."""
+"""Producers checked in one step, at 0.2 us each."""
 
 NEVER_MS: Final = 2**62
 """Intervals above this mean that nothing is to be done (`log.flush.scheduler.interval.ms`)."""
@@ -97,7 +97,7 @@ class LogMaintenance:
         *,
         first_ms: int | None = None,
     ) -> None:
-        """Have `work` done at an interval, for the first time after `first_ms` if that is given."""
+        """Do `work` at an interval, the first time after `first_ms` if that is given."""
         if interval_ms < NEVER_MS:
             first_s = (interval_ms if first_ms is None else first_ms) / 1000
             loop = self._loop(first_s, interval_ms / 1000, work, what)
@@ -118,9 +118,9 @@ class LogMaintenance:
                 logger.exception("%s failed", what)
 
     async def checkpoint(self) -> bool:
-        """Save recovery points, start offsets and high watermarks, if any has changed. A caller
-        that comes while that is under way waits, and then saves what has changed since. Whether
-        all are saved, but for those of directories that have failed."""
+        """Save recovery points, start offsets and high watermarks, if any has changed. Calls run
+        one after the other. Whether all are saved, apart from those of directories that have
+        failed."""
         async with self._checkpointing:
             return await self._checkpoint()
 
@@ -151,7 +151,7 @@ class LogMaintenance:
         return True
 
     async def flush(self) -> None:
-        """Flush the logs for which that is due by `flush.ms`."""
+        """Flush the logs that are due by `flush.ms`."""
         now_ms = self._clock.now_ms()
         for replica in self._replicas:
             if replica.log.flush_needed(now_ms):

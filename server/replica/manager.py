@@ -28,7 +28,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 logger = logging.getLogger(__name__)
 
 CLOSED_PER_STEP: Final = 200
-"""Replicas taken out of service before the loop gets a turn, at 5 us each."""
+"""Replicas taken out of service in one step, at 5 us each."""
 
 
 class ReplicaManager:
@@ -190,4 +190,4 @@ class ReplicaManager:
 
 
 def _nothing(*_: object) -> None:
-    """Of a lone broker."""
+    """The listener of a lone broker."""

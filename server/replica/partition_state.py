@@ -61,8 +61,8 @@ class ProposeIsr:
 
 
 class PartitionState:
-    """State of one partition on broker `broker_id`. Offsets are exclusive ends, times are in ms of
-    the monotonic clock.
+    """State of one partition on broker `broker_id`. Offsets are exclusive ends (one above the last
+    record's), times are in ms of the monotonic clock.
 
     `high_watermark` never goes back while this broker leads.
     """
@@ -99,7 +99,7 @@ class PartitionState:
         lag_max_ms: int = 30_000,
         is_live: Callable[[int], bool] = _always,
     ) -> None:
-        """`lag_max_ms`: `replica.lag.time.max.ms`. `is_live`: whether a broker is there."""
+        """`lag_max_ms`: `replica.lag.time.max.ms`. `is_live`: whether a broker is live."""
         self.broker_id = broker_id
         self.lag_max_ms = lag_max_ms
         self.leader = NO_LEADER
@@ -113,8 +113,8 @@ class PartitionState:
         self.replicas: tuple[int, ...] = ()
         self.is_leader = False
         self.led_since_epoch = NO_EPOCH
-        """The leader epoch in which this broker became leader: as long as it is the same, nothing
-        that was appended has been truncated."""
+        """The leader epoch in which this broker last became leader. While it stays the same, no
+        record that was appended here has been truncated."""
         self.epoch_start = 0
         """Where the log ended when this leader epoch began."""
         self.log_end = log_end
@@ -171,8 +171,8 @@ class PartitionState:
         self.story.append("stop")
 
     def _is_stale(self, decision: Leadership) -> bool:
-        """Whether this decision is older than the last one, or the same again. The same one again
-        must not end a proposal that the controller has yet to answer."""
+        """Whether this decision is older than the last one, or equal. An equal one (LeaderAndIsr
+        was sent twice) must not end a proposal that the controller has not answered yet."""
         return (
             decision.leader_epoch < self.leader_epoch
             or decision.partition_epoch < self.partition_epoch
@@ -194,9 +194,9 @@ class PartitionState:
         return self._advance()
 
     def replicated(self, log_end: int, leader_high_watermark: int) -> bool:
-        """This follower has fetched up to `log_end`; its leader's high watermark was this one.
-        Whether the high watermark moved. It may go back: a new leader may not know yet how far the
-        others have got, and serves nothing that it had before (KIP-207)."""
+        """This follower has fetched up to `log_end`, with this high watermark of its leader.
+        Whether its own high watermark moved. It may go back: that of a new leader may be lower
+        until it knows how far the other replicas have got (KIP-207)."""
         self.log_end = log_end
         before, self.high_watermark = self.high_watermark, min(leader_high_watermark, log_end)
         return self.high_watermark != before
@@ -221,14 +221,14 @@ class PartitionState:
         return self.is_leader and self._advance()
 
     def brokers_gone(self) -> bool:
-        """Some brokers are not live any more. Whether the high watermark moved."""
+        """Some brokers are no longer live. Whether the high watermark moved."""
         return self.is_leader and self._advance()
 
     # Followers, as the leader sees them
 
     def fetched(self, follower: int, offset: int, now_ms: int) -> ProposeIsr | None:
-        """A follower, one of `replicas`, has fetched from `offset`. The ISR to propose, if it may
-        join. The high watermark may have moved."""
+        """A follower, one of `replicas`, has fetched from `offset`, so the high watermark may have
+        moved. Returns the ISR to propose if the follower may join it."""
         self._now_ms = now_ms
         self._followers[follower].fetched(offset, self.log_end, now_ms)
         self._advance()
@@ -240,8 +240,8 @@ class PartitionState:
         return self._propose(tuple(one for one in self.replicas if one in isr))
 
     def starts_at(self, follower: int, log_start: int) -> bool:
-        """The log of a follower, one of `replicas`, starts here. Whether that is later than it did:
-        it may be earlier, on another disk."""
+        """The log of a follower, one of `replicas`, starts at `log_start`. Whether that is higher
+        than before. (It may be lower, if the follower has lost its log.)"""
         progress = self._followers[follower]
         before, progress.log_start = progress.log_start, log_start
         return log_start > before
@@ -253,8 +253,8 @@ class PartitionState:
         return min((log_start, *starts))
 
     def shrink(self, now_ms: int) -> ProposeIsr | None:
-        """The ISR to propose without followers that have lagged for too long; None if there are
-        none, or an earlier proposal is not answered yet."""
+        """The ISR to propose, without followers that have lagged for too long. None if there are no
+        such followers, or an earlier proposal is not answered yet."""
         self._now_ms = now_ms
         if not self.is_leader or self.proposed_isr is not None:
             return None
@@ -272,8 +272,8 @@ class PartitionState:
         return ProposeIsr(self.leader_epoch, self.partition_epoch, isr)
 
     def isr_decided(self, leader_epoch: int, isr: tuple[int, ...], partition_epoch: int) -> bool:
-        """The controller has answered a proposal with the ISR that is in force now. Whether the
-        high watermark moved. An answer that a newer decision has overtaken changes nothing."""
+        """The controller has answered a proposal with the present ISR. Whether the high watermark
+        moved. An answer that is older than the last decision changes nothing."""
         if not self.is_leader or leader_epoch != self.leader_epoch:
             return False
         if partition_epoch < self.partition_epoch:
@@ -299,7 +299,7 @@ class PartitionState:
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """The replicas that are in sync, whatever the controller answers to a proposal."""
+        """The ISR, and the replicas that a pending proposal adds (KIP-497)."""
         proposed = self.proposed_isr or ()
         return self.isr + tuple(one for one in proposed if one not in self.isr)
 
@@ -325,7 +325,8 @@ class PartitionState:
         return self.high_watermark < self.epoch_start
 
     def is_safe_here(self, offset: int) -> bool:
-        """Whether the record at `offset` is as safe on this broker as its topic asks."""
+        """Whether the record at `offset` is flushed, if its topic requires that (`flush.messages`,
+        `kavka.durability=fsync`)."""
         return offset < self.flushed_end or not self.awaits_flush
 
     def _advance(self) -> bool:
@@ -360,7 +361,7 @@ class PartitionState:
         )
 
     def check_invariants(self) -> None:
-        """AssertionError, with the story, when the state contradicts itself."""
+        """AssertionError, with the last events (`story`), when the state contradicts itself."""
         story = " | ".join(self.story)
         assert 0 <= self.high_watermark <= self.log_end, story
         assert self.flushed_end <= self.log_end, story

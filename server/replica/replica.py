@@ -1,6 +1,7 @@
 """This broker's copy of one partition: its log, and the state machine of its leadership.
 
-Everything here runs on the loop, and from check to apply nothing waits.
+Everything here runs on the loop, and there is no pause between a check and the change that depends
+on it.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ THROTTLED_ENTRY_MAX: Final = 100
 
 @lru_cache(maxsize=THROTTLED_LISTS_MAX)
 def throttled_on(broker_id: int, throttled: tuple[str, ...]) -> frozenset[int]:
-    """The partitions whose replicas on a broker a list of partition:broker names. A list may have
-    numbers that no partition and no broker has: they are as long as a config may be."""
+    """The partitions whose replicas on broker `broker_id` are in a list of `partition:broker`, the
+    value of `leader.replication.throttled.replicas`, say. Too long entries are skipped: no
+    partition or broker has such a number, and parsing it takes long."""
     replicas = (entry.split(":") for entry in throttled if len(entry) <= THROTTLED_ENTRY_MAX)
     return frozenset(int(index) for index, broker in replicas if int(broker) == broker_id)
 
@@ -127,9 +129,11 @@ class Replica:
         self.clock = services.clock
         self.key = (log.topic, log.partition)
         self.end_key = (*self.key, "end")
-        """Names it in the purgatory for those who wait for a change of its log: its followers."""
+        """Names it in the purgatory for Fetches of followers, which wait for a change of its
+        log."""
         self.start_key = (*self.key, "start")
-        """Names it in the purgatory for those who wait for its followers' logs to start later."""
+        """Names it in the purgatory for DeleteRecords, which waits until the logs of its followers
+        start later."""
         self.topic_id = topic_id
         self.log = log
         self.partition = partition
@@ -270,12 +274,12 @@ class Replica:
             self._services.propose_isr(self, proposal)
 
     def brokers_gone(self) -> None:
-        """Some brokers are not live any more, which followers may be on."""
+        """Some brokers are no longer live, among them perhaps those of followers."""
         if self.partition.brokers_gone():
             self._services.purgatory.changed(self.key)
 
     def isr_decided(self, leader_epoch: int, isr: tuple[int, ...], partition_epoch: int) -> None:
-        """The controller has answered a proposal with the ISR that is in force."""
+        """The controller has answered a proposal with the present ISR."""
         if self.partition.isr_decided(leader_epoch, isr, partition_epoch):
             self._services.purgatory.changed(self.key)
 
@@ -288,13 +292,13 @@ class Replica:
         return int(self.clock.monotonic_s() * 1000)
 
     def lead(self, decision: Leadership) -> None:
-        """Become the leader, or stay it; OSError."""
+        """Become the leader, or stay leader with another ISR. OSError."""
         for command in self.partition.lead(decision, self._monotonic_ms()):
             self.log.assign_epoch(command.epoch, command.start_offset)
         self.flush_if_awaited()  # records that an earlier process wrote
 
     def configure(self, settings: LogSettings) -> None:
-        """Apply other settings, from the next batch on."""
+        """Use other settings of the topic, from the next batch on."""
         self.log.configure(settings)
         throttled = (self.throttled_as_leader, self.throttled_as_follower)
         self._set_rules(settings)
@@ -365,8 +369,8 @@ class Replica:
             self._services.fail_directory_of(self.log, failure)
 
     def role_changed(self) -> None:
-        """It leads now, or does not any more, or is no longer served: wake those who wait for it,
-        and call its topic's listener."""
+        """It leads now, or does not lead any more, or is no longer served: wake the requests that
+        wait for it, and call its topic's listener."""
         self._services.purgatory.changed(self.key)
         self._services.purgatory.changed(self.end_key)
         self._services.role_changed(self)

@@ -1,9 +1,9 @@
-"""How fast partitions whose replication is throttled are replicated (KIP-73).
+"""The quotas of replicas whose replication is throttled (KIP-73).
 
-A topic's configs name the replicas that are throttled (`Replica.throttled_as_leader` and
-`throttled_as_follower`), and the broker's say how many bytes a second they may fetch, or be sent,
-all together. All that they replicate counts, but only replicas that are not in sync wait: one that
-is must not leave the ISR for its throttle.
+A topic's configs name the throttled replicas (`Replica.throttled_as_leader` and
+`throttled_as_follower`). The broker's configs limit how many bytes a second all of them together
+may send to followers, and fetch from leaders. All bytes of throttled replicas count, but only
+followers that are not in sync have to wait: else a throttle could drive a replica out of the ISR.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kavka.server.replica.sampled_rate import SampledRate
 
 
 class ReplicationQuota:
-    """The limit in one direction, and what has been replicated."""
+    """The quota for one direction: the limit, and the present rate."""
 
     def __init__(self, settings: BrokerSettings, limit_per_s: int, clock: Clock) -> None:
         self._rate = SampledRate(
@@ -29,22 +29,22 @@ class ReplicationQuota:
         """Bytes."""
 
     def record(self, size_bytes: int) -> None:
-        """Count bytes of a throttled partition, whether they were within the limit or not."""
+        """Count bytes of a throttled replica, within the limit or not."""
         self._rate.record(size_bytes, self._now_ms())
 
     @property
     def bytes_per_s(self) -> float:
-        """How fast throttled partitions are replicated."""
+        """The present rate of the throttled replicas."""
         return self._rate.per_s(self._now_ms())
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether throttled partitions have to wait."""
+        """Whether throttled replicas that are not in sync have to wait."""
         return self.bytes_per_s > self.limit_per_s
 
     def free_at_s(self) -> float:
-        """When it is not exceeded any more, if nothing is recorded until then: a time of the
-        monotonic clock, later than now."""
+        """When the rate will be within the limit again, if nothing is recorded until then: a time
+        of the monotonic clock, later than now."""
         # one ms later, so that no rounding makes it the last one in which it is exceeded
         return (self._rate.within_at_ms(self.limit_per_s, self._now_ms()) + 1) / 1000
 
@@ -53,18 +53,18 @@ class ReplicationQuota:
 
 
 class ReplicationQuotas:
-    """Those of a broker, whose limits may change while it runs."""
+    """Both quotas of a broker; their limits may change while it runs."""
 
     def __init__(self, live: LiveSettings, clock: Clock) -> None:
         settings = live.now
         self.leader = ReplicationQuota(settings, settings.leader_replication_throttled_rate, clock)
-        """Of what is sent to followers."""
+        """For records sent to followers."""
         self.follower = ReplicationQuota(
             settings, settings.follower_replication_throttled_rate, clock
         )
-        """Of what is fetched from leaders."""
+        """For records fetched from leaders."""
         self.on_change: Callable[[], object] | None = None
-        """Called when a limit is another one."""
+        """Called when a limit has changed."""
         live.on_change(self._changed)
 
     def _changed(self, old: BrokerSettings, new: BrokerSettings) -> None:

@@ -50,8 +50,8 @@ class SampledRate:
         return self._total * 1000 / elapsed_ms
 
     def within_at_ms(self, limit_per_s: int, now_ms: int) -> int:
-        """When the rate is no higher than the limit, if nothing more is counted until then: now, or
-        the first time after now."""
+        """The first time, from now on, at which the rate is not above the limit, if nothing more is
+        recorded."""
         self._drop_old(now_ms)
         at_ms, total = now_ms, self._total
         for sample in self._samples:  # the oldest one that counts at that time

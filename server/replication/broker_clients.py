@@ -1,4 +1,4 @@
-"""Clients of other brokers, at their listeners between brokers."""
+"""Clients of other brokers, which connect to their inter-broker listeners."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kavka.server.controller.state import LiveBroker
 
 
 class Peers:
-    """The other brokers as the controller has announced them: a client of each, the same one as
-    long as the broker has the same address."""
+    """One client for each other broker that UpdateMetadata has announced. It is replaced when the
+    broker's address changes."""
 
     def __init__(
         self, metadata: MetadataCache, listener: str, settings: ClientSettings, seams: Seams
@@ -24,7 +24,7 @@ class Peers:
         """With the address of each."""
 
     def client(self, broker_id: int) -> BrokerClient | None:
-        """A client of a broker; None as long as the controller has not announced it."""
+        """A client of a broker; None if the controller has not announced it yet."""
         broker = self._metadata.image.brokers.get(broker_id)
         address = None if broker is None else broker.endpoints.get(self._listener)
         if address is None:
@@ -58,8 +58,8 @@ class BrokerClients:
         self._seams = seams
 
     def from_controller(self, broker: LiveBroker) -> BrokerClient | None:
-        """The controller's client of a broker, as that is registered; None if it has no listener
-        between brokers."""
+        """The controller's client of a broker, at the address that the broker has registered; None
+        if it has no inter-broker listener."""
         settings = self._settings
         of_client = self._client_settings(settings.controller_socket_timeout_ms)
         for end in broker.info.endpoints:

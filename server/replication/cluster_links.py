@@ -1,5 +1,5 @@
-"""What connects a broker with the others of its cluster: fetchers, proposals of ISRs, and the
-clients that they use."""
+"""What connects a broker with the others of its cluster: its fetchers, its requests for other ISRs
+(AlterPartition), and the clients that these use."""
 
 from __future__ import annotations
 
@@ -70,13 +70,14 @@ class ClusterLinks:
         return self._controller.broker_epoch
 
     def start(self) -> None:
-        """Begin to look for followers that lag."""
+        """Begin to look for followers that lag, every half `replica.lag.time.max.ms`."""
         if not self._is_closed:
             self._timer = self._tasks.call_later(self._shrink_check_s, self._shrink_soon)
 
     async def shut_down(self) -> None:
-        """Before the broker stops: have others lead what it leads, if they can; with as many
-        attempts as the settings allow."""
+        """Controlled shutdown: before the broker stops, the controller has other brokers lead what
+        this one leads, if they can. A failed request is repeated up to
+        `controlled.shutdown.max.retries` times."""
         settings = self._settings
         if not settings.controlled_shutdown_enable:
             return
@@ -95,10 +96,9 @@ class ClusterLinks:
         logger.warning("stopping although other brokers do not lead all that this one leads")
 
     async def _moved_away(self) -> int | Exception:
-        """One attempt to have others lead what this broker leads, of
-        `controller.socket.timeout.ms`; how many partitions it leads nevertheless, or why that is
-        not known. The controller may be in this process, and wait for a ZooKeeper that it can't
-        reach."""
+        """One attempt at that, which takes `controller.socket.timeout.ms` at most: the controller
+        may be in this process and wait for a ZooKeeper that it can't reach. Returns the number of
+        partitions that this broker still leads, or why that is not known."""
 
         async def move() -> int | Exception:
             try:
@@ -119,7 +119,7 @@ class ClusterLinks:
         return moving.result()
 
     def close(self) -> None:
-        """Fetch and ask for nothing any more."""
+        """Stop all fetches and requests."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()

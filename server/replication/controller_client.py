@@ -1,4 +1,5 @@
-"""The controller as this broker asks it: in this process, or over the wire."""
+"""This broker's requests to the controller: in process if it is the controller, else over the
+wire."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ class ControllerClient:
     async def create_topics(
         self, topics: Sequence[NewTopic], *, timeout_ms: int, validate_only: bool
     ) -> Mapping[str, TopicResult]:
-        """As `TopicCreator`. NOT_CONTROLLER for each while none can be reached."""
+        """As `TopicCreator`. NOT_CONTROLLER for each topic while no controller can be reached."""
         if self._controller.is_active:
             return await self._controller.create_topics(
                 topics, timeout_ms=timeout_ms, validate_only=validate_only
@@ -95,8 +96,8 @@ class ControllerClient:
         }
 
     async def shut_down(self) -> int:
-        """Have other brokers lead what this one leads; how many partitions it leads nevertheless.
-        ApiError, ConnectionError, UnsupportedVersion."""
+        """Have other brokers lead what this one leads (ControlledShutdown). Returns the number of
+        partitions that it still leads. ApiError, ConnectionError, UnsupportedVersion."""
         if self._controller.is_active:
             return len(await self._controller.shut_down(self._broker_id, self.broker_epoch))
         request = controlled_shutdown.ControlledShutdownRequest(self._broker_id, self.broker_epoch)
@@ -110,7 +111,7 @@ class ControllerClient:
         return any(one != self._broker_id for one in self._metadata.image.brokers)
 
     def close(self) -> None:
-        """Ask nothing any more."""
+        """Close all connections; requests in flight fail."""
         self._peers.close()
 
     async def _ask(self, api: Api, request: Any) -> Any:

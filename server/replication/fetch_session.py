@@ -1,10 +1,10 @@
 """A follower's side of its fetch session with one leader (KIP-227), as a state machine without I/O.
 
-The leader remembers what the follower fetches. A request of a session names the partitions that
-are new, or of which something else is asked than before, and those that are no longer fetched; the
-response leaves out partitions of which there is nothing to say. As Apache Kafka's
-FetchSessionHandler: whenever it is uncertain what the leader remembers, the next request is a full
-one, which ends the session and begins another.
+The leader remembers what the follower fetches. A request within a session names only the partitions
+that are new, those whose offset or epoch has changed, and those that are no longer fetched; the
+response leaves out partitions of which there is nothing new. As in Apache Kafka's
+FetchSessionHandler, the next request is a full one whenever the follower can't know what the leader
+remembers: it ends the session and begins another.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ SESSION_ERRORS: Final = (
 
 
 class Asked(NamedTuple):
-    """What a follower asks for of one partition. Epochs are -1 if there are none."""
+    """What a request says of one partition; epochs are -1 if there are none. `offset` is the one to
+    fetch from, `last_epoch` the leader epoch of the follower's last record."""
 
     leader_epoch: int
     offset: int
@@ -40,14 +41,14 @@ class Asked(NamedTuple):
 
 
 class SessionRequest(NamedTuple):
-    """A request, as far as the session decides it."""
+    """The fields of a Fetch request that depend on the session."""
 
     session_id: int
     epoch: int
     asked: Mapping[Place, Asked]
-    """What it names; in a full request all that is fetched."""
+    """The partitions that it names; in a full request all that are fetched."""
     forgotten: Collection[Place]
-    """What is not fetched any more."""
+    """The partitions that are not fetched any more."""
 
     @property
     def is_full(self) -> bool:
@@ -56,8 +57,8 @@ class SessionRequest(NamedTuple):
 
 
 class FetchSession:
-    """At first there is none. One request at a time: each `request` is followed by `answered`,
-    `refused` or `failed`."""
+    """The session with one leader; at first there is none. One request at a time: after each
+    `request`, `answered`, `refused` or `failed` is called."""
 
     def __init__(self) -> None:
         self._id = NO_SESSION
@@ -66,12 +67,12 @@ class FetchSession:
 
     @property
     def held(self) -> Mapping[Place, Asked]:
-        """What the leader holds for this session when it has had the last request."""
+        """What the leader remembers after the last request, if it has received that."""
         return self._held
 
     def request(self, wanted: dict[Place, Asked]) -> SessionRequest:
-        """The next request, after which the leader knows that exactly `wanted` is fetched. It
-        becomes the session's."""
+        """The next request, after which the leader knows that exactly `wanted` is fetched. The
+        session keeps `wanted`, which must not be changed any more."""
         before, self._held = self._held, wanted
         if self._epoch == INITIAL_EPOCH:
             return SessionRequest(self._id, self._epoch, wanted, ())
@@ -89,9 +90,9 @@ class FetchSession:
         return SessionRequest(self._id, self._epoch, asked, forgotten)
 
     def answered(self, session_id: int, places: Collection[Place]) -> bool:
-        """The leader has answered without an error: `session_id` is the session's, `NO_SESSION` if
-        it keeps none; `places` are those in the response. False if the response can't be right:
-        then nothing of it counts."""
+        """The leader has answered without an error, with this `session_id` (`NO_SESSION` if it
+        keeps no session) and these partitions (`places`). False if the response can't belong to the
+        request: then it must be ignored."""
         held, is_full = self._held, self._epoch == INITIAL_EPOCH
         if any(place not in held for place in places) or (is_full and len(places) < len(held)):
             self.failed()
@@ -105,8 +106,8 @@ class FetchSession:
         return True
 
     def refused(self, code: int) -> bool:
-        """The leader has answered with an error. Whether it is one of the session alone, so that
-        the next request, which is a full one, may follow at once."""
+        """The leader has answered with an error. Whether only the session is wrong: then the next
+        request, which is a full one, may be sent at once."""
         is_of_session = self._epoch != INITIAL_EPOCH and code in SESSION_ERRORS
         self.failed()
         if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
@@ -114,6 +115,6 @@ class FetchSession:
         return is_of_session
 
     def failed(self) -> None:
-        """There is no response, so the leader may or may not have had the request. A full request
-        with the session's id ends it there."""
+        """There is no response, so the leader may or may not have received the request. The next
+        one is a full request with the session's id, which ends the session at the leader."""
         self._epoch = INITIAL_EPOCH

@@ -32,7 +32,8 @@ class Fetchers:
         self._is_closed = False
 
     def role_changed(self, replica: Replica) -> None:
-        """Begin or cease to fetch a partition, as its replica's role has it."""
+        """Begin to fetch a partition that this broker follows now, or stop if it does not any
+        more."""
         key, partition = replica.key, replica.partition
         follows = replica.is_served and not partition.is_leader and partition.leader >= 0
         wanted = (replica, partition.leader, partition.leader_epoch)
@@ -44,23 +45,23 @@ class Fetchers:
             self._fetcher(partition.leader).add(replica)
 
     def replica_changed(self, replica: Replica) -> None:
-        """Its log has been flushed, or its throttle has been lifted: its fetcher may wait for
-        it."""
+        """A replica's log has been flushed, or it is throttled no more: wake its fetcher, which may
+        wait for that."""
         followed = self._followed.get(replica.key)
         if followed is not None:
             self._fetchers[followed[1]].wake()
 
     def metadata_changed(self, _: object) -> None:
-        """Brokers may have addresses now that had none."""
+        """The addresses of brokers may have changed: fetchers may wait for one."""
         self.wake_all()
 
     def wake_all(self) -> None:
-        """What any of them waits for may have come."""
+        """Wake all fetchers: what one waits for may have happened."""
         for fetcher in self._fetchers.values():
             fetcher.wake()
 
     def close(self) -> None:
-        """Fetch nothing any more."""
+        """Stop all fetchers."""
         self._is_closed = True
         self._followed.clear()
         for fetcher in self._fetchers.values():

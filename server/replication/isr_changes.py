@@ -1,8 +1,9 @@
-"""Asks the controller for other ISRs, for the partitions that this broker leads (KIP-497).
+"""Asks the controller to change the ISRs of partitions that this broker leads (AlterPartition,
+KIP-497).
 
-One request is in flight at a time, with all proposals of that moment. A partition has at most one
-proposal, which stays in force, in its maximal ISR, until the controller has decided on it: so a
-request that has failed is sent again, whoever is the controller by then.
+One request is in flight at a time, with all proposals that are pending when it is sent. A partition
+has at most one proposal. Until the controller has decided on it, the replicas in it count as in
+sync (the maximal ISR). So a request that has failed is sent again, to the controller of that time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 0.05
-"""When a request is sent again that has failed as a whole."""
+"""Delay before a request that has failed as a whole is sent again."""
 
 PROPOSALS_PER_REQUEST_MAX: Final = 1000
 
@@ -38,8 +39,8 @@ OVERTAKEN: Final = (
     ErrorCode.INVALID_UPDATE_VERSION,
     ErrorCode.INVALID_REQUEST,
 )
-"""The controller knows something newer, which this broker will hear by LeaderAndIsr. Until then the
-maximal ISR stays as it is."""
+"""The controller knows something newer, which LeaderAndIsr will bring to this broker. Until then
+the maximal ISR stays as it is."""
 
 
 class AlteredIsr(NamedTuple):
@@ -55,7 +56,7 @@ _Pending: TypeAlias = tuple[Replica, ProposeIsr]
 
 
 class Proposal(NamedTuple):
-    """What the controller is asked for."""
+    """The ISR that the controller is asked for, in one partition of the topic `topic_id`."""
 
     topic_id: UUID
     wanted: ProposeIsr
@@ -67,7 +68,7 @@ class ControllerPort(Protocol):
     async def alter_partitions(
         self, proposals: Mapping[TopicPartition, Proposal]
     ) -> Mapping[TopicPartition, AlteredIsr]:
-        """Ask for ISRs. ApiError or ConnectionError: nothing is known of any of them."""
+        """Ask for ISRs. ApiError or ConnectionError: it is not known what became of any of them."""
         ...
 
 
@@ -82,7 +83,8 @@ class IsrChanges:
         self._is_closed = False
 
     def propose(self, replica: Replica, proposal: ProposeIsr) -> None:
-        """Ask for another ISR; the replica learns of the decision."""
+        """Ask for another ISR. The decision is passed to the replica (`isr_decided`,
+        `isr_refused`)."""
         if self._is_closed:
             return
         self._pending[TopicPartition(*replica.key)] = replica, proposal
@@ -90,7 +92,7 @@ class IsrChanges:
             self._sender = self._tasks.spawn(self._send_all(), name="proposals of ISRs")
 
     def close(self) -> None:
-        """Ask for nothing any more."""
+        """Drop all proposals; later ones are ignored."""
         self._is_closed = True
         self._pending.clear()
 
@@ -118,7 +120,7 @@ class IsrChanges:
         return all(self._pending.get(tp) != one for tp, one in sent.items())
 
     def _next_request(self) -> dict[TopicPartition, _Pending]:
-        """What to ask for; proposals that a LeaderAndIsr has ended are forgotten."""
+        """The proposals to send. Those that a LeaderAndIsr has made obsolete are dropped."""
         sent: dict[TopicPartition, _Pending] = {}
         for tp, (replica, wanted) in list(self._pending.items()):
             partition = replica.partition
@@ -135,10 +137,13 @@ class IsrChanges:
     def _decide(
         self, tp: TopicPartition, replica: Replica, wanted: ProposeIsr, answer: AlteredIsr
     ) -> bool:
-        """Apply an answer; whether it is a decision."""
+        """Apply the controller's answer. Whether the proposal is done with; if not, it is sent
+        again."""
         code = answer.error_code
         if code is ErrorCode.NONE:
-            logger.info("%s: the ISR is %s in epoch %d", tp, answer.isr, answer.partition_epoch)
+            logger.info(
+                "%s: the ISR is %s in partition epoch %d", tp, answer.isr, answer.partition_epoch
+            )
             replica.isr_decided(answer.leader_epoch, answer.isr, answer.partition_epoch)
         elif code in INELIGIBLE:
             # at each fetch of a follower that is going to stop

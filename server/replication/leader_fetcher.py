@@ -1,15 +1,14 @@
 """Fetches from one other broker the partitions that it leads and this broker follows.
 
-One request is in flight at a time. What becomes of each partition's part of a response is decided
-by the replica; a partition that can't go on is left out for a while, and the others go on.
-Requests and responses name only the partitions of which there is something to say (KIP-227,
-`fetch_session`).
+One request is in flight at a time. Each partition's part of a response is processed by `Following`.
+A partition that fails is left out of the requests for a while, and the others go on. Requests and
+responses name only the partitions of which something has changed (KIP-227, `fetch_session`).
 
 Partitions whose replication is throttled (KIP-73) are left out while they are not in sync and the
 quota is exceeded.
 
 A fetch tells the leader which records the follower has. So where records have to be flushed
-(`flush.messages`, `kavka.durability=fsync`) it is sent when they are on the disk.
+(`flush.messages`, `kavka.durability=fsync`) the next fetch is sent only when they are on the disk.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ Key: TypeAlias = tuple[str, int]
 
 
 class FetcherSettings(NamedTuple):
-    """Who fetches, and how much: `replica.fetch.*`."""
+    """The settings `replica.fetch.*`, and this broker's id and epoch."""
 
     broker_id: int
     broker_epoch: Callable[[], int]
@@ -50,7 +49,7 @@ class FetcherSettings(NamedTuple):
     response_max_bytes: int
     partition_max_bytes: int
     backoff_max_s: float
-    """How long at most a partition that can't go on is left out."""
+    """The longest time that a partition that fails is left out."""
 
     @classmethod
     def of(cls, settings: BrokerSettings, broker_epoch: Callable[[], int]) -> FetcherSettings:
@@ -67,14 +66,14 @@ class FetcherSettings(NamedTuple):
 
 
 PARTITIONS_PER_STEP: Final = 1000
-"""Partitions looked at between two pauses, at a microsecond each."""
+"""Partitions checked between two pauses, at a microsecond each."""
 
 NEVER_S: Final = float("inf")
 DOUBLED_MAX: Final = 20
 
 BACKOFF_S: Final = 0.02
-"""How long a partition is left out first; then twice as long, and so on. Mostly the leader has not
-heard of its leadership yet."""
+"""How long a partition that fails is left out first; then twice as long, and so on. The usual
+reason is that the leader has not received LeaderAndIsr yet."""
 
 
 class _Followed:
@@ -100,15 +99,17 @@ class _Followed:
         self.following = Following(replica)
         self.retry_at_s = 0.0
         self.failures = 0
-        """Without a success in between."""
+        """Failures since the last success."""
         self.is_failed = False
-        """Not fetched any more in this leader epoch, which its leader knows to be over."""
+        """Whether the leader has answered FENCED_LEADER_EPOCH: there is a newer leader epoch, which
+        the next LeaderAndIsr brings. Until then the partition is not fetched."""
         self.lag: int | None = None
-        """How many records below the leader's high watermark it lacked when it last took some; None
-        before the first response. With none it counts as in sync here, as in Apache Kafka."""
+        """How many records it lacked up to the leader's high watermark after the last response with
+        records; None before the first response. At 0 it counts as in sync for the throttle, as in
+        Apache Kafka."""
 
     def note_lag(self, high_watermark: int) -> None:
-        """It has taken records, or nothing for the first time."""
+        """Update `lag`, after a response with records, or the first one."""
         self.lag = max(high_watermark - self.following.offset, 0)
 
     def asked(self) -> Asked:
@@ -122,12 +123,12 @@ class _Followed:
         return known
 
     def log_may_have_changed(self) -> None:
-        """Look at the log again for what to ask, even if it ends where it did."""
+        """Compute `asked` anew: the log may end where it did, but with another epoch."""
         self._asked = None
 
 
 class LeaderFetcher:
-    """The fetcher from broker `leader`. It has a task as long as it has partitions."""
+    """Fetches from broker `leader`. It has a task while it has partitions."""
 
     def __init__(
         self,
@@ -149,16 +150,17 @@ class LeaderFetcher:
         self._session = FetchSession()
         self._task: asyncio.Task[None] | None = None
         self._is_fetching = False
-        """Whether a request is under way that has all partitions; without, it failed on purpose."""
+        """Whether a request is in flight that has all partitions. `add` clears it when it breaks
+        off the request because there is a new partition."""
         self._additions = 0
         self._changed: asyncio.Future[None] | None = None
         """What the task waits for, if it has nothing to fetch."""
         self._is_woken = False
-        """Whether something has changed since the task last began to look at its partitions."""
+        """Whether something has changed since the task last began to check its partitions."""
         self._next_due_s = NEVER_S
-        """When the next of those is due that were not when it looked."""
+        """When the first of the partitions is due that were not due at the last check."""
         self._has_throttled = False
-        """Whether any was left out then for the quota."""
+        """Whether any was left out at the last check because of the quota."""
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -182,7 +184,8 @@ class LeaderFetcher:
         self.wake()
 
     def wake(self) -> None:
-        """Something may have changed that it waits for: partitions, or the leader's address."""
+        """Something may have changed that the task waits for: partitions, or the leader's
+        address."""
         self._is_woken = True
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
@@ -211,9 +214,9 @@ class LeaderFetcher:
             self._peers.disconnect(self._leader)
 
     async def _flushes(self) -> None:
-        """Wait for the flushes of what must be on the disk before the leader hears of it. The other
-        partitions wait too, but no longer than `replica.fetch.wait.max.ms`: for that long a request
-        without these might not be answered."""
+        """Wait for the flushes of records that must be on the disk before the leader hears of them.
+        The other partitions wait too, but no longer than `replica.fetch.wait.max.ms`: a request
+        without the flushed partitions might take that long to be answered."""
         ends_s = self._clock.monotonic_s() + self._settings.wait_max_ms / 1000
         while True:
             self._is_woken = False
@@ -222,7 +225,8 @@ class LeaderFetcher:
             await self._wait(ends_s)
 
     def _flush_first(self) -> bool:
-        """Flush what the leader may not hear of before; whether there is such a log."""
+        """Flush the logs whose records the leader may hear of only when they are flushed; whether
+        there is one."""
         awaits = False
         for one in self._partitions.values():
             if not one.is_failed and one.replica.is_served and one.replica.partition.awaits_flush:
@@ -258,19 +262,20 @@ class LeaderFetcher:
         return due
 
     def _is_throttled(self, one: _Followed) -> bool:
-        """Whether it has to wait for the quota. One in sync must not, to stay in the ISR."""
+        """Whether it has to wait for the quota. A replica in sync never waits, so that it stays in
+        the ISR."""
         return one.replica.throttled_as_follower and one.lag != 0 and self._quota.is_exceeded
 
     async def _until_due(self) -> None:
-        """Wait for a change, or until a partition that was not due is. It may be by now: time has
-        passed since that was looked at."""
+        """Wait for a change, or until the first partition is due that was not due at the last
+        check; that time may have passed already."""
         until_s = self._next_due_s
         if self._has_throttled:
             until_s = min(until_s, self._quota.free_at_s())
         await self._wait(until_s)
 
     async def _wait(self, until_s: float) -> None:
-        """Wait for a change, also one that has come already, or until this time."""
+        """Wait for a change since the last check, or until this time."""
         if self._is_woken:
             return
         self._changed = self._tasks.future()
@@ -313,7 +318,9 @@ class LeaderFetcher:
             for answer in topic.partitions
         }
         if not session.answered(response.session_id, answers):
-            logger.warning("broker %d answered for other partitions than asked", self._leader)
+            logger.warning(
+                "broker %d answered a fetch for other partitions than were asked for", self._leader
+            )
             self._leave_out_all(due)
             return
         for place, answer in answers.items():
@@ -381,7 +388,7 @@ class LeaderFetcher:
 
     def _leave_out(self, one: _Followed, why: str) -> None:
         logger.info(
-            "%s-%d is not fetched from broker %d for a while: %s",
+            "pausing the fetch of %s-%d from broker %d: %s",
             *one.replica.key,
             self._leader,
             why,
@@ -389,8 +396,8 @@ class LeaderFetcher:
         self._leave_out_all((one,))
 
     def _wait_ms(self) -> int:
-        """How long the leader may wait with its response: no longer than until another partition is
-        due, such as one of a new topic, which its leader has not heard of yet."""
+        """How long the leader may wait with its response: at most until another partition is due.
+        That may be one of a new topic, of which its leader had not heard at the last attempt."""
         wait_max_ms = self._settings.wait_max_ms
         left_s = self._next_due_s - self._clock.monotonic_s()
         return wait_max_ms if left_s * 1000 >= wait_max_ms else max(round(left_s * 1000), 1)

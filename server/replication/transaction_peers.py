@@ -27,7 +27,7 @@ _Places: TypeAlias = dict[str, list[int]]
 
 
 class TransactionEnd(NamedTuple):
-    """What a marker says: how the transaction of a producer ends."""
+    """The content of a marker: how a producer's transaction ends."""
 
     producer_id: int
     producer_epoch: int
@@ -48,7 +48,7 @@ class RemoteMarker(NamedTuple):
 
 
 class TransactionPeers:
-    """One per broker."""
+    """This broker's requests to other brokers about transactions."""
 
     def __init__(self, broker_id: int, metadata: MetadataCache, peers: Peers, tasks: Tasks) -> None:
         self._broker_id = broker_id
@@ -76,8 +76,8 @@ class TransactionPeers:
         *,
         add: bool,
     ) -> Sequence[ErrorCode]:
-        """Ask a coordinator whether partitions are in the transaction of a producer (transactional
-        id, producer id, epoch) or, with `add`, to add them. A code for each."""
+        """Ask a coordinator whether a producer's transaction (transactional id, producer id, epoch)
+        has these partitions; with `add`, ask it to add them. Returns a code for each."""
         client = self._peers.client(coordinator_id)
         if client is None:
             return [ErrorCode.COORDINATOR_NOT_AVAILABLE] * len(partitions)
@@ -102,7 +102,7 @@ class TransactionPeers:
         return [codes.get(key, ErrorCode.UNKNOWN_SERVER_ERROR) for key in partitions]
 
     def send(self, broker_id: int, marker: RemoteMarker) -> None:
-        """Have another broker write a marker. After `close` nothing comes of it."""
+        """Have another broker write a marker; no effect after `close`."""
         if self._is_closed:
             return
         self._queues.setdefault(broker_id, deque()).append(marker)
@@ -111,7 +111,7 @@ class TransactionPeers:
             self._senders[broker_id] = self._tasks.spawn(self._send_queued(broker_id), name=name)
 
     def close(self) -> None:
-        """Ask nothing any more."""
+        """Drop the markers that are not sent yet, and close all connections."""
         self._is_closed = True
         self._queues.clear()
         self._peers.close()
@@ -131,8 +131,8 @@ class TransactionPeers:
     async def _write(
         self, broker_id: int, markers: Sequence[RemoteMarker]
     ) -> dict[tuple[int, str, int], ErrorCode]:
-        """The codes by producer id, topic and partition; a marker whose outcome is not known has
-        none."""
+        """Codes by (producer id, topic, partition). Markers whose outcome is not known are
+        missing."""
         client = self._peers.client(broker_id)
         if client is None:
             return {}
@@ -152,7 +152,8 @@ _UNKNOWN: Final = ErrorCode.NETWORK_EXCEPTION
 
 
 def _take(queue: deque[RemoteMarker]) -> list[RemoteMarker]:
-    """The first ones, as far as there is one end for each producer: answers are by its id."""
+    """The markers of the next request, from the queue: up to the first one whose producer has
+    another transaction among them, because the response names producers only by their id."""
     taken: list[RemoteMarker] = []
     ends: dict[int, TransactionEnd] = {}
     while queue and len(taken) < MARKERS_PER_REQUEST_MAX:
