@@ -24,7 +24,7 @@ not all connect at once (KIP-144)."""
 
 @dataclass(frozen=True)
 class Seams:
-    """What connections are made of."""
+    """The seams and buffers that connections use."""
 
     network: Network
     clock: Clock
@@ -35,7 +35,7 @@ class Seams:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientSettings:
-    """How a broker is asked. The defaults are those of Apache Kafka's clients."""
+    """Names and times for requests. The defaults are those of Apache Kafka's clients."""
 
     client_id: str
     software_version: str
@@ -48,8 +48,8 @@ class ClientSettings:
 class BrokerClient:
     """Requests to one broker, over one connection at a time.
 
-    Nothing is asked twice: whether a failed request may be repeated is the caller's to know. After
-    a connection that failed the next one waits for a back-off, which doubles up to its maximum.
+    No request is repeated: only the caller knows whether that is safe. After a failed attempt to
+    connect, the next one waits for a back-off, which doubles up to its maximum.
     """
 
     def __init__(self, host: str, port: int, settings: ClientSettings, seams: Seams) -> None:
@@ -101,7 +101,7 @@ class BrokerClient:
         return outcome
 
     def version_of(self, api: Api) -> int:
-        """The version in which the connected broker is asked. UnsupportedVersion if none."""
+        """The version of an API that requests to the connected broker use. UnsupportedVersion."""
         assert self._versions is not None, "known since the first connection"
         return self._versions.highest_common(api)
 

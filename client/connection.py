@@ -27,7 +27,7 @@ limit that the request gives."""
 
 
 class Callbacks(NamedTuple):
-    """Which one of them is called, once; it must not raise."""
+    """Exactly one of them is called, once; it must not raise."""
 
     on_response: Callable[[Any], object]
     on_failure: Callable[[Disconnected], object]

@@ -55,7 +55,8 @@ async def ask_versions(connection: Connection, software_version: str, timeout_s:
 
 
 def _version_named(response: Any) -> int:
-    """The version of ApiVersions to ask in, out of a refusal; 0 if it has none."""
+    """The version of ApiVersions to try next, from the response that refused the last one; 0 if it
+    names none."""
     _, highest = _ranges(response).get(api_versions.KEY, (0, 0))
     return min(highest, api_versions.API.highest)
 

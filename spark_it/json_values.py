@@ -108,7 +108,7 @@ def reason(value: str, schema: Part) -> Column:
 
 
 def _misfit(text: Column, schema: Part) -> Column:
-    """Why a text is none that both parses take."""
+    """Why a text was not accepted by both parsers (as JSON, and by the schema)."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType
 

@@ -108,8 +108,8 @@ def _leader_and_isr_state(state: Any) -> LeaderAndIsrPartitionState:
 
 
 def _topics(request: Any) -> Iterator[tuple[str, UUID, Iterable[Any]]]:
-    """Name, id and partitions of each topic. Of the request's two lists one is empty, that of other
-    versions."""
+    """Name, id and partitions of each topic. Versions differ in which of the request's two lists
+    has them; the other one is empty."""
     for name, states in _by_topic(request.ungrouped_partition_states).items():
         yield name, NO_TOPIC_ID, states
     for topic in request.topic_states:

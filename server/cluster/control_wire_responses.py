@@ -47,8 +47,8 @@ def leader_and_isr_response(
 
 
 def read_leader_and_isr_response(request: LeaderAndIsr, response: Any) -> LeaderAndIsrResponse:
-    """The response to `request`, in any version. Topics that the request has no such id of are left
-    out, as Apache Kafka's controller does."""
+    """The response to `request`, in any version. Topics whose id is not in the request are left
+    out, as in Apache Kafka's controller."""
     if response.error_code != ErrorCode.NONE:
         return LeaderAndIsrResponse(_known(response.error_code), {})
     names = {topic.topic_id: topic.topic_name for topic in request.topic_states}

@@ -1,9 +1,8 @@
 """One client connection: frames in, responses out in the order of the requests.
 
-Requests reach their handlers in the order of arrival, even while earlier ones still wait.
-Reading pauses while too many requests are in flight, while the client does not read its responses,
-while it is throttled, and while a big request waits for memory; docs/limits.md has the limits.
-A turn is one iteration of the event loop.
+Requests reach their handlers in the order of arrival, even while earlier ones still wait. Reading
+pauses while too many requests are in flight, while the client does not read its responses, while it
+is throttled, and while a big request waits for memory; docs/limits.md has the limits.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class Connection(RegisteredConnection):
 
     __slots__ = (
         "_arenas",
-        "_bytes_this_turn",
+        "_bytes_in_slice",
         "_connections",
         "_dispatcher",
         "_framer",
@@ -130,7 +129,7 @@ class Connection(RegisteredConnection):
         self._out: list[Any] = []
         self._lent: list[Arena] = []
         self._transport: Any = None
-        self._bytes_this_turn = 0
+        self._bytes_in_slice = 0
         self._reading = True
         self._muted = False
         self._muted_until_s = 0.0
@@ -184,9 +183,9 @@ class Connection(RegisteredConnection):
             del frame  # no view of an arena may exist while it is read into
             framer.buffer_updated(nbytes)
             self._serve(now_s, framer.next_frame())
-        self._bytes_this_turn += nbytes
-        if self._bytes_this_turn >= BYTES_PER_ITERATION_MAX:
-            self._end_turn()
+        self._bytes_in_slice += nbytes
+        if self._bytes_in_slice >= BYTES_PER_ITERATION_MAX:
+            self._end_slice()
 
     def eof_received(self) -> bool:
         self._framer.release_if_empty()  # release the room made for bytes that did not come
@@ -344,9 +343,9 @@ class Connection(RegisteredConnection):
 
     # -- back-pressure --------------------------------------------------------------------
 
-    def _end_turn(self) -> None:
+    def _end_slice(self) -> None:
         """Yield to other connections: a transport keeps reading while its buffer fills up."""
-        self._bytes_this_turn = 0
+        self._bytes_in_slice = 0
         if self._reading:
             self._yield_to_others()
 

@@ -116,9 +116,9 @@ def plan_topic(
 ) -> dict[int, tuple[int, ...]]:
     """The replicas of each partition of a valid new topic; ApiError for an invalid one.
 
-    `existing`: names of topics. `pending`: names that other requests are creating, with which this
-    one must not collide; whether one of the same name exists is known when they are done, and the
-    tree refuses the second. `racks`: rack by live broker.
+    `existing`: names of topics. `pending`: names that other requests are creating: this one must
+    not collide with them ('.' and '_'). If one of them is the same, the tree refuses the second.
+    `racks`: rack by live broker.
     """
     if topic.name == CLUSTER_METADATA:
         message = f"Creation of internal topic {CLUSTER_METADATA} is prohibited."

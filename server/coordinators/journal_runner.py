@@ -248,7 +248,7 @@ class JournalRunner(Generic[M]):
     def _run_next(
         self, journal: Journal, decisions: Iterator[Decision], reply_future: ReplyFuture
     ) -> Steps[None]:
-        """Carry out the next decision. The reply_future's answer is whether there was one."""
+        """Carry out the next decision. `reply_future` becomes True, or False if there was none."""
         decision = next(decisions, None)
         if decision is not None:
             yield from journal.execute_in_steps(decision, self.now_ms())

@@ -181,8 +181,8 @@ class _Fetch:
         slice that ends with its segment and so would not grow, as in Apache Kafka.
 
         Missing topics do not end the wait while other partitions are read: the client would send
-        fetches in a loop until it refreshes its metadata. Followers do not: they leave out for a
-        while what their leader has not heard of yet, and it would be left out the longer.
+        fetches in a loop until it refreshes its metadata. For a follower they end the wait: it
+        leaves such a partition (its leader awaits LeaderAndIsr) out for a while, from then on.
         """
         self._parts = parts = yield from self._plan()
         size = missing = 0
@@ -458,8 +458,8 @@ class _Fetch:
             self._broker.sessions.end_unanswered(self._fetching)
 
     def _throttled_s(self) -> float:
-        """Until there may be records that are held back now: then it is answered at once, and not
-        at the end of its wait as in Apache Kafka."""
+        """Time until the quota allows records to be sent again. Then the fetch is answered, and not
+        only at the end of its wait, as in Apache Kafka."""
         quotas = self._broker.replication_quotas
         assert quotas is not None
         return quotas.leader.free_at_s() - self._broker.clock.monotonic_s()
@@ -568,8 +568,8 @@ class _Fetch:
             follower.sent_high_watermark = high_watermark
 
     def _count(self, replica: Replica, size_bytes: int) -> None:
-        """Count what is sent. Of throttled partitions all that followers get counts, also those
-        that are in sync."""
+        """Count the bytes sent. For the quota of throttled partitions, those to followers in sync
+        count too."""
         quotas = self._broker.replication_quotas
         if self._follower < 0:
             replica.traffic.bytes_out += size_bytes

@@ -102,7 +102,7 @@ def _of_topic(name: str, topic_id: UUID) -> TopicResponse:
 
 
 def _of_old(index: int, code: int) -> PartitionResponse:
-    """For old producers, for which COORDINATOR_LOAD_IN_PROGRESS is fatal (KAFKA-7296)."""
+    """A result for old producers, which COORDINATOR_LOAD_IN_PROGRESS would end (KAFKA-7296)."""
     if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return PartitionResponse(index, code)

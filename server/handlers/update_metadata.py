@@ -1,7 +1,8 @@
 """UpdateMetadata: brokers and partitions as Metadata reports them, as the controller says.
 
 Apache Kafka's controllers put all partitions of a cluster into one request. It is applied in parts,
-which clients may see: like the several requests of Kavka's controllers, and in the end the same.
+so clients may see some of its changes before the others. Kavka's controllers send several requests,
+with the same effect.
 """
 
 from __future__ import annotations

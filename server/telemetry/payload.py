@@ -70,7 +70,8 @@ def points(data: memoryview) -> Steps[list[Point]]:
 
 
 def _metrics(data: memoryview) -> Iterator[memoryview | None]:
-    """Each `Metric`; None for every other message or field, for counting."""
+    """Each `Metric`; and None for every other message or field, so that the caller can count
+    them."""
     for resource in _fields(data, _PATH[0]):
         yield None
         for scope in _fields(resource, _PATH[1]):
@@ -79,7 +80,7 @@ def _metrics(data: memoryview) -> Iterator[memoryview | None]:
 
 
 def _fields(data: memoryview | None, wanted: int) -> Iterator[memoryview | None]:
-    """The messages in one field; None for each other field."""
+    """The messages in the field with number `wanted`; and None for each other field."""
     if data is None:
         return
     position, end = 0, len(data)

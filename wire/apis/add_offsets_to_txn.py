@@ -28,7 +28,7 @@ class AddOffsetsToTxnResponse:
 def error_response(
     request: AddOffsetsToTxnRequest, code: ErrorCode, version: int
 ) -> AddOffsetsToTxnResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return AddOffsetsToTxnResponse(code)
 
 

@@ -72,7 +72,7 @@ class AddPartitionsToTxnRequest:
 
 
 def error_response(request: Any, code: ErrorCode, version: int) -> AddPartitionsToTxnResponse:
-    """`code` at the top; where there is no such place, for every partition."""
+    """`code` as the top-level error code; where there is no such place, for every partition."""
     if version >= BATCHED_SINCE:
         return AddPartitionsToTxnResponse(code)
     topics = all_partitions(request.v3_and_below_topics, code)

@@ -23,7 +23,7 @@ class AllocateProducerIdsResponse:
 
 
 def error_response(request: Any, code: ErrorCode, version: int) -> AllocateProducerIdsResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return AllocateProducerIdsResponse(code)
 
 

@@ -83,7 +83,7 @@ class AlterPartitionResponse:
 
 
 def error_response(request: Any, code: ErrorCode, version: int) -> AlterPartitionResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return AlterPartitionResponse(code)
 
 

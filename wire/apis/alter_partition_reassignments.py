@@ -42,7 +42,7 @@ class AlterPartitionReassignmentsResponse:
 def error_response(
     request: AlterPartitionReassignmentsRequest, code: ErrorCode, version: int
 ) -> AlterPartitionReassignmentsResponse:
-    """`code` at the top and for every partition in the request."""
+    """`code` as the top-level error code and for every partition in the request."""
     return AlterPartitionReassignmentsResponse(
         [
             TopicResponse(

@@ -78,9 +78,9 @@ def is_valid(request: ApiVersionsRequest, version: int) -> bool:
 def error_response(
     request: ApiVersionsRequest | None, code: ErrorCode, version: int
 ) -> ApiVersionsResponse:
-    """`code` at the top. With UNSUPPORTED_VERSION it has the supported versions of this API, and is
-    to be written in `FALLBACK_VERSION`; the request was not read then and may be None.
-    """
+    """`code` as the top-level error code. With UNSUPPORTED_VERSION it has the supported versions of
+    this API, and is to be written in `FALLBACK_VERSION`; the request was not read then and may be
+    None."""
     if code is ErrorCode.UNSUPPORTED_VERSION:
         return ApiVersionsResponse([ApiVersion(KEY, 0, _HIGHEST)], code)
     return ApiVersionsResponse((), code)

@@ -48,7 +48,7 @@ class ConsumerGroupHeartbeatResponse:
 def error_response(
     request: ConsumerGroupHeartbeatRequest, code: ErrorCode, version: int
 ) -> ConsumerGroupHeartbeatResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return ConsumerGroupHeartbeatResponse(code)
 
 

@@ -38,7 +38,7 @@ class ControlledShutdownResponse:
 
 
 def error_response(request: Any, code: ErrorCode, version: int) -> ControlledShutdownResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return ControlledShutdownResponse(code)
 
 

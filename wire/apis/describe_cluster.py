@@ -45,7 +45,7 @@ class DescribeClusterResponse:
 def error_response(
     request: DescribeClusterRequest, code: ErrorCode, version: int
 ) -> DescribeClusterResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return DescribeClusterResponse(code)
 
 

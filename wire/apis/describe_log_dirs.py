@@ -60,7 +60,7 @@ class DescribeLogDirsResponse:
 def error_response(
     request: DescribeLogDirsRequest, code: ErrorCode, version: int
 ) -> DescribeLogDirsResponse:
-    """`code` at the top; before version 3 there is no place for one."""
+    """`code` as the top-level error code; before version 3 there is no place for one."""
     return DescribeLogDirsResponse(error_code=code)
 
 

@@ -73,7 +73,7 @@ class DescribeQuorumResponse:
 def error_response(
     request: DescribeQuorumRequest, code: ErrorCode, version: int
 ) -> DescribeQuorumResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return DescribeQuorumResponse(code)
 
 

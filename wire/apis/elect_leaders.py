@@ -43,7 +43,8 @@ class ElectLeadersResponse:
 def error_response(
     request: ElectLeadersRequest, code: ErrorCode, version: int, message: str | None = None
 ) -> ElectLeadersResponse:
-    """`code` at the top and for every partition in the request, there with `message`."""
+    """`code` as the top-level error code and for every partition in the request, there with
+    `message`."""
     return ElectLeadersResponse(
         [
             TopicResponse(

@@ -33,7 +33,7 @@ class EndTxnResponse:
 
 
 def error_response(request: EndTxnRequest, code: ErrorCode, version: int) -> EndTxnResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return EndTxnResponse(code)
 
 

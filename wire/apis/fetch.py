@@ -176,7 +176,8 @@ class FetchRequest:
 
 
 def error_response(request: Any, code: ErrorCode, version: int) -> FetchResponse:
-    """`code` at the top, and before version 13 for every partition in the request as well.
+    """`code` as the top-level error code, and before version 13 for every partition in the request
+    as well.
 
     Versions before 7 have no place at the top.
     """

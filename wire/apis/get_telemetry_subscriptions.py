@@ -35,7 +35,7 @@ class GetTelemetrySubscriptionsResponse:
 def error_response(
     request: GetTelemetrySubscriptionsRequest, code: ErrorCode, version: int
 ) -> GetTelemetrySubscriptionsResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return GetTelemetrySubscriptionsResponse(code)
 
 

@@ -22,7 +22,7 @@ class HeartbeatResponse:
 
 
 def error_response(request: HeartbeatRequest, code: ErrorCode, version: int) -> HeartbeatResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return HeartbeatResponse(code)
 
 

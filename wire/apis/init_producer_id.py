@@ -33,7 +33,7 @@ class InitProducerIdResponse:
 def error_response(
     request: InitProducerIdRequest, code: ErrorCode, version: int
 ) -> InitProducerIdResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return InitProducerIdResponse(code)
 
 

@@ -51,7 +51,7 @@ class JoinGroupResponse:
 
 
 def error_response(request: JoinGroupRequest, code: ErrorCode, version: int) -> JoinGroupResponse:
-    """`code` at the top, and no member id."""
+    """`code` as the top-level error code, and no member id."""
     return JoinGroupResponse("", code).for_version(version)
 
 

@@ -59,8 +59,8 @@ class LeaderAndIsrResponse:
 
 
 def error_response(request: Any, code: ErrorCode, version: int) -> LeaderAndIsrResponse:
-    """`code` at the top and for every partition in the request. Of the request's two lists of
-    partitions one is empty, that of other versions."""
+    """`code` as the top-level error code and for every partition in the request. Of the request's
+    two lists of partitions one is empty, that of other versions."""
     if version >= TOPIC_IDS_SINCE:
         topics = [
             TopicErrors(

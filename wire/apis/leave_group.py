@@ -37,7 +37,7 @@ class LeaveGroupResponse:
 
 
 def error_response(request: LeaveGroupRequest, code: ErrorCode, version: int) -> LeaveGroupResponse:
-    """`code` at the top, and no members."""
+    """`code` as the top-level error code, and no members."""
     return LeaveGroupResponse(code)
 
 

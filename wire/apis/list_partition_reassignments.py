@@ -43,7 +43,7 @@ class ListPartitionReassignmentsResponse:
 def error_response(
     request: ListPartitionReassignmentsRequest, code: ErrorCode, version: int
 ) -> ListPartitionReassignmentsResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return ListPartitionReassignmentsResponse([], code)
 
 

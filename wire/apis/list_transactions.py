@@ -37,7 +37,7 @@ class ListTransactionsResponse:
 def error_response(
     request: ListTransactionsRequest, code: ErrorCode, version: int
 ) -> ListTransactionsResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return ListTransactionsResponse(code)
 
 

@@ -69,7 +69,7 @@ class MetadataResponse:
 
 
 def error_response(request: MetadataRequest, code: ErrorCode, version: int) -> MetadataResponse:
-    """`code` for every topic in the request, and at the top from version 13 on."""
+    """`code` for every topic in the request, and as the top-level error code from version 13 on."""
     topics = [
         TopicResponse(topic.name or "", topic.topic_id, code) for topic in request.topics or ()
     ]

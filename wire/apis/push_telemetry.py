@@ -24,7 +24,7 @@ class PushTelemetryResponse:
 def error_response(
     request: PushTelemetryRequest, code: ErrorCode, version: int
 ) -> PushTelemetryResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return PushTelemetryResponse(code)
 
 

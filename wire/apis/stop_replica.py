@@ -41,7 +41,7 @@ class StopReplicaResponse:
 
 
 def error_response(request: Any, code: ErrorCode, version: int) -> StopReplicaResponse:
-    """`code` at the top and for every partition in the request."""
+    """`code` as the top-level error code and for every partition in the request."""
     found = _partitions(request)
     return StopReplicaResponse(code, [PartitionError(name, index, code) for name, index in found])
 

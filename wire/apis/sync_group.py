@@ -29,7 +29,7 @@ class SyncGroupResponse:
 
 
 def error_response(request: SyncGroupRequest, code: ErrorCode, version: int) -> SyncGroupResponse:
-    """`code` at the top, and an empty assignment."""
+    """`code` as the top-level error code, and an empty assignment."""
     return SyncGroupResponse(code)
 
 

@@ -35,7 +35,7 @@ class UpdateFeaturesResponse:
 def error_response(
     request: UpdateFeaturesRequest, code: ErrorCode, version: int
 ) -> UpdateFeaturesResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return UpdateFeaturesResponse(code)
 
 

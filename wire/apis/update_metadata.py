@@ -56,7 +56,7 @@ class UpdateMetadataResponse:
 
 
 def error_response(request: Any, code: ErrorCode, version: int) -> UpdateMetadataResponse:
-    """`code` at the top."""
+    """`code` as the top-level error code."""
     return UpdateMetadataResponse(code)
 
 

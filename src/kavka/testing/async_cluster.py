@@ -195,7 +195,7 @@ class AsyncCluster(AsyncClosing):
         return 0 if parts is None else parts.controller.epoch
 
     def leader_of(self, topic: str, partition: int = 0) -> int | None:
-        """The broker that leads a partition; None while none does that runs."""
+        """The broker that leads a partition; None while no running broker does."""
         for leader, index, _, _ in self._partitions(topic):
             if index == partition:
                 return leader if leader in dict(self._running()) else None
@@ -285,7 +285,7 @@ class AsyncCluster(AsyncClosing):
     # -- within ---------------------------------------------------------------------------
 
     def changed(self) -> None:
-        """A broker has other metadata."""
+        """The metadata of a broker has changed."""
         self._changes += 1
         if self._changed is not None:
             self._changed.set()
@@ -394,7 +394,8 @@ class AsyncCluster(AsyncClosing):
 
 
 def _given(settings: Mapping[str, object], keywords: Mapping[str, object]) -> dict[str, object]:
-    """The settings of all brokers by name. ConfigError for one that each has its own of."""
+    """The settings of all brokers by name. ConfigError for one that differs from broker to
+    broker."""
     by_name = {keyword.replace("_", "."): value for keyword, value in keywords.items()}
     for key in (*settings, *by_name):
         if key in _NOT_FOR_ALL:
@@ -406,7 +407,7 @@ def _given(settings: Mapping[str, object], keywords: Mapping[str, object]) -> di
 
 
 def _defaults(brokers: int) -> dict[str, object]:
-    """What is sensible for so many brokers: three replicas of everything, if there are three."""
+    """Default settings for so many brokers: three replicas of everything, if there are three."""
     replicas = min(brokers, 3)
     return {
         "default.replication.factor": replicas,

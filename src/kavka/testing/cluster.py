@@ -120,7 +120,7 @@ class Cluster(Closing):
         return self._do(lambda: self._cluster.controller)
 
     def leader_of(self, topic: str, partition: int = 0) -> int | None:
-        """The broker that leads a partition; None while none does that runs. KeyError."""
+        """The broker that leads a partition; None while no running broker does. KeyError."""
         return self._do(lambda: self._cluster.leader_of(topic, partition))
 
     def is_running(self, broker_id: int) -> bool:

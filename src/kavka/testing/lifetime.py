@@ -1,4 +1,5 @@
-"""`with` and `async with`: what was started is closed, and says if it had failed meanwhile."""
+"""`with` and `async with`: at the end what was started is closed; BrokerFailed if it had failed
+before."""
 
 from __future__ import annotations
 
