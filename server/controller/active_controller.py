@@ -69,10 +69,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FIRST_CONTACT_S: Final = 1.0
-"""How long the controller waits at most, at the begin of its term, to learn which of the registered
-brokers are there: those that neither accept nor refuse connections count as live."""
-
 FIRST_BALANCE_S: Final = 5.0
 """After its election the controller looks so soon whether preferred replicas lead."""
 
@@ -121,16 +117,17 @@ class ActiveController:
         connect: Connect | None = None,
         listener: str,
         on_moved: Callable[[], None],
-        fast_failover: bool = False,
+        listened: Mapping[int, int] | None = None,
         balance: BalanceSettings | None = None,
         unclean: UncleanElections | None = None,
         first_reads: FirstReads | None = None,
         tasks: Tasks,
         random: Random,
     ) -> None:
-        """`connect`: for the channels to other brokers; None for a lone broker. `fast_failover`:
-        whether brokers that refuse connections count as dead. `balance`: when preferred replicas
-        are elected automatically. `unclean`: which topics allow unclean leader elections."""
+        """`connect`: for the channels to other brokers; None for a lone broker. `listened`: broker
+        epochs, by id, of processes known to have accepted connections; None if brokers that refuse
+        connections don't count as dead. `balance`: when preferred replicas are elected
+        automatically. `unclean`: which topics allow unclean leader elections."""
         self.store = TreeStore(coordination, term, on_moved)
         self.ready = TopicWaiters(tasks)
         """Requests that wait until a topic's partitions have leaders in this broker's metadata."""
@@ -157,7 +154,7 @@ class ActiveController:
         self._closed = False
         self._broker_id = broker_id
         self._connect = connect
-        self._fast_failover = fast_failover
+        self._listened = listened
         self._connected: dict[int, int] = {}
         """The broker epoch of each other broker that has a channel."""
         self._registered: Mapping[int, LiveBroker] = {}
@@ -470,16 +467,11 @@ class ActiveController:
         brokers accept connections. If all brokers have died and some have started again, one that
         is still dead, but registered, would otherwise count as the only one that was never away;
         and the partitions that it led would have no leader until it is back."""
+        # imported in clusters only
+        from kavka.server.controller.reachability import wait_until_known
+
         contacts, self._first_contacts = self._first_contacts, []
-
-        def give_up() -> None:
-            for contact in contacts:
-                if not contact.done():
-                    contact.set_result(None)
-
-        timer = self._tasks.call_later(FIRST_CONTACT_S, give_up)
-        await asyncio.wait(contacts)
-        timer.cancel()
+        await wait_until_known(contacts, self._tasks)
 
     async def _brokers_changed(self) -> None:
         """Registered brokers that refuse connections count as dead: the address of a process that
@@ -518,9 +510,12 @@ class ActiveController:
                     logger.error("broker %d has no inter-broker listener", broker_id)
                     continue
                 remote = RemoteBroker(client, self._tasks)
-                if self._fast_failover:
+                if self._listened is not None:
                     changed = partial(self._reachability_changed, broker_id)
-                    remote.reachability = Reachability(client, changed, self._tasks)
+                    known = self._listened.get(broker_id) == broker.epoch
+                    remote.reachability = Reachability(
+                        client, changed, self._tasks, has_listened=known
+                    )
                     if not self._is_started:
                         self._first_contacts.append(remote.reachability.known)
                 self._channels.open(broker_id, remote, remote.close)

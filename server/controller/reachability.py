@@ -9,8 +9,8 @@ expired.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 from kavka.client.broker_client import BrokerClient
 from kavka.client.errors import ConnectFailed
@@ -19,9 +19,16 @@ from kavka.seams import Tasks
 RETRY_S: Final = 0.1
 """Between two attempts to connect."""
 
+FIRST_CONTACT_S: Final = 1.0
+"""How long a controller waits at most, at the beginning of its term, to learn which of the
+registered brokers are there: those that neither accept nor refuse connections count as live."""
+
 FIRST_REFUSALS_MAX: Final = 3
 """Refused attempts that a broker may have before its first accepted one without counting as dead:
 it registers a moment before it listens."""
+
+
+Known: TypeAlias = asyncio.Future[None]
 
 
 class Reachability:
@@ -29,17 +36,25 @@ class Reachability:
     until `close`."""
 
     def __init__(
-        self, client: BrokerClient, on_change: Callable[[bool], object], tasks: Tasks
+        self,
+        client: BrokerClient,
+        on_change: Callable[[bool], object],
+        tasks: Tasks,
+        *,
+        has_listened: bool = False,
     ) -> None:
         """`on_change` is called with False when connections are refused, and with True when they
-        are accepted again."""
+        are accepted again. `has_listened`: whether this process of the broker is known to have
+        accepted connections, so that the first refusal shows that it has ended."""
         self._client = client
         self._on_change = on_change
         self._tasks = tasks
-        self.known: asyncio.Future[None] = tasks.future()
+        self.known: Known = tasks.future()
         """Done once it is known whether connections are accepted or refused."""
         self._is_refused = False
-        self._first_refusals = 0
+        self._first_refusals = FIRST_REFUSALS_MAX if has_listened else 0
+        self.has_listened = has_listened
+        """Whether a connection has been accepted."""
         self._task = tasks.spawn(self._watch(), name=f"connection to {client.address}")
 
     def close(self) -> None:
@@ -56,7 +71,7 @@ class Reachability:
                     if self._first_refusals > FIRST_REFUSALS_MAX:
                         self._change(is_refused=True)
             else:
-                self._first_refusals = FIRST_REFUSALS_MAX
+                self._first_refusals, self.has_listened = FIRST_REFUSALS_MAX, True
                 self._change(is_refused=False)
                 await asyncio.shield(connection.lost)
                 continue
@@ -68,3 +83,17 @@ class Reachability:
             self._on_change(not is_refused)
         if not self.known.done():
             self.known.set_result(None)
+
+
+async def wait_until_known(contacts: Sequence[Known], tasks: Tasks) -> None:
+    """Wait until of each broker it is known whether it accepts connections, `FIRST_CONTACT_S` at
+    most: then the others are given up."""
+
+    def give_up() -> None:
+        for contact in contacts:
+            if not contact.done():
+                contact.set_result(None)
+
+    timer = tasks.call_later(FIRST_CONTACT_S, give_up)
+    await asyncio.wait(contacts)
+    timer.cancel()

@@ -10,6 +10,7 @@ from sim.cluster import ATTEMPT_S, Cluster, live
 from sim.ensemble import ZOOKEEPER
 
 SOON_S = 1.5
+AT_ONCE_S = 0.3
 
 
 async def started(cluster: Cluster) -> asyncio.Event:
@@ -54,6 +55,36 @@ async def each_dies(cluster: Cluster) -> None:
 
 def test_others_lead_within_a_second_and_it_comes_back() -> None:
     live(Cluster(21, 3, session_timeout_s=60.0), each_dies)
+
+
+async def controllers_die(cluster: Cluster) -> None:
+    """One controller after the other, each of which leads a partition, too. The next one knows that
+    it has listened: that it refuses connections means that it has ended, not that it starts."""
+    until = await started(cluster)
+    producing = asyncio.gather(*(cluster.produce(until, index) for index in range(3)))
+    for _ in range(4):
+        await asyncio.sleep(2)
+        while (controller := (await cluster.metadata()).controller_id) < 0:
+            await asyncio.sleep(ATTEMPT_S)
+        machine = cluster.machine(controller)
+        machine.kill()
+        killed_s = cluster.loop.now_s
+        while controller in [
+            one.leader_id for one in (await cluster.metadata()).topics[0].partitions
+        ]:
+            await asyncio.sleep(AT_ONCE_S / 20)
+        assert cluster.loop.now_s - killed_s < AT_ONCE_S
+        machine.launch()
+        await machine.started()
+        await cluster.in_sync(1, 2, 3)
+    until.set()
+    await producing
+    assert set(cluster.acknowledged) <= set(await cluster.values()), "acknowledged and lost"
+    await cluster.end()
+
+
+def test_others_lead_at_once_when_the_controller_dies() -> None:
+    live(Cluster(22, 3, session_timeout_s=60.0), controllers_die)
 
 
 async def listener_restarts(cluster: Cluster, *, cut_from_zookeeper: bool) -> None:

@@ -73,3 +73,12 @@ async def test_one_that_has_accepted_no_connection_yet_has_a_moment() -> None:
     for _ in range(FIRST_REFUSALS_MAX + 1):
         await tasks.advance(1000 * RETRY_S)
     assert heard == [False]
+
+
+async def test_one_that_is_known_to_have_listened_has_none() -> None:
+    client: Any = Client(REFUSED)
+    tasks, heard = VirtualTasks(VirtualClock()), list[bool]()
+    watch = Reachability(client, heard.append, tasks, has_listened=True)
+    await run_until_idle()
+    assert heard == [False]
+    assert watch.known.done() and watch.has_listened
