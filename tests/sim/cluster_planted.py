@@ -36,7 +36,7 @@ RICH: Final = 35
 OTHER: Final = 33
 """One with transactions, too."""
 
-GROUPS: Final = 101
+GROUPS: Final = 246
 """One with groups."""
 
 RICHER: Final = 159
@@ -222,7 +222,7 @@ CLUSTER_BUGS: Final = (
     Bug("a new leader trusts what it does not know", 2, _follower_counts_what_it_had, RICHER),
     Bug("a follower truncates to its high watermark", 2, _truncates_to_the_high_watermark, OTHER),
     Bug("the maximal ISR is lost", 4, _maximal_isr_lost, RICH),
-    Bug("producers are not known after a truncation", 2, _producers_not_rebuilt, RICH),
+    Bug("producers are not known after a truncation", 2, _producers_not_rebuilt, OTHER),
     Bug("a coordinator answers before replication", 2, _coordinator_answers_too_early, GROUPS),
     Bug("an earlier LeaderAndIsr is taken", 1, _earlier_decision_taken, RESTLESS),
     Bug("a late answer of AlterPartition is taken", 1, _late_answer_taken, RESTLESS_LEADERS),
