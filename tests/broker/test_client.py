@@ -16,7 +16,14 @@ from kavka.client.errors import ConnectFailed, Disconnected
 from kavka.server.runtime.clock import SystemClock
 from kavka.server.runtime.sockets import SYSTEM_SIZED, SocketNetwork
 from kavka.server.runtime.tasks import LoopTasks
-from kavka.wire.apis import create_topics, describe_cluster, fetch, metadata, produce
+from kavka.wire.apis import (
+    create_topics,
+    describe_cluster,
+    fetch,
+    list_offsets,
+    metadata,
+    produce,
+)
 from kavka.wire.building import NewRecord, build_batch
 from kavka.wire.errors import ErrorCode
 from kavka.wire.frame import ArenaPool
@@ -66,6 +73,17 @@ async def create_topic(client: BrokerClient) -> None:
     question = request("CreateTopics", topics=[topic], timeout_ms=30_000)
     (created,) = (await client.ask(create_topics.API, question)).topics
     assert created.error_code == ErrorCode.NONE, created.error_message
+    while await end_offset(client) is None:  # Apache Kafka's partition has its leader soon
+        continue
+
+
+async def end_offset(client: BrokerClient) -> int | None:
+    """Of the partition; None as long as it has no leader."""
+    partition = {"partition_index": 0, "timestamp": list_offsets.LATEST}
+    topics = [{"name": TOPIC, "partitions": [partition]}]
+    question = request("ListOffsets", replica_id=-1, topics=topics)
+    ((found,),) = (one.partitions for one in (await client.ask(list_offsets.API, question)).topics)
+    return found.offset if found.error_code == ErrorCode.NONE else None
 
 
 async def fetch_batch(client: BrokerClient, offset: int) -> bytes:
