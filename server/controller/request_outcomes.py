@@ -9,7 +9,7 @@ from kavka.server.controller.topic_waiters import Condition, TopicFuture, TopicW
 from kavka.server.controller.tree_store import ControllerMoved
 from kavka.server.coordination.failures import coordination_failed
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.zktree.api import ConnectionLost, CoordinationError, NodeExists, SessionExpired
+from kavka.zktree.api import CoordinationError, NodeExists, SessionExpired
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,9 +30,6 @@ def tree_failed(error: ControllerMoved | CoordinationError) -> ApiError:
     """The error for a client whose request needed the tree. If the term has ended, the client may
     ask the next controller. If the response to a write was lost, the write may have taken
     effect."""
-    if isinstance(error, ConnectionLost):
-        message = "The session with the coordination service ended."
-        return ApiError(ErrorCode.REQUEST_TIMED_OUT, message)
     if isinstance(error, ControllerMoved | SessionExpired):
         return not_controller()
     return coordination_failed(error)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from kavka.wire.errors import ApiError, ErrorCode
-from kavka.zktree.api import CoordinationError
+from kavka.zktree.api import SESSION_ENDED, CoordinationError
 
 
 def coordination_failed(error: CoordinationError) -> ApiError:
-    """The error for a client whose request needed the service; mostly, the session has ended."""
+    """The error for a client whose request needed the service. If the session has ended, it may be
+    repeated, as another one may begin; the request may have taken effect."""
+    if isinstance(error, SESSION_ENDED):
+        message = "The session with the coordination service ended."
+        return ApiError(ErrorCode.REQUEST_TIMED_OUT, message)
     message = f"The coordination service failed: {type(error).__name__}"
     return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)

@@ -40,6 +40,7 @@ RETRIABLE = frozenset(
         Code.REQUEST_TIMED_OUT,
     }
 )
+TOO_FEW_REPLICAS = frozenset({Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 
 @dataclass
@@ -79,6 +80,8 @@ class Producer(Actor):
         """Batches that are not acknowledged, in order; the first `_sent` are on their way."""
         self._sent = 0
         self._changed = asyncio.Event()
+        self._backs_off = False
+        """Whether to wait before anything is sent again."""
         self._connection: Connection | None = None
         """On which the last batch was sent."""
 
@@ -90,6 +93,9 @@ class Producer(Actor):
         while not (writing.done() and not self._unfinished):
             await self._changed.wait()
             self._changed.clear()
+            if self._backs_off:
+                self._backs_off = False
+                await asyncio.sleep(BACKOFF_S)
             try:
                 await self._send_all()
             except Lost:
@@ -193,6 +199,7 @@ class Producer(Actor):
             self._sent -= 1
             self._acknowledged(one.values, response.base_offset)
         elif code in RETRIABLE and self._is_idempotent:
+            self._backs_off = code in TOO_FEW_REPLICAS  # it may last
             self._again_soon()
         elif code in RETRIABLE:
             self._lost()  # perhaps another broker leads now

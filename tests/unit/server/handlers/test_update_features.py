@@ -80,8 +80,8 @@ async def test_a_session_that_ends_fails_the_update(
 ) -> None:
     broker.fs.faults.append(Fault("sync", storage.LOG_NAME))
     answer = await update(broker, TRANSACTION, 1, SAFE)
-    assert answer.error_code == Code.UNKNOWN_SERVER_ERROR
-    assert answer.error_message == "The coordination service failed: ConnectionLost"
+    assert answer.error_code == Code.REQUEST_TIMED_OUT
+    assert answer.error_message == "The session with the coordination service ended."
     answer = await update(broker, TRANSACTION, 1, SAFE)
-    assert answer.error_code in (Code.NOT_CONTROLLER, Code.UNKNOWN_SERVER_ERROR)
+    assert answer.error_code in (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT)
     assert "UpdateFeatures" not in caplog.text
