@@ -171,6 +171,8 @@ class ClusterWorld(World):
             if place[0] in (COMPACTED, *INTERNAL_TOPICS):
                 continue
             start = max(one.log.start_offset for one in found)
+            if all(one.log.end_offset == start for one in found):
+                continue  # an epoch without records is forgotten when a killed broker recovers
             records = {self._records(one, place, start) for one in replicas}
             if len(records) > 1:
                 yield f"I8: the records of replicas of {place} differ from {start} on"
