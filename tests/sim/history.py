@@ -56,6 +56,9 @@ class Reading:
     records: list[Seen] = field(default_factory=list)
     position: int = 0
     """Where it reads next."""
+    judged_up_to: int | None = None
+    """Where it read next before what is left of compacted topics was read: it goes on reading, and
+    they go on being compacted. None if that was not read."""
     ends: list[End] = field(default_factory=list)
     markers: list[int] = field(default_factory=list)
     """The producer ids of the transaction markers, in order."""

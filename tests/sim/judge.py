@@ -204,10 +204,11 @@ def _nothing_withheld(history: History, compacted: dict[Place, Reading]) -> list
         if final is None or not reading.committed:
             continue
         given = {offset for offset, _, _ in reading.records}
+        up_to = reading.position if reading.judged_up_to is None else reading.judged_up_to
         found += [
             f"I10: {reading.reader} was not given {value!r} at {reading.place} {offset}"
             for offset, value, _ in final.records
-            if offset < reading.position and offset not in given
+            if offset < up_to and offset not in given
         ]
     return found
 

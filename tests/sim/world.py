@@ -159,6 +159,8 @@ class World:
         await self.settle()
         self.final = await self._read(self.plan.places, "final")
         self.committed = await self._read(self.plan.places, "committed", committed=True)
+        for reading in self.history.readings:
+            reading.judged_up_to = reading.position
         self.compacted = await self._read(
             self.plan.compacted, "compacted", committed=True, compacted=True
         )
