@@ -177,6 +177,10 @@ class Observer:
         return paths.decode_partition_state(node.data)
 
     def _assignment(self, topic: str) -> paths.TopicAssignment | None:
+        """None without a topic, also while it is being deleted: a new controller may have brokers
+        create replicas again that are deleted already, before it goes on with the deletion."""
+        if self._tree.exists(paths.topic_deletion(topic)) is not None:
+            return None
         try:
             return paths.decode_topic(self._tree.get(paths.topic(topic)).data)
         except NoNode:
