@@ -52,7 +52,7 @@ class Reachability:
         self.known: Known = tasks.future()
         """Done once it is known whether connections are accepted or refused."""
         self._is_refused = False
-        self._first_refusals = FIRST_REFUSALS_MAX if has_listened else 0
+        self._first_refusals = 0
         self.has_listened = has_listened
         """Whether a connection has been accepted."""
         self._task = tasks.spawn(self._watch(), name=f"connection to {client.address}")
@@ -68,10 +68,10 @@ class Reachability:
             except ConnectionError as failure:
                 if isinstance(failure, ConnectFailed) and failure.refused:
                     self._first_refusals += 1
-                    if self._first_refusals > FIRST_REFUSALS_MAX:
+                    if self.has_listened or self._first_refusals > FIRST_REFUSALS_MAX:
                         self._change(is_refused=True)
             else:
-                self._first_refusals, self.has_listened = FIRST_REFUSALS_MAX, True
+                self.has_listened = True
                 self._change(is_refused=False)
                 await asyncio.shield(connection.lost)
                 continue

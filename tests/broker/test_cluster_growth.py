@@ -25,7 +25,7 @@ from support import java
 from support.clients.kafka_python import create_topic
 from support.groups.clients import BROKER_SETTINGS
 from support.java_tools import Tools
-from support.kavka_cluster import KavkaCluster
+from support.kavka_cluster import KavkaCluster, serving
 from support.wait import eventually
 
 MEGABYTES = int(os.environ.get("GROWTH_MB", "24"))
@@ -183,14 +183,8 @@ class Arrivals:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[KavkaCluster]:
     java.program("java")
-    cluster = KavkaCluster(tmp_path, BROKER_SETTINGS)
-    try:
-        cluster.open()
+    with serving(tmp_path, BROKER_SETTINGS) as cluster:
         yield cluster
-        cluster.check()
-    finally:
-        print(cluster.tail())
-        cluster.close()
 
 
 def fill(bootstrap: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from support.kavka_cluster import KavkaCluster
+from support.kavka_cluster import KavkaCluster, serving
 from support.transactions.clients import (
     BROKER_SETTINGS,
     FRANZ_GO,
@@ -37,14 +37,8 @@ CLIENTS = ALL_CLIENTS if "CLUSTER_RECORDS" in os.environ else ALL_CLIENTS[:1]
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[KavkaCluster]:
-    cluster = KavkaCluster(tmp_path, BROKER_SETTINGS)
-    try:
-        cluster.open()
+    with serving(tmp_path, BROKER_SETTINGS) as cluster:
         yield cluster
-        cluster.check()
-    finally:
-        print(cluster.tail())
-        cluster.close()
 
 
 @pytest.mark.timeout(300 + 60 * KILLS)

@@ -189,13 +189,7 @@ class Faults:
             self.skipped.append(f"{fault}: mounting is not permitted")
             return
         victim.disk.fill()
-        eventually(
-            victim.has_ended,
-            within_s=WITHIN_S,
-            what=f"broker {victim.name} stops, as its disk is full",
-            detail=victim.tail,
-        )
-        assert "No space left on device" in victim.output(), victim.tail()
+        _await_end(victim, "No space left on device")
         victim.disk.empty()
         victim.start()
 
@@ -203,13 +197,7 @@ class Faults:
         """EIO, until the broker has noticed: then it says so, and stops."""
         victim = self._victim(fault)
         victim.control.failing = fault.chance.choice([WRITES, READS, SYNCS])
-        eventually(
-            victim.has_ended,
-            within_s=WITHIN_S,
-            what=f"broker {victim.name} stops, as its disk fails",
-            detail=victim.tail,
-        )
-        assert "Input/output error" in victim.output(), victim.tail()
+        _await_end(victim, "Input/output error")
         victim.control.heal()
         victim.start()
 
@@ -323,6 +311,17 @@ class Faults:
 
     def _delete_topic(self, fault: Fault) -> None:
         self._reborn.recreate()
+
+
+def _await_end(victim: Member, said: str) -> None:
+    """A broker without a disk that works says so, and stops."""
+    eventually(
+        victim.has_ended,
+        within_s=WITHIN_S,
+        what=f"broker {victim.name} stops: {said}",
+        detail=victim.tail,
+    )
+    assert said in victim.output(), victim.tail()
 
 
 def _back(ways: Sequence[Way]) -> list[Way]:

@@ -4,8 +4,8 @@ what they kill and start again is one of its members, each in turn."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
@@ -131,6 +131,19 @@ class KavkaCluster(ProcessCluster):
         """No broker has met an error that it did not expect."""
         for member in self.members:
             assert "Traceback (most recent call last)" not in member.output(), member.tail()
+
+
+@contextmanager
+def serving(home: Path, settings: Mapping[str, str]) -> Iterator[KavkaCluster]:
+    """One that serves a test, and must have met no error that it did not expect."""
+    cluster = KavkaCluster(home, settings)
+    try:
+        cluster.open()
+        yield cluster
+        cluster.check()
+    finally:
+        print(cluster.tail())
+        cluster.close()
 
 
 def await_in_sync(

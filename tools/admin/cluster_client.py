@@ -97,19 +97,15 @@ class ClusterClient:
                 return response
         raise Failed("no broker says that it is the controller: see the brokers' logs")
 
-    def supports(self, broker: BrokerClient, api: Api) -> bool:
-        """Whether a broker that was asked before serves an API."""
+    async def serves(self, api: Api) -> bool:
+        """Whether the broker that `ask` asks knows an API. Failed."""
+        client = self._by_id(next(iter(self._brokers)))
+        await _or_failed(client.connection)
         try:
-            broker.version_of(api)
+            client.version_of(api)
         except UnsupportedVersion:
             return False
         return True
-
-    async def any_broker(self) -> BrokerClient:
-        """A connected one. Failed."""
-        client = self._by_id(next(iter(self._brokers)))
-        await _or_failed(client.connection)
-        return client
 
     def close(self) -> None:
         """Close all connections."""

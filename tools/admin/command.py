@@ -10,6 +10,7 @@ import asyncio
 import random
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from kavka import __version__
@@ -96,11 +97,7 @@ def _settings(path: str | None) -> ClientSettings:
         return settings
     if not timeout_ms.isdecimal():
         raise Failed(f"{path}: request.timeout.ms={timeout_ms} is no number of milliseconds")
-    return ClientSettings(
-        client_id=settings.client_id,
-        software_version=__version__,
-        request_timeout_s=int(timeout_ms) / 1000,
-    )
+    return replace(settings, request_timeout_s=int(timeout_ms) / 1000)
 
 
 def _properties(path: str) -> dict[str, str]:

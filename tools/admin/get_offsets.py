@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import json
 import sys
 from collections import defaultdict
@@ -14,6 +13,7 @@ from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.command import Tool
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import Given, Option
+from kavka.tools.admin.printing import print_csv
 from kavka.tools.admin.topic_names import ANY, Takes, any_rule, name_pattern
 from kavka.wire.apis import list_offsets
 from kavka.wire.apis.list_offsets import AskedPartition, AskedTopic, ListOffsetsRequest
@@ -131,7 +131,7 @@ def _print(offsets: Iterable[tuple[Place, int]], given: Given) -> None:
         shown = [dict(zip(columns, row, strict=True)) for row in rows]
         print(json.dumps({"partitions": shown}))
     elif given.text("output") == "csv":
-        csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])
+        print_csv(columns, rows)
     else:
         for row in rows:
             print(*row, sep=":")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import json
-import sys
 from collections.abc import Iterator, Set
 from typing import Any, Final
 
@@ -14,6 +12,7 @@ from kavka.tools.admin.command import Tool
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.java_order import hash_order, partition_order
 from kavka.tools.admin.options import Given, Option
+from kavka.tools.admin.printing import joined, print_csv
 from kavka.wire.apis import describe_log_dirs
 from kavka.wire.errors import ErrorCode
 from kavka.wire.message import message
@@ -57,7 +56,7 @@ async def run(cluster: ClusterClient, given: Given) -> int:
     if missing := asked - live:
         raise Failed(
             "ERROR: The given brokers do not exist from --broker-list: "
-            f"{_joined(missing)}. Current existent brokers: {_joined(live)}"
+            f"{joined(sorted(missing))}. Current existent brokers: {joined(sorted(live))}"
         )
     brokers = sorted(asked or live)
     form = given.text("output")
@@ -75,10 +74,10 @@ async def run(cluster: ClusterClient, given: Given) -> int:
         for broker, response in zip(brokers, responses, strict=True)
     ]
     if form == "csv":
-        csv.writer(sys.stdout, lineterminator="\n").writerows([COLUMNS, *_rows(found)])
+        print_csv(COLUMNS, _rows(found))
         return 0
     if form != "json":
-        print(f"Received log directory information from brokers {_joined(set(brokers))}")
+        print(f"Received log directory information from brokers {joined(brokers)}")
     print(json.dumps({"brokers": found, "version": 1}, separators=(",", ":"), ensure_ascii=False))
     return 0
 
@@ -145,7 +144,3 @@ def _rows(brokers: list[dict[str, Any]]) -> Iterator[list[Any]]:
                     one["offsetLag"],
                     str(one["isFuture"]).lower(),
                 ]
-
-
-def _joined(numbers: Set[int]) -> str:
-    return ",".join(map(str, sorted(numbers)))

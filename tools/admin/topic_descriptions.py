@@ -185,7 +185,7 @@ async def _partitions(
 ) -> dict[str, Sequence[Any]] | None:
     """Page by page; None if the brokers are too old for that."""
     api = describe_topic_partitions.API
-    if not cluster.supports(await cluster.any_broker(), api):
+    if not await cluster.serves(api):
         return None
     found: dict[str, list[Any]] = {}
     cursor: Cursor | None = None
@@ -215,7 +215,7 @@ async def _reassignments(
     cluster: ClusterClient, partitions: Mapping[str, Sequence[Any]]
 ) -> dict[tuple[str, int], Any]:
     api = list_partition_reassignments.API
-    if not cluster.supports(await cluster.any_broker(), api):
+    if not await cluster.serves(api):
         return {}
     asked = [
         AskedReassignments(name, [one.partition_index for one in found])

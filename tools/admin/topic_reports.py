@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import sys
 from collections.abc import Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
+from kavka.tools.admin.printing import joined, print_csv
 from kavka.tools.admin.topic_descriptions import NO_ID, Partition, Topic, id_text
 
 COLUMNS = ("topic", "topicId", "partition", "leader", "replicas", "isr", "elr", "lastKnownElr")
@@ -37,9 +36,7 @@ def print_names(names: Sequence[str], form: str | None) -> None:
     if form == "json":
         print(json.dumps({"topics": list(names)}))
     elif form == "csv":
-        csv.writer(sys.stdout, lineterminator="\n").writerows(
-            [["topic"], *([one] for one in names)]
-        )
+        print_csv(["topic"], ([name] for name in names))
     else:
         print("\n".join(names))
 
@@ -50,9 +47,7 @@ def print_topics(topics: Sequence[Topic], chosen: Chosen, live: Set[int], form: 
         shown = [_document(topic, chosen, live) for topic in topics if _is_shown(topic, chosen)]
         print(json.dumps({"topics": shown}))
     elif form == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(_rows(topics, chosen, live))
+        print_csv(COLUMNS, _rows(topics, chosen, live))
     else:
         for topic in topics:
             for line in _lines(topic, chosen, live):
@@ -83,13 +78,13 @@ def _lines(topic: Topic, chosen: Chosen, live: Set[int]) -> Iterator[str]:
             f"\tTopic: {topic.name}",
             f"Partition: {one.number}",
             f"Leader: {'none' if one.leader is None else one.leader}",
-            f"Replicas: {_joined(one.replicas)}",
-            f"Isr: {_joined(one.isr)}",
+            f"Replicas: {joined(one.replicas)}",
+            f"Isr: {joined(one.isr)}",
         ]
         if one.adding is not None:
             parts += [
-                f"Adding Replicas: {_joined(one.adding)}",
-                f"Removing Replicas: {_joined(one.removing or ())}",
+                f"Adding Replicas: {joined(one.adding)}",
+                f"Removing Replicas: {joined(one.removing or ())}",
             ]
         parts += [f"Elr: {_known(one.elr)}", f"LastKnownElr: {_known(one.last_known_elr)}"]
         yield "\t".join(parts)
@@ -132,12 +127,8 @@ def _rows(topics: Sequence[Topic], chosen: Chosen, live: Set[int]) -> Iterator[l
                 ]
 
 
-def _joined(numbers: Sequence[int]) -> str:
-    return ",".join(map(str, numbers))
-
-
 def _known(numbers: Sequence[int] | None) -> str:
-    return "N/A" if numbers is None else _joined(numbers)
+    return "N/A" if numbers is None else joined(numbers)
 
 
 def _listed(numbers: Sequence[int] | None) -> list[int] | None:
