@@ -14,6 +14,9 @@ GROUP_ROUNDS ?= 5
 TIMES ?= 200
 TRANSACTION_RECORDS ?= 200000
 TRANSACTION_KILLS ?= 10
+MIRROR_RECORDS ?= 1000000
+MIRROR_TOPICS ?= 20
+MIRROR_KILLS ?= 3
 MOVE_KILLS ?= 40
 CLUSTER_RECORDS ?= 100000
 GROWTH_MB ?= 400
@@ -48,7 +51,7 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: help run test whole pythons another-python lint unit format crash groups transactions cluster cluster-faults rolling commits moves misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients clients-page
+.PHONY: help run test whole pythons another-python lint unit format crash groups transactions mirror cluster cluster-faults rolling commits moves foreign misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -117,6 +120,10 @@ transactions: $(FOR_TEST) java clients ## 200,000 records (TRANSACTION_RECORDS=)
 		TRANSACTION_KILLS=$(TRANSACTION_KILLS) $(BIN)/pytest -s tests/broker/test_exactly_once.py \
 		tests/broker/test_zombie.py
 
+mirror: $(FOR_TEST) java ## mirror 1,000,000 records (MIRROR_RECORDS=) of 20 topics (MIRROR_TOPICS=); 3 kills (MIRROR_KILLS=) of each of source, target and mirror
+	@$(STEP) "mirror" env WHOLE=1 MIRROR_RECORDS=$(MIRROR_RECORDS) MIRROR_TOPICS=$(MIRROR_TOPICS) \
+		MIRROR_KILLS=$(MIRROR_KILLS) $(BIN)/pytest -s tests/commands/test_mirror.py
+
 cluster: $(FOR_TEST) java clients ## 100,000 records (CLUSTER_RECORDS=) once each on three brokers, 15 of which are killed (CLUSTER_KILLS=); 400 MB (GROWTH_MB=) moved to a fourth
 	@$(STEP) "cluster" env WHOLE=1 CLUSTER_RECORDS=$(CLUSTER_RECORDS) CLUSTER_KILLS=$(CLUSTER_KILLS) \
 		$(BIN)/pytest -s tests/broker/test_cluster_kills.py
@@ -144,6 +151,10 @@ moves: $(FOR_TEST) java clients ## move partitions in use to and fro, kill the b
 	@$(STEP) "deaths in memory" env WHOLE=1 CRASH_EVERY=1 \
 		$(PYTEST) --dist=load tests/unit/server/test_move_crashes.py
 	@$(STEP) "moves" env WHOLE=1 MOVE_KILLS=$(MOVE_KILLS) $(BIN)/pytest -s tests/broker/test_moves.py
+
+foreign: $(FOR_TEST) java ## the integration tests of kafka-python and of Apache Kafka, against Kavka
+	@$(STEP) "kafka-python's own tests" env WHOLE=1 $(BIN)/pytest tests/broker/test_kafka_python_suite.py
+	@$(STEP) "Apache Kafka's own tests" env WHOLE=1 $(BIN)/pytest -s tests/broker/test_foreign_java.py
 
 misbehaviour: $(FOR_TEST) java clients ## double, reorder and lose Produce requests, 200 times each (TIMES=)
 	@$(STEP) "a misbehaving network" env WHOLE=1 MISBEHAVIOUR_TIMES=$(TIMES) \
@@ -194,6 +205,7 @@ pages: $(FOR_TEST) ## make the pages of docs/ that are made from tables anew
 	@.ci/page $(BIN)/python architecture.md lint.rooms
 	@.ci/page $(BIN)/python pipelines.md kavka.spark_it.page
 	@.ci/page $(BIN)/python simulation.md sim.page
+	@.ci/page $(BIN)/python tools.md commands.page
 
 clients-page: $(FOR_TEST) java
 	@.ci/page $(BIN)/python clients.md admin

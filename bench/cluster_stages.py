@@ -43,7 +43,7 @@ def rest(run: ClusterRun) -> None:
 
 
 def warm_up(run: ClusterRun) -> None:
-    """Unmeasured load of each kind, for whoever compiles what is hot."""
+    """Unmeasured load of each kind, for a JVM that compiles what is hot."""
     with run.topic("warm", BROKERS) as topic:
         for key in FILLS:
             for acks in ACKS.values():

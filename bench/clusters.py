@@ -45,7 +45,7 @@ class Cluster(ProcessCluster):
     def close(self) -> None:
         for member in self.members:
             if member.process is not None and member.process.poll() is not None:
-                member.process = None  # it has ended by itself, which has been told
+                member.process = None  # it has ended by itself, which has been reported
         super().close()
 
 

@@ -98,9 +98,9 @@ def rolling(run: ClusterRun) -> None:
                 run.member(broker_id).start()
                 run.cluster.await_in_sync()
             time.sleep(CALM_S)
-            client.diary.first_after(time.monotonic_ns(), RECOVERED_WITHIN_S)
-    run.add(f"{name}.gap", longest_gap_ns(client.diary.done) / 1e9)
-    run.add(f"{name}.errors", len(client.diary.errors))
+            client.history.first_after(time.monotonic_ns(), RECOVERED_WITHIN_S)
+    run.add(f"{name}.gap", longest_gap_ns(client.history.done) / 1e9)
+    run.add(f"{name}.errors", len(client.history.errors))
 
 
 STAGES: Final[tuple[Stage[ClusterRun], ...]] = (
@@ -141,14 +141,14 @@ def _kill_under(run: ClusterRun, name: str, victim: int, client: Client) -> None
     with client:
         _settle(client)
         with killed(run, victim) as killed_ns:
-            done = client.diary.first_after(killed_ns, RECOVERED_WITHIN_S)
-            _note(run, name, victim, done.ended_ns - killed_ns, client.diary.errors)
-    run.add(f"{name}.errors", len(client.diary.errors))
+            done = client.history.first_after(killed_ns, RECOVERED_WITHIN_S)
+            _note(run, name, victim, done.ended_ns - killed_ns, client.history.errors)
+    run.add(f"{name}.errors", len(client.history.errors))
 
 
 def _settle(client: Client) -> None:
     for _ in range(SETTLED):
-        client.diary.first_after(time.monotonic_ns(), SETTLED_WITHIN_S)
+        client.history.first_after(time.monotonic_ns(), SETTLED_WITHIN_S)
     time.sleep(CALM_S)
 
 
@@ -167,8 +167,8 @@ def killed(run: ClusterRun, victim: int) -> Iterator[int]:
 
 def _note(run: ClusterRun, name: str, victim: int, waited_ns: int, errors: Sequence[str]) -> None:
     """A reading of one kill, and the worst until now."""
-    told = Counter(errors)
-    say(run.results.peer, f"  broker {victim} killed: {waited_ns / 1e9:.2f} s {dict(told) or ''}")
+    counts = Counter(errors)
+    say(run.results.peer, f"  broker {victim} killed: {waited_ns / 1e9:.2f} s {dict(counts) or ''}")
     run.add(f"{name}.after", waited_ns / 1e9)
     run.results.note_worst(f"{name}.worst", f"{name}.after")
 

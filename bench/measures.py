@@ -149,6 +149,13 @@ SECTIONS: Final = (
         (*_lag("lag-16k", "16 KiB batches"), *_lag("lag-1m", "1 MB batches")),
     ),
     Section(
+        "`kafka-topics --list`, from the start of the process to its end",
+        (
+            Measure("tool.time", "ms", aim=200),
+            Measure("tool.cpu", "CPU ms"),
+        ),
+    ),
+    Section(
         "What a user's client sees (one producer, acks=all, the client is often the limit)",
         (
             *_client("java-1k", "Java ProducerPerformance, 1 KiB"),

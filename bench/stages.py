@@ -21,6 +21,7 @@ from bench import (
     partitions,
     raw,
     spark,
+    tools,
     transactions,
     wide,
 )
@@ -274,6 +275,7 @@ STAGES: Final[tuple[Stage[Run], ...]] = (
     Stage("e2e", end_to_end, repeat=True),
     Stage("lag-16k", partial(lag, name="lag-16k", key="16k-1k"), repeat=True),
     Stage("lag-1m", partial(lag, name="lag-1m", key="1m-1k"), repeat=True),
+    Stage("tool", tools.stage, repeat=True),
     Stage("e2e-librdkafka", end_to_end_librdkafka),
     Stage("idle-e2e", idle_end_to_end),
     Stage("wide", wide.stage),

@@ -43,7 +43,7 @@ class Done(NamedTuple):
     partition: int = 0
 
 
-class Diary:
+class History:
     """What one client has done, and what it could not do. One thread writes, others may read."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Diary:
             self._changed.notify_all()
 
     def note_error(self, error: object) -> None:
-        """The client has told its user of an error."""
+        """The client has reported an error to its user."""
         with self._changed:
             self._errors.append(str(error))
             self._changed.notify_all()
@@ -102,10 +102,10 @@ def longest_gap_ns(done: Iterable[Done]) -> int:
 
 
 class Client(ABC):
-    """A context manager, in which it works. `diary` has what it did."""
+    """A context manager, in which it works. `history` has what it did."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.diary = Diary()
+        self.history = History()
         self._bootstrap = bootstrap
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
@@ -133,7 +133,7 @@ class Client(ABC):
             self.work()
         except BaseException as failure:
             self._failure = failure
-            self.diary.note_error(f"the client ended: {failure!r}")
+            self.history.note_error(f"the client ended: {failure!r}")
 
     @abstractmethod
     def work(self) -> None:
@@ -164,9 +164,9 @@ class Producing(Client):
 
     def _delivered(self, began_ns: int, error: object, message: Any) -> None:
         if error is not None:
-            self.diary.note_error(error)
+            self.history.note_error(error)
         else:
-            self.diary.note(Done(began_ns, time.monotonic_ns(), message.partition()))
+            self.history.note(Done(began_ns, time.monotonic_ns(), message.partition()))
 
 
 class Committing(Client):
@@ -197,17 +197,17 @@ class Committing(Client):
                     place = TopicPartition(self._topic, 0, offset)
                     consumer.commit(offsets=[place], asynchronous=False)
                 except KafkaException as failure:
-                    self.diary.note_error(failure)
+                    self.history.note_error(failure)
                 else:
-                    self.diary.note(Done(began_ns, time.monotonic_ns()))
+                    self.history.note(Done(began_ns, time.monotonic_ns()))
         finally:
             consumer.close()
 
 
 class Transacting(Client):
-    """Begins a transaction, writes a record, commits, again and again. What its user is told to
-    try again it tries again, and what it is told to abort it aborts; else another producer of the
-    same transactional id takes over."""
+    """Begins a transaction, writes a record, commits, again and again. It retries what the
+    client calls retriable, and aborts what the client says is to be aborted; else another producer
+    of the same transactional id takes over."""
 
     def __init__(self, bootstrap: str, topic: str, transactional_id: str) -> None:
         super().__init__(bootstrap)
@@ -222,7 +222,7 @@ class Transacting(Client):
             try:
                 self._commit_one(producer)
             except KafkaException as failure:
-                self.diary.note_error(failure)
+                self.history.note_error(failure)
                 producer = self._recover(producer, failure)
 
     def _commit_one(self, producer: Producer) -> None:
@@ -230,7 +230,7 @@ class Transacting(Client):
         producer.produce(self._topic, VALUE, partition=0)
         began_ns = time.monotonic_ns()
         self._insist(producer.commit_transaction)
-        self.diary.note(Done(began_ns, time.monotonic_ns()))
+        self.history.note(Done(began_ns, time.monotonic_ns()))
 
     def _recover(self, producer: Producer, failure: KafkaException) -> Producer:
         """The producer to go on with."""
@@ -239,7 +239,7 @@ class Transacting(Client):
                 self._insist(producer.abort_transaction)
                 return producer
             except KafkaException as another:
-                self.diary.note_error(another)
+                self.history.note_error(another)
         self.successors += 1
         return self._new()
 
@@ -256,7 +256,7 @@ class Transacting(Client):
             except KafkaException as failure:
                 if not failure.args[0].retriable() or self._stopping.is_set():
                     raise
-                self.diary.note_error(failure)
+                self.history.note_error(failure)
                 self._stopping.wait(PAUSE_S)
             else:
                 return

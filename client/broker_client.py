@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kavka.client.connection import Connection
 from kavka.client.dialling import dial
@@ -13,6 +13,9 @@ from kavka.client.versions import Versions, ask_versions
 from kavka.seams import Clock, Network, Random, Tasks
 from kavka.wire.api import Api
 from kavka.wire.frame import ArenaPool
+
+if TYPE_CHECKING:
+    from kavka.client.login import Login
 
 DOUBLED_MAX: Final = 20
 """How many times a back-off is doubled at most: far more than its maximum allows."""
@@ -43,6 +46,8 @@ class ClientSettings:
     connect_timeout_s: float = 10.0
     backoff_s: float = 0.05
     backoff_max_s: float = 1.0
+    login: Login | None = None
+    """By SASL, on each connection."""
 
 
 class BrokerClient:
@@ -69,8 +74,8 @@ class BrokerClient:
         """The response to a request, in the highest version that both know; it owns its bytes.
 
         `timeout_s` is for the response alone; `request_timeout_s` if None. ConnectFailed if the
-        broker can't be reached, Disconnected if the connection ends before the response,
-        UnsupportedVersion if there is no version in common.
+        broker can't be reached, NotLetIn if it refuses the client, Disconnected if the connection
+        ends before the response, UnsupportedVersion if there is no version in common.
         """
         connection = await self.connection()
         version = self.version_of(api)
@@ -144,6 +149,11 @@ class BrokerClient:
             self._versions = await ask_versions(
                 connection, settings.software_version, settings.request_timeout_s
             )
+            if settings.login is not None:
+                from kavka.client.login import LogsIn  # brokers do without
+
+                login = LogsIn(connection, self._versions, settings.request_timeout_s)
+                await login.log_in(settings.login, seams.random)
         except BaseException:
             connection.close()
             raise

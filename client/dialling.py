@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kavka.client.errors import ConnectFailed
+from kavka.client.errors import ConnectFailed, NotLetIn
 from kavka.seams import Network, Tasks
 
 
@@ -17,7 +17,8 @@ async def dial(
     within_s: float,
 ) -> None:
     """Connect `protocol` to a host and port; called in a task. ConnectFailed if that fails or takes
-    longer; the protocol may have been connected even so, and is the caller's to close."""
+    longer, NotLetIn if the network says so; the protocol may have been connected even so, and is
+    the caller's to close."""
     host, port = address
     caller = asyncio.current_task()
     assert caller is not None, "it is called in a task"
@@ -32,6 +33,8 @@ async def dial(
         # One address, so that a refusal is seen as one.
         resolved = await network.resolve(host)
         await network.connect(resolved, port, lambda: protocol)
+    except NotLetIn:
+        raise
     except OSError as failure:
         raise ConnectFailed(
             f"can't connect to {host}:{port}: {failure}",

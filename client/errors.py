@@ -24,5 +24,9 @@ class ConnectFailed(NotConnected):
         """Whether the host answered that nothing listens there, rather than not at all."""
 
 
+class NotLetIn(NotConnected):
+    """The two sides do not trust each other: it makes no sense to try again."""
+
+
 class UnsupportedVersion(Exception):
     """The broker and this client have no version of an API in common."""

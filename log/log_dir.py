@@ -88,6 +88,10 @@ class LogDirectory:
             raise StorageError(message) from error
         return self.read_meta()
 
+    def is_empty(self) -> bool:
+        """Whether nothing is in it, or it is missing. OSError."""
+        return not self._fs.exists(self.path) or not self._fs.list_dir(self.path)
+
     def _make(self, path: str) -> None:
         if path and not self._fs.exists(path):
             parent = path.rpartition("/")[0]

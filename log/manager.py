@@ -142,16 +142,22 @@ class LogManager:
 
     def open(self, make: Collection[str] | None = None) -> MetaProperties | None:
         """Lock the directories and return their owner; None when they are new. New ones are created
-        if in `make` (None: all of them); others are not touched before `claim`.
+        if in `make` (None: all of them); others are not touched before `claim`, nor those in `make`
+        if another one has an owner: where there is nothing, a disk may not be mounted.
 
         One that can't be used goes offline. StorageError if all are, if one is in use, or if they
         have different owners.
         """
         found: list[MetaProperties] = []
         try:
-            for directory in self._directories.values():
+            directories = self._directories.values()
+            made = [one for one in directories if make is None or one.path in make]
+            for directory in (*(one for one in directories if one not in made), *made):
                 try:
-                    meta = directory.open(make=make is None or directory.path in make)
+                    may_make = directory in made and (
+                        make is None or not found or not directory.is_empty()
+                    )
+                    meta = directory.open(make=may_make)
                 except OSError as failure:
                     self._fail_at_start(directory.path, failure)
                 else:

@@ -21,16 +21,17 @@ def append_marker(
     append: Callable[[memoryview, BatchHeader], Appended],
     *,
     version: int = 0,
+    append_time: bool = False,
 ) -> Appended:
     """End a producer's transaction of `transaction.version` `version`, as leader: have `append`
-    append the control batch.
+    append the control batch. `append_time`: of a topic with message.timestamp.type=LogAppendTime.
 
     ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, the errors of `append`, and
     KAFKA_STORAGE_ERROR on file descriptor exhaustion; the log is unchanged.
     OSError: the log can't be used any more. It may contain the marker, but the transaction still
     counts as ongoing.
     """
-    batch = memoryview(end_marker(producer_id, producer_epoch, marker))
+    batch = memoryview(end_marker(producer_id, producer_epoch, marker, append_time=append_time))
     header = read_header(batch)
     producers = log.producers
     producers.check_marker(header, marker, version)

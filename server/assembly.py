@@ -155,7 +155,13 @@ def _controller_client(
         return None
     from kavka.server.replication.controller_client import ControllerClient
 
-    return ControllerClient(controller, metadata, settings.broker_id, clients.for_controller())
+    return ControllerClient(
+        controller,
+        metadata,
+        settings.broker_id,
+        peers=clients.for_controller(),
+        isr_peers=clients.for_controller(),
+    )
 
 
 def _links(
@@ -169,9 +175,12 @@ def _links(
     broker.first_metadata = FirstMetadata(broker.metadata, broker.tasks)
     requests.on_metadata.append(broker.first_metadata.updated)
     quotas = broker.replication_quotas = ReplicationQuotas(broker.live, broker.clock)
-    peers = clients.for_transactions()
     broker.transactions.peers = TransactionPeers(
-        broker.settings.broker_id, broker.metadata, peers, broker.tasks
+        broker.settings.broker_id,
+        broker.metadata,
+        coordinators=clients.for_transactions(),
+        leaders=clients.for_transactions(),
+        tasks=broker.tasks,
     )
     links = ClusterLinks(
         broker.settings,

@@ -104,7 +104,7 @@ class Broker:
 
     @property
     def directs_readers(self) -> bool:
-        """Whether consumers are told of the replica nearest to them (KIP-392)."""
+        """Whether consumers are sent to the replica nearest to them (KIP-392)."""
         settings = self.live.now
         return settings.replica_selector_class == RACK_SELECTOR and settings.in_cluster
 

@@ -49,6 +49,7 @@ from kavka.server.start_checks import (
     StartError,
     check_meta,
     check_metadata_directory,
+    refuse_foreign_directories,
     refuse_foreign_logs,
 )
 from kavka.zktree.api import Coordination, OpenCoordination, SessionEvent
@@ -140,7 +141,7 @@ class Instance:
         logs = LogManager(self._fs, settings.log_dirs, clock=self._clock, random=self._random)
         meta = await self._open(logs)
         self._logs = logs
-        coordination = self._coordination = await self._open_coordination()
+        coordination = self._coordination = await self._open_coordination(meta)
         coordination.on_session(self._session_event)
         await refuse_foreign_logs(settings, logs, coordination, meta)
         await prepare_tree(coordination)
@@ -216,8 +217,9 @@ class Instance:
         return broker_id
 
     async def _open(self, logs: LogManager) -> MetaProperties | None:
-        """Lock the log directories. Only the first, which has the metadata, is created here; other
-        new ones when the metadata has been read. Waits for the process of a killed broker."""
+        """Lock the log directories. Only the first, which has the metadata, is created here, unless
+        others have an owner; other new ones when the metadata has been read. Waits for the process
+        of a killed broker."""
         ends_s = self._clock.monotonic_s() + ORPHAN_WAIT_S
         warned = False
         while True:
@@ -291,9 +293,11 @@ class Instance:
         cluster = None if self.broker is None else self.broker.metadata.image.cluster_id
         return Health(self.state, tuple(problems), self.settings.broker_id, cluster)
 
-    async def _open_coordination(self) -> Coordination:
+    async def _open_coordination(self, meta: MetaProperties | None) -> Coordination:
         assert self._logs is not None
         check_metadata_directory(self.settings, self._logs, self._fs)
+        if self._open_session is open_embedded:
+            refuse_foreign_directories(self.settings, self._logs, self._fs, meta)
         directory = self.settings.log_dirs[0]
         open_session = partial(
             self._open_session,

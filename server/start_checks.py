@@ -9,7 +9,7 @@ from kavka.log.manager import LogManager
 from kavka.server.config import BrokerSettings
 from kavka.zktree.api import Coordination
 from kavka.zktree.paths import CLUSTER_ID
-from kavka.zktree.storage import LOG_NAME, SNAPSHOT_NAME
+from kavka.zktree.storage import has_metadata
 
 
 class StartError(Exception):
@@ -27,14 +27,23 @@ def check_metadata_directory(settings: BrokerSettings, logs: LogManager, fs: Fil
                 f"{first}, the first in log.dirs, holds the cluster's metadata and can't be used: "
                 f"{failure}"
             )
-    elif failure is None and any(
-        fs.exists(f"{first}/{name}") for name in (LOG_NAME, SNAPSHOT_NAME)
-    ):
+    elif failure is None and has_metadata(fs, first):
         raise StartError(
             f"{first} has the metadata of a broker without ZooKeeper: carry it to ZooKeeper with "
             f"`kavka storage export --zookeeper {settings.zookeeper_connect}`, or remove "
             "zookeeper.connect"
         )
+
+
+def refuse_foreign_directories(
+    settings: BrokerSettings, logs: LogManager, fs: FileSystem, meta: MetaProperties | None
+) -> None:
+    """Of a broker that keeps the metadata itself: StartError if the directories belong to a cluster
+    whose metadata is not in the first of them. Nothing has been written there yet: its disk may not
+    be mounted."""
+    if meta is None or has_metadata(fs, settings.log_dirs[0]):
+        return
+    raise _no_metadata(settings, logs, meta)
 
 
 async def refuse_foreign_logs(
@@ -47,21 +56,25 @@ async def refuse_foreign_logs(
     Kafka's."""
     if meta is None or await coordination.exists(CLUSTER_ID) is not None:
         return
-    first = settings.log_dirs[0]
     if settings.in_cluster:
         raise StartError(
-            f"{first} belongs to cluster {meta.cluster_id}, but ZooKeeper at "
+            f"{settings.log_dirs[0]} belongs to cluster {meta.cluster_id}, but ZooKeeper at "
             f"{settings.zookeeper_connect} has none: correct zookeeper.connect, or use another "
             "directory in log.dirs"
         )
+    raise _no_metadata(settings, logs, meta)
+
+
+def _no_metadata(settings: BrokerSettings, logs: LogManager, meta: MetaProperties) -> StartError:
+    first = settings.log_dirs[0]
     if logs.absolute(first) in logs.unclaimed_directories:
-        raise StartError(
+        return StartError(
             f"{first}, the first in log.dirs, has neither meta.properties nor metadata, but "
             f"others in log.dirs belong to cluster {meta.cluster_id}: is a disk not mounted? "
             "Mount it or restore the directory, or make the previous first directory the first "
             "in log.dirs again"
         )
-    raise StartError(
+    return StartError(
         f"{first} belongs to cluster {meta.cluster_id}, but has no metadata of its topics. "
         "Kavka keeps the metadata in the first of log.dirs: was another one first before? "
         "Apache Kafka keeps it in ZooKeeper: set zookeeper.connect, or import it from there with "

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from support import java, scenarios, short_form, strict_arenas
+
+# How long an example of a property takes says nothing on a busy machine.
+settings.register_profile("busy machine", settings.default, deadline=None)
+settings.load_profile("busy machine")
+
+
+def pytest_configure() -> None:
+    """A shell's background job ignores SIGINT, and hands that down to what the tests start and
+    stop by it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

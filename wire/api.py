@@ -72,6 +72,18 @@ class Api:
         """Whether this version has compact types and tagged sections (KIP-482)."""
         return version >= self.first_flexible
 
+    def up_to(self, highest: int) -> Api:
+        """The same API without the versions above: for who asks in their form."""
+        return Api(
+            self.key,
+            self.name,
+            versions=(self.lowest, highest),
+            first_flexible=self.first_flexible,
+            error_response=self.error_response,
+            flexible_response_header=self.flexible_response_header,
+            first_with_client_id=self.first_with_client_id,
+        )
+
     def decoder(self, version: int) -> Decoder:
         """The request decoder of a supported version."""
         found = self._decoders.get(version)

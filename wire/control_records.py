@@ -49,8 +49,11 @@ class Marker(NamedTuple):
     timestamp: int
 
 
-def end_marker(producer_id: int, producer_epoch: int, marker: Marker) -> bytearray:
-    """An end marker, byte for byte as Apache Kafka's. Its offset and epoch are set on append."""
+def end_marker(
+    producer_id: int, producer_epoch: int, marker: Marker, *, append_time: bool = False
+) -> bytearray:
+    """An end marker, byte for byte as Apache Kafka's. Its offset and epoch are set on append.
+    `append_time`: of a topic with message.timestamp.type=LogAppendTime."""
     key = _KEY.pack(0, COMMIT if marker.committed else ABORT)
     body = _BODY % (key, _VALUE.pack(0, marker.coordinator_epoch))
     record = bytes([2 * len(body)]) + body
@@ -63,7 +66,7 @@ def end_marker(producer_id: int, producer_epoch: int, marker: Marker) -> bytearr
         _NO_LEADER_EPOCH,
         CURRENT_MAGIC,
         0,
-        TRANSACTIONAL | CONTROL,
+        TRANSACTIONAL | CONTROL | (LOG_APPEND_TIME if append_time else 0),
         0,
         marker.timestamp,
         marker.timestamp,

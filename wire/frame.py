@@ -100,6 +100,11 @@ class Arena:
         self._pool.allocated_bytes -= self.accounted_bytes
 
 
+def arena_bytes(at_least: int) -> int:
+    """The size of the smallest arena of at least so many bytes: a power of two."""
+    return ARENA_BYTES if at_least <= ARENA_BYTES else 1 << (at_least - 1).bit_length()
+
+
 class ArenaPool:
     """Free arenas by size (powers of two from 256 KiB), at most 32 MiB, and the staging arena."""
 
@@ -124,9 +129,7 @@ class ArenaPool:
 
     def acquire(self, at_least: int) -> Arena:
         """An arena of at least so many bytes."""
-        size = ARENA_BYTES
-        if at_least > size:
-            size = 1 << (at_least - 1).bit_length()
+        size = arena_bytes(at_least)
         free = self._free.get(size)
         while free:
             self._free_bytes -= size
@@ -287,6 +290,10 @@ class Framer:
         self._start = end
         return arena.view[start + _LENGTH_BYTES : end]
 
+    def put_back(self, frame: memoryview) -> None:
+        """Undo the last `next_frame`: the next one gives the same frame again."""
+        self._start -= _LENGTH_BYTES + len(frame)
+
     def _error_message(self, size: int, first: bytes) -> str:
         if first.startswith(_TLS_HANDSHAKE):
             return "a TLS handshake, on a listener without TLS: is security.protocol right?"
@@ -310,6 +317,7 @@ class Framer:
         `release_frame` if a frame in it is retained."""
         self._stash = None
         self._start = self._end
+        self.pending_frame_bytes = 0
         self.release_or_stash()
 
     def release_if_empty(self) -> None:
@@ -318,6 +326,21 @@ class Framer:
             self._pool.release(self._arena)
             self._arena = None
             self._start = self._end = 0
+
+    def shrink(self) -> int:
+        """Move the unread bytes behind a big frame that is handled to an arena of their size; how
+        many bytes they are."""
+        assert not self._is_retained, "its frame lies in the arena"
+        held = self._end - self._start
+        arena = self._arena
+        if not held:
+            self.release_if_empty()
+        elif arena is not None and arena_bytes(held + FREE_BYTES_MIN) < arena.size:
+            self._arena = smaller = self._pool.acquire(held + FREE_BYTES_MIN)
+            smaller.view[:held] = arena.view[self._start : self._end]
+            self._pool.release(arena)
+            self._start, self._end = 0, held
+        return held
 
     def release_or_stash(self) -> None:
         """After the last whole frame: stash a small partial frame, and release the arena unless it

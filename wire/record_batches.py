@@ -308,7 +308,7 @@ def iter_records(header: BatchHeader, payload: Bytes) -> Iterator[Record]:
         raise malformed(f"{header.record_count} records in {end} bytes")
     try:
         for _ in range(header.record_count):
-            record, position = _read_record(payload, position, end)
+            record, position = read_record(payload, position, end)
             yield record
     except IndexError:
         raise malformed("a record goes past the end of its batch") from None
@@ -316,7 +316,9 @@ def iter_records(header: BatchHeader, payload: Bytes) -> Iterator[Record]:
         raise malformed(f"{end - position} bytes after the last record")
 
 
-def _read_record(payload: Bytes, position: int, end: int) -> tuple[Record, int]:
+def read_record(payload: Bytes, position: int, end: int) -> tuple[Record, int]:
+    """(record at `position`, position after it); IndexError past the end, ApiError INVALID_RECORD
+    when it is malformed."""
     size, position = read_varint(payload, position)
     record_end = position + size
     if size <= 0 or record_end > end:

@@ -29,6 +29,12 @@ SLICE_NODES: Final = 500
 """Nodes or operations loaded or written between two yields to the loop: 1 to 2 ms."""
 
 
+def has_metadata(fs: FileSystem, directory: str) -> bool:
+    """Whether a log directory is the first of a broker that keeps its metadata itself: one of the
+    two files is there. OSError."""
+    return any(fs.exists(f"{directory}/{name}") for name in (LOG_NAME, SNAPSHOT_NAME))
+
+
 class Storage:
     """The two files. Its methods block, so they run as jobs, one at a time."""
 

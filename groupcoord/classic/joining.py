@@ -34,7 +34,7 @@ PENDING_MAX: Final = 10_000
 another id. Apache Kafka keeps all of them for the session timeout."""
 
 _SKIPS_ASSIGNMENT_SINCE: Final = 9
-"""From this version on a static leader can be told to skip the assignment (KIP-814)."""
+"""From this version on a static leader can be asked to skip the assignment (KIP-814)."""
 
 
 class Joining:

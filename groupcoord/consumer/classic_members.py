@@ -1,6 +1,6 @@
 """Members of a consumer group that use the classic protocol (KIP-848).
 
-No leader is among them: each gets its assignment by SyncGroup, and is told by Heartbeat to rejoin
+No leader is among them: each gets its assignment by SyncGroup, and Heartbeat asks it to rejoin
 when it has to revoke partitions or can get more.
 """
 

@@ -11,6 +11,7 @@ import re2
 from kavka.groupcoord.consumer.consumer_group_records import Resolved
 from kavka.groupcoord.state import Topics
 from kavka.wire.errors import ApiError, ErrorCode
+from kavka.wire.regex_errors import reason_of
 from kavka.wire.steps import PauseCounter, Steps
 
 INSTRUCTIONS_PER_STEP: Final = 5_000
@@ -52,7 +53,7 @@ def check(expression: str) -> None:
         raise ApiError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex `{expression}` is not a valid regular expression: "
-            f"{_reason(failure)}.",
+            f"{reason_of(failure)}.",
         ) from None
 
 
@@ -69,30 +70,6 @@ def names_a_slice(pattern: Any) -> int:
     """How many names to match between two pauses."""
     size: int = pattern.programsize
     return max(1, min(NAMES_PER_STEP, INSTRUCTIONS_PER_STEP // size))
-
-
-_REASONS: Final = {
-    "duplicate capture group name": "duplicate capture group name",
-    "invalid character class": "invalid character class range",
-    "invalid named capture group": "invalid named capture",
-    "invalid perl operator": "invalid or unsupported Perl syntax",
-    "invalid repetition size": "invalid repeat count",
-    "missing )": "missing closing )",
-    "missing ]": "missing closing ]",
-    "bad repetition operator": "invalid nested repetition operator",
-    "no argument for repetition operator": "missing argument to repetition operator",
-    "unexpected )": "regexp/syntax: internal error",
-    "trailing \\": "trailing backslash at end of expression",
-}
-"""RE2's error messages, and those of RE2/J, the Java library that Apache Kafka uses."""
-
-
-def _reason(failure: Exception) -> str:
-    """The message without the part of the regex that it quotes, as in Apache Kafka."""
-    said = failure.args[0] if failure.args else ""
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-    text = text.partition(": ")[0]
-    return _REASONS.get(text, text)
 
 
 class Resolution:

@@ -1,8 +1,13 @@
 """One client connection: frames in, responses out in the order of the requests.
 
-Requests reach their handlers in the order of arrival, even while earlier ones still wait. Reading
-pauses while too many requests are in flight, while the client does not read its responses, while it
-is throttled, and while a big request waits for memory; docs/limits.md has the limits.
+Requests reach their handlers in the order of arrival, and each sees what those before it did: what
+is behind a request that is still being carried out waits until that is answered. Only Produce does
+not wait for Produce; and nothing waits for a long poll, or what else is only not answered yet.
+Reading pauses while too many requests are in flight, while the client does not read its responses,
+while it is throttled, and while a big request waits for memory; docs/limits.md has the limits. It
+ends with the client's stream or with a frame that is no request: the connection closes when all
+requests before that are answered, as in Apache Kafka, which reads no further before it has
+answered.
 """
 
 from __future__ import annotations
@@ -58,7 +63,16 @@ def _weight_of(api: Api) -> int:
 class _Slot:
     """An in-flight request in the response queue."""
 
-    __slots__ = ("api", "context", "request", "request_bytes", "response", "waiting", "weight")
+    __slots__ = (
+        "api",
+        "context",
+        "holds_back",
+        "request",
+        "request_bytes",
+        "response",
+        "waiting",
+        "weight",
+    )
 
     def __init__(self, call: Call, waiting: asyncio.Future[Any] | None, request_bytes: int) -> None:
         self.api = call.api
@@ -69,6 +83,10 @@ class _Slot:
         self.waiting = waiting
         self.request_bytes = request_bytes
         self.weight = _weight_of(call.api)
+        self.holds_back = waiting is not None and (
+            call.api.key == _PRODUCE or call.context.is_in_progress(waiting)
+        )
+        """Whether what is behind it would not see its effect yet."""
 
 
 class Connection(RegisteredConnection):
@@ -79,6 +97,7 @@ class Connection(RegisteredConnection):
         "_bytes_in_slice",
         "_connections",
         "_dispatcher",
+        "_ended",
         "_framer",
         "_lent",
         "_memory_bytes",
@@ -89,6 +108,9 @@ class Connection(RegisteredConnection):
         "_peer",
         "_reading",
         "_fast_path",
+        "_held_back",
+        "_holding_back",
+        "_holding_back_produce",
         "_slots",
         "_tasks",
         "_transport",
@@ -126,11 +148,18 @@ class Connection(RegisteredConnection):
         self._fast_path = dispatcher.fast_path()
         self._now_s = dispatcher.now_s
         self._slots: deque[_Slot] = deque()
+        self._holding_back = 0
+        """Requests in flight that others wait for; of several, all are Produce."""
+        self._holding_back_produce = False
+        """Whether these are Produce, which Produce may pass."""
+        self._held_back = False
+        """Whether the next frame must not be handled before they are answered."""
         self._out: list[Any] = []
         self._lent: list[Arena] = []
         self._transport: Any = None
         self._bytes_in_slice = 0
         self._reading = True
+        self._ended = False
         self._muted = False
         self._muted_until_s = 0.0
         self._write_paused = False
@@ -188,8 +217,8 @@ class Connection(RegisteredConnection):
             self._end_slice()
 
     def eof_received(self) -> bool:
-        self._framer.release_if_empty()  # release the room made for bytes that did not come
-        return False  # close: half-closed connections get no responses
+        self._end_reading(is_being_read=self._is_being_read())
+        return bool(self._slots)  # keep the connection open until they are answered
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -215,6 +244,7 @@ class Connection(RegisteredConnection):
             for _ in range(FRAMES_PER_ITERATION_MAX):
                 if self._write_paused or self._muted or self._weight >= UNANSWERED_MAX:
                     framer.release_if_empty()
+                    self._shrink_memory()
                     self._pause()
                     break
                 frame = framer.next_frame()
@@ -223,7 +253,15 @@ class Connection(RegisteredConnection):
                     if framer.pending_frame_bytes > ARENA_BYTES or self._memory_bytes:
                         self._reserve_memory(framer.pending_frame_bytes)
                     break
-                if not self._slots and (answer := self._fast_path.answer(frame)) is not None:
+                if self._slots:
+                    if self._holding_back and not self._may_pass(frame):
+                        framer.put_back(frame)
+                        frame = None
+                        self._held_back = True
+                        self._shrink_memory()
+                        self._pause()
+                        break
+                elif (answer := self._fast_path.answer(frame)) is not None:
                     self._out.append(answer)
                     frame = None
                     continue
@@ -262,19 +300,27 @@ class Connection(RegisteredConnection):
                 self._write(call.api, call.context, answer, len(frame))
             return
         slot = _Slot(call, answer, len(frame))
-        if call.context.keeps_frame:
+        applied = call.context.applied
+        if call.context.keeps_frame and applied is not None:
             self._framer.retain_frame()
         else:
             self._dispatcher.drop_frame_views(slot.api, slot.request)
-        if (applied := call.context.applied) is not None:
+        if applied is not None:
             slot.weight = UNANSWERED_MAX
             applied.add_done_callback(lambda _: self._applied(slot))
         self._enqueue(slot)
         answer.add_done_callback(lambda waiting: self._response_ready(slot, waiting))
 
+    def _may_pass(self, frame: memoryview) -> bool:
+        """Whether a request may be handled while others are carried out: Produce behind Produce."""
+        return self._holding_back_produce and self._dispatcher.is_produce(frame)
+
     def _enqueue(self, slot: _Slot) -> None:
         self._slots.append(slot)
         self._weight += slot.weight
+        if slot.holds_back:
+            self._holding_back += 1
+            self._holding_back_produce = slot.api.key == _PRODUCE
 
     def _applied(self, slot: _Slot) -> None:
         """The request has been applied, though its response may still wait: read the next requests,
@@ -291,8 +337,7 @@ class Connection(RegisteredConnection):
         if slot.context.keeps_frame:
             self._dispatcher.drop_frame_views(slot.api, slot.request)
             self._framer.release_frame()
-        if self._transport is None:
-            self._release_memory()
+        self._shrink_memory()
 
     def _response_ready(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
         """A handler's awaited response is ready. If it can't be sent, neither can any behind it:
@@ -306,6 +351,7 @@ class Connection(RegisteredConnection):
             self._send_ready(slot, waiting)
         except BadRequest as failure:
             clear_tracebacks(failure)  # the slot holds it, and its traceback the slot: a cycle
+            self._drop_requests()
             self._close_for_bad_request(str(failure))
         except Exception:
             self.abort()
@@ -318,14 +364,17 @@ class Connection(RegisteredConnection):
         """Send the completed responses at the head of the queue."""
         failure = waiting.exception()
         slot.waiting = None
+        self._holding_back -= slot.holds_back
+        slot.holds_back = False
         if slot.weight == UNANSWERED_MAX:
             self._unblock_next(slot)
         if slot.context.timing is not None:
             slot.context.timing.answered()
         if failure is None:
             slot.response = waiting.result()
-            if isinstance(slot.response, BadRequest):
-                raise slot.response
+            if slot.response.__class__ is BadRequest:
+                # Close the connection when all before it are answered.
+                self._end_reading(is_being_read=self._is_being_read())
         else:
             slot.response = self._dispatcher.failed(slot.api, slot.context, slot.request, failure)
         connections = self._connections
@@ -334,12 +383,20 @@ class Connection(RegisteredConnection):
         while slots and slots[0].waiting is None:
             head = slots.popleft()
             self._weight -= head.weight
+            if head.response.__class__ is BadRequest:
+                raise head.response
             if head.response is not None:
                 self._write(head.api, head.context, head.response, head.request_bytes)
             elif head.context.timing is not None:
                 head.context.timing.written(head.context, head.request_bytes, 0, 0)
         if self._out:
             self._flush()
+        if self._ended and not slots:
+            self.close()
+
+    def _is_being_read(self) -> bool:
+        """Whether a request in flight, the last one, still needs its frame."""
+        return bool(self._slots) and self._slots[-1].weight == UNANSWERED_MAX
 
     # -- back-pressure --------------------------------------------------------------------
 
@@ -361,12 +418,16 @@ class Connection(RegisteredConnection):
 
     def _resume(self) -> None:
         """Continue with the buffered frames, then with the socket."""
-        if self._reading or self._transport is None or self._transport.is_closing():
+        if self._reading or self._ended or self._transport is None:
+            return
+        if self._transport.is_closing():
             return
         if self._write_paused or self._muted or self._weight >= UNANSWERED_MAX:
+            self._shrink_memory()
             return
-        if self._waits_for_memory:
+        if self._waits_for_memory or (self._held_back and self._holding_back):
             return
+        self._held_back = False
         self._reading = True
         self._transport.resume_reading()
         self._serve(self._now_s())
@@ -388,6 +449,16 @@ class Connection(RegisteredConnection):
         """Retry in the next loop iteration, as the caller is in the middle of releasing memory."""
         self._waits_for_memory = False
         self._tasks.call_soon(self._resume)
+
+    def _shrink_memory(self) -> None:
+        """While no more is read: return the memory of a big request that is handled. What was read
+        behind it keeps some if it is big, too."""
+        if not self._memory_bytes or self._framer.pending_frame_bytes or self._is_being_read():
+            return
+        held = self._framer.shrink()
+        kept = min(held, self._memory_bytes) if held > ARENA_BYTES else 0
+        self._connections.request_memory.release(self._memory_bytes - kept)
+        self._memory_bytes = kept
 
     def _release_memory(self) -> None:
         held, self._memory_bytes = self._memory_bytes, 0
@@ -458,15 +529,27 @@ class Connection(RegisteredConnection):
 
         Must be called periodically, as it compares the unsent bytes with those of the last call.
         """
-        if self._slots or self._muted:
+        if (self._slots or self._muted) and not self._ended:  # else the client may be gone
             return False
         if not self._write_paused or self._transport is None:
             return True
         before, self._unsent_bytes = self._unsent_bytes, self._transport.get_write_buffer_size()
         return before == self._unsent_bytes
 
+    def _end_reading(self, *, is_being_read: bool) -> None:
+        """Take no more requests, whatever the client still sends; responses are still sent.
+        `is_being_read`: a request in flight still needs its frame."""
+        self._ended = True
+        self._pause()
+        self._framer.close()
+        if not is_being_read:
+            self._release_memory()
+        if self._waits_for_memory:
+            self._connections.request_memory.cancel(self._memory_available)
+
     def _close_for_bad_request(self, reason: str) -> None:
-        """Close and log the reason in one line, even if the quoted names have line breaks."""
+        """Close once all requests in flight are answered. The reason is logged in one line, even
+        if the quoted names have line breaks."""
         self._connections.bad_requests.line(
             "closing connection from %s on %s: %s",
             self._peer.address,
@@ -475,10 +558,9 @@ class Connection(RegisteredConnection):
         )
         if self._out:
             self._flush()
-        self._pause()
-        if self._transport is not None:
-            self._transport.close()
-        self._drop_requests()  # now, as `connection_lost` waits until the client has read all
+        self._end_reading(is_being_read=self._is_being_read())
+        if not self._slots:
+            self.close()
 
     def _drop_requests(self) -> None:
         """Send no more responses. As in Apache Kafka, requests in flight are still carried out;
@@ -496,11 +578,7 @@ class Connection(RegisteredConnection):
                 self._connections.add_orphan(waiting)
                 is_being_read = is_being_read or slot.weight == UNANSWERED_MAX
         self._slots.clear()
-        self._framer.close()
-        if not is_being_read:
-            self._release_memory()
-        if self._waits_for_memory:
-            self._connections.request_memory.cancel(self._memory_available)
+        self._end_reading(is_being_read=is_being_read)
 
     def close(self) -> None:
         """Close without logging, as the broker stops. Responses already written are still sent."""

@@ -235,6 +235,9 @@ FAST_PATHS: Final[Mapping[int, Remember]] = {
 """The APIs with a fast path for repeated requests."""
 
 
+_PRODUCE_KEY: Final = produce.API.key.to_bytes(2, "big")
+
+
 class Call(NamedTuple):
     """A request that was passed to its handler, with the handler's answer."""
 
@@ -258,6 +261,10 @@ class Dispatcher:
     def fast_path(self) -> FastPath:
         """A new connection's fast path for repeated requests."""
         return FastPath(self._broker, FAST_PATHS)
+
+    def is_produce(self, frame: memoryview) -> bool:
+        """Whether a request is a Produce."""
+        return frame[: len(_PRODUCE_KEY)] == _PRODUCE_KEY
 
     def call(self, peer: Peer, frame: memoryview) -> Call:
         """Run the handler of one request up to its first wait. BadRequest: close the connection."""
@@ -375,15 +382,19 @@ class Dispatcher:
         except BaseException:
             applied.set_result(None)
             raise
-        if context.applied is None:
-            applied.set_result(None)
-        else:
+        is_in_progress = isinstance(answer, Awaitable) and context.is_in_progress(answer)
+        if context.applied is not None:
             context.applied.add_done_callback(lambda _: applied.set_result(None))
+        elif not is_in_progress:
+            applied.set_result(None)
         if isinstance(answer, Awaitable):
             try:
                 answer = await answer
             except Exception as failure:  # a future's
                 answer = self.failed(api, context, request, failure)
+            finally:
+                if is_in_progress:
+                    applied.set_result(None)
         if isinstance(answer, EncodedResponse | BadRequest):
             return answer
         return await encode_in_slices(tasks, api, context, answer)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from kavka.groupcoord.counts import Counts
 from kavka.seams import Random
@@ -79,6 +80,8 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         self._configs = configs
         self._random = random
         self._topics = KnownTopics(metadata)
+        self._deleted_meanwhile: dict[int, list[tuple[str, UUID]]] = {}
+        """Topics (name, id) that were deleted while the groups of a partition were being loaded."""
         self.counts: Final = Counts()
         """Counts of events of groups, for the metrics."""
 
@@ -138,20 +141,46 @@ class GroupCoordinator(Coordinator["GroupShard"]):
             runner.marker_appended(producer_id, producer_epoch, committed)
 
     def metadata_changed(self, update: UpdateMetadata) -> None:
-        """Topics have changed: notify the groups that subscribe to them, in slices."""
-        runners = [runner for runner in self._runners.values() if runner.is_active]
-        if runners and update.topic_states:
-            self._replicas.tasks.spawn(
-                self._notify_groups(runners, update), name="group metadata update"
-            )
-
-    async def _notify_groups(self, runners: Sequence[Runner], update: UpdateMetadata) -> None:
+        """Topics have changed: notify the groups that subscribe to them, in slices. Groups that are
+        being loaded get to know of deleted topics when they are loaded."""
         topics = [topic.topic_name for topic in update.topic_states]
+        if not topics or not (self._runners or self._deferred):
+            return
         deleted = [
             (topic.topic_name, topic.topic_id)
             for topic in update.topic_states
             if all(state.leader == LEADER_DURING_DELETE for state in topic.partition_states)
         ]
+        active = [runner for runner in self._runners.values() if runner.is_active]
+        if active:
+            self._notify_soon(active, topics, deleted)
+        if deleted:
+            loading = [index for index, one in self._runners.items() if one.is_loading]
+            for index in (*loading, *self._deferred):
+                self._deleted_meanwhile.setdefault(index, []).extend(deleted)
+
+    def _role_changed(self, replica: Replica) -> None:
+        super()._role_changed(replica)
+        index = replica.log.partition
+        if index not in self._runners and index not in self._deferred:
+            self._deleted_meanwhile.pop(index, None)  # another broker deletes their offsets
+
+    def _loaded(self, runner: Runner) -> None:
+        super()._loaded(runner)
+        deleted = self._deleted_meanwhile.pop(runner.replica.log.partition, None)
+        if deleted:
+            self._notify_soon([runner], [name for name, _ in deleted], deleted)
+
+    def _notify_soon(
+        self, runners: Sequence[Runner], topics: Sequence[str], deleted: Sequence[tuple[str, UUID]]
+    ) -> None:
+        self._replicas.tasks.spawn(
+            self._notify_groups(runners, topics, deleted), name="group metadata update"
+        )
+
+    async def _notify_groups(
+        self, runners: Sequence[Runner], topics: Sequence[str], deleted: Sequence[tuple[str, UUID]]
+    ) -> None:
         for runner in runners:
             if not runner.is_active or not runner.machine.state.groups:
                 continue

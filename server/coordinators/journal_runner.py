@@ -147,6 +147,11 @@ class JournalRunner(Generic[M]):
         return self._port.leader_epoch
 
     @property
+    def is_loading(self) -> bool:
+        """Whether the log is being loaded."""
+        return not (self.is_active or self.failed or self._closed)
+
+    @property
     def leads(self) -> bool:
         """Whether this broker still leads the partition in that epoch."""
         return self._port.leads

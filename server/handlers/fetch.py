@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Hashable, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 from uuid import UUID
 from weakref import ref
@@ -25,15 +24,16 @@ from weakref import ref
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.replica.fetch_reading import (
+    IDLE_PER_STEP,
     ISOLATION_LEVELS,
     READ_COMMITTED,
     PartitionRead,
     directed,
     idle_for_follower,
-    idle_replica,
     plan_part,
     read_cached,
     read_cold,
+    split_idle,
 )
 from kavka.server.replica.fetch_sessions import Fetching, FetchPartition, TopicKey
 from kavka.server.replica.replica import Replica
@@ -74,9 +74,6 @@ PARTITIONS_PER_STEP: Final = 200
 
 ANSWERED_PER_STEP: Final = 1000
 """Partitions put into the response in one slice, at 1 us."""
-
-IDLE_PER_STEP: Final = 2000
-"""Partitions checked for changes in one slice, at half a microsecond."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -287,34 +284,34 @@ class _Fetch:
         if self._changes is not None:
             self._end_idleness(self._changes)
             return self._others
-        self._idle = idle = []
+        self._idle = []
         self._idle_wanted = []
         partitions = self._fetching.partitions
         if not self._fetching.incremental or self._request.isolation_level not in ISOLATION_LEVELS:
             return partitions
-        others: list[FetchPartition] = []
-        find = partial(idle_replica, from_any=self._from_any)
+        if self._follower >= 0:
+            yield from self._split_for_follower(partitions)
+        else:
+            self._idle, self._others = yield from split_idle(
+                partitions, self._may_read, from_leader=not self._rack, from_any=self._from_any
+            )
+        return self._others
+
+    def _split_for_follower(self, partitions: list[FetchPartition]) -> Steps[None]:
+        self._others = others = []
         follower, now_ms = self._follower, int(self._broker.clock.monotonic_s() * 1000)
-        if follower >= 0:
-            find = partial(idle_for_follower, follower=follower)
         for done, wanted in enumerate(partitions, 1):
             if done % IDLE_PER_STEP == 0:
                 yield None
-            replica = find(wanted)
-            if replica is not None and self._rack and replica.partition.is_leader:
-                replica = None  # it may be read elsewhere
-            if replica is not None and self._may_read(replica.log.topic):
-                idle.append(replica)
-                if follower < 0:
-                    continue
-                self._idle_wanted.append(wanted)
-                if not self._is_noted:
-                    end = replica.log.end_offset
-                    replica.partition.followers[follower].fetched(end, end, now_ms)
-            else:
+            replica = idle_for_follower(wanted, follower)
+            if replica is None or not self._may_read(replica.log.topic):
                 others.append(wanted)
-        self._others = others
-        return others
+                continue
+            self._idle.append(replica)
+            self._idle_wanted.append(wanted)
+            if not self._is_noted:
+                end = replica.log.end_offset
+                replica.partition.followers[follower].fetched(end, end, now_ms)
 
     def _end_idleness(self, changes: dict[Hashable, None]) -> None:
         """Of a follower's partitions, which mostly are idle, only those that have changed are

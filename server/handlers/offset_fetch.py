@@ -157,10 +157,11 @@ class _Group:
 
     def _check_topic(self, topic: Any) -> None:
         """Look up a topic, or refuse it."""
-        name, topic_id = topic.name, NO_TOPIC_ID
         if self._by_id:
             topic_id = topic.topic_id
             name = self._image.names_by_id.get(topic_id)
+        else:
+            name, topic_id = topic.name, self._current_id(topic.name)
         if name is None:
             self._refuse(topic, ErrorCode.UNKNOWN_TOPIC_ID)
         elif not self._may_see(name):
@@ -168,6 +169,13 @@ class _Group:
         else:
             assert self._asked is not None
             self._asked.append(_Topic(name, topic_id, topic.partition_indexes))
+
+    def _current_id(self, name: str) -> UUID:
+        """The id that offsets of a topic must have been committed with, unless they have none;
+        NO_TOPIC_ID for any. Offsets of a deleted topic may still be there after a crash, and are
+        not a new topic's. Only a lone broker can tell: the metadata of another may be behind."""
+        known = None if self._broker.settings.in_cluster else self._image.topics.get(name)
+        return NO_TOPIC_ID if known is None else known.topic_id
 
     def _may_see(self, topic: str) -> bool:
         return _may_see_topic(self._broker, self._context, topic)
@@ -214,7 +222,7 @@ class _Group:
             if of_topic is None or (self._by_id and name not in self._image.topics):
                 yield None
             elif self._may_see(name):
-                yield _Topic(name, NO_TOPIC_ID, list(of_topic.values))
+                yield _Topic(name, self._current_id(name), list(of_topic.values))
             else:
                 yield None
 

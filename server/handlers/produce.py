@@ -159,10 +159,14 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if request.acks == NO_ANSWER:
         if reason := _reason_to_close(topics):
             raise reason
+        if waiting := unfinished.waiting:
+            woken = _wait(broker, context, waiting, request.timeout_ms)
+            return _when_flushed(topics, waiting, woken)
         return None
     response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
-    if unfinished.waiting:
-        return _wait(broker, context, response, unfinished.waiting, request.timeout_ms)
+    if waiting := unfinished.waiting:
+        woken = _wait(broker, context, waiting, request.timeout_ms)
+        return _when_complete(response, waiting, woken)
     return response
 
 
@@ -235,10 +239,14 @@ async def _finish(
     finally:
         applied.set_result(None)
     if request.acks == NO_ANSWER:
+        if waiting := unfinished.waiting:
+            woken = _wait(broker, context, waiting, request.timeout_ms)
+            return await _when_flushed(topics, waiting, woken)
         return _reason_to_close(topics)
     response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
-    if unfinished.waiting:
-        return await _wait(broker, context, response, unfinished.waiting, request.timeout_ms)
+    if waiting := unfinished.waiting:
+        woken = _wait(broker, context, waiting, request.timeout_ms)
+        return await _when_complete(response, waiting, woken)
     return response
 
 
@@ -428,7 +436,7 @@ def _append_prepared(
     )
     answer.log_start_offset = replica.log.start_offset
     needs_commit = acks == ALL and replica.partition.high_watermark <= appended.last_offset
-    needs_flush = acks == LEADER_ONLY and not replica.partition.is_safe_here(appended.last_offset)
+    needs_flush = acks != ALL and not replica.partition.is_safe_here(appended.last_offset)
     if needs_commit or needs_flush:
         since = replica.partition.led_since_epoch
         waiting.append(
@@ -503,21 +511,16 @@ def _reason_to_close(topics: list[TopicResponse]) -> BadRequest | None:
 
 
 def _wait(
-    broker: Broker,
-    context: RequestContext,
-    response: ProduceResponse,
-    waiting: list[_Unacknowledged],
-    timeout_ms: int,
-) -> Coroutine[Any, Any, ProduceResponse]:
+    broker: Broker, context: RequestContext, waiting: list[_Unacknowledged], timeout_ms: int
+) -> asyncio.Future[Any]:
     """Wait for the in-sync replicas (acks=all) and flushes (`flush.messages`), or the timeout.
-    Changes are seen from this call on, even before the coroutine first runs."""
+    Changes are seen from this call on, even before its future is awaited."""
 
     def all_complete() -> bool:
         return all(batch.is_complete() for batch in waiting)
 
     keys = [batch.replica.key for batch in waiting]
-    woken = broker.purgatory.wait(keys, all_complete, timeout_ms / 1000, "Produce")
-    return _when_complete(response, waiting, context.wait(woken))
+    return context.wait(broker.purgatory.wait(keys, all_complete, timeout_ms / 1000, "Produce"))
 
 
 async def _when_complete(
@@ -527,3 +530,15 @@ async def _when_complete(
     for batch in waiting:
         batch.complete()
     return response
+
+
+async def _when_flushed(
+    topics: list[TopicResponse], waiting: list[_Unacknowledged], woken: asyncio.Future[Any]
+) -> BadRequest | None:
+    """With acks=0: nobody waits for a response, but the connection's next requests for the flush,
+    before which they would not see the records."""
+    await woken
+    for batch in waiting:
+        if batch.is_complete():
+            batch.complete()
+    return _reason_to_close(topics)

@@ -8,7 +8,7 @@ pooled arenas; what is not cached is read by a thread (`Jobs`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from kavka.log.errors import StorageError
@@ -35,6 +35,9 @@ COPIED_BYTES_MAX: Final = 16 * 1024
 """Answers with up to so many bytes of records get a buffer of their own size: it costs less than
 one from the pool, and a client that does not read its answer holds no arena."""
 
+
+IDLE_PER_STEP: Final = 2000
+"""Partitions checked for changes in one slice, at half a microsecond."""
 
 READS_PER_STEP: Final = 100
 """Partitions whose records are read between two pauses, at 10 us and more each."""
@@ -65,33 +68,56 @@ class PartitionRead:
         return max(found.length, self.bytes_max) if found.is_cut else found.length
 
 
-def idle_replica(wanted: FetchPartition, *, from_any: bool) -> Replica | None:
-    """The replica, if `plan_part` would find no records for a consumer, nor anything else that has
-    changed since the last answer of its session. None: there may be something. With `from_any` the
-    consumer may read from a follower.
+def split_idle(
+    partitions: Iterable[FetchPartition],
+    may_read: Callable[[str], bool],
+    *,
+    from_leader: bool,
+    from_any: bool,
+) -> Steps[tuple[list[Replica], list[FetchPartition]]]:
+    """The replicas of idle partitions, and the other partitions.
 
-    Of a thousand partitions that a consumer reads, most are idle at any time.
+    Idle: `plan_part` would find no records for a consumer, nor anything else that has changed since
+    the last answer of its session. Of a thousand partitions that a consumer reads, most are idle at
+    any time, and all are checked twice for each record: so this is one loop. With `from_any` the
+    consumer may read from a follower; without `from_leader` another replica may be nearer than the
+    leader.
     """
-    replica: Replica | None = None if wanted.replica is None else wanted.replica()
-    if replica is None or not replica.is_served:
-        return None
-    partition, log = replica.partition, replica.log
-    if (
-        wanted.offset == wanted.high_watermark == partition.high_watermark
-        and wanted.log_start_offset == log.start_offset
-        and (
-            wanted.current_leader_epoch < 0 or wanted.current_leader_epoch == partition.leader_epoch
-        )
-        and wanted.last_fetched_epoch < 0
-        and (partition.is_leader or from_any)
-    ):
-        return replica
-    return None
+    idle: list[Replica] = []
+    others: list[FetchPartition] = []
+    topic, may = "", False
+    for done, wanted in enumerate(partitions, 1):
+        if done % IDLE_PER_STEP == 0:
+            yield None
+        replica: Replica | None = None if wanted.replica is None else wanted.replica()
+        if replica is None or not replica.hosted or replica.offline:
+            others.append(wanted)
+            continue
+        partition, log = replica.partition, replica.log
+        if log.topic != topic:
+            topic = log.topic
+            may = may_read(topic)
+        if (
+            may
+            and wanted.offset == wanted.high_watermark == partition.high_watermark
+            and wanted.log_start_offset == log.start_offset
+            and wanted.last_fetched_epoch < 0
+            and (
+                wanted.current_leader_epoch < 0
+                or wanted.current_leader_epoch == partition.leader_epoch
+            )
+            and (from_leader if partition.is_leader else from_any)
+        ):
+            idle.append(replica)
+        else:
+            others.append(wanted)
+    return idle, others
 
 
 def idle_for_follower(wanted: FetchPartition, follower: int) -> Replica | None:
-    """As `idle_replica`, for a follower that is in the ISR and has all records. (It may be about to
-    leave the ISR, because its last fetch was too long ago: see `FollowerProgress.fetched`.)"""
+    """An idle partition's replica, as in `split_idle`, for a follower that is in the ISR and has
+    all records. (It may be about to leave the ISR, because its last fetch was too long ago: see
+    `FollowerProgress.fetched`.)"""
     replica: Replica | None = None if wanted.replica is None else wanted.replica()
     if replica is None or replica.offline:
         return None

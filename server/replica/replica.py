@@ -247,7 +247,13 @@ class Replica:
         refused, OSError never."""
         try:
             return append_marker(
-                self.log, producer_id, producer_epoch, marker, self.append, version=version
+                self.log,
+                producer_id,
+                producer_epoch,
+                marker,
+                self.append,
+                version=version,
+                append_time=self.rules.append_time,
             )
         except OSError as failure:
             # the marker is in the log, but the aborted transaction is not in the log's index

@@ -29,14 +29,19 @@ class ControllerClient:
         controller: Controller,
         metadata: MetadataCache,
         broker_id: int,
+        *,
         peers: Peers,
+        isr_peers: Peers,
     ) -> None:
+        """`isr_peers`: connections for AlterPartition alone, so that it never waits behind a
+        request that takes its time, as in Apache Kafka."""
         self._controller = controller
         self._metadata = metadata
         self._broker_id = broker_id
         self.broker_epoch = -1
         """Of this broker, once it is registered."""
         self._peers = peers
+        self._isr_peers = isr_peers
 
     async def alter_partitions(
         self, proposals: Mapping[TopicPartition, Proposal]
@@ -56,7 +61,8 @@ class ControllerClient:
             sender = self._broker_id, self.broker_epoch
             results = await self._controller.alter_isrs(sender, wanted)
             return {tp: _altered(result) for tp, result in results.items()}
-        response = await self._ask(alter_partition.API, self._proposed(proposals))
+        proposed = self._proposed(proposals)
+        response = await self._ask(alter_partition.API, proposed, self._isr_peers)
         if response.error_code:
             raise ApiError(ErrorCode(response.error_code))
         names = {one.topic_id: tp.topic for tp, one in proposals.items()}
@@ -80,7 +86,7 @@ class ControllerClient:
         wanted = [_wire_topic(topic) for topic in topics]
         request = create_topics.CreateTopicsRequest(wanted, timeout_ms, validate_only)
         try:
-            response = await self._ask(create_topics.API, request)
+            response = await self._ask(create_topics.API, request, self._peers)
         except (ConnectionError, UnsupportedVersion) as failure:
             failed = TopicResult(ErrorCode.NOT_CONTROLLER, f"The controller: {failure}")
             return {topic.name: failed for topic in topics}
@@ -101,7 +107,7 @@ class ControllerClient:
         if self._controller.is_active:
             return len(await self._controller.shut_down(self._broker_id, self.broker_epoch))
         request = controlled_shutdown.ControlledShutdownRequest(self._broker_id, self.broker_epoch)
-        response = await self._ask(controlled_shutdown.API, request)
+        response = await self._ask(controlled_shutdown.API, request, self._peers)
         if response.error_code:
             raise ApiError(ErrorCode(response.error_code))
         return len(response.remaining_partitions)
@@ -113,9 +119,10 @@ class ControllerClient:
     def close(self) -> None:
         """Close all connections; requests in flight fail."""
         self._peers.close()
+        self._isr_peers.close()
 
-    async def _ask(self, api: Api, request: Any) -> Any:
-        client = self._peers.client(self._metadata.image.controller_id)
+    async def _ask(self, api: Api, request: Any, peers: Peers) -> Any:
+        client = peers.client(self._metadata.image.controller_id)
         if client is None:
             raise NotConnected("no controller is known")
         return await client.ask(api, request)

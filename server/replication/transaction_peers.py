@@ -50,10 +50,21 @@ class RemoteMarker(NamedTuple):
 class TransactionPeers:
     """This broker's requests to other brokers about transactions."""
 
-    def __init__(self, broker_id: int, metadata: MetadataCache, peers: Peers, tasks: Tasks) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        metadata: MetadataCache,
+        *,
+        coordinators: Peers,
+        leaders: Peers,
+        tasks: Tasks,
+    ) -> None:
+        """Questions for coordinators have connections of their own, so that none waits behind
+        markers, which are answered when they are replicated."""
         self._broker_id = broker_id
         self._metadata = metadata
-        self._peers = peers
+        self._coordinators = coordinators
+        self._leaders = leaders
         self._tasks = tasks
         self._queues: dict[int, deque[RemoteMarker]] = {}
         """Markers to send, by broker. There is one request under way to each."""
@@ -78,7 +89,7 @@ class TransactionPeers:
     ) -> Sequence[ErrorCode]:
         """Ask a coordinator whether a producer's transaction (transactional id, producer id, epoch)
         has these partitions; with `add`, ask it to add them. Returns a code for each."""
-        client = self._peers.client(coordinator_id)
+        client = self._coordinators.client(coordinator_id)
         if client is None:
             return [ErrorCode.COORDINATOR_NOT_AVAILABLE] * len(partitions)
         topics = [
@@ -114,7 +125,8 @@ class TransactionPeers:
         """Drop the markers that are not sent yet, and close all connections."""
         self._is_closed = True
         self._queues.clear()
-        self._peers.close()
+        self._coordinators.close()
+        self._leaders.close()
 
     async def _send_queued(self, broker_id: int) -> None:
         try:
@@ -133,7 +145,7 @@ class TransactionPeers:
     ) -> dict[tuple[int, str, int], ErrorCode]:
         """Codes by (producer id, topic, partition). Markers whose outcome is not known are
         missing."""
-        client = self._peers.client(broker_id)
+        client = self._leaders.client(broker_id)
         if client is None:
             return {}
         try:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from kavka.wire.frame import Arena
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
 T = TypeVar("T")
 
@@ -116,6 +116,13 @@ class RequestContext:
         has taken effect, so that only its response is missing: nothing else of it is cancelled."""
         self.waits_for = future
         return future
+
+    def is_in_progress(self, answer: Awaitable[Any]) -> bool:
+        """Whether the request may not have taken effect yet, with `answer` as what its handler has
+        returned: a task that works, and has not said that its effect is there, or that it comes
+        with `applied`."""
+        is_task = answer.__class__ is not asyncio.Future
+        return is_task and self.applied is None and self.waits_for is None
 
     def keep_frame(self) -> None:
         """Keep the request's frame from being reused until `applied` is done."""

@@ -9,13 +9,22 @@ Exit codes: 0 done, 1 the command failed, 2 it was called wrongly (with a line t
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
+import io
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka import __version__
+
+if TYPE_CHECKING:
+    from kavka.server.config import Given
+    from kavka.tools.doctor.at_rest.rehearsal import Kind
+    from kavka.zktree.api import Coordination
 
 
 class Command(NamedTuple):
@@ -28,9 +37,7 @@ class Command(NamedTuple):
     """What `kavka NAME --help` prints above the options."""
     add_options: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int] | None = None
-    """Imports the command's module, calls it, returns the exit code. None if it has `commands`."""
-    commands: tuple[Command, ...] = ()
-    """The subcommands; one of them is required."""
+    """Imports the command's module, calls it, returns the exit code."""
     parse: Callable[[Sequence[str]], int] | None = None
     """Instead of `run`: parses what follows the name itself, with --help, and runs it. For options
     that come from code which other commands should not import."""
@@ -58,6 +65,9 @@ def _add_override_option(parser: argparse.ArgumentParser, text: str) -> None:
         "--override", metavar="KEY=VALUE", type=_setting, action="append", default=[], help=text
     )
 
+
+FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a disk says that takes no more."""
 
 LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 
@@ -148,41 +158,18 @@ def _dev(arguments: argparse.Namespace) -> int:
     )
 
 
-def _add_storage_options(parser: argparse.ArgumentParser) -> None:
-    place = parser.add_mutually_exclusive_group(required=True)
-    place.add_argument(
-        "--zookeeper",
-        metavar="HOST:PORT[/PATH]",
-        help="the other place, as zookeeper.connect of Apache Kafka 3.9 has it",
-    )
-    place.add_argument("--file", metavar="FILE", help="the other place, a file of JSON")
-    parser.add_argument(
-        "--replace", action="store_true", help="remove what is at the destination already"
-    )
-    _add_settings_options(parser)
+def _storage(arguments: Sequence[str]) -> int:
+    from kavka.tools.admin.command import main
+    from kavka.tools.storage.tool import storage_tool
 
+    def open_session(
+        given: Mapping[str, Given], connect: str
+    ) -> AbstractAsyncContextManager[Coordination]:
+        from kavka.server.zookeeper_session import zookeeper_session
 
-def _export(arguments: argparse.Namespace) -> int:
-    return _move(arguments, is_import=False)
+        return zookeeper_session(given, connect)
 
-
-def _import(arguments: argparse.Namespace) -> int:
-    return _move(arguments, is_import=True)
-
-
-def _move(arguments: argparse.Namespace, *, is_import: bool) -> int:
-    from kavka.server.zookeeper_session import zookeeper_session
-    from kavka.tools.storage.command import main
-
-    return main(
-        arguments.file,
-        arguments.zookeeper,
-        zookeeper_session,
-        is_import=is_import,
-        replace=arguments.replace,
-        config=arguments.config,
-        overrides=arguments.override,
-    )
+    return main(storage_tool(open_session), arguments)
 
 
 def _no_options(_: argparse.ArgumentParser) -> None:
@@ -201,17 +188,54 @@ def _spark(arguments: Sequence[str]) -> int:
     return spark(arguments)
 
 
-def _tool(name: str) -> Callable[[Sequence[str]], int]:
-    """Runs the tool of a module of kavka.tools.admin."""
+def _doctor(arguments: Sequence[str]) -> int:
+    from kavka.tools.doctor.command import main
+
+    return main(arguments, _broker_kind)
+
+
+def _broker_kind() -> Kind:
+    from kavka.server.instance import Instance
+    from kavka.server.start_checks import StartError
+    from kavka.tools.doctor.at_rest.rehearsal import Kind
+
+    return Kind(Instance, StartError)
+
+
+def _tool(module: str) -> Callable[[Sequence[str]], int]:
+    """Runs the tool of a module of kavka.tools."""
 
     def run(arguments: Sequence[str]) -> int:
         from importlib import import_module
 
         from kavka.tools.admin.command import main
 
-        return main(import_module(f"kavka.tools.admin.{name}").TOOL, arguments)
+        return main(import_module(f"kavka.tools.{module}").TOOL, arguments)
 
     return run
+
+
+def _tap(arguments: Sequence[str]) -> int:
+    from kavka.tools.tap.command import main
+
+    return main(arguments)
+
+
+def _completion(arguments: Sequence[str]) -> int:
+    from kavka.tools.completion.command import main as complete
+
+    names = [*(name for name, *_ in _modules()), "storage"]
+    return complete(arguments, main, [f"kavka-{name}" for name in names])
+
+
+def _modules() -> Iterator[tuple[str, str, str]]:
+    """The tools with their modules."""
+    for name, summary in TOOLS:
+        yield name, summary, f"admin.{name.replace('-', '_')}"
+    for name, summary in FILE_TOOLS:
+        yield name, summary, f"{name.replace('-', '_')}.command"
+    for package, name, summary in CLIENT_TOOLS:
+        yield name, summary, f"{package}.{name.replace('-', '_')}"
 
 
 def _version(_: argparse.Namespace) -> int:
@@ -220,11 +244,39 @@ def _version(_: argparse.Namespace) -> int:
 
 
 TOOLS: Final = (
+    ("configs", "Describe or change configs of topics, brokers, users and others."),
     ("topics", "Create, delete, describe or change topics."),
+    ("consumer-groups", "List, describe or delete consumer groups, or change their offsets."),
+    ("groups", "List groups of all types."),
     ("get-offsets", "Print offsets of partitions."),
     ("log-dirs", "Print the log directories of brokers, as JSON."),
+    ("reassign-partitions", "Move partitions to other brokers, or to other log directories."),
+    ("replica-verification", "Compare the replicas of partitions with each other."),
+    ("cluster", "Print a cluster's id and the addresses of its brokers."),
+    ("broker-api-versions", "Print the versions of APIs that brokers serve."),
+    ("delete-records", "Delete records of partitions up to an offset."),
+    ("features", "Print and change the levels of a cluster's features."),
+    ("acls", "List ACLs, add and remove them."),
+    ("delegation-tokens", "Create, renew, expire and list delegation tokens."),
+    ("leader-election", "Let preferred replicas lead, or any where none leads."),
+    ("transactions", "List transactions, and find and abort those that hang."),
 )
-"""Those with the names of Apache Kafka's; their modules have the same."""
+"""Those with the names of Apache Kafka's that ask brokers; their modules have the same."""
+
+FILE_TOOLS: Final = (("dump-log", "Print what segments, indexes, snapshots and checkpoints hold."),)
+"""Those that read files."""
+
+CLIENT_TOOLS: Final = (
+    ("console", "console-producer", "Write lines of standard input to a topic, as records."),
+    ("console", "console-consumer", "Print the records of topics."),
+    ("perf", "producer-perf-test", "Measure how fast records are produced."),
+    ("perf", "consumer-perf-test", "Measure how fast records are consumed."),
+    ("perf", "e2e-latency", "Measure how long records take from producer to consumer."),
+    ("perf", "verifiable-producer", "Produce increasing numbers, and print what became of each."),
+    ("perf", "verifiable-consumer", "Consume a topic, and print what happens as JSON."),
+    ("mirror", "mirror", "Copy topics and offsets of groups to another cluster."),
+)
+"""The same, for those that bring a client of their own: each with its package."""
 
 COMMANDS: Final = (
     Command(
@@ -260,42 +312,10 @@ COMMANDS: Final = (
     ),
     Command(
         name="storage",
-        summary="move a log directory from and to Apache Kafka",
-        description=(
-            "Move a log directory from and to Apache Kafka 3.9 with ZooKeeper.\n"
-            "\n"
-            "Both read and write the same files, but topics, their ids, settings and leaders are\n"
-            "not in them: Kavka keeps these in coordination.log and coordination.snapshot in the\n"
-            "first log directory, Apache Kafka in ZooKeeper. These commands carry them over,\n"
-            "while no broker runs. docs/storage.md has the steps."
-        ),
+        summary="look at log directories, format them, and move them from and to Apache Kafka",
+        description="Look at log directories, format them, and move them from and to Apache Kafka.",
         add_options=_no_options,
-        commands=(
-            Command(
-                name="export",
-                summary="from Kavka's log directory to ZooKeeper or a file",
-                description=(
-                    "Move what Kavka knows of topics and settings to ZooKeeper, or copy it to a\n"
-                    "file. For example:\n"
-                    "\n"
-                    "  kavka storage export --zookeeper localhost:2181 --override log.dirs=./data"
-                ),
-                add_options=_add_storage_options,
-                run=_export,
-            ),
-            Command(
-                name="import",
-                summary="from ZooKeeper or a file to Kavka's log directory",
-                description=(
-                    "Copy what ZooKeeper or a file knows of topics and settings into Kavka's log\n"
-                    "directory. For example:\n"
-                    "\n"
-                    "  kavka storage import --zookeeper localhost:2181 --config server.properties"
-                ),
-                add_options=_add_storage_options,
-                run=_import,
-            ),
-        ),
+        parse=_storage,
     ),
     *(
         Command(
@@ -303,9 +323,25 @@ COMMANDS: Final = (
             summary=summary[0].lower() + summary[1:].rstrip("."),
             description=summary,
             add_options=_no_options,
-            parse=_tool(name.replace("-", "_")),
+            parse=_tool(module),
         )
-        for name, summary in TOOLS
+        for name, summary, module in _modules()
+    ),
+    Command(
+        name="tap",
+        summary="show what passes between clients and brokers",
+        description="Show what passes between clients and brokers, as a proxy between them.",
+        add_options=_no_options,
+        parse=_tap,
+    ),
+    Command(
+        name="doctor",
+        summary="find out why clients can't work with a cluster",
+        description=(
+            "Find out why clients can't work with a cluster, or what is wrong in a directory."
+        ),
+        add_options=_no_options,
+        parse=_doctor,
     ),
     Command(
         name="pipeline",
@@ -320,6 +356,13 @@ COMMANDS: Final = (
         description="Fetch the jars of Spark's Kafka source and sink.",
         add_options=_no_options,
         parse=_spark,
+    ),
+    Command(
+        name="completion",
+        summary="print what bash, zsh or fish needs to complete command lines",
+        description="Print what bash, zsh or fish needs to complete command lines.",
+        add_options=_no_options,
+        parse=_completion,
     ),
     Command(
         name="version",
@@ -339,13 +382,8 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"kavka {__version__}")
-    _add_commands(parser, COMMANDS)
-    return parser
-
-
-def _add_commands(parser: argparse.ArgumentParser, table: Sequence[Command]) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in table:
+    for command in COMMANDS:
         options = commands.add_parser(
             command.name,
             help=command.summary,
@@ -354,10 +392,8 @@ def _add_commands(parser: argparse.ArgumentParser, table: Sequence[Command]) -> 
             allow_abbrev=False,
         )
         command.add_options(options)
-        if command.commands:
-            _add_commands(options, command.commands)
-        else:
-            options.set_defaults(run=command.run)
+        options.set_defaults(run=command.run)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -367,15 +403,66 @@ def main(argv: Sequence[str] | None = None) -> int:
     2 after a line on standard error when the arguments make no sense.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    for command in COMMANDS:
-        if command.parse is not None and words[:1] == [command.name]:
-            return command.parse(words[1:])
-    parser = _parser()
-    arguments, unknown = parser.parse_known_args(words)
-    if unknown:
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}{_hint(arguments, unknown[0])}")
+    _prepare_output()
+    try:
+        for command in COMMANDS:
+            if command.parse is not None and words[:1] == [command.name]:
+                exit_code = command.parse(words[1:])
+                sys.stdout.flush()
+                return exit_code
+        arguments = _parse(words)
+    except KeyboardInterrupt:  # while a tool's code is imported
+        return 128 + signal.SIGINT
+    except BrokenPipeError:  # as of `kavka topics --list | head`, which does not read the rest
+        from kavka.tools.admin.command import discard_output  # only then
+
+        discard_output()
+        return 1
+    except OSError as failure:
+        if failure.errno not in FULL or failure.filename is not None or "--debug" in words:
+            raise
+        from kavka.tools.admin.command import discard_output  # only then
+
+        print(f"kavka: what it prints can't be written: {failure.strerror}", file=sys.stderr)
+        discard_output()
+        return 1
     run: Callable[[argparse.Namespace], int] = arguments.run
     return run(arguments)
+
+
+def _prepare_output() -> None:
+    """Standard output takes every text: what it has no letters for is a question mark, as Java's;
+    where it is closed, nothing."""
+    if sys.stdout is None:
+        from kavka.tools.admin.command import nowhere  # only then
+
+        sys.stdout = nowhere()
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    """The command and its options. SystemExit: see `main`."""
+    parser = _parser()
+    if words and not words[0].startswith("-"):
+        _check_command(words[0], parser)
+    try:
+        arguments, unknown = parser.parse_known_args(words)
+    except SystemExit:  # after --help and --version
+        sys.stdout.flush()
+        raise
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{_hint(arguments, unknown[0])}")
+    return arguments
+
+
+def _check_command(name: str, parser: argparse.ArgumentParser) -> None:
+    """As argparse does, which would list all commands."""
+    names = [command.name for command in COMMANDS]
+    if name not in names:
+        from kavka.tools.admin.options import meant  # only then
+
+        parser.error(f"there is no command {name}{meant(name, names)}: `kavka --help` lists them")
 
 
 def script() -> int:

@@ -36,7 +36,7 @@ from support.batches import BASE_TIMESTAMP_MS
 Returned = Any
 """What the library returns, as plain values."""
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 @contextmanager

@@ -17,6 +17,9 @@ Returned = Any
 does = CLIENT.does
 
 GROUPS: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+PATIENTLY: Final = "--timeout=60000"
+"""By default the tool gives a broker five seconds."""
+
 WARNED: Final = "exit code 0"
 """Something was said beside what was asked for, which is no failure."""
 SECOND: Final = datetime.fromtimestamp((BASE_TIMESTAMP_MS + 5) / 1000, UTC)
@@ -26,7 +29,7 @@ SECOND: Final = datetime.fromtimestamp((BASE_TIMESTAMP_MS + 5) / 1000, UTC)
 def asked(tools: Tools, place: Place, *options: str) -> list[str]:
     """What is printed; columns are as wide as ports and ids make them."""
     try:
-        lines = run(tools, place, GROUPS, *options)
+        lines = run(tools, place, GROUPS, PATIENTLY, *options)
     except Failed as failure:
         if failure.word != WARNED:
             raise

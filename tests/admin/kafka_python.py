@@ -30,7 +30,7 @@ Returned = Any
 """What the library returns: dicts and objects of its own."""
 
 PREFERRED, UNCLEAN = 0, 1
-REQUEST_TIMEOUT_MS = 20_000
+REQUEST_TIMEOUT_MS = 60_000
 
 
 @contextmanager

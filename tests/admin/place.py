@@ -17,7 +17,7 @@ from support.process import BrokerProcess
 from support.raw import RawConnection
 from support.wait import eventually
 
-WITHIN_S: Final = 30.0
+WITHIN_S: Final = 60.0
 PARTITIONS: Final = 2
 RECORD_TIMES_MS: Final = ((0, 10), (20,))
 """Of each batch in partition 0 of the topic `data`, relative to `BASE_TIMESTAMP_MS`."""

@@ -20,7 +20,7 @@ from support.ports import HOST
 from support.process import BrokerProcess
 from support.wait import eventually
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 RETENTION = {"retention.ms": "60000"}
 
 
@@ -111,7 +111,7 @@ def topics(broker: BrokerProcess, *arguments: str) -> java.Finished:
     return java.run(java.TOPICS, f"--bootstrap-server={broker.bootstrap}", *arguments)
 
 
-def test_java_topic_command(broker: BrokerProcess, topic: str) -> None:
+def test_java_topic_command(broker: BrokerProcess, admin: KafkaAdminClient, topic: str) -> None:
     named = f"--topic={topic}"
     made = topics(
         broker,
@@ -122,6 +122,7 @@ def test_java_topic_command(broker: BrokerProcess, topic: str) -> None:
         "--config=retention.ms=60000",
     )
     assert (made.exit_code, made.text) == (0, f"Created topic {topic}.\n"), made
+    await_topic(admin, topic, 3)
     again = topics(broker, "--create", named)
     assert again.exit_code == 1
     assert f"Topic '{topic}' already exists." in again.text
@@ -143,6 +144,7 @@ def test_java_topic_command(broker: BrokerProcess, topic: str) -> None:
 
     gone = topics(broker, "--delete", named)
     assert (gone.exit_code, gone.text, gone.stderr) == (0, "", "")
+    await_gone(admin, topic)
     missing = topics(broker, "--describe", named)
     assert missing.exit_code == 1
     assert f"Topic '{topic}' does not exist as expected" in missing.text
@@ -195,7 +197,7 @@ def test_topics_survive_sigkill(start_broker: StartBroker) -> None:
     broker.start()
     with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
         assert await_topic(admin, "kept", 3)["topic_id"] == before
-        assert is_gone(admin, "dropped")
+        await_gone(admin, "dropped")
         assert admin.describe_cluster()["cluster_id"] == cluster_id
     assert topic_configs(broker.bootstrap, "kept")["retention.ms"]["value"] == "60000"
 

@@ -93,7 +93,7 @@ async def fetch_batch(client: BrokerClient, offset: int) -> bytes:
     partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
     question = request(
         "Fetch",
-        max_wait_ms=10_000,
+        max_wait_ms=30_000,
         min_bytes=1,
         max_bytes=1 << 20,
         session_epoch=-1,
@@ -107,7 +107,7 @@ async def fetch_batch(client: BrokerClient, offset: int) -> bytes:
         records.set_result(bytes(read.records))
 
     callbacks = Callbacks(on_response, records.set_exception)
-    connection.send(fetch.API, version, question, callbacks, timeout_s=30.0)
+    connection.send(fetch.API, version, question, callbacks, timeout_s=TIMEOUT_S)
     return await records
 
 

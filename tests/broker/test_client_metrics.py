@@ -21,7 +21,7 @@ from support.wait import eventually
 CLIENT_METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
 PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 PROGRAM = JAVA / "telemetry" / "PrintInstances.java"
-WITHIN_S = 60
+WITHIN_S = 120
 RECORDS = 25
 SENT = "kafka_client_producer_record_send_total"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -24,7 +25,7 @@ from sim.judge import judge
 from support import java
 from support.clients.kafka_python import create_topic
 from support.groups.clients import BROKER_SETTINGS
-from support.java_tools import Tools
+from support.java_tools import Tools, says_completed
 from support.kavka_cluster import KavkaCluster, serving
 from support.wait import eventually
 
@@ -41,6 +42,7 @@ TOPICS = "org.apache.kafka.tools.TopicCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 RECORDS_A_S = 50.0
 WITHIN_S = 120.0
+LOOK_S = 0.2
 
 
 class Load:
@@ -144,8 +146,16 @@ class Administrator:
 
     def is_done(self, plan: str) -> bool:
         """Whether all is moved; the throttle is taken away then."""
-        shown = self._run(REASSIGN, "--verify", "--reassignment-json-file", plan)
-        return "still in progress" not in shown and "is completed" in shown
+        return says_completed(self._run(REASSIGN, "--verify", "--reassignment-json-file", plan))
+
+    def await_drained(self, broker: int) -> None:
+        """Wait until every broker that the tool may ask knows that this one has no replicas."""
+        eventually(
+            lambda: not any(broker in numbers for numbers in self.replicas().values()),
+            within_s=WITHIN_S,
+            what=f"{broker} has no replicas",
+            detail=lambda: str(self.replicas()),
+        )
 
     def _run(self, tool: str, *arguments: str) -> str:
         done = self._tools.run(tool, "--bootstrap-server", self._cluster.bootstrap, *arguments)
@@ -158,15 +168,27 @@ class Administrator:
         return str(path)
 
 
-class Arrivals:
-    """How fast a broker gets the bytes of its new replicas."""
+class Arrivals(threading.Thread):
+    """How fast a broker gets the bytes of its new replicas: it looks often, by itself."""
 
     def __init__(self, data_dir: Path) -> None:
+        super().__init__(name="arrivals", daemon=True)
         self._data_dir = data_dir
         self._seen: list[tuple[float, int]] = []
+        self._stopping = threading.Event()
 
-    def look(self) -> int:
-        """Note how much has come; bytes."""
+    def run(self) -> None:
+        while not self._stopping.wait(LOOK_S):
+            self._look()
+
+    def finish(self) -> int:
+        """Look no more; how many bytes there are."""
+        self._stopping.set()
+        self.join(WITHIN_S)
+        assert not self.is_alive(), "it does not end"
+        return self._look()
+
+    def _look(self) -> int:
         size = sum(path.stat().st_size for path in self._data_dir.glob(f"{BIG}-*/*.log"))
         self._seen.append((time.monotonic(), size))
         return size
@@ -211,23 +233,30 @@ def test_a_broker_joins_and_another_leaves(cluster: KavkaCluster, tmp_path: Path
         assert not any(4 in numbers for numbers in administrator.replicas().values())
         plan = administrator.move([BIG], (1, 2, 3, 4), RATE)
         arrivals = Arrivals(added.data_dir)
-
-        def is_moved() -> bool:
-            arrivals.look()
-            return administrator.is_done(plan)
-
-        eventually(is_moved, within_s=WITHIN_S + 2 * MEGABYTES, what="the new broker has its share")
+        arrivals.start()
+        eventually(
+            lambda: administrator.is_done(plan),
+            within_s=WITHIN_S + 2 * MEGABYTES,
+            what="the new broker has its share",
+        )
+        come = arrivals.finish()
         rate = arrivals.rate()
-        print(f"{arrivals.look()} bytes at {rate / RATE:.3f} of the throttle")
+        print(f"{come} bytes at {rate / RATE:.3f} of the throttle")
         assert rate < 1.1 * RATE
         plan = administrator.move([LIVE], (1, 2, 3, 4), QUICK)
         eventually(lambda: administrator.is_done(plan), within_s=WITHIN_S, what="it serves, too")
-        assert any(4 in administrator.replicas()[f"{LIVE}-{index}"] for index in range(PARTITIONS))
+        eventually(
+            lambda: any(
+                4 in administrator.replicas()[f"{LIVE}-{index}"] for index in range(PARTITIONS)
+            ),
+            within_s=WITHIN_S,
+            what="it has replicas of what is written to",
+        )
         load.await_progress()
 
         plan = administrator.move([BIG, LIVE, OFFSETS], (2, 3, 4), QUICK)
         eventually(lambda: administrator.is_done(plan), within_s=WITHIN_S, what="1 is drained")
-        assert not any(1 in numbers for numbers in administrator.replicas().values())
+        administrator.await_drained(1)
         cluster.remove(cluster.members[0])
         load.await_progress()
         load.finish()

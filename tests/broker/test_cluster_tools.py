@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,8 @@ from kafka import KafkaProducer
 
 from kavka.testing import Cluster
 from support import java
-from support.java_tools import Tools
+from support.java_tools import Tools, says_completed
+from support.raw import RawConnection
 from support.wait import eventually
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
@@ -54,6 +55,21 @@ class Stage:
         path.write_text(json.dumps(content))
         return str(path)
 
+    def create(self) -> None:
+        """Create t, with leaders 1 and 2. Every broker knows it then."""
+        self.run(TOPICS, "--create", "--topic", "t", "--replica-assignment", "1:2,2:1")
+        for address in self.cluster.addresses.values():
+            eventually(partial(knows_t, address), within_s=WITHIN_S, what=f"{address} knows t")
+
+    def await_described(self, wanted: Callable[[list[Described]], bool]) -> None:
+        """Wait for it: another broker may be asked than the controller, which knows it first."""
+        eventually(
+            lambda: wanted(self.described()),
+            within_s=WITHIN_S,
+            what="t is described so",
+            detail=lambda: str(self.described()),
+        )
+
     def described(self) -> list[Described]:
         """The partitions of t."""
         shown = self.run(TOPICS, "--describe", "--topic", "t")
@@ -74,12 +90,33 @@ class Stage:
         return self.file("plan.json", {"version": 1, "partitions": partitions})
 
     def is_reassigned(self, plan: str) -> bool:
-        shown = self.run(REASSIGN, "--verify", "--reassignment-json-file", plan)
-        return "still in progress" not in shown and "is completed" in shown
+        return says_completed(self.run(REASSIGN, "--verify", "--reassignment-json-file", plan))
+
+    def directories(self, number: int) -> set[str]:
+        """The partitions of t that a broker has stored."""
+        return {one.name for one in self.cluster.data_dir(number).glob("t-?")}
 
     def configs(self, kind: str, name: str) -> str:
         """The configs that a broker or a topic has of its own."""
         return self.run(CONFIGS, "--describe", "--entity-type", kind, "--entity-name", name)
+
+    def await_configs(self, kind: str, name: str, *wanted: str) -> None:
+        """Wait until the broker that is asked has heard of them."""
+        eventually(
+            lambda: all(one in self.configs(kind, name) for one in wanted),
+            within_s=WITHIN_S,
+            what=f"{kind} {name} has {wanted}",
+            detail=lambda: self.configs(kind, name),
+        )
+
+    def await_no_throttle(self, kind: str, name: str) -> None:
+        """The same of what was taken away."""
+        eventually(
+            lambda: "throttled" not in self.configs(kind, name),
+            within_s=WITHIN_S,
+            what=f"{kind} {name} is not throttled",
+            detail=lambda: self.configs(kind, name),
+        )
 
     def write(self, first: int, padding: bytes = b"") -> None:
         """Some records, which may be bigger than their numbers."""
@@ -100,6 +137,15 @@ class Stage:
         return sorted(int(record.value or b"") for record in self.cluster.read("t"))
 
 
+def knows_t(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with RawConnection(host, int(port)) as connection:
+        asked = {"topics": [{"name": "t"}], "allow_auto_topic_creation": False}
+        answer = connection.request("Metadata", 4, **asked)
+    (topic,) = answer["topics"]
+    return {one["error_code"] for one in topic["partitions"]} == {0}
+
+
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
     java.program("java")
@@ -108,8 +154,16 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
             yield Stage(cluster, tools, tmp_path)
 
 
+def has_replicas(targets: Sequence[Sequence[int]], described: list[Described]) -> bool:
+    return [one.replicas for one in described] == [*targets]
+
+
+def has_leaders(leaders: list[int], described: list[Described]) -> bool:
+    return [one.leader for one in described] == leaders
+
+
 def test_partitions_are_reassigned(stage: Stage) -> None:
-    stage.run(TOPICS, "--create", "--topic", "t", "--replica-assignment", "1:2,2:1")
+    stage.create()
     assert stage.described() == [Described(1, [1, 2], [1, 2]), Described(2, [2, 1], [1, 2])]
     stage.write(0)
     for targets in ([3, 4], [4, 3]), ([3], [1, 2, 3]), ([1, 2, 3, 4], [2]):
@@ -117,38 +171,50 @@ def test_partitions_are_reassigned(stage: Stage) -> None:
         shown = stage.run(REASSIGN, "--execute", "--reassignment-json-file", plan)
         assert "Successfully started partition reassignments for t-0,t-1" in shown
         eventually(partial(stage.is_reassigned, plan), within_s=WITHIN_S, what="reassigned")
-        assert [one.replicas for one in stage.described()] == [*targets]
-    assert "No partition reassignments found." in stage.run(REASSIGN, "--list")
+        stage.await_described(partial(has_replicas, targets))
+    eventually(
+        lambda: "No partition reassignments found." in stage.run(REASSIGN, "--list"),
+        within_s=WITHIN_S,
+        what="no reassignment is listed",
+    )
     stage.write(RECORDS)
     assert stage.values() == list(range(2 * RECORDS))
-    for number, broker in enumerate(map(stage.cluster.data_dir, (1, 2, 3, 4)), 1):
-        left = {one.name for one in broker.glob("t-?")}
-        assert left == {f"t-{index}" for index in (0, 1) if index == 0 or number == 2}
+    for number in (1, 2, 3, 4):
+        wanted = {f"t-{index}" for index in (0, 1) if index == 0 or number == 2}
+        eventually(
+            lambda: stage.directories(number) == wanted,  # noqa: B023 - called here
+            within_s=WITHIN_S,
+            what=f"broker {number} has {wanted} and no more",
+            detail=lambda: str(stage.directories(number)),  # noqa: B023
+        )
 
 
 def test_a_reassignment_is_throttled(stage: Stage) -> None:
     """The tool sets the throttle, another --execute changes it, and --verify takes it away."""
-    stage.run(TOPICS, "--create", "--topic", "t", "--replica-assignment", "1:2,2:1")
+    stage.create()
     stage.write(0, bytes(10_000))
     plan = stage.plan([3, 4], [4, 3])
     arguments = ("--reassignment-json-file", plan)
     stage.run(REASSIGN, "--execute", *arguments, "--throttle", "10")
     assert not stage.is_reassigned(plan)
     for broker in (1, 2, 3, 4):
-        assert "replication.throttled.rate=10" in stage.configs("brokers", str(broker))
-    shown = stage.configs("topics", "t")
-    assert "leader.replication.throttled.replicas=0:1,0:2,1:1,1:2" in shown
-    assert "follower.replication.throttled.replicas=0:3,0:4,1:3,1:4" in shown
+        stage.await_configs("brokers", str(broker), "replication.throttled.rate=10")
+    stage.await_configs(
+        "topics",
+        "t",
+        "leader.replication.throttled.replicas=0:1,0:2,1:1,1:2",
+        "follower.replication.throttled.replicas=0:3,0:4,1:3,1:4",
+    )
     stage.run(REASSIGN, "--execute", *arguments, "--additional", "--throttle", "100000000")
     eventually(partial(stage.is_reassigned, plan), within_s=WITHIN_S, what="reassigned")
     for broker in (1, 2, 3, 4):
-        assert "throttled" not in stage.configs("brokers", str(broker))
-    assert "throttled" not in stage.configs("topics", "t")
+        stage.await_no_throttle("brokers", str(broker))
+    stage.await_no_throttle("topics", "t")
     assert stage.values() == list(range(RECORDS))
 
 
 def test_a_reassignment_is_cancelled(stage: Stage) -> None:
-    stage.run(TOPICS, "--create", "--topic", "t", "--replica-assignment", "1:2,2:1")
+    stage.create()
     stage.write(0)
     stage.cluster.partition(1, from_=[3])  # it can't follow
     plan = stage.plan([1, 3], [2, 1])
@@ -158,20 +224,20 @@ def test_a_reassignment_is_cancelled(stage: Stage) -> None:
     shown = stage.run(REASSIGN, "--cancel", "--reassignment-json-file", plan)
     assert "Successfully cancelled partition reassignment for: t-0" in shown
     stage.cluster.heal()
-    assert stage.described()[0].replicas == [1, 2]
+    stage.await_described(partial(has_replicas, [[1, 2], [2, 1]]))
     assert stage.values() == list(range(RECORDS))
 
 
 def test_preferred_leaders_are_elected(stage: Stage) -> None:
-    stage.run(TOPICS, "--create", "--topic", "t", "--replica-assignment", "1:2,2:1")
+    stage.create()
     stage.cluster.kill(1)
     eventually(
         lambda: stage.cluster.leader_of("t", 0) == 2, within_s=WITHIN_S, what="another leader"
     )
     stage.cluster.start(1)
     stage.cluster.wait_until_in_sync("t")
-    assert [one.leader for one in stage.described()] == [2, 2]
+    stage.await_described(partial(has_leaders, [2, 2]))
     asked = stage.file("election.json", {"partitions": [{"topic": "t", "partition": 0}]})
     shown = stage.run(ELECT, "--election-type", "PREFERRED", "--path-to-json-file", asked)
     assert "Successfully completed leader election (PREFERRED) for partitions t-0" in shown
-    assert [one.leader for one in stage.described()] == [1, 2]
+    stage.await_described(partial(has_leaders, [1, 2]))

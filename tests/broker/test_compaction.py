@@ -74,7 +74,7 @@ def fill(broker: BrokerProcess, wanted: Sequence[bytearray]) -> None:
     with RawConnection("127.0.0.1", broker.port) as connection:
         eventually(
             lambda: connection.write(TOPIC, 0, first)["error_code"] == 0,
-            within_s=30,
+            within_s=60,
             what="the new partition has its leader",
             detail=broker.tail,
         )
@@ -150,7 +150,7 @@ TRANSACTIONAL = {
     "internal.segment.bytes": "15000",
 }
 NOT_YET = {"log.cleaner.enable": "false"}
-FLUSH_S = 30.0
+FLUSH_S = 120.0
 
 
 def write_transactions(broker: BrokerProcess, seed: int, names: Sequence[str]) -> None:

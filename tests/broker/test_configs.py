@@ -27,7 +27,7 @@ from support.clients.kafka_python import create_topic
 from support.process import BrokerProcess
 from support.wait import eventually
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 SMALL_BYTES = 1000
 RECORD = b"x" * (3 * SMALL_BYTES)
 

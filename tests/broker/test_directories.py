@@ -12,10 +12,11 @@ from kafka import KafkaAdminClient
 from support.broker import StartBroker
 from support.clients.kafka_python import create_topic, offsets
 from support.process import BrokerProcess
+from support.wait import eventually
 
 PARTITIONS = 6
 RECORDS = 10
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 KAFKA_STORAGE_ERROR = 56
 NO_LEADER = -1
 
@@ -41,10 +42,13 @@ def within(directory: Path, topic: str) -> set[int]:
     return {int(path.name.rpartition("-")[2]) for path in directory.glob(f"{topic}-*")}
 
 
-def leaders(broker: BrokerProcess, topic: str) -> dict[int, int]:
+def leaderless(broker: BrokerProcess, topic: str) -> set[int] | None:
+    """The partitions without a leader; None if the broker does not know all of them yet."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    found = admin.list_topics(topic, TIMEOUT_S).topics[topic]
-    return {index: partition.leader for index, partition in found.partitions.items()}
+    found = admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions
+    if len(found) < PARTITIONS:
+        return None
+    return {index for index, partition in found.items() if partition.leader == NO_LEADER}
 
 
 def error_codes(broker: BrokerProcess) -> dict[str, int]:
@@ -74,8 +78,12 @@ def test_a_directory_that_is_gone_for_a_while(
     two.rename(tmp_path / "away")
     two.write_text("no directory")
     broker.start()
-    known = leaders(broker, topic)
-    assert {index for index, leader in known.items() if leader == NO_LEADER} == there
+    eventually(
+        lambda: leaderless(broker, topic) == there,
+        within_s=TIMEOUT_S,
+        what="what lies there has no leader",
+        detail=broker.tail,
+    )
     assert error_codes(broker) == {str(one): 0, str(two): KAFKA_STORAGE_ERROR}
     write(broker, topic, here)
     create_topic(broker.bootstrap, f"{topic}-new", PARTITIONS)
@@ -85,7 +93,12 @@ def test_a_directory_that_is_gone_for_a_while(
     two.unlink()
     (tmp_path / "away").rename(two)
     broker.start()
-    assert NO_LEADER not in leaders(broker, topic).values()
+    eventually(
+        lambda: leaderless(broker, topic) == set(),
+        within_s=TIMEOUT_S,
+        what="all has its leader again",
+        detail=broker.tail,
+    )
     assert error_codes(broker) == {str(one): 0, str(two): 0}
     expected = {index: 2 * RECORDS if index in here else RECORDS for index in range(PARTITIONS)}
     assert ends(broker, topic) == expected

@@ -13,7 +13,7 @@ import pytest
 from support import embedded
 from support.broker import kavka_environment
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 
 def run(order: str, directory: Path) -> dict[str, Any]:

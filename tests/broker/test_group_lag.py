@@ -17,6 +17,7 @@ CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 WRITTEN = (30, 7, 12)
 """Records by partition."""
 
+READ_WITHIN_MS = 60_000
 LAG = "kafka_consumergroup_lag"
 NO_LAG = "-"
 
@@ -38,7 +39,9 @@ def read_some(broker: BrokerProcess, topic: str, group_id: str, count: int) -> K
         group_id=group_id,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
+        consumer_timeout_ms=READ_WITHIN_MS,
     )
+    consumer.topics()  # a leader that does not know the topic yet may assign nothing, for ever
     for _ in range(count):
         next(consumer)
     consumer.commit()

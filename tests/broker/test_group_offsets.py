@@ -24,8 +24,11 @@ from support.java_tools import Tools
 from support.process import BrokerProcess
 from support.wait import eventually
 
-WITHIN_S = 60.0
+WITHIN_S = 120.0
 RECORDS = 20
+SESSION_MS = "30000"
+POLL_MS = 5000
+"""Long: where one of kafka-python ends while its group is joined, the assignment may be lost."""
 STEP_MS = 60_000
 """Between the timestamps of two records."""
 BASE_MS = now_ms() // STEP_MS * STEP_MS - 2 * RECORDS * STEP_MS
@@ -40,7 +43,11 @@ FINDS_NEW_TOPICS = [client for client in CLIENTS if client is not KAFKAJS]
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One for all tests here: each has topics and a group of its own."""
-    settings = {**BROKER_SETTINGS, "group.consumer.regex.refresh.interval.ms": "10000"}
+    settings = {
+        **BROKER_SETTINGS,
+        "group.consumer.regex.refresh.interval.ms": "10000",
+        "group.consumer.session.timeout.ms": SESSION_MS,
+    }
     shared = broker_kind()(tmp_path_factory.mktemp("groups"), settings)
     try:
         yield shared.start()
@@ -66,7 +73,9 @@ class Alone:
     def __init__(self, client: GroupClient, bootstrap: str, topic: str, home: Path) -> None:
         self.story = Story()
         self.group = topic.strip("^.")
-        settings = client.refresh if topic.startswith("^") else {}
+        settings = dict(client.refresh) if topic.startswith("^") else {}
+        if "session.timeout.ms" in client.settings:
+            settings["session.timeout.ms"] = SESSION_MS  # none dies: it may wait for its turn
         errors = home / "members.err"
         self.host = Host(client, bootstrap, topic, self.story, errors, settings)
         self.host.join("alone", self.group)
@@ -143,21 +152,24 @@ def test_a_member_seeks_back(
 
 def opened(broker: BrokerProcess, topic: str) -> KafkaConsumer:
     """kafka-python's consumer in the group of a topic's name."""
-    return KafkaConsumer(
+    consumer = KafkaConsumer(
         topic,
         bootstrap_servers=broker.bootstrap,
         group_id=topic,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
-        session_timeout_ms=10_000,
+        session_timeout_ms=int(SESSION_MS),
     )
+    consumer.topics()  # a leader that does not know the topic yet may assign nothing, for ever
+    return consumer
 
 
 def next_read(consumer: KafkaConsumer) -> int:
     """The offset of the next record."""
 
     def poll() -> list[Any]:
-        return [one for found in consumer.poll(100, max_records=1).values() for one in found]
+        found = consumer.poll(POLL_MS, max_records=1)
+        return [one for records in found.values() for one in records]
 
     [record] = eventually(poll, within_s=WITHIN_S, what="a record")
     offset: int = record.offset

@@ -5,16 +5,22 @@ The same requests go to Apache Kafka, which must answer the same.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+from kafka.admin import KafkaAdminClient
 
 from support.broker import Kavka, StartBroker, broker_kind
 from support.clients.kafka_python import create_topic
 from support.ports import HOST
 from support.process import BrokerProcess
 from support.raw import Outcome, Producer, RawConnection, batch
+from support.wait import eventually
 
 NONE = 0
 OUT_OF_ORDER_SEQUENCE_NUMBER = 45
@@ -22,6 +28,8 @@ INVALID_PRODUCER_EPOCH = 47
 
 RECORDS = 3
 BATCHES = 7
+WITHIN_S = 60.0
+GIVES_UP_MS = 20_000
 REMEMBERED = 5
 """Batches of a producer that a broker knows again, with their offsets."""
 SEQUENCES = 2**31
@@ -61,7 +69,9 @@ def writer(broker: BrokerProcess, topic: str) -> Iterator[Writer]:
 def connect(broker: BrokerProcess, topic: str) -> RawConnection:
     """A connection, once the topic is there."""
     create_topic(broker.bootstrap, topic, 1)
-    return RawConnection(HOST, broker.port)
+    connection = RawConnection(HOST, broker.port)
+    connection.await_leader(topic)
+    return connection
 
 
 def fill(writer: Writer, producer: Producer) -> None:
@@ -96,6 +106,50 @@ def test_a_gap_is_refused(writer: Writer) -> None:
 
 def test_a_producer_without_state_begins_anywhere(writer: Writer) -> None:
     assert writer.write(writer.new_producer(), 1_000) == Outcome(NONE, 0, RECORDS)
+
+
+def test_a_client_goes_on_after_it_gave_a_batch_up(start_broker: StartBroker) -> None:
+    """aiokafka keeps its epoch then, so its next batch leaves a gap, to a broker that knows nothing
+    of the producer: the topic was deleted and created again meanwhile."""
+    broker = start_broker(**{"auto.create.topics.enable": "false"})
+    create_topic(broker.bootstrap, "t", 1)
+
+    async def story() -> list[int]:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=broker.bootstrap,
+            enable_idempotence=True,
+            request_timeout_ms=GIVES_UP_MS,
+        )
+        await producer.start()
+        try:
+            offsets = [(await producer.send_and_wait("t", b"1", partition=0)).offset]
+            await asyncio.to_thread(delete_topic, broker.bootstrap, "t")
+            await asyncio.to_thread(await_deleted, broker, "t")
+            with pytest.raises(KafkaError):
+                await producer.send_and_wait("t", b"2", partition=0)
+            await asyncio.to_thread(create_topic, broker.bootstrap, "t", 1)
+            for value in (b"3", b"4", b"5"):
+                sent = await producer.send_and_wait("t", value, partition=0)
+                offsets.append(sent.offset)
+            return offsets
+        finally:
+            await producer.stop()
+
+    assert asyncio.run(story()) == [0, 0, 1, 2]
+
+
+def delete_topic(bootstrap: str, topic: str) -> None:
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+        admin.delete_topics([topic])
+
+
+def await_deleted(broker: BrokerProcess, topic: str) -> None:
+    """A deletion is acknowledged before the log is gone, which takes records until then."""
+    eventually(
+        lambda: not (broker.data_dir / f"{topic}-0").exists(),
+        within_s=WITHIN_S,
+        what=f"the log of {topic} is gone",
+    )
 
 
 def test_sequences_wrap(writer: Writer) -> None:

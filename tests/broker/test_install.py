@@ -166,6 +166,7 @@ def test_a_broker_starts_and_stops(python: Path, tmp_path: Path) -> None:
 
 
 BESIDE = """
+import subprocess, sys
 import kafka
 from kafka import KafkaConsumer, KafkaProducer
 from kavka.testing import Broker
@@ -178,8 +179,16 @@ with Broker() as broker:
     consumer = KafkaConsumer(
         "orders", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
     )
-    print(kafka.__version__, next(consumer).value)
+    print(kafka.__version__, next(consumer).value, flush=True)
     consumer.close()
+
+    def run(tool, *words):
+        way = ["--bootstrap-server", broker.bootstrap_servers, "--topic", "orders"]
+        command = [sys.executable, "-m", "kavka", tool, *way, *words]
+        subprocess.run(command, input=b"pears", check=True)
+
+    run("console-producer")
+    run("console-consumer", "--from-beginning", "--max-messages", "2")
 """
 
 
@@ -202,4 +211,4 @@ def test_beside_kafka_python_2(wheel: Path, tmp_path: Path) -> None:
     assert run([python, "-c", where[1]], tmp_path).stdout == f"{Path(target).parent}\n"
     pip("install", *PINS, "--no-deps", "--target", target, wanted)
     done = run([python, "-c", BESIDE], tmp_path)
-    assert re.fullmatch(r"2\.[\d.]+ b'apples'\n", done.stdout), done.stderr
+    assert re.fullmatch(r"2\.[\d.]+ b'apples'\napples\npears\n", done.stdout), done.stderr

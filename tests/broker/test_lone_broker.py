@@ -58,6 +58,7 @@ def test_min_insync_replicas_above_the_replica_count_does_not_block(
     for broker in sides:
         create_topic(broker.bootstrap, "t", 1)
         with RawConnection(HOST, broker.port) as connection:
+            connection.await_leader("t")
             producer = connection.init_producer_id()
             outcome = connection.produce("t", 0, batch(producer, 0, [b"v"], TIME_MS))
             assert outcome.error_code == 0, broker.kind

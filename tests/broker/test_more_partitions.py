@@ -21,7 +21,7 @@ from support.dump_log import assert_sound
 from support.process import BrokerProcess
 from support.wait import eventually
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 METADATA_MAX_AGE_MS = 100
 BEFORE, AFTER = 2, 5
 

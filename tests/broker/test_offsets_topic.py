@@ -21,8 +21,10 @@ from differential.members import (
 from differential.run import played
 from differential.uniform import ConsumerMember
 from support import java
+from support.groups.traffic import OFFSETS_TOPIC
 from support.process import BrokerProcess
 from support.sides import sides_with
+from support.transactions.readers import read_all
 
 SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
@@ -106,12 +108,13 @@ class Side:
 
     def consume(self, formatter: str) -> list[str]:
         """What the console consumer prints of the topic."""
-        found = java.formatted(self.broker.bootstrap, "__consumer_offsets", formatter)
-        return self.alike(found)
+        bootstrap = self.broker.bootstrap
+        count = len(read_all(bootstrap, OFFSETS_TOPIC, 1, "read_uncommitted")[0])
+        return self.alike(java.formatted(bootstrap, OFFSETS_TOPIC, formatter, count))
 
     def dump(self) -> list[str]:
         """Keys and payloads as DumpLogSegments decodes them."""
-        log = self.broker.data_dir / "__consumer_offsets-0" / f"{0:020}.log"
+        log = self.broker.data_dir / f"{OFFSETS_TOPIC}-0" / f"{0:020}.log"
         done = java.run(java.DUMP_LOG, "--offsets-decoder", "--files", str(log))
         assert done.exit_code == 0 and not done.stderr, done.stderr
         return self.alike("\n".join(PAYLOAD.findall(done.text)))

@@ -13,7 +13,7 @@ from support.broker import kavka_environment
 from support.paths import ROOT
 from support.process import BrokerProcess
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 FENCED = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"# (\w+\.py)\n")
 PRINTED = re.compile(r"(\d) (\d+) key (\d) hello")

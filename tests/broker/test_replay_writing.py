@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from kavka.spark_it.writing import (
@@ -24,10 +24,10 @@ from kavka.spark_it.writing import (
 )
 from support.broker import Kavka, finish
 from support.clients.kafka_python import create_topic
+from support.transactions.readers import read_all
 
 TOPIC, GROUP = "target", "replay"
 FLUSH_WITHIN_S = 60.0
-READ_WITHIN_MS = 5000
 OPEN_FOR_S = 1.5
 """Longer than it takes to ask for offsets."""
 EXPIRES = {"delivery_timeout_ms": 1500, "request_timeout_ms": 1000}
@@ -41,17 +41,7 @@ def row(n: int) -> dict[str, Any]:
 
 
 def committed(broker: Kavka) -> list[bytes]:
-    partition = TopicPartition(TOPIC, 0)
-    with closing(
-        KafkaConsumer(
-            bootstrap_servers=broker.bootstrap,
-            auto_offset_reset="earliest",
-            isolation_level="read_committed",
-            consumer_timeout_ms=READ_WITHIN_MS,
-        )
-    ) as consumer:
-        consumer.assign([partition])
-        return [record.value for record in consumer]
+    return [value for _, value in read_all(broker.bootstrap, TOPIC, 1, "read_committed")[0]]
 
 
 def test_a_record_that_expires_while_the_broker_is_down_is_written_by_the_next_attempt(

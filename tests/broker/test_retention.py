@@ -203,7 +203,7 @@ def fill(broker: BrokerProcess, now_ms: int) -> None:
             if given.begin:
                 partitions = [{"partition_index": 0, "offset": given.begin}]
                 topics = [{"name": topic(name), "partitions": partitions}]
-                answer = connection.request("DeleteRecords", 2, topics=topics, timeout_ms=5000)
+                answer = connection.request("DeleteRecords", 2, topics=topics, timeout_ms=20_000)
                 assert answer["topics"][0]["partitions"][0]["error_code"] == 0, (name, answer)
 
 

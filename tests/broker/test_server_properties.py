@@ -13,7 +13,7 @@ from support.clients.every import KAFKA_PYTHON
 from support.ports import HOST
 from support.server_properties import followed, read, without
 
-REFUSES_WITHIN_S = 20.0
+REFUSES_WITHIN_S = 60.0
 
 pytestmark = pytest.mark.skipif(broker_kind() is not Kavka, reason="what Kavka makes of a file")
 

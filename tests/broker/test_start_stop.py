@@ -26,8 +26,9 @@ from support.raw import RawConnection
 from support.wait import eventually
 
 CLEAN_SHUTDOWN_MARKER = ".kafka_cleanshutdown"
-STOPS_WITHIN_S = 10.0
-REFUSES_WITHIN_S = 20.0
+STOPS_WITHIN_S = 30.0
+REFUSES_WITHIN_S = 60.0
+WITHIN_S = 60.0
 SOME_ACKS = 500
 MANY_BATCHES = 400_000
 """A recovery of these takes more than a second, and a signal is noticed in milliseconds."""
@@ -84,7 +85,7 @@ def test_a_signal_ends_it_cleanly_under_load(
         for stops in (1, 2):
             eventually(
                 partial(history.holds, stops * SOME_ACKS),
-                within_s=30,
+                within_s=WITHIN_S,
                 what="records acknowledged",
                 detail=broker.tail,
             )
@@ -124,7 +125,7 @@ def test_the_life_of_topics_and_of_the_broker_is_in_its_log(start_broker: StartB
     KAFKA_PYTHON.create_topic(broker.bootstrap, "orders", 3)
     with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
         admin.delete_topics(["orders"])
-    eventually(lambda: "deleted topic orders" in broker.output(), within_s=10, what="a line")
+    eventually(lambda: "deleted topic orders" in broker.output(), within_s=WITHIN_S, what="a line")
     broker.stop(signal.SIGHUP)
     said = broker.output()
     created = r"created topic orders with topic id \S{22}: 3 partitions, replication factor 1 "

@@ -170,6 +170,7 @@ def kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BrokerProc
 def test_batches_and_markers_are_taken_and_refused_alike(kafka: BrokerProcess) -> None:
     create_topic(kafka.bootstrap, TOPIC, 1)
     with RawConnection(HOST, kafka.port) as connection:
+        connection.await_leader(TOPIC)
         theirs = Theirs(connection)
         producer = theirs.new_producer()
         expected = list(story(theirs, producer))

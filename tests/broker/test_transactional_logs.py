@@ -30,13 +30,15 @@ from support.wait import eventually
 
 TOPIC = "transactions"
 PARTITIONS = 2
+APPEND_TIME = "LogAppendTime"
+CRC_AT, TIMES_AT = 17, 27
 LATEST = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 SIZES = (1, 1_000_000)
 """Bytes that a fetch may give. In between Kavka may cut elsewhere than Apache Kafka."""
 CUT_BYTES = (3_000, 100_000)
 VALUE_BYTES_MAX = 400
-FLUSH_S = 30.0
+FLUSH_S = 120.0
 OPEN_FOR_MS = 600_000
 
 PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
@@ -102,9 +104,10 @@ class Writers:
                 self.end(name, commit=self._chance.random() < 0.5)
 
 
-def write_everything(broker: BrokerProcess, segment_bytes: str) -> None:
+def write_everything(broker: BrokerProcess, segment_bytes: str, timestamps: str) -> None:
     """Transactions of several producers in several segments, the last of them left open."""
     configs = {segment_bytes: "6000", "index.interval.bytes": "500"}
+    configs["message.timestamp.type"] = timestamps
     create_topic(broker.bootstrap, TOPIC, PARTITIONS, configs)
     writers = Writers(broker.bootstrap, ["one", "two", "three"])
     writers.story(120)
@@ -238,7 +241,7 @@ def hand_over(theirs: BrokerProcess, ours: BrokerProcess, *, clean: bool) -> Non
     ours.start()
 
 
-def assert_markers_are_ours(data_dir: Path) -> None:
+def assert_markers_are_ours(data_dir: Path, timestamps: str) -> None:
     """The markers that Apache Kafka wrote are byte for byte those that Kavka would write."""
     seen: dict[bool, int] = {True: 0, False: 0}
     for content in contents(data_dir, ".log").values():
@@ -250,11 +253,24 @@ def assert_markers_are_ours(data_dir: Path) -> None:
             if header.is_control:
                 marker = read_marker(header, batch)
                 assert marker is not None
-                made = end_marker(header.producer_id, header.producer_epoch, marker)
+                made = end_marker(
+                    header.producer_id,
+                    header.producer_epoch,
+                    marker,
+                    append_time=timestamps == APPEND_TIME,
+                )
                 set_offset_and_epoch(memoryview(made), header.base_offset, header.leader_epoch)
-                assert made == batch
+                if timestamps == APPEND_TIME:  # of the record, and of the batch: a moment apart
+                    assert without_times(made) == without_times(batch)
+                else:
+                    assert made == batch
                 seen[marker.committed] += 1
     assert min(seen.values()) > 5, seen
+
+
+def without_times(batch: bytes | bytearray) -> bytes:
+    """A batch without its timestamps, and so without its CRC."""
+    return bytes(batch[:CRC_AT] + batch[CRC_AT + 4 : TIMES_AT] + batch[TIMES_AT + 16 :])
 
 
 def contents(data_dir: Path, suffix: str) -> dict[str, bytes]:
@@ -264,17 +280,25 @@ def contents(data_dir: Path, suffix: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "segment_bytes"),
-    [(ApacheKafka39, "segment.bytes"), (ApacheKafka, "internal.segment.bytes")],
-    ids=["3.9", "4"],
+    ("kind", "segment_bytes", "timestamps"),
+    [
+        (ApacheKafka39, "segment.bytes", "CreateTime"),
+        (ApacheKafka, "internal.segment.bytes", "CreateTime"),
+        (ApacheKafka, "internal.segment.bytes", APPEND_TIME),
+    ],
+    ids=["3.9", "4", "4, times by the log"],
 )
 def test_fetches_are_answered_as_by_apache_kafka(
-    start_broker: StartBroker, tmp_path: Path, kind: type[BrokerProcess], segment_bytes: str
+    start_broker: StartBroker,
+    tmp_path: Path,
+    kind: type[BrokerProcess],
+    segment_bytes: str,
+    timestamps: str,
 ) -> None:
     theirs = kind(tmp_path / "theirs")
     try:
         theirs.start()
-        write_everything(theirs, segment_bytes)
+        write_everything(theirs, segment_bytes, timestamps)
         expected = dict(observe(theirs))
         theirs.stop()
     finally:
@@ -282,7 +306,7 @@ def test_fetches_are_answered_as_by_apache_kafka(
     indexes = contents(theirs.data_dir, ".txnindex")
     assert sum(map(len, indexes.values())) >= 10 * TXN_ENTRY_BYTES
     assert len(contents(theirs.data_dir, ".log")) > 3 * PARTITIONS
-    assert_markers_are_ours(theirs.data_dir)
+    assert_markers_are_ours(theirs.data_dir, timestamps)
 
     for clean in (True, False):
         ours = start_broker()

@@ -30,7 +30,8 @@ WHO = [client for client in CLIENTS if IS_WHOLE or not client.name.endswith("-co
 
 PARTITIONS = 2
 COUNTS = dict.fromkeys(range(PARTITIONS), 120)
-TIMEOUT_MS = 3000
+TIMEOUT_MS = 10_000
+"""Longer than an instance, or a broker, pauses on a busy machine before it is put to sleep."""
 WITHIN_S = 150.0
 ASLEEP = judge.Attempt("zombie", 1)
 HELD = MappingProxyType({"hold": "true"})

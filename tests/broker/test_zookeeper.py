@@ -32,6 +32,9 @@ from support.zookeeper_proxy import ZooKeeperProxy
 ROOTS = (f"/root{number}" for number in itertools.count())
 """Each test has nodes of its own."""
 
+IDLE_FOR_S = 15.0
+"""Longer than the timeout of its session, which is longer than a busy machine pauses."""
+
 
 @pytest.fixture(scope="module")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -205,7 +208,7 @@ def test_a_session_that_expires_says_so(zookeeper: str) -> None:
     async def run() -> None:
         root = next(ROOTS)
         proxy = ZooKeeperProxy(int(zookeeper.rpartition(":")[2]), random.Random(1))
-        session = await open_at(f"127.0.0.1:{await proxy.start()}{root}", timeout_s=4.0)
+        session = await open_at(f"127.0.0.1:{await proxy.start()}{root}", timeout_s=10.0)
         events: list[SessionEvent] = []
         session.on_session(events.append)
         await session.create("/e", ephemeral=True)
@@ -236,12 +239,12 @@ def test_a_session_that_expires_says_so(zookeeper: str) -> None:
 def test_an_ephemeral_node_lives_while_its_session_is_idle(zookeeper: str) -> None:
     async def run() -> None:
         root = next(ROOTS)
-        session = await open_at(zookeeper + root, timeout_s=4.0)
+        session = await open_at(zookeeper + root, timeout_s=IDLE_FOR_S - 3.0)
         other = await open_at(zookeeper + root)
         await session.create("/e", ephemeral=True)
         events: list[WatchEvent] = []
         await other.exists("/e", events.append)
-        await asyncio.sleep(10)
+        await asyncio.sleep(IDLE_FOR_S)
         assert events == []
         await session.close()
         assert await other.exists("/e") is None

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoAuthError
+from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import ACL
 
 from kavka.client.errors import ConnectFailed
@@ -58,8 +58,13 @@ def short(acls: list[ACL]) -> set[str]:
 
 
 def all_acls(client: KazooClient, path: str = "/") -> dict[str, set[str]]:
-    found = {} if path == "/" else {path: short(client.get_acls(path)[0])}
-    for name in client.get_children(path):
+    """Of all nodes; those of notifications may be gone again when they are asked for."""
+    try:
+        found = {} if path == "/" else {path: short(client.get_acls(path)[0])}
+        names = client.get_children(path)
+    except NoNodeError:
+        return {}
+    for name in names:
         below = f"{path.rstrip('/')}/{name}"
         if below != ZOOKEEPERS_OWN:
             found |= all_acls(client, below)

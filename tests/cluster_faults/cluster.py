@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import socket
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from kazoo.client import KazooClient
 
 from cluster_faults.control import Control
 from cluster_faults.disk import SmallDisk
-from cluster_faults.network import Network
+from cluster_faults.network import Network, Session
 from support.broker import Kavka
 from support.groups.clients import BROKER_SETTINGS as GROUP_SETTINGS
 from support.oracle39 import ZooKeeper
@@ -99,7 +100,15 @@ class Member(Kavka):
         super().launch()
 
     def ready_port(self, output: str) -> int | None:
-        return self.port if super().ready_port(output) else None
+        return self.port if super().ready_port(output) and self._is_reached() else None
+
+    def _is_reached(self) -> bool:
+        """Whether clients get to it: the network notices after a moment that it listens."""
+        try:
+            socket.create_connection((HOST, self.port), timeout=WITHIN_S).close()
+        except ConnectionError:
+            return False
+        return True
 
     def pause(self) -> None:
         """SIGSTOP: it does nothing more, and its session may end."""
@@ -246,6 +255,21 @@ class FaultyCluster:
         """End a broker's session: another client takes it over, and closes it. Returns when the
         broker has another."""
         session = self.network.sessions[str(number)]
+
+        def has_another() -> bool:
+            if self.network.sessions[str(number)].session_id != session.session_id:
+                return True
+            self._end_session(session)  # once more, if the broker has taken it back meanwhile
+            return False
+
+        eventually(
+            has_another,
+            within_s=WITHIN_S,
+            what=f"broker {number} has another session",
+            detail=self.tail,
+        )
+
+    def _end_session(self, session: Session) -> None:
         thief = KazooClient(
             f"{HOST}:{self.zookeeper.port}",
             timeout=SESSION_S,
@@ -254,12 +278,6 @@ class FaultyCluster:
         thief.start(timeout=WITHIN_S)
         thief.stop()
         thief.close()
-        eventually(
-            lambda: self.network.sessions[str(number)].session_id != session.session_id,
-            within_s=WITHIN_S,
-            what=f"broker {number} has another session",
-            detail=self.tail,
-        )
 
     def stop(self) -> None:
         """All brokers stop cleanly."""

@@ -247,8 +247,8 @@ class Faults:
         self._start_all()
 
     def _wipe(self, fault: Fault) -> None:
-        """A broker does not take a disk that is empty for its own, unless it is told so. Until then
-        it has left every ISR."""
+        """A broker does not take a disk that is empty for its own, unless a setting says so.
+        Until then it has left every ISR."""
         victim = self._victim(fault)
         victim.kill()
         directory_id = victim.directory_id()

@@ -5,7 +5,7 @@ the form `TRANSFER/ENTRIES/ACCOUNT/AMOUNT/BALANCE/`: its number, how many entrie
 account, by how much that changes, and what it is afterwards. The first transfer of money opens all
 accounts. Each producer begins with a transfer of nothing, with an entry in each partition: who has
 read that has read all that was committed before. Transfers are numbered upwards, and one begins
-when the one before has ended. So whoever reads what is committed sees that
+when the one before has ended. So a reader of what is committed sees that
 
 - what an account has follows from what it had before: nothing is missing, doubled or in another
   order;
@@ -128,7 +128,7 @@ class Ledger:
             before = sum(self._settled_balances.values())
             self._settled_balances |= {one.account: one.balance for one in entries}
             total = sum(self._settled_balances.values())
-            if total not in (TOTAL, before):  # told once, and not with each transfer after that
+            if total not in (TOTAL, before):  # reported once, and not with each transfer after that
                 self.violations.append(
                     f"I9 sum: after transfer {number} there is {total}, and not {TOTAL}"
                 )

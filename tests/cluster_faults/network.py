@@ -147,7 +147,7 @@ class Network:
 
     def half_open(self, *ways: Way) -> None:
         """Nothing more arrives that way or back, and brokers have lost these connections; who has
-        opened them is not told until it heals."""
+        opened them learns nothing until it heals."""
 
         def part() -> None:
             for way in ways:
@@ -363,7 +363,7 @@ class Network:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """End a connection in such a way that the other side is told of a failure."""
+    """End a connection in such a way that the other side sees a failure."""
     end: socket.socket = writer.get_extra_info("socket")
     if end.fileno() < 0:
         return  # it has ended already

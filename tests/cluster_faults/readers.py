@@ -10,6 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from sim.history import History, Place, Reading, Seen
+from support.transactions.readers import is_end, known_ends
 
 POLL_S = 0.2
 RECORDS_MAX = 1000
@@ -92,6 +93,7 @@ def read_all(
     """All that is in partitions, up to what is their end for such a reader."""
     readings = {place: Reading(name, place, committed) for place in places}
     left = set(readings)
+    ends = known_ends(bootstrap, readings, "read_committed" if committed else "read_uncommitted")
     until = time.monotonic() + READ_WITHIN_S
     consumer = open_consumer(bootstrap, readings, committed=committed)
     while left:
@@ -102,7 +104,7 @@ def read_all(
                 place, seen = _seen(message)
                 readings[place].records.append(seen)
                 readings[place].position = seen.offset + 1
-            elif error.code() == KafkaError._PARTITION_EOF:
+            elif is_end(message, ends):
                 left.discard((message.topic(), message.partition()))
             else:
                 assert error.code() != KafkaError._AUTO_OFFSET_RESET, f"{name}: {error}"

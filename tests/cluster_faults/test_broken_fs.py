@@ -1,4 +1,4 @@
-"""A disk and a clock fail as they are told, and no longer."""
+"""A disk and a clock fail as asked, and no longer."""
 
 from __future__ import annotations
 

@@ -26,20 +26,25 @@ class Echo:
         self._ports = Ports()
         self.port = self._ports.take()
         self._listener: socket.socket | None = None
+        self._open: list[socket.socket] = []
         self._lost = threading.Event()
 
     def start(self) -> None:
         """Listen."""
         self._listener = socket.create_server((HOST, self.port))
-        threading.Thread(target=self._serve, args=[self._listener], daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, args=[self._listener], daemon=True)
+        self._thread.start()
 
     def kill(self) -> None:
-        """As a process dies: all connections are reset."""
-        assert self._listener is not None
+        """As a process dies: all connections end. Nothing happens if it does not listen."""
+        if self._listener is None:
+            return
         self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()  # what it has just accepted ends, too
         self._listener.close()
-        for one in self._open:
-            with closing(one), suppress(OSError):  # the other side may have ended it
+        self._listener = None
+        while self._open:
+            with closing(self._open.pop()) as one, suppress(OSError):  # it may have ended already
                 one.shutdown(socket.SHUT_RDWR)
 
     def lost_one(self) -> bool:
@@ -47,7 +52,6 @@ class Echo:
         return self._lost.is_set()
 
     def _serve(self, listener: socket.socket) -> None:
-        self._open: list[socket.socket] = []
         while True:
             try:
                 one, _ = listener.accept()

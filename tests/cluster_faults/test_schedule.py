@@ -24,7 +24,7 @@ PARTITIONS = 4
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_seed_replays_its_faults(seed: int) -> None:
     first, again = (list(islice(draw(seed, PARTITIONS), 40)) for _ in range(2))
     assert first == again
@@ -32,7 +32,7 @@ def test_a_seed_replays_its_faults(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_each_kind_comes_before_any_comes_again(seed: int) -> None:
     faults = draw(seed, PARTITIONS)
     for _ in range(3):
@@ -45,7 +45,7 @@ def test_each_kind_comes_before_any_comes_again(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_short_run_has_six_faults_of_six_kinds(seed: int) -> None:
     kinds = [(one.kind, one.victim) for one in draw_short(seed, PARTITIONS)]
     assert sorted(kinds) == sorted(SHORT)

@@ -74,7 +74,7 @@ class Paced(Writer):
             self.made.keys[value] = key
         try:
             self.send(partition, key, value)
-        except KafkaException as error:  # librdkafka refuses what it was told does not exist
+        except KafkaException as error:  # librdkafka refuses what does not exist by its metadata
             self.history.fail(value, error)
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from commands.sessions import differences
+from commands.sessions import APPLIED_WITHIN_S, differences, kavka
 from kavka.tools.admin.topics import TOOL
 from support import java
 from support.broker import Kavka
 from support.java_tools import Tools
 from support.oracle import ApacheKafka
 from support.process import BrokerProcess, running
+from support.wait import eventually
 
 TOPIC_COMMAND = "org.apache.kafka.tools.TopicCommand"
 
@@ -70,6 +71,14 @@ LINES = """
     --alter --topic nope --partitions 2
     --alter --topic nope --partitions 2 --if-exists
     --alter --topic placed --partitions 5 --replica-assignment 1,1,1,1,1
+    --describe --topic orders,placed
+"""
+
+PLACED = 5
+"""So many partitions has the topic of that name by then: before a broker knows of them, the tool
+takes the next line's places for theirs."""
+
+MORE_LINES = """
     --alter --topic placed --partitions 7 --replica-assignment 1,1,1,1,1,9,9
     --describe --topic orders,placed
     --delete --topic nope
@@ -103,5 +112,18 @@ def test_both_tools_say_the_same(kind: type[BrokerProcess], tmp_path: Path) -> N
     java.program("java")
     brokers = [kind(tmp_path / f"broker-{number}", {}) for number in (1, 2)]
     with running(brokers), Tools(tmp_path / "tools.log") as tools:
-        found = [*differences(TOOL, TOPIC_COMMAND, tools, brokers, LINES)]
+        reads = ("--list", "--describe")
+        found = [*differences(TOOL, TOPIC_COMMAND, tools, brokers, LINES, reads=reads)]
+        for broker in brokers:
+            eventually(
+                lambda: f"PartitionCount: {PLACED}\t" in _placed(broker),  # noqa: B023 - called here
+                within_s=APPLIED_WITHIN_S,
+                what=f"{broker.kind} knows of new partitions",
+                detail=lambda: _placed(broker),  # noqa: B023 - called here
+            )
+        found += differences(TOOL, TOPIC_COMMAND, tools, brokers, MORE_LINES, reads=reads)
         assert not found, "\n".join(found)
+
+
+def _placed(broker: BrokerProcess) -> str:
+    return kavka(TOOL, broker, "--describe --topic placed").stdout

@@ -48,7 +48,7 @@ AS_SENT: Final = "as sent"
 MAX_TIMESTAMP: Final = -3
 NOT_READY: Final = (3, 5, 6)
 MADE: Final = (0, 36)
-WITHIN_S: Final = 60.0
+WITHIN_S: Final = 180.0
 
 Outcomes = dict[str, str]
 """By place: what became of a case, in a few words."""

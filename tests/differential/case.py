@@ -61,7 +61,8 @@ one API and prints what differs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -76,6 +77,9 @@ NAME_CHARS_MAX: Final = 160
 """Of a topic's name; Apache Kafka allows 249."""
 
 ANSWER_WITHIN_S: Final = 60.0
+LOOKS_WITHIN_S: Final = 60.0
+"""How long is looked whether a change is in force: Apache Kafka answers before it is."""
+
 NEVER_ANSWERED_S: Final = 1.0
 """For a request that Apache Kafka never answers: how long to wait for that."""
 
@@ -108,6 +112,14 @@ TRANSACTION_APIS: Final = (
     "ListTransactions",
 )
 """Their cases need the coordinators of both; other APIs have tables with `transactional`."""
+
+
+def looking() -> Iterator[None]:
+    """The turns of a loop that asks until something is so, until that has taken too long. How often
+    a broker is asked in that time differs with the machine and what else it does."""
+    ends_s = time.monotonic() + LOOKS_WITHIN_S
+    while time.monotonic() < ends_s:
+        yield
 
 
 class Outcome(Enum):
@@ -243,6 +255,8 @@ class Facts:
     """Topic ids by full name; of the topics that were made for the cases."""
     prefix: str = ""
     """Of every topic's name."""
+    patience_s: float = 0.0
+    """How long to wait at least for each answer: Kavka gives those that Apache Kafka forgets."""
 
     @cached_property
     def names(self) -> Mapping[UUID, str]:
@@ -304,7 +318,7 @@ class Ground:
             (self.case.api, self.version),
             compared,
             silent,
-            within_s=within_s,
+            within_s=max(within_s, self.facts.patience_s),
             link=link,
             later=later,
             shown=shown,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from differential.case import Ground, Step
+from differential.case import Ground, Step, looking
 from kavka.server.config.table import broker_rows
 from support.oracle import SET_IN_TESTS
 
@@ -18,9 +17,6 @@ DESCRIBE: Final = 4
 
 DYNAMIC_TOPIC: Final = 1
 """The source of a topic's own value."""
-
-LOOKS_WITHIN_S: Final = 60.0
-"""How long is looked whether a change is in force: Apache Kafka answers before it is."""
 
 Steps: TypeAlias = Generator[Step, Any, None]
 
@@ -74,8 +70,7 @@ def in_force(
 ) -> Steps:
     """Look until a config has this value, and from this source if the value was the same before;
     then compare it."""
-    ends_s = time.monotonic() + LOOKS_WITHIN_S
-    while time.monotonic() < ends_s:
+    for _ in looking():
         answer = yield described(on, kind, name, key, compared=False)
         configs = answer["results"][0]["configs"]
         if [one["value"] for one in configs] == [value] and (
@@ -87,8 +82,7 @@ def in_force(
 
 def gone(on: Ground, kind: int, name: str, key: str) -> Steps:
     """Look until a config is not described any more, then compare."""
-    ends_s = time.monotonic() + LOOKS_WITHIN_S
-    while time.monotonic() < ends_s:
+    for _ in looking():
         answer = yield described(on, kind, name, key, compared=False)
         if not answer["results"][0]["configs"]:
             break

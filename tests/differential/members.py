@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from differential.case import FIRST_LINK, Ground, Script, Step
+from differential.case import FIRST_LINK, Ground, Script, Step, looking
 
 Answer: TypeAlias = dict[str, Any]
 Asking: TypeAlias = Generator[Step, Any, Any]
@@ -35,7 +35,9 @@ SESSION_MS: Final = 60_000
 """Longer than any script takes."""
 SHORT_MS: Final = 500
 """The shortest session that the brokers of the test allow."""
-TRIES_MAX: Final = 20_000
+SOON_MS: Final = 5_000
+"""Of members of which one does nothing in time: the others must do what they have to before that,
+also where a broker or the test is held up for a moment."""
 
 PREPARING: Final = "PreparingRebalance"
 COMPLETING: Final = "CompletingRebalance"
@@ -231,7 +233,7 @@ def until(on: Ground, state: str, members: int) -> Script:
 
 def until_described(on: Ground, is_so: Callable[[Answer], bool]) -> Script:
     """Ask until the group's description is so."""
-    for _ in range(TRIES_MAX):
+    for _ in looking():
         answer = yield on.other(
             "DescribeGroups", 5, groups=[on.group], compared=False, link="watching"
         )

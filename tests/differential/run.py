@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import groupby, zip_longest
 from typing import Any, Final, NamedTuple
 
 from differential.allowed import ALLOWED, Allowed
-from differential.case import Case, Facts, Ground, Outcome, Step
+from differential.case import (
+    ANSWER_WITHIN_S,
+    LOOKS_WITHIN_S,
+    Case,
+    Facts,
+    Ground,
+    Outcome,
+    Step,
+    looking,
+)
 from differential.compare import Side, differences
 from differential.grounds import facts_of, prepare
 from differential.judges import judge_of
@@ -20,7 +29,6 @@ from differential.wire import Link
 from support.differences import Difference
 from support.ports import HOST
 
-TRIES_MAX: Final = 100_000
 NO_STEP: Final = "<no such step>"
 
 Runs = Sequence[tuple[Case, int]]
@@ -60,7 +68,7 @@ class Pair:
 
     def __init__(self, judge: str, kavka_port: int, kafka_port: int, prefix: str = "") -> None:
         self.judge = judge
-        self._kavka = facts_of(kavka_port, prefix)
+        self._kavka = replace(facts_of(kavka_port, prefix), patience_s=ANSWER_WITHIN_S)
         self._kafka = facts_of(kafka_port, prefix)
 
     def play(self, runs: Runs) -> list[Finding]:
@@ -145,13 +153,11 @@ class _Player:
     def _last_of(self, step: Step, link: Link) -> Any:
         """The answer to a step, asked as often as it says."""
         answer = link.play(step)
-        tries = 1
-        while step.again is not None and not isinstance(answer, Outcome) and step.again(answer):
-            if tries == TRIES_MAX:
-                return f"asked {TRIES_MAX} times: {answer}"
+        for _ in looking():
+            if step.again is None or isinstance(answer, Outcome) or not step.again(answer):
+                return answer
             answer = link.play(step)
-            tries += 1
-        return answer
+        return f"asked for {LOOKS_WITHIN_S:g} s: {answer}"
 
     def _link(self, name: str) -> Link:
         if name not in self.links:

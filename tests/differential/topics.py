@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from differential.case import Ground, Script
+from differential.case import Ground, Script, looking
 
-TRIES_MAX: Final = 5_000
 METADATA: Final = ("Metadata", 9)
 UNKNOWN: Final = 3
 GROUP_TOPIC: Final = "__consumer_offsets"
@@ -34,7 +33,7 @@ def gone(on: Ground, names: Sequence[str], *, kept: Sequence[str] = ()) -> Scrip
 
 
 def _until(on: Ground, names: Sequence[str], is_so: Any) -> Script:
-    for _ in range(TRIES_MAX if names else 0):
+    for _ in looking() if names else ():
         answer = yield _asked(on, names, compared=False)
         if all(is_so(topic) for topic in answer["topics"]):
             return

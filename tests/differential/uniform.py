@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from differential.case import FIRST_LINK, Ground, Script, Step
+from differential.case import FIRST_LINK, Ground, Script, Step, looking
 from differential.members import SESSION_MS, Answer, Asking, ask, version_of
 
-TRIES_MAX: Final = 20_000
 OWN_IDS_SINCE: Final = 1
 """Clients draw the ids of members themselves, since this version of the heartbeat."""
 LEAVING: Final = -1
@@ -95,7 +94,7 @@ class ConsumerMember:
 
 def reconcile(members: Sequence[ConsumerMember]) -> Script:
     """Let all of them report what they own until nothing changes any more; nothing is compared."""
-    for _ in range(TRIES_MAX):
+    for _ in looking():
         changed = False
         for one in members:
             before = (one.epoch, one.owned)

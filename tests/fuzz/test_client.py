@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
+import fuzz.client
 from fuzz.client import OUTCOMES, SENTINEL, Client
 from fuzz.frames import Frame
 from support.ports import HOST
@@ -79,12 +83,24 @@ class Server:
                     connection.sendall(struct.pack(">ii", 4 + len(rest), number) + rest)
 
 
-def test_each_frame_is_answered_once_and_its_outcome_reported() -> None:
+def test_each_frame_is_answered_once_and_its_outcome_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only the last frame is held: no other is left before all have been looked at, and nothing
+    more comes back, however long that takes."""
     kinds = [ANSWER, SILENT, CLOSE, ANSWER, ANSWER, CLOSE, CLOSE, SILENT]
     frames = [frame(number, kinds[number % len(kinds)]) for number in range(200)]
     frames += [frame(200, ANSWER, bytes(1_000_000)), frame(201, HOLD)]
     server = Server()
-    client = Client(["kind"] * 4, ["target"], server.port, on_tick=lambda _: None)
+    held_after_s, ticks = fuzz.client.HELD_AFTER_S, [0]
+    monkeypatch.setattr(fuzz.client, "HELD_AFTER_S", math.inf)
+
+    def on_tick(done: int) -> None:
+        if set(server.seen) == set(range(len(frames))) and ticks[-1] == done:
+            monkeypatch.setattr(fuzz.client, "HELD_AFTER_S", held_after_s)
+        ticks.append(done)
+
+    client = Client(["kind"] * 4, ["target"], server.port, on_tick=on_tick)
     with server.running():
         client.run(frames)
     assert client.done == len(frames)

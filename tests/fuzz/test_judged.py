@@ -27,9 +27,8 @@ from support.process import BrokerProcess
 
 FRAMES = 500
 SEED = 1_234
-ANSWER_WITHIN_S = 0.5
+ANSWER_WITHIN_S = 1.0
 COMPARED_MIN = FRAMES / 3
-UNDECIDED_MAX = FRAMES / 8
 
 APIS = range(95)
 """Keys that Apache Kafka knows."""
@@ -57,22 +56,22 @@ def test_the_same_bytes_close_a_connection(brokers: list[BrokerProcess]) -> None
     served = served_by(apache)
     ours, theirs = (Frames(SEED, prepare(broker)) for broker in brokers)
     differ = []
-    compared = undecided = 0
+    compared = 0
     for frame, their_frame in zip(ours.each(FRAMES), theirs.each(FRAMES), strict=True):
         if not is_comparable(frame, served):
             continue
         theirs_is = outcome(apache, their_frame)
         if theirs_is == UNDECIDED:  # it waits, or has failed within and forgotten to answer
-            undecided += 1
+            continue
+        ours_is = outcome(kavka, frame)
+        if ours_is == UNDECIDED:
             continue
         compared += 1
-        ours_is = outcome(kavka, frame)
-        if ours_is not in (theirs_is, UNDECIDED):
+        if ours_is != theirs_is:
             label = f"{frame.number}: {ours.kinds[frame.kind]}, {ours.targets[frame.target]}"
             differ.append(f"{label}: {theirs_is} there, {ours_is} here: {frame.stream.hex(' ')}")
     assert not differ, "\n".join(differ)
     assert compared >= COMPARED_MIN
-    assert undecided <= UNDECIDED_MAX
 
 
 def served_by(broker: BrokerProcess) -> set[tuple[int, int]]:

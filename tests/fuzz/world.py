@@ -19,7 +19,7 @@ BROKER_ID = 1
 KEPT = {**dict.fromkeys(TOPICS, PARTITIONS), BOMB_TOPIC: 1, prober.TOPIC: 1}
 """Topics with their numbers of partitions."""
 
-CLIENT_TIMEOUT_MS = 30_000
+CLIENT_TIMEOUT_MS = 60_000
 AFTERWARDS_RECORDS = 200
 
 

@@ -55,7 +55,8 @@ AGAIN_IN_CLUSTERS: Final = AGAIN | {
 high watermark."""
 
 LAGS_TRIES_MAX: Final = 300
-"""So often, BACKOFF_S apart, any brokers are asked for a config until one knows of its change."""
+"""So often, BACKOFF_S apart, any brokers are asked for a config until one knows of its change; not
+counted before all is healed, as each that is asked may be cut off from ZooKeeper."""
 
 
 class Lives(Protocol):
@@ -244,7 +245,7 @@ class Administrator(Actor):
         while tries and any(found.get(name) != value for name, value in self._configs.items()):
             await asyncio.sleep(BACKOFF_S)
             found = await self._described()
-            tries -= 1
+            tries -= self.history.now_s() >= self._machine.stuck_until_s
         for name, value in self._configs.items():
             if found.get(name) != value:
                 self._violation(f"its config {name} is {found.get(name)}, not {value}")
@@ -351,10 +352,12 @@ class Administrator(Actor):
         for index, partition in enumerate(self._partitions):
             place = (self._topic, index)
             start = await earliest(self.client, place)
-            own = History(self.history.now_s)  # another topic of this name has other records
-            own.may_lose = self.history.may_lose or self._may_expire
+            # another topic of this name has other records
+            own = History(self.history.now_s, part_of=self.history)
+            if self._may_expire:
+                own.loses()
             reader = Reader(self.client, own, place, compacted=self._may_expire, start=start)
-            await reader.run(until_end=True, at_least=0 if own.may_lose else partition.end)
+            await reader.run(until_end=True, at_least=partition.end)
             self.history.violations += own.violations
             self._check(index, partition, reader.reading, start)
 

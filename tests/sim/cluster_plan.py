@@ -45,7 +45,7 @@ OVERRULED: Final = ("overrule", "overrule")
 
 RESTLESS: Final = ("replica.lag.time.max.ms=150", "replica.fetch.wait.max.ms=100")
 """In some seeds replicas leave the ISR and join it all the time, while an operator has leaders
-elected and partitions moved: what a broker is told is often out of date when it arrives."""
+elected and partitions moved: what is sent to a broker is often out of date when it arrives."""
 
 ROLES: Final = ("leader", "leader", "controller", "", "")
 """To whom a fault happens: the leader of the first partition, the controller, or one that is

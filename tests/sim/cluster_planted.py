@@ -221,7 +221,7 @@ CLUSTER_BUGS: Final = (
     Bug("a new coordinator drops markers", 2, markers_dropped_at_the_start, RICH),
     Bug("a new leader trusts what it does not know", 2, _follower_counts_what_it_had, RICHER),
     Bug("a follower truncates to its high watermark", 2, _truncates_to_the_high_watermark, OTHER),
-    Bug("the maximal ISR is lost", 4, _maximal_isr_lost, RICH),
+    Bug("the maximal ISR is lost", 5, _maximal_isr_lost, RICH),
     Bug("producers are not known after a truncation", 2, _producers_not_rebuilt, OTHER),
     Bug("a coordinator answers before replication", 2, _coordinator_answers_too_early, GROUPS),
     Bug("an earlier LeaderAndIsr is taken", 1, _earlier_decision_taken, RESTLESS),
@@ -230,6 +230,6 @@ CLUSTER_BUGS: Final = (
     Bug("a controller that was replaced is heard", 1, _earlier_controller_heard, OVERRULED),
     Bug("leaders are elected out of those out of sync", 1, _unclean_elections, RICH),
     Bug("a preferred replica leads out of sync", 2, _preferred_although_out_of_sync, OTHER),
-    Bug("a leader does not see where logs diverge", 2, _divergence_not_seen, OTHER),
+    Bug("a leader does not see where logs diverge", 7, _divergence_not_seen, OTHER),
     Bug("a deletion does not wait for all replicas", 2, _deletion_does_not_wait, DEPOSED),
 )

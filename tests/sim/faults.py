@@ -68,7 +68,8 @@ class Faults:
 
     async def _cut_power(self, fault: Fault) -> None:
         world, machine = self._world, self.machine(fault)
-        world.history.may_lose = world.history.may_lose or not world.plan.is_durable
+        if not world.plan.is_durable:
+            world.history.loses()
         machine.cut_power()
         await asyncio.sleep(fault.lasts_s)
         world.network.light(machine.name)

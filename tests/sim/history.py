@@ -11,7 +11,7 @@ COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 OFFSET_STEP = 1_000_000
 
 UNKNOWN_OFFSET = -1
-"""Of a record that is acknowledged, but its producer was not told where it lies."""
+"""Of a record that is acknowledged, but its producer does not know where it lies."""
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -109,8 +109,10 @@ class Transaction:
 class History:
     """All operations and their outcomes."""
 
-    def __init__(self, now_s: Callable[[], float]) -> None:
+    def __init__(self, now_s: Callable[[], float], part_of: History | None = None) -> None:
+        """`part_of`: one of the same brokers; what these lose is lost here, too."""
         self.now_s = now_s
+        self._part_of = part_of
         self.writes: dict[bytes, Write] = {}
         self.acknowledged: dict[bytes, int] = {}
         """Offsets by value."""
@@ -130,9 +132,17 @@ class History:
         self.compacts_apart = False
         """Whether replicas are compacted each by itself: a reader may miss what another one has."""
         self._offsets_made = 0
-        self.may_lose = False
+        self._may_lose = False
+
+    @property
+    def may_lose(self) -> bool:
         """Whether acknowledged records may be lost: the power was cut, and nothing is synced before
         it is acknowledged."""
+        return self._may_lose or (self._part_of is not None and self._part_of.may_lose)
+
+    def loses(self) -> None:
+        """From now on acknowledged records may be lost."""
+        self._may_lose = True
 
     def higher_offset(self, offset: int) -> int:
         """One to be committed that no other commit has."""

@@ -418,7 +418,7 @@ class SimTransport(asyncio.Transport):
         if taken and not self._ended:
             latency_s = self._network.latency_s()
             self.peer.process.call_later(latency_s, self.peer.acknowledged, taken)
-        if self._eof and not self._inbox and not self._closing and not self._ended:
+        if self._eof and self._reading and not (self._inbox or self._closing or self._ended):
             self._eof = False
             if not self._protocol.eof_received():
                 self.close()

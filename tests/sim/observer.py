@@ -141,8 +141,9 @@ class Observer:
             )
 
     def _check_in_sync(self, key: Partition, places: Sequence[Here]) -> None:
-        """Whoever is in sync according to ZooKeeper may lead next, so it has all that any leader so
-        far had below its high watermark, even while the present one does not know that yet."""
+        """A replica that is in sync according to ZooKeeper may lead next, so it has all that any
+        leader so far had below its high watermark, even while the present one does not know that
+        yet."""
         topic, index = places[0].replica.key
         state, assigned = self.stored(topic, index), self._assignment(topic)
         if state is None or assigned is None or assigned.topic_id != key[0]:

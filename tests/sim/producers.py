@@ -57,7 +57,13 @@ class Load:
 
 
 class Producer(Actor):
-    """One idempotent or plain producer of one partition."""
+    """One idempotent or plain producer of one partition.
+
+    Brokers take the first batch of a producer that they do not know with any sequence, Apache
+    Kafka's as well: if one was refused (another broker led), one in flight behind it may be
+    appended as the first. Then nothing can be said any more of the order of what was on its way,
+    nor that it is there once: see `_overtaken`.
+    """
 
     def __init__(
         self,
@@ -72,7 +78,7 @@ class Producer(Actor):
         super().__init__(client, history, chance)
         self._place = place
         self._load = load
-        self._is_idempotent = idempotent
+        self._is_idempotent = self._is_dense = idempotent
         self._identity = NO_PRODUCER
         self._sequence = 0
         self._number = 0
@@ -82,6 +88,8 @@ class Producer(Actor):
         self._changed = asyncio.Event()
         self._backs_off = False
         """Whether to wait before anything is sent again."""
+        self._refused: _Batch | None = None
+        """The first unfinished batch, after it was refused; None once any is acknowledged."""
         self._connection: Connection | None = None
         """On which the last batch was sent."""
 
@@ -134,7 +142,7 @@ class Producer(Actor):
                 self.name,
                 self._place,
                 is_idempotent=self._is_idempotent,
-                is_dense=self._is_idempotent,
+                is_dense=self._is_dense,
             )
             self.history.writes |= dict.fromkeys(values, write)
             self._unfinished.append(_Batch(values, self._sequence))
@@ -194,17 +202,21 @@ class Producer(Actor):
         if one not in self._unfinished:
             return
         if code is Code.NONE:
+            self._refused = None
             assert self._unfinished[0] is one, "responses come in order"
             self._unfinished.popleft()
             self._sent -= 1
             self._acknowledged(one.values, response.base_offset)
         elif code in RETRIABLE and self._is_idempotent:
+            self._refused = self._unfinished[0]
             self._backs_off = code in TOO_FEW_REPLICAS  # it may last
             self._again_soon()
         elif code in RETRIABLE:
             self._lost()  # perhaps another broker leads now
         elif code in (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID):
             if one is self._unfinished[0]:
+                if one is self._refused:
+                    self._overtaken()
                 self._next_epoch()
             self._again_soon()  # else one before it was lost on its way
         else:
@@ -222,13 +234,22 @@ class Producer(Actor):
     def _next_epoch(self) -> None:
         """All before the first unfinished batch was acknowledged, so the log has lost records. As
         KIP-360 has it, what is left is numbered from 0 under the next epoch."""
-        if not self.history.may_lose:
+        if not self.history.may_lose and self._refused is not self._unfinished[0]:
             self.history.violation(f"{self.name}: an acknowledged sequence is unknown")
         self._identity = self._identity._replace(epoch=self._identity.epoch + 1)
         self._sequence = 0
         for one in self._unfinished:
             one.sequence = self._sequence
             self._sequence += len(one.values)
+
+    def _overtaken(self) -> None:
+        """One that was in flight behind the refused batch was appended before it."""
+        self._is_dense = False
+        for one in self._unfinished:
+            for value in one.values:
+                write = self.history.writes[value]
+                loose = write._replace(is_idempotent=False, is_dense=False)
+                self.history.writes[value] = loose
 
     def _acknowledged(self, values: Sequence[bytes], base_offset: int) -> None:
         history = self.history

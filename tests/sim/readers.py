@@ -56,8 +56,9 @@ class Reader:
 
     async def run(self, until_end: bool = False, at_least: int = 0) -> None:
         """Read on; with `until_end` only to the end that the log has then, and `at_least` to this
-        offset: a new leader may not know yet that it is below the high watermark."""
-        while not until_end or self.position < max(self.end, at_least) or self.end < 0:
+        offset, unless records may be lost: a new leader may not know yet that it is below the high
+        watermark."""
+        while not until_end or self.end < 0 or self.position < self._goal(at_least):
             try:
                 connection, epoch = await self._client.leader(self._place)
                 answer = await connection.ask(
@@ -92,6 +93,9 @@ class Reader:
                 self._history.violation(f"{self.reading.reader}: Fetch answered {code.name}")
             self._client.refresh()
             await asyncio.sleep(BACKOFF_S)
+
+    def _goal(self, at_least: int) -> int:
+        return self.end if self._history.may_lose else max(self.end, at_least)
 
     def _begin(self, at: int) -> None:
         """Read from an offset on."""

@@ -177,7 +177,7 @@ def test_finished_partitions_are_not_forgotten_while_others_are_written(
     source = stored(
         [
             Record(b"%d" % ms, partition=partition, timestamp_ms=ms)
-            for partition, ms in ((0, 1), (0, 2), *((1, ms) for ms in range(0, 6000, 500)))
+            for partition, ms in ((0, 1), (0, 2), *((1, ms) for ms in range(0, 15_000, 1250)))
         ]
     )
     table = write_table(spark, source, str(tmp_path / "table"), "parquet")

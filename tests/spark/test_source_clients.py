@@ -21,7 +21,7 @@ from support.wait import eventually
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-GROUPS_WITHIN_S = 30.0
+GROUPS_WITHIN_S = 60.0
 
 
 def groups(broker: BrokerProcess, prefix: str) -> dict[str, Any]:
@@ -30,6 +30,11 @@ def groups(broker: BrokerProcess, prefix: str) -> dict[str, Any]:
         ids = [each["group_id"] for each in admin.list_groups()]
         ids = [group_id for group_id in ids if group_id.startswith(prefix)]
         return admin.describe_groups(ids) if ids else {}
+
+
+def sizes(found: dict[str, Any]) -> list[tuple[str, int]]:
+    """State and number of members of each group."""
+    return [(each["group_state"], len(each["members"])) for each in found.values()]
 
 
 def test_no_group_by_default(
@@ -67,8 +72,12 @@ def test_deprecated_offset_fetching_joins_a_group(
     prefixed = {**options, "groupIdPrefix": f"{topic}-prefix"}
     with running(stream(spark, bootstrap, prefixed), tmp_path / "prefixed") as query:
         query.wait_for_records(stored)
-        (found,) = groups(broker, f"{topic}-prefix").values()
-        assert found["group_state"] == "Stable" and len(found["members"]) == 1
+        eventually(
+            lambda: sizes(groups(broker, f"{topic}-prefix")) == [("Stable", 1)],
+            within_s=GROUPS_WITHIN_S,
+            what="one group has one member",
+            detail=lambda: str(groups(broker, f"{topic}-prefix")),
+        )
         add(f"{topic}-2")
         query.wait_for_records(stored)
     eventually(

@@ -12,8 +12,17 @@ import pytest
 from kafka import KafkaAdminClient
 
 from support.process import BrokerProcess
-from support.spark import Stored, by_partition, create_topic, numbered, place, produce
+from support.spark import (
+    CLIENT_WITHIN_S,
+    Stored,
+    by_partition,
+    create_topic,
+    numbered,
+    place,
+    produce,
+)
 from support.spark_queries import Options, Query, finished, offsets, running, stream, wait_for_start
+from support.wait import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,13 +50,23 @@ def test_a_pattern_takes_in_topics_and_partitions_that_come(
         query.wait_for_records(stored)
         with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
             admin.create_partitions({f"{topic}-1": 4})
-            admin.wait_for_topics([f"{topic}-1"])
+            eventually(
+                lambda: partitions(admin, f"{topic}-1") == 4,
+                within_s=CLIENT_WITHIN_S,
+                what="the broker knows of the new partitions",
+            )
         stored += produce(bootstrap, f"{topic}-1", numbered(20, partitions=4, start=23))
         query.wait_for_records(stored)
     assert {(each.topic[-1], each.partition) for each in query.records} == {
         *(("1", partition) for partition in range(4)),
         ("2", 0),
     }
+
+
+def partitions(admin: KafkaAdminClient, topic: str) -> int:
+    """How many partitions of a topic have leaders. A producer knows no others."""
+    (found,) = admin.describe_topics([topic])
+    return sum(not one["error_code"] for one in found["partitions"])
 
 
 def test_available_now_reads_so_many_a_batch_and_goes_on_where_it_was(

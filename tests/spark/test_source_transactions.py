@@ -13,6 +13,7 @@ from kafka import KafkaProducer
 from support.process import BrokerProcess
 from support.spark import Record, Stored, create_topic, end_offsets, numbered, produce, rows, send
 from support.spark_queries import finished, offsets, read, stream
+from support.wait import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +31,7 @@ LAYOUT: Final = (
     ("abort", 6),  # 29 to 34, its marker 35: a gap at the end
 )
 END: Final = 36
+MARKED_WITHIN_S: Final = 60.0
 
 
 class Written:
@@ -56,6 +58,7 @@ class Written:
             self.committed += open_ones
         else:
             self._producer.abort_transaction()
+        self._await_marker()
 
     def plain(self, count: int) -> None:
         """Add records without a transaction."""
@@ -73,7 +76,17 @@ class Written:
     def commit(self, those: list[Stored]) -> None:
         """End the transaction that is open, with `those` records in it."""
         self._producer.commit_transaction()
+        self._await_marker()
         self.committed = sorted([*self.committed, *those], key=lambda record: record.offset)
+
+    def _await_marker(self) -> None:
+        """Wait until the marker is behind all records: the producer is answered before that."""
+        end = {0: self.all[-1].offset + 2}
+        eventually(
+            lambda: end_offsets(self._bootstrap, self._topic, 1) == end,
+            within_s=MARKED_WITHIN_S,
+            what=f"{self._topic} has a marker at {self.all[-1].offset + 1}",
+        )
 
     def close(self) -> None:
         """End the producer."""

@@ -24,7 +24,7 @@ class Kavka(BrokerProcess):
     """`kavka start` of this source tree, strict about requests' bytes: see `support.checked`."""
 
     kind: ClassVar[str] = "kavka"
-    ready_within_s: ClassVar[float] = 20.0
+    ready_within_s: ClassVar[float] = 120.0
     exit_codes: ClassVar[Mapping[int, int]] = {
         signal.SIGTERM: 0,
         signal.SIGINT: 0,

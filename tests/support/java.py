@@ -24,11 +24,11 @@ import pytest
 from support.paths import CACHE, JAVA
 
 FETCH_TIMEOUT_S = 600
-TOOL_TIMEOUT_S = 120
+TOOL_TIMEOUT_S = 300
 TOOLS_AT_ONCE = 2
 JAVA_VERSION_MIN = 17
-CONSUMER_WAITS_MS = 4000
-"""How long the console consumer waits for more."""
+CONSUMER_WAITS_MS = 60_000
+"""How long the console consumer waits for what there is."""
 
 INSTALL = {
     "java": "a Java runtime, 17 or newer (Debian: apt-get install openjdk-17-jre-headless)",
@@ -197,14 +197,16 @@ def run(tool: str, *arguments: str, stdin: bytes = b"") -> Finished:
     return Finished(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
 
 
-def formatted(bootstrap: str, topic: str, formatter: str) -> str:
-    """What the console consumer prints of partition 0 of a topic, each record in a line."""
+def formatted(bootstrap: str, topic: str, formatter: str, count: int) -> str:
+    """What the console consumer prints of the first `count` records in partition 0 of a topic, each
+    in a line."""
     done = run(
         CONSOLE_CONSUMER,
         f"--bootstrap-server={bootstrap}",
         f"--topic={topic}",
         "--partition=0",
         "--offset=earliest",
+        f"--max-messages={count}",
         f"--timeout-ms={CONSUMER_WAITS_MS}",
         f"--formatter={FORMATTERS}.{formatter}",
     )

@@ -16,6 +16,14 @@ STOP_WITHIN_S = 30.0
 _number = struct.Struct(">i")
 
 
+def says_completed(verified: str) -> bool:
+    """Whether kafka-reassign-partitions --verify has printed that all partitions are moved; that
+    has taken the throttle away. The broker it asks may not know of the move yet: then it prints
+    "rather than"."""
+    unfinished = ("still in progress", "rather than")
+    return "is completed" in verified and not any(words in verified for words in unfinished)
+
+
 class Tools:
     """One such process. A tool ends as it would by itself, but for what it leaves running."""
 
@@ -31,11 +39,12 @@ class Tools:
         self._in = cast(BinaryIO, self._process.stdin)
         self._out = cast(BinaryIO, self._process.stdout)
 
-    def run(self, tool: str, *arguments: str) -> java.Finished:
+    def run(self, tool: str, *arguments: str, stdin: bytes = b"") -> java.Finished:
         """Run one tool to its end."""
         self._in.write(_number.pack(1 + len(arguments)))
         for text in (tool, *arguments):
             self._in.write(_number.pack(len(text.encode())) + text.encode())
+        self._in.write(_number.pack(len(stdin)) + stdin)
         self._in.flush()
         (code,) = _number.unpack(self._read(_number.size))
         stdout, stderr = self._block(), self._block()

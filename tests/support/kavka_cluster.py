@@ -9,15 +9,17 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from confluent_kafka.admin import AdminClient
-
 from support.broker import Kavka
 from support.oracle39 import ZooKeeper
+from support.ports import HOST
 from support.process import BrokerProcess, running
+from support.raw import RawConnection
 from support.wait import eventually
 
 MEMBERS = 3
-IN_SYNC_WITHIN_S = 60.0
+IN_SYNC_WITHIN_S = 120.0
+METADATA = 4
+"""The version in which brokers are asked: brokers of any age here know it."""
 
 SETTINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -46,16 +48,18 @@ class ProcessCluster(ABC):
         """A broker that has not been started; ZooKeeper runs."""
 
     def open(self) -> None:
-        """Start ZooKeeper, and then the brokers."""
+        """Start ZooKeeper, and then the brokers; wait until all know each other."""
         self.zookeeper.start()
         self.members += [self._made(number) for number in range(1, MEMBERS + 1)]
         self._running.enter_context(running(tuple(self.members)))
+        self.await_in_sync()
 
     def add(self) -> BrokerProcess:
-        """Another broker, started."""
+        """Another broker, started, which all others know."""
         added = self._made(len(self.members) + 1)
         self._running.enter_context(running([added]))
         self.members.append(added)
+        self.await_in_sync()
         return added
 
     def remove(self, member: BrokerProcess) -> None:
@@ -149,21 +153,16 @@ def serving(home: Path, settings: Mapping[str, str]) -> Iterator[KavkaCluster]:
 def await_in_sync(
     bootstrap: str, tail: Callable[[], str], within_s: float = IN_SYNC_WITHIN_S
 ) -> None:
-    """Wait until every broker has registered, and every partition has a leader and all its replicas
-    in sync. `bootstrap`: all addresses. `tail`: what the brokers have printed, for a failure."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    brokers = bootstrap.count(",") + 1
+    """Wait until each broker knows that all have registered, and that every partition has a leader
+    and all its replicas in sync. `bootstrap`: all addresses. `tail`: what the brokers have printed,
+    for a failure."""
+    addresses = bootstrap.split(",")
 
     def lagging() -> list[str]:
-        found = admin.list_topics(timeout=IN_SYNC_WITHIN_S)
-        if len(found.brokers) < brokers:  # one that has just started knows nothing yet
-            return [f"{len(found.brokers)} brokers are registered"]
-        topics = found.topics
         return [
-            f"{topic}-{index}: {one.isrs}"
-            for topic, found in topics.items()
-            for index, one in found.partitions.items()
-            if len(one.isrs) < len(one.replicas) or one.leader < 0
+            f"{address} says that {one}"
+            for address in addresses
+            for one in _lagging(int(address.rpartition(":")[2]), len(addresses))
         ]
 
     eventually(
@@ -172,3 +171,20 @@ def await_in_sync(
         what="all replicas are in sync",
         detail=lambda: f"{lagging()}\n{tail()}",
     )
+
+
+def _lagging(port: int, brokers: int) -> list[str]:
+    """What is not well yet, as far as one broker knows: it hears of a change some time after it."""
+    with RawConnection(HOST, port) as connection:
+        known = connection.request(
+            "Metadata", METADATA, topics=None, allow_auto_topic_creation=False
+        )
+    if len(known["brokers"]) < brokers:  # one that has just started knows nothing yet
+        return [f"{len(known['brokers'])} brokers are registered"]
+    return [
+        f"{topic['name']}-{one['partition_index']} is led by {one['leader_id']},"
+        f" {one['isr_nodes']} are in sync"
+        for topic in known["topics"]
+        for one in topic["partitions"]
+        if len(one["isr_nodes"]) < len(one["replica_nodes"]) or one["leader_id"] < 0
+    ]

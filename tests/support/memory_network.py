@@ -49,6 +49,7 @@ class MemoryTransport(asyncio.Transport):
         self._inbox = bytearray()
         self._outbox: list[Any] = []
         self._held = False
+        self._eof = False
         self._reading = True
         self._closing = False
         self._ended = False
@@ -107,10 +108,15 @@ class MemoryTransport(asyncio.Transport):
         self._inbox += data
         self._deliver_soon()
 
+    def end_stream(self) -> None:
+        """The client sends no more; it reads on."""
+        self._eof = True
+        self._deliver_soon()
+
     def hang_up(self) -> None:
-        """The client closes."""
-        if not self._closing and not self._protocol.eof_received():
-            self.close()
+        """The client closes and reads nothing more, which resets the connection."""
+        if not self._closing:
+            self.abort()
 
     def hold(self) -> None:
         """The client stops reading."""
@@ -131,7 +137,7 @@ class MemoryTransport(asyncio.Transport):
         return self._reading
 
     def _deliver_soon(self) -> None:
-        if not self._due and self._inbox:
+        if not self._due and (self._inbox or self._eof):
             self._due = True
             asyncio.get_running_loop().call_soon(self._deliver)
 
@@ -144,6 +150,10 @@ class MemoryTransport(asyncio.Transport):
             del room
             del self._inbox[:count]
             self._protocol.buffer_updated(count)
+        if self._eof and self._reading and not self._closing:
+            self._eof = False
+            if not self._protocol.eof_received():
+                self.close()
 
     def _end(self) -> None:
         if not self._ended:
@@ -223,6 +233,10 @@ class Client:
     async def closed(self) -> None:
         """Wait until the broker has hung up."""
         await until(lambda: self.is_closed, "the broker closes the connection")
+
+    def end_stream(self) -> None:
+        """Send no more, but take the answers that are to come."""
+        self.transport.end_stream()
 
     def close(self) -> None:
         """Hang up."""

@@ -12,7 +12,7 @@ from support.process import BrokerProcess
 from support.raw import RawConnection
 from support.wait import eventually
 
-WITHIN_S = 60.0
+WITHIN_S = 120.0
 CANCELS_MAX = 3
 """So often in a row a partition's move is replaced by another; the next one may come to its end."""
 

@@ -56,7 +56,7 @@ class ApacheKafka(BrokerProcess):
     kind: ClassVar[str] = "Apache Kafka"
     more_options: Sequence[str] = ()
     """Of its JVM."""
-    ready_within_s: ClassVar[float] = 90.0
+    ready_within_s: ClassVar[float] = 180.0
     exit_codes: ClassVar[Mapping[int, int]] = {  # the JVM's own: 128 + the signal
         signal.SIGTERM: 128 + signal.SIGTERM,
         signal.SIGINT: 128 + signal.SIGINT,
@@ -64,17 +64,16 @@ class ApacheKafka(BrokerProcess):
     }
 
     def prepare(self) -> None:
-        self.port, controller_port = self.ports.take(), self.ports.take()
-        lines = [f"{key}={value}" for key, value in self._properties(controller_port).items()]
+        self.port, self.controller_port = self.ports.take(), self.ports.take()
+        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self._format(self._properties(self.controller_port), "--standalone")
+
+    def _format(self, properties: Mapping[str, str], *options: str) -> None:
+        """Write its properties, and format its directories."""
+        lines = [f"{key}={value}" for key, value in properties.items()]
         self._properties_path.write_text("\n".join(lines) + "\n")
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        formatted = java.run(
-            java.STORAGE,
-            "format",
-            "--standalone",
-            f"--cluster-id={cluster_id}",
-            f"--config={self._properties_path}",
-        )
+        cluster, config = f"--cluster-id={self.cluster_id}", f"--config={self._properties_path}"
+        formatted = java.run(java.STORAGE, "format", *options, cluster, config)
         assert formatted.exit_code == 0, formatted.text + formatted.stderr
 
     def command(self) -> list[str]:

@@ -38,7 +38,7 @@ class ZooKeeper(BrokerProcess):
     """One standalone ZooKeeper, out of Apache Kafka 3.9's jars."""
 
     kind: ClassVar[str] = "ZooKeeper"
-    ready_within_s: ClassVar[float] = 60.0
+    ready_within_s: ClassVar[float] = 120.0
     exit_codes: ClassVar[Mapping[int, int]] = EXIT_CODES
     more_options: Sequence[str] = ()
     """Of its JVM."""
@@ -81,7 +81,7 @@ class ApacheKafka39(BrokerProcess):
     options: ClassVar[Sequence[str]] = OPTIONS
     more_options: Sequence[str] = ()
     """Of its JVM."""
-    ready_within_s: ClassVar[float] = 90.0
+    ready_within_s: ClassVar[float] = 180.0
     exit_codes: ClassVar[Mapping[int, int]] = EXIT_CODES
 
     def __init__(

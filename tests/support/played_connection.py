@@ -95,7 +95,9 @@ class Script:
             return Call(api, context, name, None)
         if kind == b"h":
             context.applied = self.applying[name] = asyncio.get_running_loop().create_future()
-        if kind in (b"w", b"h"):
+        if kind == b"k":
+            context.keep_frame()  # and then it was applied at once
+        if kind in (b"w", b"h", b"k"):
             self.waiting[name] = asyncio.get_running_loop().create_future()
             return Call(api, context, name, self.waiting[name])
         if kind == b"c":
@@ -107,6 +109,9 @@ class Script:
         return Call(api, context, name, name)
 
     key = produce.API.key
+
+    def is_produce(self, frame: memoryview) -> bool:
+        return self.key == produce.API.key
 
     def remember(self, *request: Any) -> None:
         """Nothing."""

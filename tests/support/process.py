@@ -21,7 +21,7 @@ from typing import ClassVar, Self
 from support.ports import HOST, Ports
 from support.wait import eventually
 
-STOP_WITHIN_S = 30.0
+STOP_WITHIN_S = 60.0
 OUTPUT_SHOWN_BYTES = 8_000
 
 

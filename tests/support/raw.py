@@ -11,6 +11,7 @@ from support import logs, wire_client
 from support.wait import eventually
 
 TIMEOUT_S = 30.0
+LED_WITHIN_S = 60.0
 LATEST = -1
 ACKS_ALL = -1
 BATCH_BYTES = 1_048_576
@@ -76,6 +77,15 @@ class RawConnection:
         answer = self.request("ApiVersions", 2)
         assert answer["error_code"] == 0, answer
         return {api["api_key"] for api in answer["api_keys"]}
+
+    def await_leader(self, topic: str, partition: int = 0) -> None:
+        """Until a topic is led: Apache Kafka's broker hears of one that is new after its creation
+        was acknowledged."""
+        eventually(
+            lambda: self.list_offset(topic, partition)["error_code"] == 0,
+            within_s=LED_WITHIN_S,
+            what=f"{topic}-{partition} has a leader",
+        )
 
     def init_producer_id(self) -> Producer:
         """A new producer id, as idempotent producers ask for theirs: again while it is early."""

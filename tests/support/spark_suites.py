@@ -9,10 +9,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 from typing import Final, NamedTuple
-from xml.etree import ElementTree
 from zipfile import ZipFile
 
-from support import java, java_compiler
+from support import java, java_compiler, junit_report
 from support.paths import JAVA
 
 PACKAGE: Final = "org.apache.spark.sql.kafka010"
@@ -87,16 +86,11 @@ def run(suite: str, bootstrap: str, home: Path) -> Outcome:
 
 def _cases(report: Path) -> list[tuple[str, str | None]]:
     """The tests of a report in JUnit's form, and why each failed; those left out are left out."""
-    cases = []
-    for case in ElementTree.parse(report).getroot().iter("testcase"):
-        if case.find("skipped") is not None:
-            continue
-        failure = case.find("failure")
-        if failure is None:
-            failure = case.find("error")
-        why = None if failure is None else failure.get("message") or failure.get("type") or ""
-        cases.append((case.get("name", ""), why))
-    return cases
+    return [
+        (case.name, None if case.outcome is None else case.why)
+        for case in junit_report.cases(report)
+        if case.outcome != junit_report.SKIPPED
+    ]
 
 
 def _class_path(tests: Path) -> str:

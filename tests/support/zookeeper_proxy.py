@@ -42,15 +42,19 @@ class ZooKeeperProxy:
         if self.is_dark:
             writer.transport.abort()
             return
+        self._open.add(writer)
         their_reader, their_writer = await asyncio.open_connection("127.0.0.1", self._target)
         both = (writer, their_writer)
-        self._open.update(both)
+        self._open.add(their_writer)
 
         def end() -> None:
             for one in both:
                 self._open.discard(one)
                 one.transport.abort()
 
+        if writer.transport.is_closing():  # it was cut before there was another half
+            end()
+            return
         ways = self._pass_on(reader, their_writer, end), self._pass_on(their_reader, writer, end)
         with suppress(asyncio.CancelledError):  # the test has ended
             await asyncio.gather(*ways)

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.command import Tool
 from kavka.tools.admin.errors import Failed, Misused
-from kavka.tools.admin.options import Given, Option
-from kavka.tools.admin.printing import print_csv
+from kavka.tools.admin.options import Given, Option, is_whole
+from kavka.tools.admin.partition_offsets import Place, ask_offsets
+from kavka.tools.admin.printing import PROGRAM_FORMS, print_rows
 from kavka.tools.admin.topic_names import ANY, Takes, any_rule, name_pattern
 from kavka.wire.apis import list_offsets
-from kavka.wire.apis.list_offsets import AskedPartition, AskedTopic, ListOffsetsRequest
 from kavka.wire.errors import ErrorCode
 
-CONSUMER: Final = -1
-UNCOMMITTED: Final = 0
-NO_EPOCH: Final = -1
-TIMEOUT_MS: Final = 60_000
 TIMES: Final[Mapping[str, int]] = {
     "latest": list_offsets.LATEST,
     "earliest": list_offsets.EARLIEST,
@@ -51,8 +44,6 @@ OPTIONS: Final = (
     Option("exclude-internal-topics", "Leave internal topics out."),
 )
 
-Place = tuple[str, int]
-
 
 def check(given: Given) -> None:
     """Refuse what does not go together."""
@@ -76,44 +67,21 @@ async def run(cluster: ClusterClient, given: Given) -> int:
         raise Failed(
             "Error occurred: Could not match any topic-partitions with the specified filters"
         )
-    led_by: defaultdict[int, list[Place]] = defaultdict(list)
-    for place, leader in leaders.items():
-        if leader < 0:
+    led = {place: leader for place, leader in leaders.items() if leader >= 0}
+    for place in leaders:
+        if place not in led:
             _skip(place, "it has no leader now")
-        else:
-            led_by[leader].append(place)
-    time = _time(given)
-    found = await asyncio.gather(
-        *(_offsets(cluster, leader, places, time) for leader, places in led_by.items())
-    )
-    offsets = {place: offset for some in found for place, offset in some.items()}
+    offsets = {}
+    for place, one in (await ask_offsets(cluster, led, _time(given))).items():
+        if one.error_code:
+            _skip(place, ErrorCode(one.error_code).name)
+        elif one.offset >= 0:
+            offsets[place] = one.offset
     _print(sorted(offsets.items(), key=lambda item: f"{item[0][0]}-{item[0][1]}"), given)
     return 0
 
 
 TOOL: Final = Tool("get-offsets", "Print offsets of partitions.", OPTIONS, check, run)
-
-
-async def _offsets(
-    cluster: ClusterClient, leader: int, places: Iterable[Place], time: int
-) -> dict[Place, int]:
-    """Of one leader's partitions, those that have an offset for the time."""
-    topics: defaultdict[str, list[AskedPartition]] = defaultdict(list)
-    for topic, partition in places:
-        topics[topic].append(AskedPartition(partition, NO_EPOCH, time))
-    request = ListOffsetsRequest(
-        CONSUMER, [AskedTopic(*one) for one in topics.items()], UNCOMMITTED, TIMEOUT_MS
-    )
-    response = await cluster.ask_broker(leader, list_offsets.API, request)
-    found = {}
-    for answered in response.topics:
-        for one in answered.partitions:
-            place = answered.name, one.partition_index
-            if one.error_code:
-                _skip(place, ErrorCode(one.error_code).name)
-            elif one.offset >= 0:
-                found[place] = one.offset
-    return found
 
 
 def _skip(place: Place, why: str) -> None:
@@ -127,11 +95,9 @@ def _skip(place: Place, why: str) -> None:
 def _print(offsets: Iterable[tuple[Place, int]], given: Given) -> None:
     rows = [(topic, partition, offset) for (topic, partition), offset in offsets]
     columns = ("topic", "partition", "offset")
-    if given.text("output") == "json":
-        shown = [dict(zip(columns, row, strict=True)) for row in rows]
-        print(json.dumps({"partitions": shown}))
-    elif given.text("output") == "csv":
-        print_csv(columns, rows)
+    form = given.text("output")
+    if form in PROGRAM_FORMS:
+        print_rows("partitions", columns, rows, form)
     else:
         for row in rows:
             print(*row, sep=":")
@@ -141,12 +107,9 @@ def _time(given: Given) -> int:
     text = given.text("time") or "latest"
     if text in TIMES:
         return TIMES[text]
-    try:
-        return int(text)
-    except ValueError:
-        raise Misused(
-            f"Malformed time argument {text}: it is milliseconds, or {', '.join(TIMES)}"
-        ) from None
+    if not is_whole(text, 64):
+        raise Misused(f"Malformed time argument {text}: it is milliseconds, or {', '.join(TIMES)}")
+    return int(text)
 
 
 def _takes(given: Given) -> Takes:

@@ -1,13 +1,23 @@
-"""The order in which Java's HashMap gives its keys: Apache Kafka's tools print in it."""
+"""The order in which Java's HashMap and Scala's Set give their keys: Apache Kafka's tools print in
+it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final, TypeVar
 
 DEFAULT_CAPACITY: Final = 16
 WORD: Final = 0xFFFF_FFFF
+SMALL_SET_MAX: Final = 4
+"""Up to so many a Scala Set keeps in the order in which they came."""
+
+TRIE_BITS: Final = 5
+HASH_BITS: Final = 32
+HASH_OF_FALSE: Final = 1237
 K = TypeVar("K", bound=Hashable)
+Node = tuple[int, str, int, str | None]
+"""Id, host, port and rack of a broker."""
 
 
 def copied_order(keys: Iterable[str]) -> list[str]:
@@ -28,6 +38,48 @@ def partition_order(places: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
     return _order(places, _partition_hash, DEFAULT_CAPACITY)
 
 
+def number_order(keys: Iterable[int]) -> list[int]:
+    """The same of keys that are numbers."""
+    return _order(keys, lambda key: key & WORD, DEFAULT_CAPACITY)
+
+
+def entity_order(
+    entities: Sequence[tuple[tuple[str, str | None], ...]],
+) -> list[tuple[tuple[str, str | None], ...]]:
+    """The same of keys that are entities of client quotas, each of pairs of type and name, in a
+    map with room for just these."""
+    return _order(entities, _entity_hash, len(entities))
+
+
+def principal_order(principals: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The same of keys that are principals, each of type and name."""
+    return _order(principals, _principal_hash, DEFAULT_CAPACITY)
+
+
+def set_order(keys: Iterable[str]) -> list[str]:
+    """Keys as an immutable Set of Scala gives them that they were put into in this order."""
+    unique = list(dict.fromkeys(keys))
+    return unique if len(unique) <= SMALL_SET_MAX else _trie_order(unique, 0)
+
+
+def _trie_order(keys: list[str], shift: int) -> list[str]:
+    """The keys that a node of the trie has itself come before those of the nodes below it."""
+    if shift >= HASH_BITS:
+        return keys
+    branches: defaultdict[int, list[str]] = defaultdict(list)
+    for key in keys:
+        branches[_improved(_hash(key)) >> shift & (1 << TRIE_BITS) - 1].append(key)
+    in_order = [branches[at] for at in sorted(branches)]
+    below = [_trie_order(some, shift + TRIE_BITS) for some in in_order if len(some) > 1]
+    own = [some[0] for some in in_order if len(some) == 1]
+    return own + [key for some in below for key in some]
+
+
+def node_order(nodes: Iterable[Node]) -> list[Node]:
+    """The same of keys that are brokers with their addresses."""
+    return _order(nodes, _node_hash, DEFAULT_CAPACITY)
+
+
 def _order(keys: Iterable[K], hash_of: Callable[[K], int], capacity: int) -> list[K]:
     unique = list(dict.fromkeys(keys))
     size = 1
@@ -43,6 +95,14 @@ def _spread(value: int) -> int:
     return value ^ value >> 16
 
 
+def _improved(value: int) -> int:
+    """What Scala's immutable sets make of a hash."""
+    value = value + (~(value << 9) & WORD) & WORD
+    value ^= value >> 14
+    value = value + (value << 4) & WORD
+    return value ^ value >> 10
+
+
 def _hash(text: str) -> int:
     """String.hashCode, without a sign."""
     value = 0
@@ -56,3 +116,24 @@ def _partition_hash(place: tuple[str, int]) -> int:
     """TopicPartition.hashCode, without a sign."""
     topic, partition = place
     return (31 * (31 + partition) + _hash(topic)) & WORD
+
+
+def _principal_hash(principal: tuple[str, str]) -> int:
+    """KafkaPrincipal.hashCode, without a sign."""
+    kind, name = principal
+    return 31 * _hash(kind) + _hash(name) & WORD
+
+
+def _entity_hash(entity: tuple[tuple[str, str | None], ...]) -> int:
+    """ClientQuotaEntity.hashCode, without a sign."""
+    pairs = (_hash(kind) ^ (0 if name is None else _hash(name)) for kind, name in entity)
+    return (31 + sum(pairs)) & WORD
+
+
+def _node_hash(node: Node) -> int:
+    """Node.hashCode of one that is not fenced, without a sign."""
+    broker_id, host, port, rack = node
+    value = 31 + _hash(host)
+    for part in (broker_id, port, 0 if rack is None else _hash(rack), HASH_OF_FALSE):
+        value = 31 * value + part & WORD
+    return value

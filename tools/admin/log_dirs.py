@@ -13,9 +13,9 @@ from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.java_order import hash_order, partition_order
 from kavka.tools.admin.options import Given, Option
 from kavka.tools.admin.printing import joined, print_csv
+from kavka.tools.admin.requests import DescribeLogDirsRequest
 from kavka.wire.apis import describe_log_dirs
 from kavka.wire.errors import ErrorCode
-from kavka.wire.message import message
 
 STORAGE_EXCEPTION: Final = "org.apache.kafka.common.errors.KafkaStorageException"
 COLUMNS: Final = (
@@ -34,13 +34,6 @@ OPTIONS: Final = (
     Option("topic-list", "Topics with commas between; all if left out.", "TOPIC,.."),
     Option("broker-list", "Ids of brokers; all if left out.", "ID,.."),
 )
-
-
-@message
-class DescribeLogDirsRequest:
-    """`topics`: all if None."""
-
-    topics: None
 
 
 def check(given: Given) -> None:

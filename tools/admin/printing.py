@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import csv
+import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence, Sized
+from typing import Final
+
+PROGRAM_FORMS: Final = ("json", "csv")
+"""The values of --output that are for programs."""
 
 
 def print_csv(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
@@ -12,6 +17,37 @@ def print_csv(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])
 
 
+def print_rows(
+    name: str, columns: Sequence[str], rows: Iterable[Sequence[object]], form: str | None
+) -> None:
+    """A table for programs: {name: [{column: value}]} or CSV, where None is nothing at all."""
+    if form == "json":
+        found = [dict(zip(columns, row, strict=True)) for row in rows]
+        print(json.dumps({name: found}))
+    else:
+        print_csv(columns, rows)
+
+
+def print_table(widths: Sequence[int], rows: Iterable[Iterable[object]]) -> None:
+    """A table for people: each column at least so wide, a space between."""
+    for row in rows:
+        cells = zip(widths, map(str, row), strict=True)
+        print(" ".join(cell.ljust(width) for width, cell in cells))
+
+
+def print_tabbed(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table for people: each column as wide as its widest cell, a tab behind each."""
+    cells = [list(map(str, row)) for row in (columns, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        print("".join(f"{cell:<{width}}\t" for cell, width in zip(row, widths, strict=True)))
+
+
 def joined(numbers: Iterable[int]) -> str:
     """With commas between."""
     return ",".join(map(str, numbers))
+
+
+def plural(many: Sized) -> str:
+    """The "s" of a word, unless there is just one."""
+    return "" if len(many) == 1 else "s"

@@ -11,6 +11,7 @@ from uuid import UUID
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_order import copied_order, hash_order
+from kavka.tools.admin.requests import AskedResource, DescribeConfigsRequest
 from kavka.wire.apis import (
     describe_configs,
     describe_topic_partitions,
@@ -82,20 +83,6 @@ class DescribeTopicPartitionsRequest:
     topics: Sequence[AskedName]
     response_partition_limit: int
     cursor: Cursor | None
-
-
-@message
-class AskedResource:
-    resource_name: str
-    resource_type: int = RESOURCE_TOPIC
-    configuration_keys: Sequence[str] | None = None
-
-
-@message
-class DescribeConfigsRequest:
-    resources: Sequence[AskedResource]
-    include_synonyms: bool = False
-    include_documentation: bool = False
 
 
 @message
@@ -206,7 +193,7 @@ async def _partitions(
 async def _configs(
     cluster: ClusterClient, names: Sequence[str]
 ) -> dict[str, Sequence[describe_configs.ConfigResponse]]:
-    request = DescribeConfigsRequest([AskedResource(name) for name in names])
+    request = DescribeConfigsRequest([AskedResource(RESOURCE_TOPIC, name) for name in names])
     response = await cluster.ask(describe_configs.API, request)
     return {result.resource_name: result.configs for result in response.results}
 

@@ -13,6 +13,10 @@ RULE: Final = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
 """TOPIC, TOPIC:N, TOPIC:N-M (M left out), TOPIC:N-, TOPIC:-M; every topic without TOPIC."""
 
 ANY: Final = ".*"
+LEGAL: Final = re.compile("[a-zA-Z0-9._-]+")
+NAME_MAX: Final = 249
+"""How many characters the name of a topic has at most."""
+
 Takes = Callable[[str, int], bool]
 """Whether a partition of a topic is meant."""
 
@@ -25,6 +29,15 @@ def name_pattern(text: str) -> re.Pattern[str]:
         return re.compile(pattern)
     except re.error as error:
         raise Failed(f"{text} is no regular expression: {error}") from error
+
+
+def check_topic_name(name: str) -> None:
+    """Failed if no topic can have this name."""
+    if name in ("", ".", "..") or len(name) > NAME_MAX or not LEGAL.fullmatch(name):
+        raise Failed(
+            f"Topic name is invalid: '{name}' is not of 1 to {NAME_MAX} ASCII letters and digits, "
+            "'.', '_' and '-', or it is '.' or '..'"
+        )
 
 
 def matching(topics: Iterable[metadata.TopicResponse], text: str) -> list[metadata.TopicResponse]:

@@ -10,7 +10,7 @@ from kavka.tools.admin import topic_reports
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.command import Tool
 from kavka.tools.admin.errors import Misused
-from kavka.tools.admin.options import Given, Option
+from kavka.tools.admin.options import Given, Option, is_whole
 from kavka.tools.admin.topic_descriptions import describe, parse_id
 from kavka.tools.admin.topic_names import matching
 from kavka.wire.api import Api
@@ -310,10 +310,10 @@ def _assignment(text: str | None) -> list[list[int]]:
         return []
     found: list[list[int]] = []
     for index, part in enumerate(text.split(",")):
-        try:
-            replicas = [int(one.strip()) for one in part.split(":")]
-        except ValueError:
-            raise Refused(f"{part!r} in --replica-assignment is not ID:ID:..") from None
+        texts = [one.strip() for one in part.split(":")]
+        if not all(is_whole(one, 32) for one in texts):
+            raise Refused(f"{part!r} in --replica-assignment is not ID:ID:..")
+        replicas = list(map(int, texts))
         twice = sorted({one for one in replicas if replicas.count(one) > 1})
         if twice:
             raise Refused(

@@ -20,7 +20,7 @@ from kavka.tools.storage.nodes import ClusterMetadata, DirectoriesState, is_expo
 from kavka.wire.record_batches import CURRENT_MAGIC
 from kavka.zktree import paths, storage_format
 from kavka.zktree.api import NO_SESSION, Create, MultiFailed
-from kavka.zktree.storage import LOG_NAME, SNAPSHOT_NAME, Storage, read_tree
+from kavka.zktree.storage import LOG_NAME, SNAPSHOT_NAME, Storage, has_metadata, read_tree
 from kavka.zktree.storage_format import Corrupt
 from kavka.zktree.tree import ROOT, MultiTransaction, Node, Tree
 
@@ -142,8 +142,7 @@ class Directories:
 
     @property
     def _has_files(self) -> bool:
-        first = self._directories[0]
-        return any(self._fs.exists(f"{first}/{name}") for name in (LOG_NAME, SNAPSHOT_NAME))
+        return has_metadata(self._fs, self._directories[0])
 
     def read(self) -> ClusterMetadata:
         """The metadata to export. Refused when there is none, or it is damaged."""

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, NamedTuple
 
+from kavka.tools.progress import progress
 from kavka.tools.storage.errors import Refused
 from kavka.tools.storage.nodes import ROOTS, ClusterMetadata, is_exported
 from kavka.zktree import paths
@@ -161,10 +162,12 @@ async def _ask_all(
     """The results of many requests, which take effect in this order. The first one's error, once
     there is a response to all that were sent."""
     results: list[Any] = []
-    for begin in range(0, len(arguments), ASKED_MAX):
-        sent = [request(*one) for one in arguments[begin : begin + ASKED_MAX]]
-        results += await asyncio.gather(*sent, return_exceptions=True)
-        for result in results[begin:]:
-            if isinstance(result, BaseException):
-                raise result
+    with progress("nodes of ZooKeeper", len(arguments)) as step:
+        for begin in range(0, len(arguments), ASKED_MAX):
+            sent = [request(*one) for one in arguments[begin : begin + ASKED_MAX]]
+            results += await asyncio.gather(*sent, return_exceptions=True)
+            for result in results[begin:]:
+                if isinstance(result, BaseException):
+                    raise result
+            step(len(sent))
     return results

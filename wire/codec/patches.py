@@ -26,6 +26,10 @@ ITEMS_FROM_CONTROLLER_MAX: Final = 300_000
 """The same for what controllers send. Apache Kafka's puts all partitions of the cluster into one
 UpdateMetadata when a broker starts: three items each with three replicas, so 100,000 partitions."""
 
+ITEMS_FROM_BROKER_MAX: Final = 3_000_000
+"""The same for responses, which clients and tools read: Metadata tells of every partition of the
+cluster. Apache Kafka's clients have no limit."""
+
 _FROM_CONTROLLER: Final = ("LeaderAndIsrRequest", "StopReplicaRequest", "UpdateMetadataRequest")
 _NUMBERS_PER_ITEM: Final = 3
 
@@ -181,13 +185,18 @@ def _counting(original: Any) -> Any:
 
     def emit(self: Any, ctx: Any, var_name: str, indent: str, **how: Any) -> None:
         if var_name == "obj":  # the whole message
-            is_big = self._name in _FROM_CONTROLLER
-            ctx.emit(indent, f"left = {ITEMS_FROM_CONTROLLER_MAX if is_big else ITEMS_MAX}")
+            ctx.emit(indent, f"left = {_items_max(self._name)}")
         first = len(ctx.lines)
         original(self, ctx, var_name, indent, **how)
         ctx.lines[first] = ctx.lines[first].replace("if data[pos] == 0xff:", "if data[pos] > 127:")
 
     return emit
+
+
+def _items_max(name: str) -> int:
+    if name.endswith("Response"):
+        return ITEMS_FROM_BROKER_MAX
+    return ITEMS_FROM_CONTROLLER_MAX if name in _FROM_CONTROLLER else ITEMS_MAX
 
 
 def _array_reader(read_varint: Any) -> Any:

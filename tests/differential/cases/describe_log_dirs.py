@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from differential.case import Cases, Ground, Script, Topic, Values
+from differential.case import Cases, Ground, Script, Topic, Values, looking
 from differential.frames import Ordinary, add_frames
 from support.batches import Written, build
 
 CASES = Cases("DescribeLogDirs")
 
-TRIES_MAX = 5_000
 TWO_BATCHES = (build([Written(value=bytes(100))] * 3), build([Written(value=b"x")]))
 WRITTEN = Topic("written", partitions=3, batches=TWO_BATCHES, shared=True)
 EMPTY = Topic("empty", partitions=2, shared=True)
@@ -45,7 +44,7 @@ def until_there(on: Ground) -> Script:
         {"topic": on.name(one.label), "partitions": list(range(one.partitions))}
         for one in on.case.topics
     ]
-    for _ in range(TRIES_MAX):
+    for _ in looking():
         answer = yield on.ask(topics=topics, compared=False)
         (directory,) = answer["results"]
         found = sum(len(topic["partitions"]) for topic in directory["topics"])

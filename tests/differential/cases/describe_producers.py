@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from differential.case import Cases, Function, Ground, Script, Topic, Values
+from differential.case import Cases, Function, Ground, Script, Topic, Values, looking
 from differential.frames import add_frames
 from support.batches import Written, build
 
 CASES = Cases("DescribeProducers")
 
 PRODUCER = 5_000_000
-TRIES_MAX = 5_000
 NOT_LEADER_OR_FOLLOWER = 6
 FRAMES = Topic("frames", partitions=2, shared=True)
 
@@ -34,7 +33,7 @@ def asked(on: Ground, indexes: Sequence[int] = (0, 1)) -> Values:
 def until_there(on: Ground) -> Script:
     """Ask until the topic's logs are there: Apache Kafka's Metadata lists them earlier."""
     everything = range(on.case.topics[0].partitions)
-    for _ in range(TRIES_MAX):
+    for _ in looking():
         answer = yield on.ask(**asked(on, everything), compared=False)
         partitions = answer["topics"][0]["partitions"]
         if all(one["error_code"] != NOT_LEADER_OR_FOLLOWER for one in partitions):

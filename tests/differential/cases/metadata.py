@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from differential.case import Cases, Function, Ground, Script, Topic, Values
+from differential.case import Cases, Function, Ground, Script, Topic, Values, looking
 from differential.frames import add_frames, add_odd_names
 from support.batches import build
 
 CASES = Cases("Metadata")
 
 UNKNOWN_ID = UUID(int=0x77777777)
-TRIES_MAX = 5_000
-"""Of a question, until a topic is there; more than a second."""
 
 THREE = Topic("three", partitions=3, batches=(build(),), shared=True)
 ONE = Topic("one", shared=True, configs={"cleanup.policy": "compact"})
@@ -189,7 +187,7 @@ def creation_of_what_is_there(on: Ground) -> Values:
 def created(on: Ground, *names: str) -> Script:
     """Asked for, and asked again once the first of the names is there."""
     yield on.ask(**creating(*names))
-    for _ in range(TRIES_MAX):
+    for _ in looking():
         answer = yield on.ask(**asking(names[0]), compared=False)
         [topic] = answer["topics"]
         if not topic["error_code"] and topic["partitions"][0]["leader_id"] >= 0:
@@ -215,7 +213,7 @@ def creation_of_names_that_collide(on: Ground) -> Script:
 @CASES.case(topics=[], until=3)
 def creation_by_an_old_version(on: Ground) -> Script:
     """Which can't say that it wants none."""
-    for _ in range(TRIES_MAX):
+    for _ in looking():
         answer = yield on.ask(**asking(on.unused("body")), compared=False)
         [topic] = answer["topics"]
         if not topic["error_code"] and topic["partitions"][0]["leader_id"] >= 0:

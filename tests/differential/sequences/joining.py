@@ -10,6 +10,7 @@ from differential.members import (
     EMPTY,
     PREPARING,
     SHORT_MS,
+    SOON_MS,
     Member,
     describing,
     group_of,
@@ -24,7 +25,7 @@ CASES = Cases("JoinGroup")
 FIRST_TWO_ROUNDS = 4
 FIRST_STATIC = 5
 SLOW = CASES.last
-"""The version of scripts that wait for half a second to pass; versions differ in nothing there."""
+"""The version of scripts that wait for some time to pass; versions differ in nothing there."""
 
 
 @CASES.case(topics=[])
@@ -194,8 +195,8 @@ def joining_again_before_the_assignment(on: Ground) -> Script:
 
 @CASES.case(since=SLOW, topics=[])
 def one_that_does_not_come_back_in_time(on: Ground) -> Script:
-    lost = Member(on, "1", rebalance_ms=SHORT_MS)
-    kept = Member(on, "2", rebalance_ms=SHORT_MS)
+    lost = Member(on, "1", rebalance_ms=SOON_MS)
+    kept = Member(on, "2", rebalance_ms=SOON_MS)
     yield from lost.join()
     yield from kept.begin(2)
     yield from kept.end()
@@ -206,7 +207,7 @@ def one_that_does_not_come_back_in_time(on: Ground) -> Script:
 
 @CASES.case(since=SLOW, topics=[])
 def one_that_is_not_heard_of(on: Ground) -> Script:
-    lost = Member(on, session_ms=SHORT_MS)
+    lost = Member(on, session_ms=SOON_MS)
     yield from lost.join()
     yield from until(on, EMPTY, 0)
     yield lost.heartbeat()
@@ -218,7 +219,7 @@ def one_that_is_not_heard_of(on: Ground) -> Script:
 @CASES.case(since=SLOW, topics=[])
 def one_that_is_not_heard_of_while_another_waits(on: Ground) -> Script:
     """Its session ends sooner than the others' patience."""
-    lost = Member(on, "1", session_ms=SHORT_MS)
+    lost = Member(on, "1", session_ms=SOON_MS)
     kept = Member(on, "2")
     yield from lost.join()
     yield from kept.begin(2)

@@ -8,7 +8,7 @@ from differential.case import Cases, Function, Ground, Script
 from differential.members import (
     COMPLETING,
     PREPARING,
-    SHORT_MS,
+    SOON_MS,
     STABLE,
     Member,
     describing,
@@ -21,7 +21,7 @@ CASES = Cases("SyncGroup")
 FIRST_STATIC = 3
 FIRST_WITH_PROTOCOL = 5
 SLOW = CASES.last
-"""The version of scripts that wait for half a second to pass; versions differ in nothing there."""
+"""The version of scripts that wait for some time to pass; versions differ in nothing there."""
 
 
 def in_no_group(**more: Any) -> Function:
@@ -150,7 +150,7 @@ def a_group_that_has_offsets_only(on: Ground) -> Script:
 @CASES.case(since=SLOW, topics=[])
 def a_leader_that_gives_none_in_time(on: Ground) -> Script:
     """After the rebalance timeout those who have not synced are removed."""
-    leader, follower = yield from group_of(on, 2, synced=False, rebalance_ms=SHORT_MS)
+    leader, follower = yield from group_of(on, 2, synced=False, rebalance_ms=SOON_MS)
     yield from until(on, COMPLETING, 2)
     yield follower.syncing(later=True)
     yield on.answered(follower.link)
@@ -159,7 +159,7 @@ def a_leader_that_gives_none_in_time(on: Ground) -> Script:
 
 @CASES.case(since=SLOW, topics=[])
 def a_follower_that_does_not_sync_in_time(on: Ground) -> Script:
-    leader, follower = yield from group_of(on, 2, synced=False, rebalance_ms=SHORT_MS)
+    leader, follower = yield from group_of(on, 2, synced=False, rebalance_ms=SOON_MS)
     yield leader.syncing({leader.id: b"one", follower.id: b"two"})
     yield from until(on, PREPARING, 1)
     yield follower.heartbeat()

@@ -138,7 +138,11 @@ func (i *instance) run(bootstrap, group, id string, given []string) error {
 	}
 	defer session.Close()
 	i.session = session
-	if err := i.init(); err != nil {
+	err = i.init()
+	if errors.Is(err, context.Canceled) {
+		return nil // it was asked to leave before it had begun
+	}
+	if err != nil {
 		return err
 	}
 	i.report("ready", nil)

@@ -1,3 +1,4 @@
+import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
@@ -7,12 +8,15 @@ import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.kafka.common.utils.Exit;
 
 /**
  * Runs Apache Kafka's command line tools one after another in this one process.
  *
- * In:  number of strings (4 bytes), then each as length (4) and UTF-8: a class and its arguments.
+ * In:  number of strings (4 bytes), then each as length (4) and UTF-8: a class and its arguments;
+ *      length (4) and standard input.
  * Out: exit code (4), length (4) and standard output, length (4) and standard error.
  */
 public final class RunTools {
@@ -60,6 +64,9 @@ public final class RunTools {
     private static final Captured PRINTED = new Captured();
     private static final Captured COMPLAINED = new Captured();
 
+    /** What a tool wants done when the process ends. */
+    private static final List<Runnable> HOOKS = new ArrayList<>();
+
     private static Result result;
 
     public static void main(String[] arguments) throws Exception {
@@ -69,6 +76,7 @@ public final class RunTools {
         System.setErr(new PrintStream(COMPLAINED, true, StandardCharsets.UTF_8));
         Exit.setExitProcedure((code, message) -> end(code));
         Exit.setHaltProcedure((code, message) -> end(code));
+        Exit.setShutdownHookAdder((name, hook) -> HOOKS.add(hook));
         while (true) {
             int count;
             try {
@@ -81,8 +89,15 @@ public final class RunTools {
             for (int i = 0; i < given.length; i++) {
                 given[i] = read(in);
             }
+            byte[] input = new byte[in.readInt()];
+            in.readFully(input);
+            System.setIn(new ByteArrayInputStream(input));
             result = null;
+            HOOKS.clear();
             int code = run(tool, given);
+            if (result == null) {
+                HOOKS.forEach(Runnable::run);
+            }
             Result left = result == null ? new Result(code) : result;
             PRINTED.take();
             COMPLAINED.take();
@@ -95,6 +110,7 @@ public final class RunTools {
 
     private static void end(int code) {
         if (result == null) {
+            HOOKS.forEach(Runnable::run);
             result = new Result(code);
         }
         throw new Ended();

@@ -18,6 +18,9 @@ from kafka import KafkaProducer
 
 OUTSTANDING_RECORDS_MAX = 2_000
 PADDING = b"." * 200
+UNKNOWN_OFFSET = -1
+"""Of a record that is acknowledged, but its producer does not know where."""
+
 GIVE_UP_S = 120.0
 """How long a producer tries to deliver a record; far longer than a broker's restart."""
 BACKOFF_MS = 50
@@ -34,7 +37,9 @@ class History:
         self.failures: list[str] = []
 
     def acknowledge(self, value: bytes, partition: int, offset: int) -> None:
-        """A record lies at a place; two at one place are a failure."""
+        """A record lies at a place; two at one place, or an unknown place, are a failure."""
+        if offset == UNKNOWN_OFFSET:
+            self.failures.append(f"{value[:40]!r} is acknowledged without its offset")
         if (partition, offset) in self.acknowledged:
             self.failures.append(f"{partition}@{offset} acknowledged twice, then for {value!r}")
         self.acknowledged[partition, offset] = value
@@ -148,8 +153,12 @@ class ConfluentWriter(Writer):
         assert isinstance(value, bytes)
         if error is not None:
             self.history.fail(value, error)
-        else:
-            self.history.acknowledge(value, message.partition(), message.offset())
+            return
+        # None if the response was lost, and that of a later batch says that this one was written
+        offset = message.offset()
+        self.history.acknowledge(
+            value, message.partition(), UNKNOWN_OFFSET if offset is None else offset
+        )
 
     def flush(self) -> None:
         self._producer.flush(GIVE_UP_S)

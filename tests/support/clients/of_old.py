@@ -21,7 +21,7 @@ from support.clients.client import Ack, Found
 from support.clients.corpus import Record
 from support.paths import JAVA, ROOT
 
-PROGRAM_TIMEOUT_S = 120
+PROGRAM_TIMEOUT_S = 300
 FETCH_BYTES = 1 << 20
 
 OLD = ROOT / "tests" / "old"

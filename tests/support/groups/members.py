@@ -48,9 +48,12 @@ class Story:
         with self._lock:
             return what(self.groups[group])
 
-    def last_move_ms(self, group: str) -> int:
-        """When a member of a group last got or gave up partitions."""
+    def moved_ms(self, group: str, wanted: Callable[[GroupJudge], bool]) -> int:
+        """When a member of a group last got or gave up partitions, if the group is now as it is
+        wanted to be; 0 if it is not."""
         with self._lock:
+            if not wanted(self.groups[group]):
+                return 0
             moves = [one.at_ms for one in self.events if one.group == group and one.what in MOVES]
         return max(moves, default=0)
 

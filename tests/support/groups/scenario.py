@@ -142,9 +142,13 @@ class Scenario:
 
     def _await_shared(self, group: str) -> None:
         members = set(self.members[group])
-        self._await(group, lambda one: shared(one, self.places, members), f"{members} share all")
         # From its last move on: what is reported late, for having happened later, is no part of it.
-        at_ms = self.story.last_move_ms(group)
+        at_ms = eventually(
+            lambda: self.story.moved_ms(group, lambda one: shared(one, self.places, members)),
+            within_s=WITHIN_S,
+            what=f"{members} share all in group {group}",
+            detail=self.tail,
+        )
         self.story.add(Event(group, "stable", at_ms=at_ms, places=tuple(self.places)))
 
     def _await_processed(self, ends: dict[Place, int]) -> None:

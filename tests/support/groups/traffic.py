@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from support.clients.idempotent import ConfluentWriter
 from support.clients.kafka_python import offsets
@@ -61,8 +61,10 @@ def stored_commits(bootstrap: str, partitions: int) -> Iterator[tuple[str, Place
     while left:
         message = consumer.poll(READ_WITHIN_S)
         assert message is not None, f"{OFFSETS_TOPIC}, partitions {left}: not read to their end"
-        if message.error() is not None:  # its end
-            left.discard(message.partition())
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:
+                left.discard(message.partition())
         elif message.value() is not None:
             yield from commit_of(message.key(), message.value())
     consumer.close()

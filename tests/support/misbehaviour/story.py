@@ -99,12 +99,13 @@ class Story:
 
     def _replace_those_that_gave_up(self) -> None:
         for kind, writer in list(self._writers.items()):
+            lives = writer.is_alive()  # asked first: what it gave up is noted before it ends
             if writer.name in self.hearing.given_up:
                 writer.stop()
                 self._ended.append(writer)
                 self._begin(kind)
             else:
-                assert writer.is_alive(), f"{writer.name} has ended: {self.hearing.failures}"
+                assert lives, f"{writer.name} has ended: {self.hearing.failures}"
 
     def _all_write(self, count: int) -> Callable[[], bool]:
         counts = self.hearing.by_writer

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka import KafkaConsumer
 from kafka import TopicPartition as Place
@@ -18,6 +26,15 @@ from support.wait import eventually
 READ_WITHIN_S = 120.0
 POLL_S = 0.1
 OUTSTANDING_RECORDS_MAX = 20_000
+NOT_KNOWN_YET = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+)
+"""What is answered, or known to the client, while a leader changes."""
 
 Got = dict[int, list[tuple[int, bytes]]]
 """Offset and value, by partition."""
@@ -88,6 +105,7 @@ def read_all(bootstrap: str, topic: str, partitions: int, isolation: str) -> Got
     """All that lies in a topic, up to what is its end for that isolation."""
     got: Got = {at: [] for at in range(partitions)}
     left = set(got)
+    wanted = known_ends(bootstrap, [(topic, at) for at in got], isolation)
     until = time.monotonic() + READ_WITHIN_S
     reader = consumer(bootstrap, topic, partitions, isolation)
     while left:
@@ -95,7 +113,7 @@ def read_all(bootstrap: str, topic: str, partitions: int, isolation: str) -> Got
         for message in reader.consume(1000, POLL_S):
             if message.error() is None:
                 got[message.partition()].append((message.offset(), message.value()))
-            elif message.error().code() == KafkaError._PARTITION_EOF:
+            elif is_end(message, wanted):
                 left.discard(message.partition())
     reader.close()
     return got
@@ -120,20 +138,47 @@ def read_by_kafka_python(bootstrap: str, topic: str, ends: Mapping[int, int]) ->
     return got
 
 
-def ends(bootstrap: str, topic: str, partitions: int, isolation: IsolationLevel) -> dict[int, int]:
-    """Where each partition ends for a reader: its high watermark, or its last stable offset."""
-    places = {TopicPartition(topic, at): OffsetSpec.latest() for at in range(partitions)}
+def known_ends(
+    bootstrap: str, places: Iterable[tuple[str, int]], isolation: str
+) -> dict[tuple[str, int], int]:
+    """Where partitions end, when their leaders know it. One that has just begun to lead gives its
+    readers less than is committed for a while, and says here that it does not know (KIP-207)."""
+    level = IsolationLevel[isolation.upper()]
+    asked = {TopicPartition(*place): OffsetSpec.latest() for place in places}
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    found = admin.list_offsets(places, isolation_level=isolation, request_timeout=READ_WITHIN_S)
-    return {at.partition: one.result().offset for at, one in found.items()}
+
+    def known() -> dict[tuple[str, int], int] | None:
+        try:
+            found = admin.list_offsets(asked, isolation_level=level, request_timeout=READ_WITHIN_S)
+            return {(at.topic, at.partition): one.result().offset for at, one in found.items()}
+        except KafkaException as raised:
+            if raised.args[0].code() not in NOT_KNOWN_YET:
+                raise
+            return None
+
+    return eventually(known, within_s=READ_WITHIN_S, what=f"the ends of {asked} are known")
+
+
+def is_end(message: Message, ends: Mapping[tuple[str, int], int]) -> bool:
+    """Whether a message says that one of these partitions is read to its end."""
+    error = message.error()
+    if error is None or error.code() != KafkaError._PARTITION_EOF:
+        return False
+    return bool(message.offset() >= ends[message.topic(), message.partition()])
+
+
+def ends(bootstrap: str, topic: str, partitions: int, isolation: str) -> dict[int, int]:
+    """Where each partition ends for a reader: its high watermark, or its last stable offset."""
+    found = known_ends(bootstrap, [(topic, at) for at in range(partitions)], isolation)
+    return {at: offset for (_, at), offset in found.items()}
 
 
 def await_stable(bootstrap: str, topic: str, partitions: int, within_s: float) -> dict[int, int]:
     """Wait until no transaction is open in a topic; where its partitions end."""
 
     def stable() -> dict[int, int] | None:
-        committed = ends(bootstrap, topic, partitions, IsolationLevel.READ_COMMITTED)
-        every = ends(bootstrap, topic, partitions, IsolationLevel.READ_UNCOMMITTED)
+        committed = ends(bootstrap, topic, partitions, "read_committed")
+        every = ends(bootstrap, topic, partitions, "read_uncommitted")
         return every if committed == every else None
 
     return eventually(stable, within_s=within_s, what=f"no transaction is open in {topic}")

@@ -114,8 +114,7 @@ class Scenario:
         """SIGKILL for an instance; another begins with its transactional id."""
         self._replace_ended()
         slot = self.chance.randrange(SLOTS)
-        if self.slots[slot].runs:
-            self.slots[slot].kill()
+        self.slots[slot].close()  # it may have ended by itself just now
         self.slots[slot] = self._start(self.slots[slot].transactional_id)
 
     def supersede(self) -> None:
@@ -195,10 +194,10 @@ class Scenario:
         self.ended.append(f"{one.name} {end.what}: {end.why}" if end else one.errors())
 
     def _finish(self, one: Instance) -> None:
-        if one in self.superseded and not one.runs and one.reported("failed"):
+        code = one.finish()
+        if one in self.superseded and one.reported("failed"):
             self._gave_up(one)
             return
-        code = one.finish()
         end = one.end()
         well = ("left", "fenced") if one in self.superseded else ("left",)
         assert code == 0 and end is not None and end.what in well, (

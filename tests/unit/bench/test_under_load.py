@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from bench.under_load import Client, Diary, Done, longest_gap_ns
+from bench.under_load import Client, Done, History, longest_gap_ns
 
 
 def test_the_longest_gap_lies_between_two_that_were_done_in_one_partition() -> None:
@@ -25,38 +25,38 @@ def test_nothing_after_is_no_gap(done: list[Done]) -> None:
 
 
 def test_what_began_before_does_not_count() -> None:
-    diary = Diary()
-    diary.note(Done(90, 110))
-    diary.note(Done(100, 120))
-    diary.note(Done(105, 130))
-    assert diary.first_after(100, within_s=0) == Done(100, 120)
+    history = History()
+    history.note(Done(90, 110))
+    history.note(Done(100, 120))
+    history.note(Done(105, 130))
+    assert history.first_after(100, within_s=0) == Done(100, 120)
 
 
 def test_one_waits_until_it_is_done() -> None:
-    diary = Diary()
-    diary.note(Done(90, 110))
+    history = History()
+    history.note(Done(90, 110))
     found: list[Done] = []
-    waiting = threading.Thread(target=lambda: found.append(diary.first_after(100, within_s=60)))
+    waiting = threading.Thread(target=lambda: found.append(history.first_after(100, within_s=60)))
     waiting.start()
-    diary.note_error("broker down")
-    diary.note(Done(101, 140))
+    history.note_error("broker down")
+    history.note(Done(101, 140))
     waiting.join(60)
     assert found == [Done(101, 140)]
-    assert diary.errors == ("broker down",)
+    assert history.errors == ("broker down",)
 
 
 def test_who_waits_too_long_hears_the_last_error() -> None:
-    diary = Diary()
-    diary.note(Done(90, 110))
-    diary.note_error("first")
-    diary.note_error("last")
+    history = History()
+    history.note(Done(90, 110))
+    history.note_error("first")
+    history.note_error("last")
     with pytest.raises(RuntimeError, match="nothing was done within 0 s: last"):
-        diary.first_after(100, within_s=0)
+        history.first_after(100, within_s=0)
 
 
 class Worker(Client):
     def work(self) -> None:
-        self.diary.note(Done(time.monotonic_ns(), time.monotonic_ns()))
+        self.history.note(Done(time.monotonic_ns(), time.monotonic_ns()))
         self._stopping.wait()
 
 
@@ -67,9 +67,9 @@ class Failing(Client):
 
 def test_a_client_works_until_the_block_ends() -> None:
     with Worker("nowhere:1") as client:
-        client.diary.first_after(0, within_s=60)
-    assert len(client.diary.done) == 1
-    assert not client.diary.errors
+        client.history.first_after(0, within_s=60)
+    assert len(client.history.done) == 1
+    assert not client.history.errors
 
 
 def test_a_client_that_fails_is_no_silent_one() -> None:
@@ -81,4 +81,5 @@ def test_a_client_that_fails_is_no_silent_one() -> None:
 def test_what_failed_meanwhile_is_told_rather_than_the_client() -> None:
     with pytest.raises(RuntimeError, match=r"nothing was done.*no such thing"):
         with Failing("nowhere:1") as client:
-            client.diary.first_after(0, within_s=0.5)
+            client._thread.join(60)
+            client.history.first_after(0, within_s=0)

@@ -206,7 +206,5 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
 
 NO_ID = OffsetToCommit("", 0, 0).topic_id
 
-OffsetsAgainstModel.TestCase.settings = settings(
-    max_examples=80, stateful_step_count=30, deadline=None
-)
+OffsetsAgainstModel.TestCase.settings = settings(max_examples=80, stateful_step_count=30)
 TestOffsetsAgainstModel = OffsetsAgainstModel.TestCase

@@ -1,16 +1,11 @@
-"""A disk in memory and a broker's logs on it; property tests on a busy machine: how long an example
-takes is no finding."""
+"""A disk in memory and a broker's logs on it."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
 
 from kavka.log.memfs import MemFs
 from support.logs import Broker
-
-settings.register_profile("busy machine", deadline=None)
-settings.load_profile("busy machine")
 
 
 @pytest.fixture

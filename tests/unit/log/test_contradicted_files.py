@@ -1,4 +1,4 @@
-"""Small files of a log directory whose damage can be told from what the log itself says."""
+"""Small files of a log directory whose damage can be seen from what the log itself says."""
 
 from __future__ import annotations
 

@@ -30,8 +30,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileSystem, s
 
 Place = tuple[FileSystem, str]
 
-GRAIN_MS = 20
-"""How far behind the clock a kernel may be that looks at it with every tick."""
+GRAIN_MS = 1000
+"""How far behind the clock a kernel may be that looks at it with every tick: ticks are late on a
+virtual machine whose core was taken away."""
 
 
 def test_a_file_is_written_and_read_at_any_offset(place: Place) -> None:
@@ -213,18 +214,18 @@ def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
 
 def test_a_file_is_closed_with_its_last_reference(tmp_path: Path) -> None:
     def count() -> int:
-        return len(os.listdir("/proc/self/fd"))
+        """Not of all that is open: threads of other tests may be about to close something."""
+        links = (Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd"))
+        return sum(link.resolve() == tmp_path / "f" for link in links)
 
     fs = OsFs()
-    gc.collect()  # files that other tests have left open
-    before = count()
     file = fs.create(str(tmp_path / "f"))
     again = fs.open(str(tmp_path / "f"))
-    assert count() == before + 2
+    assert count() == 2
     del file
     again.close()
     gc.collect()
-    assert count() == before
+    assert count() == 0
 
 
 def test_an_open_file_outlives_its_name(place: Place) -> None:

@@ -436,7 +436,6 @@ TestLogUnderFaults = LogUnderFaults.TestCase
 TestLogUnderFaults.settings = settings(
     max_examples=EXAMPLES,
     stateful_step_count=STEPS,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,
 )

@@ -288,6 +288,5 @@ TestLogModel = LogModel.TestCase
 TestLogModel.settings = settings(
     max_examples=300,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -157,7 +157,7 @@ def test_the_first_batch_is_returned_whole_or_not_at_all(log: PartitionLog) -> N
         assert (found.position, found.length, found.base_offset) == (one, one, 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(st.integers(0, 3000), min_size=1, max_size=60),
     interval=st.sampled_from([0, 1000, 4096]),

@@ -156,7 +156,7 @@ def test_a_damaged_log_is_not_served_if_aborted_transactions_can_not_be_told_apa
 TAILS = {"nothing": b"", "zeros": bytes(5000), "ones": b"\xff" * 700}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.data())
 def test_a_log_truncated_anywhere_keeps_its_whole_batches(data: st.DataObject) -> None:
     fs, broker, records = written()
@@ -174,7 +174,7 @@ def test_a_log_truncated_anywhere_keeps_its_whole_batches(data: st.DataObject) -
     assert_whole(broker, records[:end])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_a_flipped_bit_is_never_served(data: st.DataObject) -> None:
     """Any bit of the last two segments. Those of base offset and leader epoch are in no CRC:

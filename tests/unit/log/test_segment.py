@@ -108,7 +108,7 @@ def test_entries_come_at_their_interval() -> None:
     assert list(struct.iter_unpack(">qi", fs.read_bytes(segment.path_of(".timeindex")))) == times
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.booleans(), st.data())
 def test_times_are_found(timestamps: list[int], again: bool, data: st.DataObject) -> None:
     fs, segment = new_segment(logs.settings(index_interval_bytes=500))

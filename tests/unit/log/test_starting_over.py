@@ -90,7 +90,7 @@ def test_a_death_at_each_step_of_starting_over(offset: int, tears: int | None) -
 
 
 def test_a_leader_that_starts_within_a_batch(broker: Broker) -> None:
-    """DeleteRecords has moved its start: the follower is told where the batch begins."""
+    """DeleteRecords has moved its start: the follower learns where the batch begins."""
     log = broker.log()
     run_at_once(broker.logs.start_over_in_steps(log, 5))
     three = batches.build([batches.Written()] * 3)

@@ -13,6 +13,7 @@ from kavka.log.memfs import Fault, MemFs
 from kavka.log.partition_log import PartitionLog
 from kavka.server.monitoring.health import Health
 from kavka.server.replica.replica import Replica
+from kavka.server.start_checks import StartError
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import build
 from support.memory_broker import MemoryBroker, scenario
@@ -162,6 +163,43 @@ async def test_where_the_metadata_can_not_be_used_nothing_starts(broker: MemoryB
         await starting.instance.start()
     await starting.instance.stop()
     await broker.revive()
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["missing", "a mount point"])
+@scenario(TWO)
+async def test_where_the_metadata_s_disk_is_not_mounted_nothing_is_written(
+    broker: MemoryBroker, is_there: bool
+) -> None:
+    await broker.stop()
+    fs: MemFs = broker.fs
+    fs.rename("/data", "/mounted elsewhere")
+    if is_there:
+        fs.make_dir("/data")
+    starting = MemoryBroker(TWO, fs=fs)
+    with pytest.raises(StartError, match="/data, the first in log.dirs, has neither .* mounted"):
+        await starting.instance.start()
+    await starting.instance.stop()
+    assert fs.exists("/data") is is_there
+    assert not is_there or fs.list_dir("/data") == []
+    if is_there:
+        fs.remove_tree("/data")
+    fs.rename("/mounted elsewhere", "/data")
+    await broker.revive()
+
+
+@scenario("log.dirs=/data")
+async def test_nothing_is_written_where_another_cluster_s_logs_are(broker: MemoryBroker) -> None:
+    await broker.stop()
+    fs: MemFs = broker.fs
+    for name in ("coordination.log", "coordination.snapshot"):
+        if fs.exists(f"/data/{name}"):
+            fs.remove(f"/data/{name}")
+    before = {name: fs.read_bytes(f"/data/{name}") for name in fs.list_dir("/data")}
+    starting = MemoryBroker("log.dirs=/data", fs=fs)
+    with pytest.raises(StartError, match="has no metadata of its topics"):
+        await starting.instance.start()
+    await starting.instance.stop()
+    assert {name: fs.read_bytes(f"/data/{name}") for name in fs.list_dir("/data")} == before
 
 
 @scenario(TWO, topics={"t": 2})

@@ -14,6 +14,7 @@ from support.batches import Written, build
 from support.config_requests import BROKER, DELETE, SET, TOPIC, change, value_of
 from support.logs import Read
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
+from support.memory_network import Closed
 from support.virtual import run_until_idle
 
 KEY = "kavka.durability"
@@ -101,14 +102,31 @@ async def test_after_a_failed_fsync_nothing_is_acknowledged_nor_shown(
 
 
 @scenario()
-async def test_with_acks_0_only_consumers_wait(broker: MemoryBroker) -> None:
+async def test_with_acks_0_consumers_wait_and_what_is_sent_behind_it(
+    broker: MemoryBroker,
+) -> None:
     await broker.create("t", configs=FSYNC)
     broker.jobs.hold(FLUSH)
-    broker.client.tell("Produce", 9, **producing({("t", 0): build()}, acks=0))
+    producer = broker.connect()
+    producer.tell("Produce", 9, **producing({("t", 0): build()}, acks=0))
+    behind = producer.send("Fetch", 11, **fetching({("t", 0): 0}, max_wait_ms=0))
     assert (await broker.fetch()).high_watermark == 0
+    await run_until_idle()
+    assert not behind.done()
     broker.jobs.release()
     await run_until_idle()
+    assert behind.result().responses[0].partitions[0].high_watermark == 3
     assert (await broker.fetch()).high_watermark == 3
+
+
+@scenario()
+async def test_with_acks_0_a_failed_fsync_closes_the_connection(broker: MemoryBroker) -> None:
+    await broker.create("t", configs=FSYNC)
+    broker.fs.faults.append(Fault("sync", "t-0/00000000000000000000.log"))
+    producer = broker.connect()
+    producer.tell("Produce", 9, **producing({("t", 0): build()}, acks=0))
+    with pytest.raises(Closed):
+        await producer.send("Fetch", 11, **fetching({("t", 0): 0}, max_wait_ms=0))
 
 
 @scenario(f"{KEY}=fsync")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from kafka import KafkaProducer
@@ -15,21 +17,27 @@ from support.ports import free_port
 ENDS_WITHIN_S = 60
 
 
-def run(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+@contextmanager
+def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The command as a process, which does not outlive the block."""
+    with subprocess.Popen(
         [sys.executable, "-m", "kavka", "dev", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=kavka_environment(),
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_brokers_that_replicate_until_a_signal() -> None:
     port = free_port()
-    process = run("--brokers", "1", "--port", str(port), "--override", "num.partitions=2")
-    assert process.stdout is not None
-    try:
+    words = ("--brokers", "1", "--port", str(port), "--override", "num.partitions=2")
+    with running(*words) as process:
+        assert process.stdout is not None
         ready = process.stdout.readline()
         assert f" ready on 127.0.0.1:{port}: 1 broker, data are removed at the end" in ready
         producer = KafkaProducer(bootstrap_servers=f"127.0.0.1:{port}")
@@ -38,9 +46,6 @@ def test_brokers_that_replicate_until_a_signal() -> None:
         producer.close()
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=ENDS_WITHIN_S)
-    finally:
-        process.kill()
-        process.wait()
     assert (process.returncode, said) == (0, "")
 
 
@@ -53,7 +58,7 @@ def test_brokers_that_replicate_until_a_signal() -> None:
     ],
 )
 def test_mistakes_are_named(arguments: list[str], code: int, said: str) -> None:
-    process = run(*arguments)
-    _, error = process.communicate(timeout=ENDS_WITHIN_S)
+    with running(*arguments) as process:
+        _, error = process.communicate(timeout=ENDS_WITHIN_S)
     assert process.returncode == code
     assert said in error

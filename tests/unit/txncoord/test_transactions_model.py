@@ -436,7 +436,5 @@ def as_replayed(known: Known) -> Known:
     return replace(known, retry_epoch=-1)
 
 
-TransactionsAgainstModel.TestCase.settings = settings(
-    max_examples=200, stateful_step_count=60, deadline=None
-)
+TransactionsAgainstModel.TestCase.settings = settings(max_examples=200, stateful_step_count=60)
 TestTransactionsAgainstModel = TransactionsAgainstModel.TestCase

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("no clock", deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile("no clock", suppress_health_check=list(HealthCheck))
 settings.load_profile("no clock")

@@ -22,6 +22,7 @@ from kavka.wire.frame import (
     ArenaPool,
     FrameError,
     Framer,
+    arena_bytes,
 )
 
 MIB = 1024 * 1024
@@ -145,6 +146,43 @@ def test_frames_lie_in_the_arena_and_are_not_copied(pool: CountingPool, framer: 
     assert (bytes(first), bytes(second)) == (b"first", b"second")
     first[:5] = b"FIRST"  # offsets are written in place
     assert bytes(first) == b"FIRST"
+
+
+def test_a_frame_that_is_put_back_comes_again(framer: Framer) -> None:
+    stream = b"".join(struct.pack(">i", 3) + data for data in (b"one", b"two"))
+    framer.get_buffer(-1)[: len(stream)] = stream
+    framer.buffer_updated(len(stream))
+    for wanted in (b"one", b"two"):
+        frame = framer.next_frame()
+        assert frame is not None
+        assert bytes(frame) == wanted
+        framer.put_back(frame)
+        assert framer.next_frame() == frame
+    assert framer.next_frame() is None
+
+
+@pytest.mark.parametrize("behind", [0, 100, ARENA_BYTES, 2 * ARENA_BYTES])
+def test_what_lies_behind_a_big_frame_keeps_no_more_than_its_own_size(
+    pool: CountingPool, framer: Framer, behind: int
+) -> None:
+    first, second = bytes(5 * ARENA_BYTES), b"s" * behind
+    stream = framed(first, second)
+    while stream:
+        assert framer.next_frame() is None
+        room = framer.get_buffer()
+        size = min(len(room), len(stream))
+        room[:size] = stream[:size]
+        del room
+        framer.buffer_updated(size)
+        stream = stream[size:]
+    assert bytes(framer.next_frame() or b"") == first
+    held = 4 + behind
+    assert framer.shrink() == held
+    assert framer.shrink() == held, "there is nothing more to do"
+    assert pool.in_use_bytes == arena_bytes(held + FREE_BYTES_MIN)
+    assert bytes(framer.next_frame() or b"") == second
+    assert framer.shrink() == 0
+    assert pool.in_use_bytes == 0
 
 
 def test_two_framers_share_one_arena() -> None:

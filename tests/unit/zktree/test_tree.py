@@ -199,7 +199,7 @@ class TreeMachine(RuleBasedStateMachine):
 
 
 TestTreeMachine = TreeMachine.TestCase
-TestTreeMachine.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestTreeMachine.settings = settings(max_examples=60, stateful_step_count=25)
 
 
 @given(paths)

@@ -50,6 +50,8 @@ class KafkaPythonMember(hosting.Member, ConsumerRebalanceListener):  # type: ign
             self.consumer.subscribe(pattern=TOPIC, listener=self)
         else:
             self.consumer.subscribe([TOPIC], listener=self)
+            # A leader that does not know the topic yet may assign nothing, for ever.
+            self.consumer.topics()
 
     def poll(self) -> dict[str, list[int]]:
         try:

@@ -50,6 +50,8 @@ class KafkaPythonInstance(Instance):
             max_poll_records=BATCH,
             **keywords("consumer.", given.settings),
         )
+        # A leader that does not know the topic yet may assign nothing, for ever.
+        self._consumer.topics()
         self._producer = KafkaProducer(
             bootstrap_servers=given.bootstrap,
             client_id=given.name,

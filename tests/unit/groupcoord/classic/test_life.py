@@ -246,5 +246,5 @@ class Groups(RuleBasedStateMachine):
         assert not self.coordinator.waiting
 
 
-Groups.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Groups.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestGroups = Groups.TestCase

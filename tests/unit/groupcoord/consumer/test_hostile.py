@@ -199,5 +199,5 @@ class Hostile(RuleBasedStateMachine):
         }
 
 
-Hostile.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+Hostile.TestCase.settings = settings(max_examples=80, stateful_step_count=40)
 TestHostile = Hostile.TestCase

@@ -201,5 +201,5 @@ class Life(RuleBasedStateMachine):
                 self.epochs[member.member_id] = member.member_epoch
 
 
-Life.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Life.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestLife = Life.TestCase

@@ -50,7 +50,7 @@ def write(log: PartitionLog, chance: random.Random, count: int, *, keys: int = 3
         logs.append(log, memoryview(batch))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 1 << 30),
     rounds=st.integers(1, 4),
@@ -358,7 +358,7 @@ def known_from_batches(log: PartitionLog, fs: MemFs, end: int) -> Known:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     histories=st.lists(replication.ops(), min_size=2, max_size=3),
     has_snapshots=st.booleans(),

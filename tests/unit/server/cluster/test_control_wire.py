@@ -27,7 +27,7 @@ from kavka.wire.steps import run_at_once
 from support import control_requests, messages, stock_codec
 from support.control_requests import LEADER_AND_ISR, PROTOCOLS, STOP_REPLICA, UPDATE_METADATA
 
-SOME = settings(max_examples=10, deadline=None)
+SOME = settings(max_examples=10)
 HEAD_BYTES = 16
 """Of a request in a flexible version, with a client id of one letter and the frame's length."""
 

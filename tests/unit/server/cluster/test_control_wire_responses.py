@@ -24,7 +24,7 @@ from kavka.wire.codec.frames import encode_response
 from kavka.wire.errors import ErrorCode
 from support.control_requests import LEADER_AND_ISR, STOP_REPLICA
 
-SOME = settings(max_examples=10, deadline=None)
+SOME = settings(max_examples=10)
 CODES = st.sampled_from([code for code in ErrorCode if code is not ErrorCode.NONE])
 UNKNOWN = 30_000
 """An error code that nobody knows."""

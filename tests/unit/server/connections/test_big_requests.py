@@ -279,7 +279,9 @@ def test_nothing_is_left_of_a_malformed_one(garbage: str) -> None:
             client.send_frame(frame)
             await client.closed()
             await run_until_idle()
-            left = [one for one in gc.get_objects() if type(one).__name__ == ASKED]
+            # clients of other tests in this process ask in other versions
+            asked = [one for one in gc.get_objects() if type(one).__name__ == ASKED]
+            left = [one for one in asked if one.version == VERSION]
         finally:
             gc.enable()
         assert not left

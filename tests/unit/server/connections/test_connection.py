@@ -1,8 +1,7 @@
 """One connection against a transport and a dispatcher that the test plays."""
 
-import asyncio
 import struct
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -11,18 +10,12 @@ from kavka.server.connections.connection import (
     FETCHES_UNANSWERED_MAX,
     FRAMES_PER_ITERATION_MAX,
     OTHERS_UNANSWERED_MAX,
-    REASON_CHARS_MAX,
     UNANSWERED_MAX,
 )
-from kavka.server.connections.registry import ORPHANED_REQUESTS_MAX
-from kavka.server.request.context import BadRequest
+from kavka.wire.apis import fetch
 from kavka.wire.frame import ARENA_BYTES
 from support.played_connection import (
-    FAILS,
-    REQUEST_MAX,
-    UNSENDABLE,
     Scene,
-    Transport,
     scene,
 )
 from support.virtual import run_until_idle
@@ -80,6 +73,43 @@ async def test_nothing_is_handled_before_what_a_request_asks_for_is_done(s: Scen
 
 
 @scene
+async def test_what_is_behind_a_write_waits_for_it(s: Scene, /) -> None:
+    s.receive(b"wone", b"wtwo")
+    s.script.key = FETCH
+    s.receive(b"athree")
+    assert s.script.calls == [b"one", b"two"]
+    assert not s.transport.reading
+    s.script.waiting[b"two"].set_result(b"two")
+    await run_until_idle()
+    assert s.script.calls == [b"one", b"two"]
+    assert not s.transport.reading
+    s.script.waiting[b"one"].set_result(b"one")
+    await run_until_idle()
+    assert s.script.calls == [b"one", b"two", b"three"]
+    assert s.sent == b"onetwothree"
+    assert s.transport.reading
+
+
+@scene
+async def test_what_is_behind_a_task_waits_for_it(s: Scene, /) -> None:
+    s.script.key = CREATE_TOPICS
+    s.receive(b"cone", b"ctwo", b"athree")
+    assert s.script.calls == [b"one"]
+    await run_until_idle()
+    assert s.script.calls == [b"one", b"two", b"three"]
+    assert s.sent == b"onetwothree"
+
+
+@scene
+async def test_what_is_behind_a_read_does_not_wait(s: Scene, /) -> None:
+    s.script.key = FETCH
+    s.receive(b"wone")
+    s.script.key = LIST_OFFSETS
+    s.receive(b"wtwo")
+    assert s.script.calls == [b"one", b"two"]
+
+
+@scene
 async def test_many_that_hold_others_up_weigh_no_more_than_others(s: Scene, /) -> None:
     for number in range(2 * UNANSWERED_MAX):
         name = b"%d" % number
@@ -100,97 +130,6 @@ async def test_what_has_no_answer_after_all_takes_no_place(s: Scene, /) -> None:
     s.script.waiting[b"one"].set_result(None)
     await run_until_idle()
     assert s.sent == b"two"
-
-
-@pytest.mark.parametrize("first", [0, 1])
-@scene
-async def test_a_request_that_is_found_bad_late_closes_the_connection(
-    s: Scene, /, first: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    s.receive(b"aone", b"htwo", b"athree")
-    done = [(s.script.applying[b"two"], None), (s.script.waiting[b"two"], BadRequest("no"))]
-    for future, result in done[first], done[1 - first]:
-        future.set_result(result)
-    await run_until_idle()
-    assert s.sent == b"one"
-    assert s.transport.closed
-    assert s.script.calls == [b"one", b"two"]
-    (line,) = caplog.messages
-    assert line.endswith("on PLAINTEXT: no")
-
-
-@scene
-async def test_a_bad_request_closes_after_what_was_answered(s: Scene, /) -> None:
-    s.receive(b"aone", b"!", b"atwo")
-    assert s.sent == b"one"
-    assert s.transport.closed
-    assert s.script.calls == [b"one", b""]
-
-
-@scene
-async def test_nothing_is_handled_after_a_bad_request(s: Scene, /) -> None:
-    s.receive(b"wone", b"!", b"atwo")
-    assert s.transport.closed
-    assert s.script.waiting[b"one"].cancelled(), "no client gets its answer"
-    await run_until_idle()
-    assert s.script.calls == [b"one", b""]
-    assert s.sent == b""
-    assert not s.transport.reading
-
-
-@scene
-async def test_an_answer_that_comes_late_and_can_t_be_sent_ends_the_connection(
-    s: Scene, /, caplog: pytest.LogCaptureFixture
-) -> None:
-    s.receive(b"wone", b"wtwo", b"wthree")
-    s.script.waiting[b"two"].set_result(UNSENDABLE)
-    s.script.waiting[b"one"].set_result(b"one")
-    s.script.waiting[b"three"].set_result(b"three")
-    await run_until_idle()
-    assert s.sent == b"one", "what stands before it is sent, and nothing behind it"
-    assert s.transport.closed
-    (line,) = caplog.messages
-    assert line.endswith("on PLAINTEXT: can't be sent")
-
-
-@scene
-async def test_an_answer_that_fails_us_ends_the_connection(s: Scene, /) -> None:
-    failures: list[Any] = []
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, logged: failures.append(logged["exception"]))
-    s.receive(b"wone")
-    s.script.waiting[b"one"].set_result(FAILS)
-    await run_until_idle()
-    assert s.transport.closed
-    assert [str(one) for one in failures] == ["our mistake"]
-
-
-@scene
-async def test_a_request_that_was_held_back_and_fails_us_ends_the_connection(s: Scene, /) -> None:
-    s.script.throttle = 100
-    s.receive(b"aone", b"a" + FAILS)
-    with pytest.raises(ValueError, match="our mistake"):
-        await s.tasks.advance(100)
-    assert s.sent == b"one"
-    assert s.transport.closed
-
-
-@scene
-async def test_a_connection_aborted_before_connection_made_is_closed(s: Scene, /) -> None:
-    late = s.listening.factory("10.0.0.2")
-    s.connections.forget(late)
-    late.abort()
-    transport = Transport()
-    late.connection_made(transport)
-    assert transport.closed
-
-
-@scene
-async def test_a_frame_over_the_limit_closes(s: Scene, /) -> None:
-    room = s.connection.get_buffer(-1)
-    room[:4] = struct.pack(">i", REQUEST_MAX + 1)
-    s.connection.buffer_updated(4)
-    assert s.transport.closed
 
 
 @scene
@@ -216,7 +155,7 @@ async def test_reading_pauses_while_too_many_wait(s: Scene, /) -> None:
     assert len(s.script.calls) == UNANSWERED_MAX + 5
 
 
-LIST_OFFSETS, FETCH = 2, 1
+LIST_OFFSETS, FETCH, CREATE_TOPICS = 2, 1, 19
 
 
 @pytest.mark.parametrize(
@@ -236,44 +175,6 @@ async def test_requests_whose_answers_hold_much_wait_in_smaller_numbers(
     await run_until_idle()
     assert len(s.script.calls) == 10 + most + 2
     assert s.transport.reading
-
-
-@scene
-async def test_one_line_logs_why_a_bad_request_closed_the_connection(
-    s: Scene, /, caplog: pytest.LogCaptureFixture
-) -> None:
-    s.receive(b"aone", b"!", b"atwo")
-    s.connection.connection_lost(None)
-    assert s.connections.bad_requests.count == 1
-    (line,) = caplog.messages
-    assert line == "closing connection from 10.0.0.1:5555 on PLAINTEXT: garbage"
-
-
-@pytest.mark.parametrize(
-    ("reason", "logged"),
-    [
-        ("no topic a\nERROR b\x1b[31m", repr("no topic a\nERROR b\x1b[31m")),
-        ("x" * 100_000, "x" * REASON_CHARS_MAX),
-    ],
-)
-@scene
-async def test_names_of_a_peer_can_t_forge_or_fill_the_log(
-    s: Scene, /, reason: str, logged: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    s.receive(b"!" + reason.encode())
-    (line,) = caplog.messages
-    assert line == f"closing connection from 10.0.0.1:5555 on PLAINTEXT: {logged}"
-
-
-@scene
-async def test_a_connection_closed_for_a_bad_request_holds_no_memory(s: Scene, /) -> None:
-    size = 2 * ARENA_BYTES
-    s.receive_bytes(struct.pack(">i", size) + b"!" + bytes(1000))
-    assert s.connections.request_memory.reserved_bytes == size + 4
-    s.receive_bytes(bytes(size - 1001))
-    assert s.transport.closed
-    assert s.connections.request_memory.reserved_bytes == 0
-    assert s.arenas.in_use_bytes == 0
 
 
 @scene
@@ -327,6 +228,95 @@ async def test_big_requests_wait_for_memory() -> None:
     assert not memory._waiting, "who is gone is not remembered"
     second.connection.connection_lost(None)
     assert memory.reserved_bytes == 0
+
+
+def paused_by_unread_responses(s: Scene) -> bytes:
+    s.transport.full = True
+    s.script.arena = s.arenas.acquire(ARENA_BYTES)
+    return framed(b"llent")
+
+
+def paused_by_requests_in_flight(s: Scene) -> bytes:
+    s.script.key = fetch.API.key
+    return framed(b"wone", b"wtwo")
+
+
+def paused_by_a_request_that_holds_back(s: Scene) -> bytes:
+    s.script.is_produce = lambda frame: False  # type: ignore[method-assign]
+    return framed(b"wone")
+
+
+PAUSES = (
+    paused_by_unread_responses,
+    paused_by_requests_in_flight,
+    paused_by_a_request_that_holds_back,
+)
+
+
+def framed(*frames: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(frame)) + frame for frame in frames)
+
+
+def resume(s: Scene) -> None:
+    """Let go on what any of these has paused."""
+    for name, future in s.script.waiting.items():
+        future.set_result(name)
+    if s.transport.full:
+        s.transport.drained()
+
+
+@pytest.mark.parametrize("rest", [10, ARENA_BYTES // 2, ARENA_BYTES + 1000])
+@pytest.mark.parametrize("paused", PAUSES)
+@scene
+async def test_a_handled_request_holds_no_memory(
+    s: Scene, /, paused: Callable[[Scene], bytes], rest: int
+) -> None:
+    """Whatever keeps the requests behind it from being handled; they are, and hold some if big."""
+    big = framed(b"a" + b"b" * 2 * ARENA_BYTES)
+    behind = paused(s)
+    lent_bytes = s.arenas.in_use_bytes
+    last = framed(b"a" + b"l" * rest)
+    s.receive_bytes(big[:1000])
+    memory = s.connections.request_memory
+    assert memory.reserved_bytes == len(big)
+    s.receive_bytes(big[1000:] + behind + last)
+    assert not s.transport.reading
+    is_big = len(last) > ARENA_BYTES
+    assert memory.reserved_bytes == (len(last) if is_big else 0)
+    assert s.arenas.in_use_bytes - lent_bytes == (2 * ARENA_BYTES if is_big else ARENA_BYTES)
+    assert s.script.calls[-1] != b"l" * rest
+    resume(s)
+    await run_until_idle()
+    assert s.script.calls[-1] == b"l" * rest
+    assert s.sent.endswith(b"l" * rest)
+    assert memory.reserved_bytes == 0
+    assert s.arenas.in_use_bytes == 0
+
+
+@scene
+async def test_a_request_that_is_applied_holds_no_arena_while_it_waits(s: Scene, /) -> None:
+    """Though its frame was to be kept: as a message set that is converted at once."""
+    big = framed(b"k" + bytes(2 * ARENA_BYTES))
+    s.receive_bytes(big[:1000])
+    s.receive_bytes(big[1000:] + framed(b"wone", b"atwo"))
+    assert s.script.calls[-1] == b"two"
+    assert s.connections.request_memory.reserved_bytes == 0
+    assert s.arenas.in_use_bytes == 0
+
+
+@scene
+async def test_a_request_that_is_read_holds_its_memory_until_then(s: Scene, /) -> None:
+    big = framed(b"h" + bytes(2 * ARENA_BYTES))
+    s.receive_bytes(big[:1000])
+    s.receive_bytes(big[1000:] + framed(b"wone", b"atwo"))
+    memory = s.connections.request_memory
+    assert memory.reserved_bytes == len(big)
+    s.transport.full = True
+    (applying,) = s.script.applying.values()
+    applying.set_result(None)
+    await run_until_idle()
+    assert memory.reserved_bytes == 0
+    assert s.script.calls[-1] == b"two"
 
 
 @scene
@@ -411,61 +401,6 @@ async def test_of_two_throttle_times_the_later_end_counts(s: Scene, /) -> None:
     assert not s.transport.reading, "the first answer said so"
     await s.tasks.advance(1)
     assert s.transport.reading
-
-
-@scene
-async def test_an_answer_that_never_comes_ends_the_connection(s: Scene, /) -> None:
-    """Nothing behind it could be sent."""
-    s.receive(b"wone")
-    s.receive(b"wtwo")
-    s.script.waiting[b"one"].cancel()
-    await run_until_idle()
-    assert s.transport.closed
-
-
-@scene
-async def test_what_was_read_is_done_when_the_connection_has_ended(s: Scene, /) -> None:
-    s.receive(b"cone")
-    s.connection.connection_lost(None)
-    assert s.connections.orphaned_requests == 1
-    await run_until_idle()
-    assert s.script.done == [b"one"]
-    assert s.connections.orphaned_requests == 0
-
-
-@scene
-async def test_no_connection_is_accepted_while_many_orphaned_requests_run(s: Scene, /) -> None:
-    running = [s.tasks.future() for _ in range(ORPHANED_REQUESTS_MAX)]
-    for one in running:
-        s.connections.add_orphan(one)
-    assert s.listening.paused
-    running[0].set_result(None)
-    await run_until_idle()
-    assert not s.listening.paused
-
-
-@scene
-async def test_waits_end_with_the_connection(s: Scene, /) -> None:
-    s.receive(b"wone")
-    assert len(s.connections) == 1
-    s.connection.connection_lost(None)
-    assert s.script.waiting[b"one"].cancelled()
-    assert len(s.connections) == 0
-    await run_until_idle()
-    assert s.sent == b""
-
-
-@scene
-async def test_the_end_of_the_stream_gives_the_arena_back(s: Scene, /) -> None:
-    s.receive(b"a" + bytes(2 * ARENA_BYTES))
-    assert len(s.connection.get_buffer(-1)) > ARENA_BYTES, "it may send as much again"
-    assert s.arenas.in_use_bytes > 0
-    assert not s.connection.eof_received()
-    assert s.arenas.in_use_bytes == 0
-    s.receive_bytes(struct.pack(">i", 3 * ARENA_BYTES) + bytes(ARENA_BYTES))
-    assert s.arenas.in_use_bytes > 0
-    s.connection.connection_lost(None)
-    assert s.arenas.in_use_bytes == 0
 
 
 # -- remembered requests ----------------------------------------------------------------------

@@ -460,4 +460,4 @@ class ControllerMachine(RuleBasedStateMachine):
 
 
 TestControllerMachine = ControllerMachine.TestCase
-TestControllerMachine.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)
+TestControllerMachine.settings = settings(max_examples=250, stateful_step_count=40)

@@ -106,7 +106,7 @@ async def test_a_topic_that_another_process_creates_meanwhile_exists(
 async def test_a_topic_does_not_exist_before_its_creation_has_succeeded(
     cluster: ControlledCluster,
 ) -> None:
-    """A client that asks again while its first request waits must not be told so in vain."""
+    """A client that asks again while its first request waits must not be refused."""
     await cluster.start()
     cluster.fs.faults.append(Fault("sync", storage.LOG_NAME))
     answers = await asyncio.gather(create(cluster, "t"), create(cluster, "t"))

@@ -139,7 +139,7 @@ Nodes = dict[str, tuple[bytes | None, int]]
 """Data and version of each node."""
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(steps)
 def test_nothing_acknowledged_is_ever_lost(script: list[tuple[str, int]]) -> None:
     """After a crash the tree is what it was after some request, and none before an acknowledged

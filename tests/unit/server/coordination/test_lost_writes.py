@@ -1,4 +1,4 @@
-"""What came of writes whose responses were lost: told by the nodes, as if nothing had been lost."""
+"""What came of writes whose responses were lost is read from the nodes."""
 
 from __future__ import annotations
 

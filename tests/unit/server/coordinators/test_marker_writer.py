@@ -13,6 +13,7 @@ import pytest
 from kavka.server.coordinators.marker_writer import RETRY_S, MarkerWriter
 from kavka.txncoord.transaction_requests import WriteMarkers
 from kavka.wire.errors import ErrorCode as Code
+from kavka.wire.record_batches import LOG_APPEND_TIME, read_header
 from kavka.zktree import paths
 from kavka.zktree.api import NoNode, Overloaded
 from support.config_requests import change
@@ -88,6 +89,20 @@ async def test_the_next_transaction_finds_the_one_before_completed(
     await run_until_idle()
     assert state(broker) == "CompleteCommit" and writer(broker).waiting == 0
     assert (await committed(broker), await committed(broker, OTHER)) == ([b"v"] * 3, [b"v"])
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+@scenario()
+async def test_a_marker_has_the_kind_of_time_of_its_topic(broker: MemoryBroker, kind: str) -> None:
+    """As those of Apache Kafka: `tests/broker/test_transactional_logs.py` compares all bytes."""
+    await broker.create("t", configs={"message.timestamp.type": kind})
+    one = await written(broker, PLACE)
+    assert await one.end(commit=True) == Code.NONE
+    await run_until_idle()
+    marker = (await broker.fetch(1)).records
+    header = read_header(bytes(marker))
+    assert header.is_control
+    assert bool(header.attributes & LOG_APPEND_TIME) == (kind == "LogAppendTime")
 
 
 # -- slices ---------------------------------------------------------------------------------

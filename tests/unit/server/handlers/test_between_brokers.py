@@ -177,7 +177,7 @@ def fetching_t(broker: MemoryBroker, replica_id: int, offset: int, log_start: in
 
 
 async def fetch(broker: MemoryBroker, replica_id: int, offset: int) -> Any:
-    """What it is told, if that is at once."""
+    """What it is answered, if that is at once."""
     answer = await broker.ask("Fetch", 12, **fetching_t(broker, replica_id, offset))
     return answer.responses[0].partitions[0]
 

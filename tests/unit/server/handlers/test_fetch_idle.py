@@ -16,11 +16,12 @@ import pytest
 
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.handlers import fetch
-from kavka.server.replica.fetch_reading import idle_replica
+from kavka.server.replica.fetch_reading import split_idle
 from kavka.server.replica.fetch_sessions import FetchPartition
 from kavka.server.replica.partition_state import Leadership
 from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode
+from kavka.wire.steps import run_at_once
 from support import logs
 from support.batches import build
 from support.denied import Denied
@@ -46,16 +47,21 @@ class Outcome(NamedTuple):
 def passed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
     """The partitions that were passed over, each time."""
     found: list[tuple[str, int]] = []
-    original = idle_replica
+    original = split_idle
 
-    def noting(wanted: FetchPartition, *, from_any: bool) -> Replica | None:
-        replica = original(wanted, from_any=from_any)
-        if replica is not None:
-            found.append(replica.key)
-        return replica
+    def noting(*args: Any, **options: Any) -> Any:
+        idle, others = yield from original(*args, **options)
+        found.extend(replica.key for replica in idle)
+        return idle, others
 
-    monkeypatch.setattr(fetch, "idle_replica", noting)
+    monkeypatch.setattr(fetch, "split_idle", noting)
     yield found
+
+
+def none_idle(partitions: list[FetchPartition], *_: Any, **__: bool) -> Any:
+    """`split_idle`, if it found nothing idle."""
+    yield from ()
+    return [], partitions
 
 
 class Reader:
@@ -192,7 +198,7 @@ def test_responses_are_the_same_as_if_all_partitions_were_read(
     for seed in range(3):
         quick = asyncio.run(life(version, seed))
         with monkeypatch.context() as patch:
-            patch.setattr(fetch, "idle_replica", lambda _, **__: None)
+            patch.setattr(fetch, "split_idle", none_idle)
             assert asyncio.run(life(version, seed)) == quick
         codes |= quick.codes
     assert len(passed) > STEPS // 2
@@ -249,4 +255,5 @@ async def test_a_session_keeps_no_deleted_topic(
     assert wanted.replica is not None and wanted.replica() is broker.replica()
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000)
     await run_until_idle()
-    assert idle_replica(wanted, from_any=True) is None
+    split = split_idle([wanted], lambda _: True, from_leader=True, from_any=True)
+    assert run_at_once(split) == ([], [wanted])

@@ -258,8 +258,8 @@ async def test_a_topic_that_was_created_again_is_not_the_one_in_the_session(
 
 @scenario(topics={"t": 1})
 async def test_what_the_leader_has_not_heard_of_is_said_at_once(broker: MemoryBroker) -> None:
-    """A follower may hear of a new topic first. It asks again soon, if it is told; a consumer would
-    do so in a loop, so it waits for the records of the other topic."""
+    """A follower may hear of a new topic first. It asks again soon, if it is answered; a
+    consumer would do so in a loop, so it waits for the records of the other topic."""
     ids = {"t": broker.replica().topic_id, "new": UUID(int=77)}
     broker.share((broker.replica().partition.leader, FOLLOWER))
     asked = fetching(

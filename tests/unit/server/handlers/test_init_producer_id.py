@@ -7,6 +7,7 @@ from typing import Any
 
 from kavka.wire.errors import ErrorCode as Code
 from support.memory_broker import Client, MemoryBroker, scenario
+from support.memory_network import until
 from support.transaction_requests import find
 from support.virtual import run_until_idle
 
@@ -29,7 +30,7 @@ async def test_no_id_is_given_twice(broker: MemoryBroker) -> None:
     for die in (broker.restart, broker.kill, broker.crash):
         clients = [broker.connect() for _ in range(20)]
         waiting = [client.send("InitProducerId", 4, **NEW) for client in clients for _ in range(60)]
-        await run_until_idle(100)
+        await until(lambda: all(one.done() for one in waiting), "all ids")  # noqa: B023
         given += [one.result().producer_id for one in waiting]
         await die()
     given.append((await ask(broker)).producer_id)

@@ -61,3 +61,21 @@ async def test_offsets_of_an_open_transaction(broker: MemoryBroker) -> None:
         assert await fetch(broker, None, version, require_stable=True) == unstable
     await broker.kill()
     assert await fetch(broker, [A0, A1], require_stable=True) == unstable
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@scenario("offsets.topic.num.partitions=1", topics=TOPICS)
+async def test_offsets_of_a_deleted_topic_are_not_those_of_a_new_one(
+    broker: MemoryBroker, version: int
+) -> None:
+    """Though the broker dies before it has deleted them."""
+    await make_topic(broker)
+    await commit(broker, {A0: 5, B0: 7})
+    await broker.ask("DeleteTopics", 5, topic_names=["a"], timeout_ms=10_000)
+    await broker.kill()
+    await broker.create("a", 2)
+    await broker.advance(0)
+    for places in ([A0, B0], None) if version >= 2 else ([A0, B0],):
+        assert await fetch(broker, places, version) == {A0: NONE, B0: (7, 0)}
+    await commit(broker, {A0: 6})
+    assert await fetch(broker, [A0, B0], version) == {A0: (6, 0), B0: (7, 0)}

@@ -51,6 +51,17 @@ async def test_a_copy_is_answered_with_the_time_of_its_records(broker: MemoryBro
     assert again.log_start_offset == 0
 
 
+@scenario()
+async def test_a_producer_may_go_on_without_a_batch_that_was_refused(broker: MemoryBroker) -> None:
+    """As aiokafka does when it has given the batch up. No broker can tell that from a batch that is
+    in flight behind the refused one."""
+    refused = Outcome(Code.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    assert await write(broker, 0) == refused
+    await broker.create("t")
+    assert await write(broker, 3) == accepted(0)
+    assert await write(broker, 6) == accepted(3)
+
+
 # -- across the end of the broker -----------------------------------------------------------
 
 

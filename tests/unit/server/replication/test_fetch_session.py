@@ -221,7 +221,7 @@ def happen(pair: Pair, event: tuple[Any, ...]) -> None:
             pair.fetch(fate)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(happenings, max_size=60))
 def test_leader_and_follower_agree_on_what_is_fetched(events: list[tuple[Any, ...]]) -> None:
     pair = Pair()

@@ -68,7 +68,9 @@ class World:
         self.peer = self.network.peer
         self.metadata = MetadataCache("c")
         tasks = VirtualTasks(VirtualClock())
-        self.peers = TransactionPeers(1, self.metadata, network, tasks)
+        self.peers = TransactionPeers(
+            1, self.metadata, coordinators=network, leaders=network, tasks=tasks
+        )
         self.done: list[tuple[int, str, int, str]] = []
 
     async def send(self, end: TransactionEnd, *keys: tuple[str, int], broker_id: int = 2) -> None:

@@ -1,8 +1,14 @@
-"""The order of Java's HashMap, as Java 17 printed it."""
+"""The order of Java's HashMap and Scala's Set, as Java 17 printed them."""
 
 from __future__ import annotations
 
-from kavka.tools.admin.java_order import copied_order, hash_order
+from kavka.tools.admin.java_order import (
+    copied_order,
+    entity_order,
+    hash_order,
+    number_order,
+    set_order,
+)
 
 NAMES = ["__hidden", "a_b.c", "orders", "other", "own", "placed"]
 
@@ -22,3 +28,26 @@ def test_a_map_that_has_grown() -> None:
 
 def test_keys_come_once() -> None:
     assert hash_order(["a", "b", "a"]) == ["a", "b"]
+
+
+def test_a_map_of_numbers() -> None:
+    assert number_order([100000, 17, 1, 16, 33, 2, 65536]) == [16, 100000, 17, 1, 33, 65536, 2]
+
+
+def test_a_map_of_quotas() -> None:
+    """Apache Kafka's kafka-configs --describe printed them so."""
+    default, alice = (("user", None),), (("user", "alice"),)
+    assert entity_order([alice, default]) == [default, alice]
+
+
+def test_a_set() -> None:
+    """kafka-configs --describe --entity-type groups printed six groups so; a few stay as they
+    came."""
+    printed = ["abc", "g2", "g", "xyz", "g3", "g4"]
+    assert set_order(sorted(printed)) == set_order(reversed(printed)) == printed
+    assert set_order(["g", "abc", "g4", "g", "g2"]) == ["g", "abc", "g4", "g2"]
+
+
+def test_a_set_of_keys_with_one_hash() -> None:
+    same = [first + second for first in ("Aa", "BB") for second in ("Aa", "BB")]
+    assert set_order([*same, "x"]) == ["x", *same]

@@ -1,0 +1,70 @@
+"""Prints `docs/tools.md` with a new table of recorded sessions: for `make pages`."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+from commands.exceptions import FORMATS, OWN_FORM, OWN_WORDS, is_refused
+from commands.recorded import SESSIONS, Run, runs
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "tools.md"
+BEGIN: Final = "<!-- recorded sessions -->\n\n"
+END: Final = "<!-- end of recorded sessions -->"
+
+ACTION: Final = re.compile(
+    r" (--(create|list|describe|alter|delete-offsets|delete|reset-offsets|add|remove|generate"
+    r"|execute|verify|cancel)|cluster-id|list-endpoints|unregister|describe-producers|describe"
+    r"|upgrade|list|find-hanging|abort|random-uuid|info|format|version-mapping)(?= |$)"
+)
+HEAD: Final = (
+    "| tool | command lines | Apache Kafka's tool on Kavka | Kavka's tool on Kavka"
+    " | Kavka's tool on Apache Kafka |\n|---|---|---|---|---|\n"
+)
+
+
+def action(run: Run) -> str:
+    """A run's tool, with what it is asked to do."""
+    found = ACTION.search(run.line)
+    return f"{run.tool.removeprefix('kafka-')}{f' `{found[1]}`' if found else ''}"
+
+
+def marks(found: list[Run]) -> tuple[str, str, str]:
+    """The three columns of some runs of one action."""
+    own = [run for run in found if run.line in OWN_FORM or run.line in OWN_WORDS]
+    on_kavka = "\u2713"
+    if all(map(is_refused, found)):
+        on_kavka = "refused: not built yet"
+    elif any(map(is_refused, found)):
+        on_kavka = "\u2713; users and quotas are refused: not built yet"
+    elif own:
+        on_kavka = f"\u2713; {OWN_FORM.get(own[0].line, 'what is true of Kavka')}"
+    if found[0].line.startswith(FORMATS):
+        return on_kavka, *2 * ("\u2713; what is true of Kavka",)
+    return on_kavka, on_kavka, "\u2713"
+
+
+def table() -> str:
+    """A line for each action of each tool."""
+    rows: defaultdict[str, list[Run]] = defaultdict(list)
+    for session in SESSIONS:
+        for run in runs(session):
+            rows[action(run)].append(run)
+    lines = (
+        f"| {name} | {len(found)} | {' | '.join(marks(found))} |\n"
+        for name, found in sorted(rows.items())
+    )
+    return HEAD + "".join(lines)
+
+
+def page() -> str:
+    """All of the page."""
+    before, rest = PAGE.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}{table()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,192 @@
+"""`kavka mirror`: nothing lost or doubled, in order, whatever is killed; groups go on exactly.
+
+MIRROR_RECORDS (20,000; `make mirror` sets 1,000,000), MIRROR_TOPICS (5; there 20) and MIRROR_KILLS
+(1; there 3), how often each of source, target and mirror is killed, set the size; MIRROR_SEED
+replays a run's moments.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from commands import mirroring
+from commands.mirroring import MirrorProcess, Watch
+from kavka.tools.admin.command import main
+from kavka.tools.mirror.mirror import TOOL
+from support.broker import Kavka
+from support.clients.kafka_python import create_topic
+from support.oracle import ApacheKafka
+from support.process import BrokerProcess, running
+from support.wait import eventually, random_moment
+
+RECORDS = int(os.environ.get("MIRROR_RECORDS", "20000"))
+TOPICS = int(os.environ.get("MIRROR_TOPICS", "5"))
+KILLS = int(os.environ.get("MIRROR_KILLS", "1"))
+SEED = int(os.environ.get("MIRROR_SEED") or random.SystemRandom().randrange(2**32))
+MOMENT_S = 0.3
+CONFIGS = {"retention.ms": "-1", "segment.bytes": "1048576"}
+
+PAIRS = {
+    "Kavka to Kavka": (Kavka, Kavka),
+    "Apache Kafka to Kavka": (ApacheKafka, Kavka),
+    "Kavka to Apache Kafka": (Kavka, ApacheKafka),
+}
+
+
+@pytest.fixture(params=PAIRS)
+def pair(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
+    kinds = PAIRS[request.param]
+    source, target = (
+        kind(tmp_path / side, mirroring.SETTINGS)
+        for side, kind in zip(("source", "target"), kinds, strict=True)
+    )
+    with running([source, target]):
+        yield source, target
+
+
+@pytest.fixture
+def mirror(pair: tuple[BrokerProcess, BrokerProcess], tmp_path: Path) -> Iterator[MirrorProcess]:
+    process = MirrorProcess(*pair, tmp_path)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+def kill(what: str, source: BrokerProcess, target: BrokerProcess, mirror: MirrorProcess) -> None:
+    """SIGKILL, and a new start."""
+    if what == "mirror":
+        mirror.kill()
+        mirror.start()
+    else:
+        broker = source if what == "source" else target
+        broker.kill()
+        broker.start()
+
+
+@pytest.mark.timeout(900 + RECORDS // 500)
+def test_each_record_is_there_once_whatever_is_killed(
+    pair: tuple[BrokerProcess, BrokerProcess], mirror: MirrorProcess
+) -> None:
+    print(f"MIRROR_SEED={SEED} MIRROR_RECORDS={RECORDS} MIRROR_KILLS={KILLS}")
+    chance = random.Random(SEED)
+    source, target = pair
+    topics = mirroring.topic_names(TOPICS)
+    for topic in topics[:-1]:
+        create_topic(source.bootstrap, topic, mirroring.PARTITIONS, CONFIGS)
+    mirror.start()
+    victims = ["source", "target", "mirror"] * KILLS
+    chance.shuffle(victims)
+    watch = Watch(target, topics)
+    share = RECORDS // (len(victims) + 1)
+    for number, victim in enumerate(victims):
+        mirroring.fill(source.bootstrap, topics[:-1], share, number * share)
+        sent = share * number + chance.randrange(share) // 2
+        watch.await_offsets(sent * 4 // 5, mirror)  # what was aborted does not come
+        random_moment(chance, MOMENT_S)
+        kill(victim, source, target, mirror)
+    create_topic(source.bootstrap, topics[-1], mirroring.PARTITIONS, CONFIGS)
+    mirroring.fill(source.bootstrap, topics, share, RECORDS)
+    here = mirroring.read(source.bootstrap, topics)
+    watch.await_offsets(sum(map(len, here.values())), mirror)
+    offsets = mirroring.places_to_commit(here, chance)
+    mirroring.commit(source.bootstrap, "readers", offsets)
+    assert mirror.end() == 128 + signal.SIGINT, mirror.output()
+    mirror.start("--until-caught-up")
+    assert mirror.end(None) == 0, mirror.output()
+    there = mirroring.read(target.bootstrap, topics)
+    found = [*mirroring.differences(here, there)]
+    translated = mirroring.committed(target.bootstrap, "readers", topics)
+    found += mirroring.misplaced(here, there, offsets, translated)
+    assert not found, "\n".join([*found[:20], mirror.output()])
+
+
+@pytest.mark.parametrize("pair", ["Kavka to Kavka"], indirect=True)
+def test_offsets_of_the_target_s_own_consumers_stay(
+    pair: tuple[BrokerProcess, BrokerProcess], mirror: MirrorProcess
+) -> None:
+    source, target = pair
+    create_topic(source.bootstrap, "t0", mirroring.PARTITIONS)
+    mirroring.fill(source.bootstrap, ["t0", "t0"], 300)
+    place = ("t0", 0)
+
+    def translated(offset: int) -> int:
+        mirroring.commit(source.bootstrap, "readers", {place: offset})
+        assert mirror.start("--until-caught-up").end(None) == 0, mirror.output()
+        return mirroring.committed(target.bootstrap, "readers", ["t0"])[place][0]
+
+    assert translated(20) == 20
+    assert translated(10) == 10  # it follows the source, backwards too
+    mirroring.commit(target.bootstrap, "readers", {place: 30})
+    assert translated(12) == 30
+    assert '"offsets": 0, "foreign": 1' in mirror.output()
+
+
+@pytest.mark.parametrize("pair", ["Kavka to Kavka"], indirect=True)
+def test_a_second_mirror_of_the_name_ends_the_first(
+    pair: tuple[BrokerProcess, BrokerProcess], mirror: MirrorProcess, tmp_path: Path
+) -> None:
+    source, target = pair
+    create_topic(source.bootstrap, "t0", mirroring.PARTITIONS)
+    mirroring.fill(source.bootstrap, ["t0", "t0"], 300)
+    watch = Watch(target, ["t0"])
+    mirror.start()
+    watch.await_offsets(200, mirror)
+    second = MirrorProcess(source, target, tmp_path / "source").start()
+    try:
+
+        def is_fenced() -> bool:
+            """By the second one's first transaction; it hears of it in its own next one."""
+            mirroring.fill(source.bootstrap, ["t0", "t0"], 30)
+            return not mirror.runs
+
+        eventually(is_fenced, within_s=60, what="the first mirror ends", detail=mirror.output)
+        assert mirror.end(None) == 1, mirror.output()
+        assert "another mirror of the name" in mirror.output()
+        here = mirroring.read(source.bootstrap, ["t0"])
+        watch.await_offsets(sum(map(len, here.values())), second)
+        assert second.end() == 128 + signal.SIGINT, second.output()
+    finally:
+        second.close()
+    assert not [*mirroring.differences(here, mirroring.read(target.bootstrap, ["t0"]))]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--target h:1 --topic t", 'Missing required argument "[source]"'),
+        ("--source h:1 --target h:1", "Which topics? Give --topic or --include"),
+        ("--source h:1 --target h:1 --include (", "--include ( is no regular expression"),
+        ("--source h:1 --target h:1 --topic t --name a/b", "--name is of ASCII letters"),
+        ("--source h:1 --target h:1 --topic t --refresh-ms 0", "--refresh-ms is 1 at least"),
+        ("--source h --target h:1 --topic t", "--source: 'h' is not HOST:PORT"),
+        ("--source 127.0.0.1:1 --target 127.0.0.1:1 --topic t", "no broker answers"),
+        ("--source h:1 --target h:1 --topic t --no-groups --groups g", "can't be used with"),
+        ("--frobnicate", "frobnicate is not a recognized option"),
+    ],
+)
+def test_what_makes_no_sense_is_said_in_a_line(
+    line: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(TOOL, line.split()) == 1
+    printed = capsys.readouterr()
+    assert said in printed.err and printed.err.count("\n") == 1
+    assert printed.out == ""
+
+
+def test_a_cluster_is_not_mirrored_to_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker = Kavka(tmp_path, mirroring.SETTINGS)
+    with running([broker]):
+        words = f"--source {broker.bootstrap} --target {broker.bootstrap} --topic t"
+        assert main(TOOL, words.split()) == 1
+    assert capsys.readouterr().err == "--source and --target are of the same cluster\n"

@@ -1,0 +1,55 @@
+"""Which offsets a group gets in the target."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.tools.admin.group_requests import Committed
+from kavka.tools.mirror.group_plan import Commits, commits, translated
+from kavka.tools.mirror.ledger import Ledger, Written, group_entry
+from kavka.tools.mirror.offset_map import OffsetMap, Run
+
+PLACE = ("t", 0)
+
+
+def at(offset: int, metadata: str = "") -> Committed:
+    return Committed(offset, None, metadata)
+
+
+def test_offsets_of_what_is_copied_are_translated_with_their_metadata() -> None:
+    copied = OffsetMap()
+    copied.add([Run(10, 100, 5)])
+    here = {PLACE: at(12, "note"), ("t", 1): at(7), ("other", 0): at(3)}
+    found = translated(here, {PLACE: copied}, {PLACE: 0, ("t", 1): 40})
+    assert found == {PLACE: at(102, "note"), ("t", 1): at(40)}
+
+
+def test_no_offset_is_before_the_target_s_first_record() -> None:
+    copied = OffsetMap()
+    copied.add([Run(10, 100, 5)])
+    assert translated({PLACE: at(10)}, {PLACE: copied}, {PLACE: 103}) == {PLACE: at(103)}
+
+
+@pytest.mark.parametrize(
+    ("there", "written", "found"),
+    [
+        (None, None, Commits({PLACE: at(5)}, {PLACE: Written(5, -1)}, 0)),
+        (3, Written(3, -1), Commits({PLACE: at(5)}, {PLACE: Written(5, 3)}, 0)),
+        (9, Written(9, 3), Commits({PLACE: at(5)}, {PLACE: Written(5, 9)}, 0)),  # backwards
+        (3, Written(5, 3), Commits({PLACE: at(5)}, {}, 0)),  # killed before it was committed
+        (5, Written(5, 3), Commits({}, {}, 0)),
+        (4, Written(3, -1), Commits({}, {}, 1)),  # a consumer's own
+        (4, None, Commits({}, {}, 1)),
+    ],
+)
+def test_only_offsets_by_the_mirror_are_replaced(
+    there: int | None, written: Written | None, found: Commits
+) -> None:
+    has = {} if there is None else {PLACE: at(there)}
+    before = {} if written is None else {PLACE: written}
+    assert commits({PLACE: at(5)}, has, before) == found
+
+
+def test_the_ledger_knows_what_was_written() -> None:
+    entry = group_entry(("g", *PLACE), Written(5, 3))
+    assert Ledger([entry]).groups == {("g", "t", 0): Written(5, 3)}

@@ -1,0 +1,60 @@
+"""What is copied, and what a target lacks."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kavka.tools.mirror.topic_plan import FIXED, Choice, ConfigChanges, Topic, plan
+
+DEFAULTS = {"retention.ms": "604800000", "cleanup.policy": "delete", "min.insync.replicas": "1"}
+
+
+def topic(name: str = "t", partitions: int = 1, **own: str) -> Topic:
+    given = {key.replace("_", "."): value for key, value in own.items()}
+    return Topic(name, "id", partitions, {**DEFAULTS, **FIXED, **given}, frozenset(given))
+
+
+@pytest.mark.parametrize(
+    ("name", "is_internal", "taken"),
+    [
+        ("orders", False, True),
+        ("orders-old", False, False),
+        ("named-old", False, True),
+        ("other", False, False),
+        ("__consumer_offsets", True, False),
+        ("kavka-mirror-x", False, False),
+    ],
+)
+def test_topics_are_named_or_match(name: str, is_internal: bool, taken: bool) -> None:
+    choice = Choice(
+        frozenset({"named-old", "kavka-mirror-x"}),
+        re.compile("orders.*|_.*"),
+        re.compile(".*-old"),
+    )
+    assert choice.takes(name, is_internal=is_internal) is taken
+
+
+def test_the_target_gets_what_it_lacks() -> None:
+    found = plan({"a": topic("a", 3), "b": topic("b", 4), "c": topic("c")}, {"b": topic("b", 2)})
+    assert (found.new, found.more, found.configs) == ({"a": 3, "c": 1}, {"b": 4}, {})
+
+
+def test_more_partitions_in_the_target_are_left() -> None:
+    assert plan({"t": topic()}, {"t": topic("t", 2)}).more == {}
+
+
+def test_configs_follow_the_source_but_for_those_about_brokers() -> None:
+    here = topic(retention_ms="5", min_insync_replicas="2", only_here="1")
+    there = topic(cleanup_policy="compact", min_insync_replicas="3")
+    found = plan({"t": here}, {"t": there})
+    assert found.configs == {"t": ConfigChanges({"retention.ms": "5"}, ["cleanup.policy"])}
+    assert found.unknown == {"t": ["only.here"]}
+
+
+def test_times_of_records_are_kept() -> None:
+    there = topic()._replace(configs={**DEFAULTS, "message.timestamp.type": "LogAppendTime"})
+    here = topic(message_timestamp_type="LogAppendTime")
+    added = plan({"t": here}, {"t": there}).configs["t"].added
+    assert added == {"message.timestamp.type": "CreateTime"}

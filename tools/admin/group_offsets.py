@@ -1,0 +1,69 @@
+"""How far consumer groups are: their offsets, the ends of the partitions, and who consumes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from kavka.tools.admin.cluster_client import ClusterClient
+from kavka.tools.admin.errors import Failed
+from kavka.tools.admin.group_descriptions import Group
+from kavka.tools.admin.group_requests import Committed, committed_offsets
+from kavka.tools.admin.java_errors import Refused
+from kavka.tools.admin.partition_offsets import Place, leaders_of, offsets_at
+from kavka.wire.apis import list_offsets
+
+NOBODY: Final = "-"
+
+
+class Progress(NamedTuple):
+    """One partition of a group."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    leader_epoch: int | None
+    end_offset: int | None
+    member_id: str
+    host: str
+    client_id: str
+
+    @property
+    def lag(self) -> int | None:
+        """How many offsets are between the group's and the partition's end."""
+        if self.offset is None or self.end_offset is None:
+            return None
+        return self.end_offset - self.offset
+
+
+async def progress_of(cluster: ClusterClient, group: Group, within_s: float) -> list[Progress]:
+    """Those that members have, the member with the most first, and then those that none has.
+    Failed."""
+    try:
+        committed = await committed_offsets(cluster, group.group_id, within_s)
+        assigned = {place for member in group.members for place in member.owned}
+        places = [*assigned, *(place for place in committed if place not in assigned)]
+        leaders = await leaders_of(cluster, sorted({topic for topic, _ in places}))
+        led = [place for place in places if leaders.get(place, -1) >= 0]
+        ends = await offsets_at(cluster, led, list_offsets.LATEST, within_s)
+    except Refused as refused:
+        raise Failed(refused.in_future) from refused
+    rows: list[Progress] = []
+    for member in sorted(group.members, key=lambda one: len(one.owned), reverse=True):
+        who = (member.member_id, member.host, member.client_id)
+        rows += _rows(member.owned, committed, ends, who)
+    free = [place for place in committed if place not in assigned]
+    rows += _rows(free, committed, ends, (NOBODY, NOBODY, NOBODY))
+    return rows
+
+
+def _rows(
+    places: Iterable[Place],
+    committed: Mapping[Place, Committed],
+    ends: Mapping[Place, int],
+    who: tuple[str, str, str],
+) -> Iterator[Progress]:
+    for place in sorted(places):
+        one = committed.get(place)
+        offset, epoch = (one.offset, one.leader_epoch) if one else (None, None)
+        yield Progress(*place, offset, epoch, ends.get(place), *who)

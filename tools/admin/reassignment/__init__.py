@@ -1,0 +1,1 @@
+"""Moving partitions to other brokers and log directories, for `kavka reassign-partitions`."""

@@ -1,0 +1,156 @@
+"""How far a plan is: its partitions, and its replicas that move between log directories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kavka.tools.admin.cluster_client import ClusterClient
+from kavka.tools.admin.printing import joined
+from kavka.tools.admin.reassignment.plans import Directories, Place, Plan, Replica, name_of
+from kavka.tools.admin.reassignment.requests import (
+    LogDirs,
+    Reassignment,
+    find_topics,
+    log_dirs,
+)
+
+
+class PartitionState(NamedTuple):
+    """Of a partition: none are `current` if it does not exist."""
+
+    current: Sequence[int]
+    target: Sequence[int]
+    is_moving: bool
+
+    @property
+    def name(self) -> str:
+        """A word for it."""
+        if self.is_moving:
+            return "in progress"
+        return "completed" if list(self.current) == list(self.target) else "not active"
+
+
+class MoveState(NamedTuple):
+    """Of a replica that the plan has in a certain log directory."""
+
+    current: str | None
+    target: str
+    future: str | None
+
+    @property
+    def name(self) -> str:
+        """A word for it."""
+        if self.current is None:
+            return "missing"
+        if self.future is None:
+            return "completed" if self.current == self.target else "not active"
+        return "in progress" if self.future == self.target else "elsewhere"
+
+
+Partitions = Mapping[Place, PartitionState]
+Moves = Mapping[Replica, MoveState]
+
+
+async def partition_states(
+    cluster: ClusterClient, plan: Plan, ongoing: Mapping[Place, Reassignment]
+) -> dict[Place, PartitionState]:
+    """`ongoing`: all reassignments of the cluster. Failed."""
+    wanted = plan.assignment
+    at_rest = [place for place in wanted if place not in ongoing]
+    topics = await find_topics(cluster, (topic for topic, _ in at_rest)) if at_rest else {}
+    replicas = {
+        (topic, one.partition_index): one.replica_nodes
+        for topic, partitions in topics.items()
+        for one in partitions
+    }
+    return {
+        place: PartitionState(ongoing[place].replicas, target, is_moving=True)
+        if place in ongoing
+        else PartitionState(replicas.get(place, ()), target, is_moving=False)
+        for place, target in sorted(wanted.items())
+    }
+
+
+async def move_states(cluster: ClusterClient, targets: Directories) -> dict[Replica, MoveState]:
+    """Failed if a broker of them is not live."""
+    found: Mapping[Replica, LogDirs] = await log_dirs(cluster, targets)
+    return {
+        replica: MoveState(found[replica].current, target, found[replica].future)
+        for replica, target in sorted(targets.items())
+    }
+
+
+def partition_lines(states: Partitions) -> Iterator[str]:
+    """In Apache Kafka's words."""
+    yield "Status of partition reassignment:"
+    for place, state in states.items():
+        if state.is_moving:
+            yield f"Reassignment of partition {name_of(place)} is still in progress."
+        elif state.name == "completed":
+            yield f"Reassignment of partition {name_of(place)} is completed."
+        else:
+            yield (
+                f"There is no active reassignment of partition {name_of(place)}, but replica set "
+                f"is {joined(state.current)} rather than {joined(state.target)}."
+            )
+
+
+def move_lines(states: Moves) -> Iterator[str]:
+    """In Apache Kafka's words."""
+    for replica, state in states.items():
+        where = f"Partition {replica.topic}-{replica.partition} on broker {replica.broker}"
+        if state.name == "missing":
+            yield (
+                f"Partition {replica.topic}-{replica.partition} is not found in any live log dir "
+                f"on broker {replica.broker}. There is likely an offline log directory on the "
+                "broker."
+            )
+        elif state.name == "in progress":
+            yield f"Reassignment of replica {replica} is still in progress."
+        elif state.name == "elsewhere":
+            yield f"{where} is being moved to log dir {state.future} instead of {state.target}."
+        elif state.name == "not active":
+            yield f"{where} is not being moved from log dir {state.current} to {state.target}."
+        else:
+            yield f"Reassignment of replica {replica} completed successfully."
+
+
+def documents(partitions: Partitions, moves: Moves) -> dict[str, Any]:
+    """For JSON."""
+    return {
+        "partitions": [
+            {
+                "topic": topic,
+                "partition": partition,
+                "state": state.name,
+                "replicas": list(state.current),
+                "target": list(state.target),
+            }
+            for (topic, partition), state in partitions.items()
+        ],
+        "moves": [
+            {
+                "topic": replica.topic,
+                "partition": replica.partition,
+                "broker": replica.broker,
+                "state": state.name,
+                "logDir": state.current,
+                "target": state.target,
+                "future": state.future,
+            }
+            for replica, state in moves.items()
+        ],
+    }
+
+
+COLUMNS = ("topic", "partition", "broker", "state", "current", "target")
+
+
+def rows(partitions: Partitions, moves: Moves) -> Iterator[Sequence[object]]:
+    """For CSV: brokers of partitions, and below them log directories of replicas."""
+    for (topic, partition), one in partitions.items():
+        yield topic, partition, "", one.name, joined(one.current), joined(one.target)
+    for replica, move in moves.items():
+        place = replica.topic, replica.partition, replica.broker
+        yield *place, move.name, move.current or "", move.target

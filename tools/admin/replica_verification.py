@@ -1,0 +1,331 @@
+"""`kavka replica-verification`: as Apache Kafka's kafka-replica-verification, option by option.
+
+It fetches from every live replica, followers too, and compares what they send. It goes on until
+Ctrl-C, or until offsets differ; with --once until all has been compared that was there at first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from kavka.tools.admin.cluster_client import ClusterClient
+from kavka.tools.admin.command import Tool
+from kavka.tools.admin.errors import Failed, Misused
+from kavka.tools.admin.java_order import partition_order
+from kavka.tools.admin.options import Given, Option
+from kavka.tools.admin.printing import joined
+from kavka.tools.admin.replica_comparison import OFFSET, Difference, Fetched, compare
+from kavka.tools.admin.topic_names import ANY, name_pattern
+from kavka.wire.apis import fetch, list_offsets
+from kavka.wire.apis.fetch import FetchedPartition, ReplicaState
+from kavka.wire.apis.list_offsets import AskedPartition, AskedTopic, ListOffsetsRequest
+from kavka.wire.apis.metadata import TopicResponse
+from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
+
+DEBUGGING: Final = -2
+"""As replica id: a reader whom followers answer as well."""
+
+NO_EPOCH: Final = -1
+CONSUMER: Final = -1
+ANY_BYTES: Final = 2**31 - 1
+FETCH_BYTES: Final = 1 << 20
+WAIT_MS: Final = 1_000
+REPORT_MS: Final = 30_000
+NO_ID: Final = UUID(int=0)
+TIMEOUT_MS: Final = 60_000
+
+Place = tuple[str, int]
+
+OPTIONS: Final = (
+    Option("broker-list", "The same as --bootstrap-server.", "HOST:PORT,.."),
+    Option("topics-include", "A regular expression for topics; all if left out.", "TOPIC"),
+    Option(
+        "time",
+        "From where to compare: milliseconds for the first record from then on, -1 for the end "
+        "(the default), -2 for the beginning.",
+        "TIME",
+        is_number=True,
+        bits=64,
+    ),
+    Option("fetch-size", "Bytes to fetch of each partition.", "BYTES", is_number=True),
+    Option("max-wait-ms", "How long a fetch waits for records.", "MS", is_number=True),
+    Option("report-interval-ms", "How often to report; 30000.", "MS", is_number=True, bits=64),
+    Option(
+        "once",
+        "End when all has been compared that is there now, from the beginning unless --time says "
+        "otherwise; with exit code 1 if replicas differ.",
+    ),
+)
+
+
+@message
+class FetchTopic:
+    topic: str
+    topic_id: UUID
+    partitions: Sequence[FetchedPartition]
+
+
+@message
+class FetchRequest:
+    """Without a session. Who asks stands in the one field or the other, by the version."""
+
+    max_wait_ms: int
+    topics: Sequence[FetchTopic]
+    replica_id: int = DEBUGGING
+    replica_state: ReplicaState = ReplicaState(DEBUGGING, NO_EPOCH)
+    min_bytes: int = 1
+    max_bytes: int = ANY_BYTES
+    isolation_level: int = 0
+    session_id: int = 0
+    session_epoch: int = fetch.NO_SESSION
+    forgotten_topics_data: Sequence[Any] = ()
+    rack_id: str = ""
+    cluster_id: str | None = None
+
+
+def check(given: Given) -> None:
+    """Refuse what is not whole."""
+    if not given.has("bootstrap-server"):
+        given.needs("broker-list")
+    time = given.number("time")
+    if time is not None and time < list_offsets.EARLIEST:
+        raise Misused("--time is -1 (the end), -2 (the beginning) or milliseconds")
+    if (given.number("fetch-size") or 0) < 0:
+        raise Misused("--fetch-size is no negative number: brokers would give no records for it")
+    if given.text("output") == "csv":
+        raise Misused("what is reported is no table: --output is text or json")
+    name_pattern(given.text("topics-include") or ANY)
+
+
+async def run(cluster: ClusterClient, given: Given) -> int:
+    """Compare, and report; 1 if replicas differ."""
+    pattern = name_pattern(given.text("topics-include") or ANY)
+    topics = [one for one in await cluster.topics() if pattern.fullmatch(one.name or "")]
+    if not topics:
+        raise Failed("No topics found: --topics-include filters all out, or there are none")
+    verification = _Verification(cluster, topics, given)
+    return await verification.run()
+
+
+TOOL: Final = Tool(
+    "replica-verification",
+    "Compare the replicas of partitions with each other.",
+    OPTIONS,
+    check,
+    run,
+    addresses=("bootstrap-server", "broker-list"),
+)
+
+
+class _Verification:
+    """Goes through the logs of partitions, of all their replicas at the same pace."""
+
+    def __init__(
+        self, cluster: ClusterClient, topics: Sequence[TopicResponse], given: Given
+    ) -> None:
+        self._cluster = cluster
+        self._form = given.text("output")
+        self._is_once = given.has("once")
+        time = given.number("time")
+        default = list_offsets.EARLIEST if self._is_once else list_offsets.LATEST
+        self._time = default if time is None else time
+        self._bytes = _or(given.number("fetch-size"), FETCH_BYTES)
+        self._wait_ms = _or(given.number("max-wait-ms"), WAIT_MS)
+        self._report_ms = _or(given.number("report-interval-ms"), REPORT_MS)
+        self._ids = {one.name or "": one.topic_id or NO_ID for one in topics}
+        partitions = {
+            (one.name or "", p.partition_index): p for one in topics for p in one.partitions
+        }
+        self._places = partition_order(partitions)
+        self._leaders = {place: partitions[place].leader_id for place in self._places}
+        live = {broker.node_id for broker in cluster.brokers}
+        self._replicas = {
+            place: [one for one in partitions[place].replica_nodes if one in live]
+            for place in self._places
+        }
+        replicas = {one for p in partitions.values() for one in p.replica_nodes}
+        self._missing = sorted(replicas - live)
+        self._offsets: dict[Place, int] = {}
+        self._ends: dict[Place, int] = {}
+        """With --once, how far to compare."""
+
+        self._differing = 0
+
+    async def run(self) -> int:
+        """1 when offsets differ, or at the end of --once when anything did."""
+        self._offsets = await self._offsets_at(self._time, self._places)
+        ends = await self._offsets_at(list_offsets.LATEST, self._places)
+        self._ends = ends if self._is_once else {}
+        for place in self._places:
+            self._offsets.setdefault(place, ends[place])  # where no record is that young
+        clock = self._cluster.seams.clock
+        self._say("verification process is started", {"event": "started"})
+        if self._missing:
+            text = f"replicas on brokers {joined(self._missing)}, which are not live, are left out"
+            self._say(text, {"event": "missing", "brokers": self._missing})
+        reported_ms = clock.now_ms()
+        while True:
+            fetched = await self._fetch()
+            if self._compare(fetched):
+                return 1
+            is_done = self._is_once and not self._places_left()
+            if clock.now_ms() - reported_ms > self._report_ms or is_done:
+                self._report(fetched)
+                reported_ms = clock.now_ms()
+            if is_done:
+                return 1 if self._differing else 0
+
+    def _places_left(self) -> list[Place]:
+        """Without those that have been compared up to their ends."""
+        ends = self._ends
+        return [one for one in self._places if one not in ends or self._offsets[one] < ends[one]]
+
+    async def _fetch(self) -> dict[Place, dict[int, Fetched]]:
+        """What each replica sends; nothing of a broker that can't be asked now."""
+        asked: defaultdict[int, list[Place]] = defaultdict(list)
+        places = self._places_left()
+        for place in places:
+            for broker in self._replicas[place]:
+                asked[broker].append(place)
+        answers = await asyncio.gather(
+            *(self._fetch_from(broker, places) for broker, places in asked.items())
+        )
+        found: dict[Place, dict[int, Fetched]] = {place: {} for place in places}
+        for broker, answer in zip(asked, answers, strict=True):
+            for place in asked[broker]:
+                found[place][broker] = answer.get(place, Fetched(memoryview(b""), -1))
+        return found
+
+    async def _fetch_from(self, broker: int, places: Iterable[Place]) -> dict[Place, Fetched]:
+        topics: defaultdict[str, list[FetchedPartition]] = defaultdict(list)
+        for topic, number in places:
+            offset = self._offsets[topic, number]
+            topics[topic].append(
+                FetchedPartition(number, NO_EPOCH, offset, NO_EPOCH, 0, self._bytes)
+            )
+        request = FetchRequest(
+            self._wait_ms,
+            [FetchTopic(name, self._ids[name], some) for name, some in topics.items()],
+        )
+        try:
+            response = await self._cluster.ask_broker(broker, fetch.API, request)
+        except Failed:
+            if self._is_once:
+                raise
+            return {}
+        names = {topic_id: name for name, topic_id in self._ids.items()}
+        return await self._read(
+            {
+                (topic.topic or names[topic.topic_id], one.partition_index): one
+                for topic in response.responses
+                for one in topic.partitions
+            }
+        )
+
+    async def _read(self, answers: Mapping[Place, Any]) -> dict[Place, Fetched]:
+        """Where the records asked for are deleted, go on behind them."""
+        gone = [
+            place
+            for place, one in answers.items()
+            if one.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        ]
+        if gone:
+            starts = await self._offsets_at(list_offsets.EARLIEST, gone)
+            for place, start in starts.items():
+                self._offsets[place] = max(self._offsets[place], start)
+        return {
+            place: Fetched(memoryview(one.records or b""), one.high_watermark)
+            for place, one in answers.items()
+            if not one.error_code
+        }
+
+    def _compare(self, fetched: Mapping[Place, Mapping[int, Fetched]]) -> bool:
+        """Whether offsets differ somewhere, so that there is no way to go on."""
+        for place, replicas in fetched.items():
+            compared = compare(replicas, self._offsets[place])
+            self._offsets[place] = compared.next_offset
+            for one in compared.differences:
+                self._tell(place, one)
+            if any(one.kind == OFFSET for one in compared.differences):
+                return True
+        return False
+
+    def _tell(self, place: Place, one: Difference) -> None:
+        self._differing += 1
+        topic, partition = place
+        shown = {"event": "difference", "topic": topic, "partition": partition, **one._asdict()}
+        self._say(one.sentence(f"{topic}-{partition}"), shown)
+
+    def _report(self, fetched: Mapping[Place, Mapping[int, Fetched]]) -> None:
+        lags = {
+            place: max((one.high_watermark for one in replicas.values()), default=-1)
+            - self._offsets[place]
+            for place, replicas in fetched.items()
+        }
+        most = max(self._places, key=lambda place: lags.get(place, 0))
+        lag, offset, count = lags.get(most, 0), self._offsets[most], len(self._places)
+        self._say(
+            f"max lag is {lag} for partition {most[0]}-{most[1]} at offset {offset} among {count} "
+            "partitions",
+            {
+                "event": "report",
+                "maxLag": lag,
+                "topic": most[0],
+                "partition": most[1],
+                "offset": offset,
+                "partitions": count,
+            },
+        )
+
+    def _say(self, text: str, shown: Mapping[str, Any]) -> None:
+        """A line with the time; as JSON with --output json."""
+        ms = self._cluster.seams.clock.now_ms()
+        if self._form == "json":
+            print(json.dumps({"timeMs": ms, **shown}), flush=True)
+        else:
+            seconds = datetime.fromtimestamp(ms // 1000).strftime("%Y-%m-%d %H:%M:%S")
+            print(f"{seconds},{ms % 1000:03}: {text}", flush=True)
+
+    async def _offsets_at(self, time: int, places: Iterable[Place]) -> dict[Place, int]:
+        """Of those partitions that have a record for the time. Failed if one has no leader."""
+        asked: defaultdict[int, defaultdict[str, list[AskedPartition]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        for topic, partition in places:
+            leader = self._leaders[topic, partition]
+            asked[leader][topic].append(AskedPartition(partition, NO_EPOCH, time))
+            if leader < 0:
+                raise Failed(f"{topic}-{partition} has no leader now")
+        answers = await asyncio.gather(
+            *(
+                self._cluster.ask_broker(
+                    leader,
+                    list_offsets.API,
+                    ListOffsetsRequest(
+                        CONSUMER, [AskedTopic(*one) for one in topics.items()], 0, TIMEOUT_MS
+                    ),
+                )
+                for leader, topics in asked.items()
+            )
+        )
+        found = {}
+        for answer in answers:
+            for topic in answer.topics:
+                for one in topic.partitions:
+                    if one.error_code:
+                        name = f"{topic.name}-{one.partition_index}"
+                        raise Failed(f"{name}: {ErrorCode(one.error_code).name}")
+                    if one.offset >= 0:
+                        found[topic.name, one.partition_index] = one.offset
+        return found
+
+
+def _or(number: int | None, default: int) -> int:
+    return default if number is None else number

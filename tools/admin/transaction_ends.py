@@ -1,0 +1,93 @@
+"""Ends transactions: one that hangs by its markers, an ongoing one by its coordinator (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from kavka.tools.admin.cluster_client import ClusterClient
+from kavka.tools.admin.coordinators import ask_coordinators
+from kavka.tools.admin.java_errors import Refused
+from kavka.tools.admin.leaders import Place, leaders
+from kavka.tools.admin.open_transactions import WITHIN_S
+from kavka.wire.apis import find_coordinator, init_producer_id, write_txn_markers
+from kavka.wire.apis.write_txn_markers import AskedMarker, AskedTopic, WriteTxnMarkersRequest
+from kavka.wire.errors import ErrorCode
+from kavka.wire.message import message
+
+TIMEOUT_MS: Final = 30_000
+"""Of the transactions that the next producer of the id does not begin."""
+
+ENDING: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS})
+
+
+@message
+class InitProducerIdRequest:
+    """A producer without an id yet."""
+
+    transactional_id: str
+    transaction_timeout_ms: int = TIMEOUT_MS
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+class Aborted(NamedTuple):
+    """The transaction of a producer in a partition."""
+
+    place: Place
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    """0 where no coordinator has ever written to the partition for this producer."""
+
+    def __str__(self) -> str:
+        topic, partition = self.place
+        return (
+            f"AbortTransactionSpec(topicPartition={topic}-{partition}, "
+            f"producerId={self.producer_id}, producerEpoch={self.producer_epoch}, "
+            f"coordinatorEpoch={self.coordinator_epoch})"
+        )
+
+
+async def abort(cluster: ClusterClient, spec: Aborted) -> None:
+    """Have the partition's leader write the marker. Refused, Failed."""
+    topic, partition = spec.place
+    found = await leaders(cluster, [spec.place])
+    for code in found.refused.values():
+        raise Refused(code)
+    (leader,) = found.led
+    marker = AskedMarker(
+        spec.producer_id,
+        spec.producer_epoch,
+        False,
+        [AskedTopic(topic, [partition])],
+        spec.coordinator_epoch,
+    )
+    response = await cluster.ask_broker(
+        leader, write_txn_markers.API, WriteTxnMarkersRequest([marker])
+    )
+    for result in response.markers:
+        for one in result.topics:
+            for each in one.partitions:
+                if each.error_code:
+                    raise Refused(each.error_code)
+
+
+async def force_terminate(cluster: ClusterClient, transactional_id: str) -> None:
+    """Abort the ongoing transaction, and fence its producer: by a new epoch. Refused, Failed."""
+
+    def results(response: Any) -> list[tuple[str, int, str | None, Any]]:
+        return [(transactional_id, response.error_code, None, response)]
+
+    outcomes = await ask_coordinators(
+        cluster,
+        [transactional_id],
+        init_producer_id.API,
+        lambda ids: InitProducerIdRequest(ids[0]),
+        results,
+        within_s=WITHIN_S,
+        kind=find_coordinator.TRANSACTION,
+        retriable=ENDING,
+    )
+    outcome = outcomes[transactional_id]
+    if outcome.code:
+        raise Refused(outcome.code, outcome.message)

@@ -1,0 +1,1 @@
+"""Completion of the words of `kavka` and `kavka-NAME` in bash, zsh and fish."""

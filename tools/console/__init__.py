@@ -1,0 +1,1 @@
+"""Console producer and consumer: Apache Kafka's, by kafka-python."""

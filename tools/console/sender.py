@@ -1,0 +1,138 @@
+"""Sends records of lines by kafka-python, with a limit to what waits."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, Self
+
+from kafka import KafkaProducer
+from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.serializer import Serializer
+
+from kavka.tools.admin.errors import Failed
+from kavka.tools.console.client_settings import arguments, number
+from kavka.tools.console.lines import Line
+from kavka.tools.unacknowledged import say_waiting
+
+OVERHEAD_BYTES: Final = 200
+"""What a record that waits costs beside its content, about."""
+
+WAIT_S: Final = 0.2
+"""The longest single wait: a signal that comes just before one is heard at its end."""
+
+_NULL: Final = object()
+
+
+class _Value(Serializer):  # type: ignore[misc]  # the library has no types
+    """Allows for records with neither key nor value, which the client else refuses."""
+
+    def serialize(self, topic: str, headers: Any, data: Any) -> Any:
+        return None if data is _NULL else data
+
+
+class Sender:
+    """Between `with` and its end, where it waits for what is not yet answered."""
+
+    def __init__(self, topic: str, properties: Mapping[str, str]) -> None:
+        """Failed if the properties make no sense."""
+        self._topic = topic
+        self._free = number("buffer.memory", properties["buffer.memory"].strip())
+        self._memory = self._free
+        self._changed = threading.Condition()
+        found = arguments(properties, KafkaProducer.DEFAULT_CONFIG)
+        least_ms = found["linger_ms"] + found["request_timeout_ms"]
+        default_ms = KafkaProducer.DEFAULT_CONFIG["delivery_timeout_ms"]
+        found.setdefault("delivery_timeout_ms", max(default_ms, least_ms))
+        logging.getLogger("kafka").addHandler(logging.NullHandler())
+        try:
+            self._producer = KafkaProducer(value_serializer=_Value(), **found)
+        except (KafkaError, ValueError, TypeError, RuntimeError, AssertionError) as error:
+            raise Failed(f"the producer can't be made so: {error}") from error
+        if found.get("transactional_id"):
+            self._producer.close()
+            raise Failed("transactional.id: a console producer begins no transaction")
+
+    def send(self, line: Line) -> None:
+        """Send it, once there is memory for it; an error is said on standard error."""
+        size = _size(line)
+        with self._changed:
+            while not self._changed.wait_for(lambda: self._free >= min(size, self._memory), WAIT_S):
+                pass
+            self._free -= size
+        try:
+            future = self._send(line)
+        except (KafkaError, ValueError) as error:
+            self._done(size)
+            self._complain(line, error)
+            return
+        future.add_callback(lambda _: self._done(size))
+        future.add_errback(lambda error: self._failed(line, size, error))
+
+    def send_and_wait(self, line: Line) -> None:
+        """Send it at once and wait for the answer. Failed if it is an error."""
+        try:
+            future = self._send(line)
+            self._flush()
+            future.get()
+        except (KafkaError, ValueError) as error:
+            raise Failed(f"the record could not be written: {error}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *failure: object) -> None:
+        is_interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+        try:
+            if is_interrupted and self._free < self._memory:
+                say_waiting()
+            self._flush()
+            self._producer.close()
+        except KeyboardInterrupt:
+            with suppress(KafkaTimeoutError):  # of the records that are given up
+                self._producer.close(timeout=0)
+            raise
+
+    def _flush(self) -> None:
+        """Wait until all records are acknowledged, or have failed."""
+        while True:
+            try:
+                self._producer.flush(WAIT_S)
+            except KafkaTimeoutError:
+                continue
+            return
+
+    def _send(self, line: Line) -> Any:
+        if any(value is None for _, value in line.headers):
+            raise Failed("kafka-python can't write the null value of a header")
+        value = _NULL if line.value is None else line.value
+        return self._producer.send(
+            self._topic, value=value, key=line.key, headers=list(line.headers)
+        )
+
+    def _done(self, size: int) -> None:
+        with self._changed:
+            self._free += size
+            self._changed.notify()
+
+    def _failed(self, line: Line, size: int, error: BaseException) -> None:
+        self._done(size)
+        self._complain(line, error)
+
+    def _complain(self, line: Line, error: BaseException) -> None:
+        key, value = (
+            "null" if part is None else f"{len(part)} bytes" for part in (line.key, line.value)
+        )
+        print(
+            f"Error when sending message to topic {self._topic} with key: {key}, value: {value} "
+            f"with error: {error}",
+            file=sys.stderr,
+        )
+
+
+def _size(line: Line) -> int:
+    content = len(line.key or b"") + len(line.value or b"")
+    return OVERHEAD_BYTES + content + sum(len(name) + len(it or b"") for name, it in line.headers)

@@ -1,0 +1,142 @@
+"""Judges the way to a port: the name, the connection, and what is spoken there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from kavka.tools.doctor import spoken
+from kavka.tools.doctor.asks_ports import Connected, Resolved
+from kavka.tools.doctor.findings import Finding, error, ok, warning
+from kavka.tools.doctor.spoken import Reply, Speech
+
+NAME: Final = "name"
+TCP: Final = "tcp"
+PROTOCOL: Final = "protocol"
+
+_OTHERS: Final[Mapping[Speech, tuple[str, str, str]]] = {
+    Speech.HTTP: (
+        "http",
+        "speaks HTTP, not Kafka's protocol",
+        "this is the port of a web page (metrics, a REST proxy, a console): use the port of the "
+        "broker's listeners, 9092 unless set otherwise",
+    ),
+    Speech.ZOOKEEPER: (
+        "zookeeper",
+        "speaks ZooKeeper's protocol, not Kafka's",
+        "this is the address of zookeeper.connect: use the broker's own, 9092 unless set otherwise",
+    ),
+    Speech.SSH: (
+        "ssh",
+        "speaks SSH, not Kafka's protocol",
+        "use the port of the broker's listeners, 9092 unless set otherwise",
+    ),
+    Speech.CLOSES: (
+        "closes",
+        "closes the connection when Kafka's first request comes",
+        "if this is a broker, its log says why: max.connections or max.connections.per.ip may be "
+        "reached, or a proxy stands before it and does not reach it. If not, use the broker's port",
+    ),
+    Speech.SILENT: (
+        "silent",
+        "accepts the connection, but answers nothing",
+        "the process there hangs or is stopped, or is no broker: look whether it uses the CPU, and "
+        "at the end of its log",
+    ),
+}
+
+
+def judge_name(host: str, resolved: Resolved) -> Finding:
+    """Whether a host has an address."""
+    if resolved.failure:
+        return error(
+            NAME,
+            "unresolvable",
+            host,
+            f"has no address: {resolved.failure}",
+            "correct the name, or add it to DNS or to /etc/hosts of this machine",
+        )
+    if host in resolved.addresses:
+        return ok(NAME, host, "is an address")
+    return ok(NAME, host, f"is {', '.join(resolved.addresses)}")
+
+
+def judge_connections(place: str, tried: Sequence[Connected]) -> Finding:
+    """Whether one of a host's addresses accepts connections."""
+    accepted = [one for one in tried if not one.failure]
+    late = [one.address for one in tried if one.is_late]
+    if accepted and late:
+        return warning(
+            TCP,
+            "some-addresses-silent",
+            place,
+            f"accepts connections at {accepted[0].address}, but {', '.join(late)} does not answer: "
+            "clients that try it first wait for their timeout",
+            "take the address that does not answer from the name, or let the broker listen there",
+        )
+    if accepted:
+        first = accepted[0]
+        return ok(TCP, place, f"accepts connections ({first.address}, {first.took_ms:.1f} ms)")
+    if late:
+        return error(
+            TCP,
+            "no-answer",
+            place,
+            "does not answer at all",
+            "the host is down, or a firewall or security group on the way drops what is sent: "
+            "allow this port, and look whether the address is right",
+        )
+    if all(one.is_refused for one in tried):
+        return error(
+            TCP,
+            "refused",
+            place,
+            "refuses connections: nothing listens there",
+            "start the broker, or use the port of its `listeners`; a broker that listens on "
+            "127.0.0.1 or localhost only can't be reached from other machines or containers",
+        )
+    failures = "; ".join(f"{one.address}: {one.failure}" for one in tried)
+    return error(
+        TCP,
+        "unreachable",
+        place,
+        f"can't be reached: {failures}",
+        "look at the routes and the network settings of this machine",
+    )
+
+
+def judge_speech(place: str, reply: Reply, *, expects_tls: bool) -> Finding:
+    """Whether a port speaks what the client's settings say. A Kafka port is judged further by its
+    versions, one with TLS by its certificate."""
+    if reply.speech is Speech.TLS and not expects_tls:
+        return error(
+            "tls",
+            "tls-at-plain-client",
+            place,
+            "speaks TLS, and the client would not: it would wait in vain, or be disconnected",
+            "use the port of a PLAINTEXT listener, or set security.protocol=SSL (SASL_SSL if it "
+            "asks for a login) and ssl.truststore.location in the file for --command-config",
+        )
+    if reply.speech is Speech.TLS:
+        return ok(PROTOCOL, place, "speaks TLS")
+    if expects_tls and reply.speech is Speech.KAFKA:
+        return error(
+            "tls",
+            "plain-at-tls-client",
+            place,
+            "speaks Kafka's protocol without TLS, and the client's settings ask for TLS",
+            "use the port of an SSL listener, or set security.protocol=PLAINTEXT (SASL_PLAINTEXT "
+            "if it asks for a login)",
+        )
+    if reply.speech is Speech.KAFKA:
+        return ok(PROTOCOL, place, "speaks Kafka's protocol")
+    if reply.speech in _OTHERS:
+        problem, found, advice = _OTHERS[reply.speech]
+        return error(PROTOCOL, problem, place, found, advice)
+    return error(
+        PROTOCOL,
+        "not-kafka",
+        place,
+        f"speaks something that is not Kafka's protocol: it sends {spoken.shown(reply.data)}",
+        "use the port of the broker's listeners, 9092 unless set otherwise",
+    )

@@ -1,0 +1,149 @@
+"""Shakes hands by TLS in several ways, so that each fault of a certificate shows by itself."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from kavka.tools.admin.errors import Failed
+from kavka.tools.doctor import spoken
+from kavka.tools.doctor.asks_ports import Port, exchange, shake_hands, unverified
+from kavka.tools.doctor.certificates import Secured
+
+X509_V_FLAG_NO_CHECK_TIME: Final = 0x200000
+"""OpenSSL's; Python has no name for it."""
+
+TRUSTSTORE: Final = "ssl.truststore.location"
+KEYSTORE: Final = "ssl.keystore.location"
+
+
+class Trust(NamedTuple):
+    """Whom a client believes, and what it shows of itself."""
+
+    context: ssl.SSLContext
+    """Does not check names or dates: those are judged by themselves."""
+    lenient: ssl.SSLContext
+    """Goes on although it does not trust: for what follows, in which nothing secret is sent."""
+    source: str
+    """Where the authorities come from, in words."""
+    shows_own: bool = False
+    """It has a certificate of its own."""
+    unread: str = ""
+    """A file that could not be read, and why."""
+
+
+def trust_of(config: Mapping[str, str]) -> Trust:
+    """By a Java client's settings. Failed if the client's own key can't be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_flags |= X509_V_FLAG_NO_CHECK_TIME
+    unread = ""
+    path, text = config.get(TRUSTSTORE), config.get("ssl.truststore.certificates")
+    try:
+        if text:
+            context.load_verify_locations(cadata=text.replace("\\n", "\n"))
+            source = "ssl.truststore.certificates"
+        elif path:
+            context.load_verify_locations(path)
+            source = path
+        else:
+            context.load_default_certs()
+            source = "this machine's list of authorities"
+    except (OSError, ValueError) as failure:  # ssl.SSLError is an OSError
+        source, unread = path or "ssl.truststore.certificates", str(failure)
+    lenient = unverified()
+    for one in (context, lenient):
+        _show_own(one, config)
+    return Trust(context, lenient, source, KEYSTORE in config, unread)
+
+
+def _show_own(context: ssl.SSLContext, config: Mapping[str, str]) -> None:
+    path = config.get(KEYSTORE)
+    if path is None:
+        return
+    password = config.get("ssl.key.password")
+    try:
+        context.load_cert_chain(path, password=password)
+    except OSError as failure:
+        raise Failed(
+            f"{KEYSTORE}={path} can't be read as PEM: {failure}. Kavka's tools read PEM files only "
+            "(ssl.keystore.type=PEM): `openssl pkcs12 -in STORE -out FILE.pem` makes one of "
+            "PKCS12, `keytool -importkeystore -deststoretype PKCS12` PKCS12 of JKS"
+        ) from failure
+
+
+async def look_at(port: Port, trust: Trust) -> Secured:
+    """The certificate of a port that speaks TLS, and who vouches for it."""
+    try:
+        shown = await shake_hands(port, trust.lenient)
+    except OSError as failure:
+        if _asks_for_certificate(failure):
+            return Secured("TLS", wants_certificate=True)
+        return Secured("", str(failure))
+    der = shown.getpeercert(binary_form=True)
+    certificate, fits_name = await _read(port, der)
+    code, distrust = await _distrust(port, trust)
+    return Secured(
+        shown.version() or "TLS",
+        certificate=certificate,
+        fits_name=fits_name,
+        distrust_code=code,
+        distrust=distrust,
+        wants_certificate=await _ends_without_certificate(port, trust),
+    )
+
+
+async def _read(port: Port, der: bytes) -> tuple[Mapping[str, Any] | None, bool]:
+    """The parts of a certificate, and whether it is for this host. Python takes a certificate apart
+    only if it is trusted: so this one is, for a moment."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=der)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | X509_V_FLAG_NO_CHECK_TIME
+    try:
+        return (await shake_hands(port, context)).getpeercert(), True
+    except ssl.SSLCertVerificationError:
+        context.check_hostname = False
+    except OSError:  # it asks for a certificate, in TLS 1.2
+        return None, True
+    try:
+        return (await shake_hands(port, context)).getpeercert(), False
+    except OSError:
+        return None, False
+
+
+async def _distrust(port: Port, trust: Trust) -> tuple[int, str]:
+    """Why the client does not trust the server; 0 if it does."""
+    if trust.unread:
+        return 0, ""
+    try:
+        await shake_hands(port, trust.context)
+    except ssl.SSLCertVerificationError as failure:
+        return failure.verify_code, failure.verify_message
+    except OSError:  # not of its certificate
+        return 0, ""
+    return 0, ""
+
+
+async def _ends_without_certificate(port: Port, trust: Trust) -> bool:
+    """Whether the connection ends as the client shows no certificate: in TLS 1.3 that is said only
+    after the handshake, and is lost if something is sent meanwhile."""
+    asked = spoken.request(spoken.API_VERSIONS_KEY, 0)
+    try:
+        if (await exchange(port, asked, secured_by=trust.lenient)).data:
+            return False
+        heard = await exchange(port, b"", secured_by=trust.lenient)
+    except OSError as failure:
+        return _asks_for_certificate(failure)
+    return heard.is_closed and not trust.shows_own  # some servers end it without a word
+
+
+def _asks_for_certificate(failure: OSError) -> bool:
+    reason = (getattr(failure, "reason", None) or "").upper()
+    return "CERTIFICATE_REQUIRED" in reason or "ALERT_BAD_CERTIFICATE" in reason
+
+
+async def inside(port: Port, trust: Trust) -> spoken.Heard:
+    """What answers Kafka's first request inside TLS. OSError."""
+    asked = spoken.request(spoken.API_VERSIONS_KEY, 0)
+    return await exchange(port, asked, is_framed=True, secured_by=trust.lenient)

@@ -1,0 +1,91 @@
+"""Asks coordinators for transactions, and partitions for those that they wait for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from kavka.tools.admin.requests import (
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+    ProducersOfTopic,
+)
+from kavka.tools.doctor.asks_offsets import held_back, leaders
+from kavka.tools.doctor.cluster import Cluster, Unanswered
+from kavka.tools.doctor.groups import Place
+from kavka.tools.doctor.transactions import Open, Transaction
+from kavka.wire.apis import describe_producers, describe_transactions, list_transactions
+from kavka.wire.errors import ErrorCode
+
+OVER: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
+
+
+async def transactions(cluster: Cluster) -> list[Transaction]:
+    """All that coordinators know. Unanswered if one of them does not tell now."""
+    answers = await cluster.ask_all(list_transactions.API, ListTransactionsRequest())
+    found = []
+    for broker, answer in answers.items():
+        if answer.error_code:
+            raise Unanswered(f"broker {broker} answers {ErrorCode(answer.error_code).name}")
+        listed = {one.transactional_id: one for one in answer.transaction_states}
+        begun = [one for one, state in listed.items() if state.transaction_state not in OVER]
+        found += [
+            Transaction(name, broker, one.transaction_state, one.producer_id, 0, -1, frozenset())
+            for name, one in listed.items()
+            if name not in begun
+        ]
+        found += await _described(cluster, broker, begun) if begun else []
+    return found
+
+
+async def _described(cluster: Cluster, broker: int, names: Sequence[str]) -> list[Transaction]:
+    request = DescribeTransactionsRequest(names)
+    answer = await cluster.ask(broker, describe_transactions.API, request)
+    return [
+        Transaction(
+            one.transactional_id,
+            broker,
+            one.transaction_state,
+            one.producer_id,
+            one.transaction_timeout_ms,
+            one.transaction_start_time_ms,
+            frozenset((topic.topic, number) for topic in one.topics for number in topic.partitions),
+        )
+        for one in answer.transaction_states
+        if not one.error_code
+    ]
+
+
+async def open_in_partitions(cluster: Cluster) -> Mapping[Place, Sequence[Open]]:
+    """The transactions that partitions wait for. Unanswered."""
+    led = leaders(cluster)
+    asked: defaultdict[int, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for topic, number in await held_back(cluster):
+        asked[led[topic, number]][topic].append(number)
+    found: dict[Place, Sequence[Open]] = {}
+    for leader, topics in asked.items():
+        request = DescribeProducersRequest([ProducersOfTopic(*one) for one in topics.items()])
+        answer = await cluster.ask(leader, describe_producers.API, request)
+        found |= {
+            (topic.name, one.partition_index): [
+                Open(each.producer_id, each.producer_epoch, each.current_txn_start_offset)
+                for each in one.active_producers
+                if each.current_txn_start_offset >= 0
+            ]
+            for topic in answer.topics
+            for one in topic.partitions
+            if not one.error_code
+        }
+    return found
+
+
+def still_open(
+    before: Mapping[Place, Sequence[Open]], after: Mapping[Place, Sequence[Open]]
+) -> Mapping[Place, Sequence[Open]]:
+    """Those that were open at two moments: then also between, when coordinators were asked."""
+    return {
+        place: [one for one in opened if one in after.get(place, ())]
+        for place, opened in before.items()
+    }

@@ -1,0 +1,1 @@
+"""What `kavka doctor DIRECTORY` checks in log directories at rest. Nothing there is changed."""

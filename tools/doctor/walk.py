@@ -1,0 +1,146 @@
+"""The whole way: to the first broker, from there to the others, and then through the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kavka import __version__
+from kavka.client.broker_client import ClientSettings, Seams
+from kavka.client.errors import NotLetIn
+from kavka.tools.doctor import spoken
+from kavka.tools.doctor.advertised import judge_way
+from kavka.tools.doctor.approach import Arrived, Client, approach
+from kavka.tools.doctor.asks_ports import Port
+from kavka.tools.doctor.asks_ways import Gone, Start, go_to_all
+from kavka.tools.doctor.certificates import judge_certificate
+from kavka.tools.doctor.cluster import Cluster, Unanswered
+from kavka.tools.doctor.findings import Finding, Level, error
+from kavka.tools.doctor.logins import judge_refusal
+from kavka.tools.doctor.rounds import Wishes, rounds
+from kavka.tools.doctor.versions import Served, judge_differences
+
+Tell = Callable[[Iterable[Finding]], None]
+
+REQUEST_TIMES: Final = 3
+"""How much longer a request may take than a connection."""
+
+
+@dataclass(frozen=True)
+class Patient:
+    """Where to begin, and how."""
+
+    addresses: Sequence[tuple[str, int]]
+    client: Client
+    config: Mapping[str, str]
+    within_s: float
+    wishes: Wishes
+
+
+async def examine(patient: Patient, seams: Seams, tell: Tell) -> None:
+    """Tell what is found at each step. `seams`: with TLS, if the client speaks it."""
+    arrived = [
+        await approach(Port(*address, patient.within_s), patient.client, seams.clock)
+        for address in patient.addresses
+    ]
+    goes_on = any(one.served is not None for one in arrived)
+    for one in arrived:
+        tell(_milder(one) if goes_on and one.served is None else one.findings)
+    for one in arrived:
+        if one.served is not None:
+            await _from(one, one.served, patient, seams, tell)
+            return
+
+
+def _milder(arrived: Arrived) -> list[Finding]:
+    """A client needs one of its bootstrap addresses only."""
+    return [
+        one._replace(level=Level.WARNING) if one.level is Level.ERROR else one
+        for one in arrived.findings
+    ]
+
+
+async def _from(
+    arrived: Arrived, served: Served, patient: Patient, seams: Seams, tell: Tell
+) -> None:
+    within_s = patient.within_s
+    settings = ClientSettings(
+        client_id=patient.config.get("client.id", spoken.CLIENT_ID.decode()),
+        software_version=__version__,
+        request_timeout_s=within_s * REQUEST_TIMES,
+        connect_timeout_s=within_s,
+        login=patient.client.login,
+    )
+    port = arrived.port
+    cluster = Cluster(port.host, port.port, settings, seams)
+    try:
+        try:
+            await cluster.open()
+        except Unanswered as failure:
+            tell([_no_metadata(port, failure)])
+            return
+        if not cluster.metadata.brokers:
+            tell([_no_brokers(port)])
+            return
+        start = Start(port, arrived.resolved.addresses, patient.client.trust)
+        gone = await go_to_all(cluster, start)
+        tell(judge_way(one.way, cluster.metadata.cluster_id) for one in gone)
+        tell(_certificates(gone, patient, port, seams))
+        tell(_differences(gone))
+        await rounds(cluster, served, patient.config, patient.wishes, tell)
+    finally:
+        cluster.close()
+
+
+def _certificates(
+    gone: Sequence[Gone], patient: Patient, first: Port, seams: Seams
+) -> list[Finding]:
+    """What is wrong with those of advertised addresses."""
+    trust = patient.client.trust
+    return [
+        found
+        for one in gone
+        if one.secured is not None and trust is not None
+        if (one.way.host, one.way.port) != (first.host, first.port)
+        for found in judge_certificate(
+            f"broker {one.way.broker_id} at {one.way.host}:{one.way.port}",
+            one.secured,
+            seams.clock.now_ms() / 1000,
+            checks_name=patient.client.checks_name,
+            trust=trust.source,
+        )
+    ]
+
+
+def _differences(gone: Sequence[Gone]) -> list[Finding]:
+    return judge_differences(
+        {
+            f"broker {one.way.broker_id}": spoken.served(one.served.data)
+            for one in gone
+            if one.way.works and one.served is not None
+        }
+    )
+
+
+def _no_metadata(port: Port, failure: Unanswered) -> Finding:
+    if isinstance(failure.__cause__, NotLetIn):
+        return judge_refusal(str(port), str(failure))
+    return error(
+        "advertised",
+        "no-metadata",
+        str(port),
+        f"answers ApiVersions, but not Metadata: {failure}",
+        "look at the broker's log: it may still be starting, or refuse clients without a login",
+    )
+
+
+def _no_brokers(port: Port) -> Finding:
+    return error(
+        "advertised",
+        "no-brokers",
+        str(port),
+        "knows of no broker, not even itself",
+        "it is still starting, or has lost its session with ZooKeeper or the KRaft controllers: "
+        "look at its log",
+    )

@@ -1,0 +1,133 @@
+"""Messages of magic 0 and 1, from before Apache Kafka 0.11: each alone, or a set in a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from kavka.tools.admin.errors import Failed
+from kavka.tools.dump_log.java_values import wrap_long
+from kavka.tools.dump_log.records import PAYLOAD_BYTES_MAX, Record
+from kavka.wire.compression import Codec, decompress
+from kavka.wire.errors import ApiError
+from kavka.wire.message_set import (
+    CODEC_MASK,
+    CRC_START,
+    HEAD,
+    HEADS,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD_BYTES,
+    MESSAGE_BYTES_MIN,
+    NO_TIMESTAMP,
+    unpack_length,
+)
+from kavka.wire.old_lz4 import with_valid_checksum
+
+NULL: Final = -1
+CRC_AT: Final = 12
+
+
+class Message(NamedTuple):
+    """One message as it lies there, with its offset."""
+
+    offset: int
+    magic: int
+    attributes: int
+    timestamp: int
+    crc: int
+    data: bytes
+    """All of it, the offset too."""
+
+    @property
+    def compression(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the CRC fits."""
+        return crc32(self.data[CRC_START:]) == self.crc
+
+    @property
+    def by_log(self) -> bool:
+        """Whether the broker has set the timestamp."""
+        return self.magic > 0 and bool(self.attributes & LOG_APPEND_TIME)
+
+    def key_and_value(self) -> tuple[bytes | None, bytes | None]:
+        """Failed if they are malformed."""
+        at = HEADS[self.magic].size - 4
+        key, at = self._nullable(at)
+        value, _ = self._nullable(at)
+        return key, value
+
+    def _nullable(self, at: int) -> tuple[bytes | None, int]:
+        if at + 4 > len(self.data):
+            raise Failed(f"the message at offset {self.offset} is cut short")
+        (size,) = unpack_length(self.data, at)
+        end = at + 4 + size
+        if size < 0:
+            return None, at + 4
+        if end > len(self.data):
+            raise Failed(f"the message at offset {self.offset} is cut short")
+        return self.data[at + 4 : end], end
+
+
+def read_message(data: bytes) -> Message:
+    """A whole message. Failed if it is too short for its magic."""
+    offset, _, crc, magic, attributes = HEAD.unpack_from(data)
+    if magic >= len(HEADS):
+        raise Failed(f"Invalid magic found in record: {magic}")
+    timestamp = NO_TIMESTAMP
+    if magic:
+        if len(data) < HEADS[magic].size - 4:
+            raise Failed(f"the message at offset {offset} is cut short")
+        timestamp = HEADS[magic].unpack_from(data + b"\0\0\0\0")[5]
+    return Message(offset, magic, attributes, timestamp, crc, data)
+
+
+def iter_records(message: Message) -> Iterator[Record]:
+    """The message itself, or those in it if it is compressed. Failed if they are malformed."""
+    if not message.compression:
+        yield _record(message, message.offset, message.timestamp)
+        return
+    inner = list(_inner(message))
+    if not inner:
+        raise Failed(f"Found invalid compressed record set with null value (magic={message.magic})")
+    # with magic 1 offsets in a set are relative, unless an old broker has left them absolute
+    base = inner[-1].offset
+    base = 0 if message.magic == 0 or base == message.offset else message.offset - base
+    for one in inner:
+        timestamp = message.timestamp if message.by_log else one.timestamp
+        yield _record(one, wrap_long(base + one.offset), timestamp)
+
+
+def _inner(message: Message) -> Iterator[Message]:
+    _, value = message.key_and_value()
+    if value is None:
+        return
+    if message.magic == 0 and message.compression == Codec.LZ4:
+        value = bytes(with_valid_checksum(value))
+    try:
+        payload = bytes(decompress(message.compression, value, PAYLOAD_BYTES_MAX))
+    except ApiError as error:
+        raise Failed(
+            f"the message at offset {message.offset} is damaged: {error.message}"
+        ) from error
+    at = 0
+    while at + LOG_OVERHEAD_BYTES <= len(payload):
+        (size,) = unpack_length(payload, at + 8)
+        end = at + LOG_OVERHEAD_BYTES + size
+        if size < MESSAGE_BYTES_MIN or end > len(payload):
+            raise Failed(f"Found record size {size} in the message at offset {message.offset}")
+        one = read_message(payload[at:end])
+        if one.magic != message.magic or one.compression:
+            raise Failed(
+                f"Compressed message magic {message.magic} does not match wrapper magic {one.magic}"
+            )
+        yield one
+        at = end
+
+
+def _record(message: Message, offset: int, timestamp: int) -> Record:
+    key, value = message.key_and_value()
+    return Record(offset, timestamp, key, value, crc=message.crc, is_valid=message.is_valid)

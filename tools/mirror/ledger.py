@@ -1,0 +1,137 @@
+"""What a mirror remembers, as records of a compacted topic in the target: its ledger.
+
+The records of a transaction and what the ledger says of them are written in that one transaction,
+so that the ledger always says what the target has. Why not as committed offsets of a group: a
+broker forgets those of a group without members after `offsets.retention.minutes`, and a mirror that
+rests longer would copy everything again; their metadata is too short for a map of offsets; and
+librdkafka can hang in `send_offsets_to_transaction` when a broker dies (docs/transactions.md).
+
+Keys and values are JSON:
+
+- `["offsets", topic, partition, first offset]`: `{"runs": [[source, target, count], ..]}`, from the
+  second run on as gaps behind the run before;
+- `["topic", topic]`: the ids that it has in both clusters;
+- `["group", group, topic, partition]`: the offset that the mirror has committed for it in the
+  target, and the one before;
+- `["owner"]`: the process that mirrors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.mirror.offset_map import Chunk, OffsetMap, Run
+
+PREFIX: Final = "kavka-mirror-"
+"""Of ledgers, and of the transactional ids of those who write them."""
+
+CONFIGS: Final = {"cleanup.policy": "compact"}
+
+Entry = tuple[bytes, bytes | None]
+"""Key and value of a record; None: forget it."""
+
+GroupPlace = tuple[str, str, int]
+"""Group, topic and partition."""
+
+
+class TopicIds(NamedTuple):
+    """Those of a topic of one name, as text; "" where a broker has none."""
+
+    source: str
+    target: str
+
+
+class Written(NamedTuple):
+    """An offset that the mirror has committed, or was about to, after `before` (-1: none)."""
+
+    offset: int
+    before: int
+
+
+class Ledger:
+    """What it says."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        """`entries`: all, in their order."""
+        self.topics: dict[str, TopicIds] = {}
+        self.groups: dict[GroupPlace, Written] = {}
+        self.owner = ""
+        chunks: defaultdict[Place, dict[int, Chunk]] = defaultdict(dict)
+        for key, value in entries:
+            kind, *names = json.loads(key)
+            found = None if value is None else json.loads(value)
+            if kind == "offsets":
+                topic, partition, first = names
+                _put(chunks[topic, partition], first, found, _chunk)
+            elif kind == "topic":
+                _put(self.topics, names[0], found, lambda one: TopicIds(**one))
+            elif kind == "group":
+                _put(self.groups, tuple(names), found, lambda one: Written(**one))
+            elif kind == "owner":
+                self.owner = found["session"] if found else ""
+        self.maps = {
+            place: OffsetMap(some[first] for first in sorted(some))
+            for place, some in chunks.items()
+        }
+
+    def map_of(self, place: Place) -> OffsetMap:
+        """Its map, an empty one if nothing was copied."""
+        return self.maps.setdefault(place, OffsetMap())
+
+
+def _put(table: dict[Any, Any], key: Any, found: Any, read: Any) -> None:
+    if found is None:
+        table.pop(key, None)
+    else:
+        table[key] = read(found)
+
+
+def offsets_entry(place: Place, chunk: Chunk) -> Entry:
+    """Of some runs of a partition."""
+    return _key("offsets", *place, chunk.first), _value({"runs": list(_gaps(chunk.runs))})
+
+
+def forgotten_offsets(place: Place, first: int) -> Entry:
+    """A chunk is not needed any more."""
+    return _key("offsets", *place, first), None
+
+
+def topic_entry(topic: str, ids: TopicIds) -> Entry:
+    return _key("topic", topic), _value(ids._asdict())
+
+
+def group_entry(place: GroupPlace, written: Written) -> Entry:
+    return _key("group", *place), _value(written._asdict())
+
+
+def owner_entry(session: str) -> Entry:
+    return _key("owner"), _value({"session": session})
+
+
+def _key(*parts: str | int) -> bytes:
+    return _value(parts)
+
+
+def _value(content: object) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def _gaps(runs: Sequence[Run]) -> Iterator[Run]:
+    """Each run relative to the end of the one before."""
+    source = target = 0
+    for run in runs:
+        yield Run(run.source - source, run.target - target, run.records)
+        source, target = run.source + run.records, run.target + run.records
+
+
+def _chunk(found: Any) -> Chunk:
+    runs: list[Run] = []
+    source = target = 0
+    for source_gap, target_gap, count in found["runs"]:
+        runs.append(Run(source + source_gap, target + target_gap, count))
+        source, target = runs[-1].source + count, runs[-1].target + count
+    return Chunk(runs[0].source, runs)

@@ -1,0 +1,290 @@
+"""The mirror at work: sessions, each from what the ledger says to the first thing that goes wrong.
+
+After a SIGKILL of the mirror, of a broker or of nothing at all the way to go on is the same: a new
+session. It ends what the one before has left open, reads the ledger, and copies from there.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from typing import Final, NamedTuple
+
+from kavka.tools.admin.errors import Failed
+from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.mirror.clusters import Clusters, Look
+from kavka.tools.mirror.group_plan import commits, translated
+from kavka.tools.mirror.ledger import (
+    CONFIGS,
+    PREFIX,
+    Entry,
+    TopicIds,
+    forgotten_offsets,
+    group_entry,
+    offsets_entry,
+    owner_entry,
+    topic_entry,
+)
+from kavka.tools.mirror.ledger_topic import has_successor, read_ledger
+from kavka.tools.mirror.offset_map import runs_of
+from kavka.tools.mirror.reader import Reader
+from kavka.tools.mirror.report import Report
+from kavka.tools.mirror.topic_plan import Choice
+from kavka.tools.mirror.writer import Again, Fenced, Writer
+from kavka.tools.perf.client import now_ms
+
+RECORDS_MAX: Final = 20_000
+"""Of one transaction, about."""
+
+AGE_MS_MAX: Final = 1_000
+"""Of a transaction, while more records come."""
+
+RETRY_S: Final = 1.0
+
+
+class Task(NamedTuple):
+    """What to mirror."""
+
+    source: Mapping[str, str]
+    target: Mapping[str, str]
+    """Properties of Java clients, bootstrap.servers among them."""
+
+    choice: Choice
+    groups: re.Pattern[str] | None
+    name: str
+    """"": that of the source's cluster."""
+
+    replication_factor: int | None
+    refresh_ms: int
+    until_caught_up: bool
+
+
+class Mirror:
+    """One run."""
+
+    def __init__(self, task: Task, report: Report) -> None:
+        self._task, self._report = task, report
+        self._clusters = Clusters(task.source, task.target, task.replication_factor)
+        self._goal: dict[Place, int] | None = None
+        """Where --until-caught-up ends."""
+
+    def run(self) -> None:
+        """Until all is copied, or for ever. Failed."""
+        source, target = self._clusters.ids()
+        if source == target:
+            raise Failed("--source and --target are of the same cluster")
+        self._ledger_topic = PREFIX + (self._task.name or source)
+        look = self._look()
+        if not look.source and self._task.until_caught_up:
+            raise Failed("the source has no such topic")
+        while True:
+            session = secrets.token_hex(8)
+            try:
+                Session(self, look, session).run()
+                return
+            except Fenced as fenced:
+                if has_successor(self._task.target, self._ledger_topic, session):
+                    raise Failed(
+                        f"another mirror of the name {self._ledger_topic.removeprefix(PREFIX)} "
+                        "has begun: it goes on, this one ends"
+                    ) from fenced
+                self._report.warn(f"begins anew: {fenced}")
+            except Again as again:
+                self._report.warn(f"begins anew: {again}")
+            look = self._patient_look()
+
+    def _look(self) -> Look:
+        self._clusters.make_ledger(self._ledger_topic, CONFIGS)
+        look = self._clusters.look(self._task.choice)
+        if self._goal is None:
+            self._goal = dict(look.ends)
+        self._report.looked(look.ends)
+        return look
+
+    def _patient_look(self) -> Look:
+        """Once both clusters answer."""
+        said = ""
+        while True:
+            try:
+                return self._look()
+            except Failed as failed:
+                if str(failed) != said:
+                    said = str(failed)
+                    self._report.warn(f"waits: {failed}")
+                time.sleep(RETRY_S)
+
+
+class Session:
+    """From what the ledger says on. Again, Fenced, Failed."""
+
+    def __init__(self, mirror: Mirror, look: Look, name: str) -> None:
+        self._mirror, self._task, self._report = mirror, mirror._task, mirror._report
+        self._topic = mirror._ledger_topic
+        self._look, self._name = look, name
+        self._said: set[str] = set()
+
+    def run(self) -> None:
+        """Until all is copied, or for ever."""
+        self._writer = Writer(self._task.target, self._topic)
+        try:
+            self._writer.write(self._topic, [owner_entry(self._name)])
+            self._writer.commit()
+            self._ledger = read_ledger(self._task.target, self._topic, self._name)
+            with closing(Reader(self._task.source)) as self._reader:
+                self._follow(self._look)
+                self._copy()
+                self._groups()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        try:
+            with suppress(Fenced):  # it is ended already
+                self._writer.abort()
+        except Again as again:
+            self._report.warn(f"a transaction is left to its timeout: {again}")
+
+    def _copy(self) -> None:
+        began_ms, looked_ms = now_ms(), now_ms()
+        while not self._is_done():
+            messages = self._reader.read()
+            if messages and not self._writer.records:
+                began_ms = now_ms()
+            for message in messages:
+                self._writer.send(message)
+            is_old = now_ms() - began_ms >= AGE_MS_MAX
+            if not messages or is_old or self._writer.records >= RECORDS_MAX:
+                self._commit()
+            if now_ms() - looked_ms >= self._task.refresh_ms:
+                self._commit()
+                self._refresh()
+                looked_ms = now_ms()
+        self._commit()
+
+    def _is_done(self) -> bool:
+        goal = self._mirror._goal or {}
+        positions = self._reader.positions
+        return self._task.until_caught_up and all(
+            positions.get(place, end) >= end for place, end in goal.items()
+        )
+
+    def _commit(self) -> None:
+        """What was read, and what the ledger says of it, in one transaction."""
+        counts = {}
+        for place, (sources, targets) in self._writer.delivered().items():
+            chunks = self._ledger.map_of(place).add(runs_of(sources, targets))
+            entries = [offsets_entry(place, chunk) for chunk in chunks]
+            self._writer.write(self._topic, entries)
+            counts[place] = len(sources)
+        self._writer.commit()
+        self._report.copied(counts, self._reader.positions)
+
+    def _refresh(self) -> None:
+        """New topics, partitions and configs; groups. What fails is tried again the next time."""
+        try:
+            look = self._mirror._look()
+        except Failed as failed:
+            self._report.warn(str(failed))
+            return
+        self._follow(look)
+        try:
+            self._groups()
+        except Failed as failed:
+            self._report.warn(str(failed))
+
+    def _follow(self, look: Look) -> None:
+        """Copy what there is now."""
+        self._look = look
+        for topic, names in look.unknown.items():
+            self._warn_once(f"{topic}: the target has no config {', '.join(names)}")
+        self._check_topics(look)
+        self._reader.drop([at for at in self._reader.positions if at not in look.starts])
+        new = {at: start for at, start in look.starts.items() if at not in self._reader.positions}
+        self._reader.take({at: self._begin(at, start) for at, start in new.items()})
+        for place, start in look.target_starts.items():
+            gone = self._ledger.map_of(place).forget(start)
+            self._writer.write(self._topic, [forgotten_offsets(place, first) for first in gone])
+        self._writer.commit()
+
+    def _check_topics(self, look: Look) -> None:
+        """Failed if a topic is not the one that was copied, or copied to, before."""
+        for name, topic in look.source.items():
+            ids = TopicIds(topic.id, look.target[name].id)
+            known = self._ledger.topics.get(name)
+            if known is None:
+                self._ledger.topics[name] = ids
+                self._writer.write(self._topic, [topic_entry(name, ids)])
+            elif known != ids:
+                where = "source" if known.source != ids.source else "target"
+                raise Failed(
+                    f"the {where}'s topic {name} was deleted and created again since it was "
+                    f"copied: leave it out, or delete it in the target with {self._topic}, which "
+                    "has the mirror copy everything again"
+                )
+
+    def _begin(self, place: Place, start: int) -> int:
+        """Where to read a partition first."""
+        position = self._ledger.map_of(place).next_source
+        topic, partition = place
+        if position is None or position < start:
+            if position is not None:
+                self._warn_once(
+                    f"{topic}-{partition}: offsets {position} to {start - 1} were deleted in the "
+                    "source before they were copied"
+                )
+            return start
+        if position > self._look.ends[place] and self._is_cut(place, position):
+            raise Failed(
+                f"{topic}-{partition}: {position} offsets were copied, but the source has only "
+                f"{self._look.ends[place]} now: it has lost records that the target has"
+            )
+        return position
+
+    def _is_cut(self, place: Place, position: int) -> bool:
+        """Whether a source has lost records, and does not just say so after a start."""
+        for _ in range(10):
+            time.sleep(RETRY_S)
+            self._look = self._mirror._patient_look()
+            if self._look.ends[place] >= position:
+                return False
+        return True
+
+    def _groups(self) -> None:
+        """Give groups their offsets in the target."""
+        pattern = self._task.groups
+        if pattern is None:
+            return
+
+        def takes(name: str) -> bool:
+            return pattern.fullmatch(name) is not None
+
+        offsets = {}
+        entries: list[Entry] = []
+        for group, (here, there) in self._mirror._clusters.groups(takes).items():
+            written = {
+                (topic, partition): one
+                for (name, topic, partition), one in self._ledger.groups.items()
+                if name == group
+            }
+            wanted = translated(here, self._ledger.maps, self._look.target_starts)
+            found = commits(wanted, there, written)
+            self._report.groups[group] = len(wanted) - found.foreign
+            self._report.foreign[group] = found.foreign
+            if found.offsets:
+                offsets[group] = found.offsets
+            for place, one in found.ledger.items():
+                self._ledger.groups[group, *place] = one
+                entries.append(group_entry((group, *place), one))
+        self._report.foreign = {name: one for name, one in self._report.foreign.items() if one}
+        self._writer.write(self._topic, entries)
+        self._writer.commit()
+        for group, why in self._mirror._clusters.commit(offsets).items() if offsets else ():
+            self._warn_once(f"group {group} is left as it is in the target: {why}")
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._report.warn(text)

@@ -1,0 +1,117 @@
+"""Which topics are copied, and what the target lacks: pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kavka.tools.mirror.ledger import PREFIX
+
+NOT_COPIED: Final = frozenset(
+    {
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "min.insync.replicas",
+        "unclean.leader.election.enable",
+    }
+)
+"""Configs that are about the brokers of a cluster."""
+
+_LONGEST: Final = str(2**63 - 1)
+FIXED: Final = {
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": _LONGEST,
+    "message.timestamp.after.max.ms": _LONGEST,
+}
+"""With these, a target takes every record with the time that it has in the source."""
+
+
+class Topic(NamedTuple):
+    """A topic as its cluster describes it."""
+
+    name: str
+    id: str
+    partitions: int
+    configs: Mapping[str, str]
+    """All in effect."""
+
+    own: frozenset[str]
+    """The names of those that were set for the topic."""
+
+
+class Choice(NamedTuple):
+    """Which topics the user wants."""
+
+    names: frozenset[str]
+    include: re.Pattern[str] | None = None
+    exclude: re.Pattern[str] | None = None
+
+    def takes(self, name: str, *, is_internal: bool) -> bool:
+        """Never those in which brokers and mirrors keep their state."""
+        if is_internal or name.startswith(PREFIX):
+            return False
+        if name in self.names:
+            return True
+        if self.exclude is not None and self.exclude.fullmatch(name):
+            return False
+        return self.include is not None and self.include.fullmatch(name) is not None
+
+
+class ConfigChanges(NamedTuple):
+    """What to set, and what to leave to the default again."""
+
+    added: Mapping[str, str]
+    deleted: Sequence[str]
+
+
+class Plan(NamedTuple):
+    """What to do in the target."""
+
+    new: Mapping[str, int]
+    """Topics that are missing, with their number of partitions."""
+
+    more: Mapping[str, int]
+    """Topics with too few partitions, and how many they shall have."""
+
+    configs: Mapping[str, ConfigChanges]
+    unknown: Mapping[str, Sequence[str]]
+    """Configs that the target's brokers do not know."""
+
+
+def plan(source: Mapping[str, Topic], target: Mapping[str, Topic]) -> Plan:
+    """Of the topics that are copied; configs of those only that the target has."""
+    new = {name: topic.partitions for name, topic in source.items() if name not in target}
+    both = {name: (topic, target[name]) for name, topic in source.items() if name in target}
+    more = {
+        name: topic.partitions
+        for name, (topic, there) in both.items()
+        if there.partitions < topic.partitions
+    }
+    changes = {name: _changes(*topics) for name, topics in both.items()}
+    unknown = {
+        name: sorted(one for one in topic.own - NOT_COPIED if one not in there.configs)
+        for name, (topic, there) in both.items()
+    }
+    return Plan(
+        new,
+        more,
+        {name: one for name, one in changes.items() if one.added or one.deleted},
+        {name: some for name, some in unknown.items() if some},
+    )
+
+
+def _changes(topic: Topic, there: Topic) -> ConfigChanges:
+    wanted = {name: topic.configs[name] for name in topic.own - NOT_COPIED - FIXED.keys()}
+    added = {
+        name: value
+        for name, value in wanted.items()
+        if name in there.configs and (name not in there.own or there.configs[name] != value)
+    }
+    added |= {
+        name: value
+        for name, value in FIXED.items()
+        if there.configs.get(name, value) != value  # it has this config, with another value
+    }
+    deleted = there.own - NOT_COPIED - FIXED.keys() - wanted.keys()
+    return ConfigChanges(dict(sorted(added.items())), sorted(deleted))

@@ -1,0 +1,206 @@
+"""Writes to the target, in transactions.
+
+A writer serves until the first thing that goes wrong: then another one is made, which ends what the
+one before has left open. It also has a new epoch: after an abort librdkafka may use sequence
+numbers again that the broker knows (docs/transactions.md).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from kavka.tools.admin.errors import Failed
+from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.mirror.clusters import CLIENT_ID
+from kavka.tools.mirror.ledger import Entry
+from kavka.tools.perf.client import error_text, library, producer
+
+POLL_S: Final = 0.1
+CALL_S: Final = 1.0
+"""A call to librdkafka does not end earlier for Ctrl-C."""
+
+ABORT_S: Final = 5.0
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+REQUEST_BYTES_MAX: Final = 1_000_000_000
+"""What librdkafka allows: the target decides how large a record may be."""
+
+FENCED: Final = ("_FATAL", "_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
+"""A call after a fatal error says _FATAL, whatever it was."""
+
+HOPELESS: Final = (
+    "INVALID_RECORD",
+    "INVALID_TIMESTAMP",
+    "MSG_SIZE_TOO_LARGE",
+    "POLICY_VIOLATION",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+)
+"""Trying again gives the same."""
+
+
+class Again(Exception):
+    """Something went wrong: nobody knows whether the transaction was committed. Begin anew with
+    what the ledger says."""
+
+
+class Fenced(Again):
+    """Perhaps another writer has the transactional id; or the transaction has taken too long."""
+
+
+class Writer:
+    """One producer. Failed, Again."""
+
+    def __init__(self, properties: Mapping[str, str], transactional_id: str) -> None:
+        """Ends the transaction of the writer before, and waits for that end."""
+        self._fatal: Any = None
+        """What ended the producer; what it says from then on is only that it is ended."""
+
+        self._client = producer(
+            {
+                "compression.type": "lz4",
+                "transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS),
+                "message.max.bytes": str(REQUEST_BYTES_MAX),
+                **COMMON,
+                **properties,
+                "transactional.id": transactional_id,
+            }
+        )
+        self._is_open = False
+        self._failures: list[tuple[Any, Any]] = []
+        self._sources: defaultdict[Place, list[int]] = defaultdict(list)
+        self._targets: defaultdict[Place, list[int]] = defaultdict(list)
+        self.records = 0
+        """Of the open transaction."""
+
+        self._patiently(self._client.init_transactions)
+
+    def send(self, message: Any) -> None:
+        """A record of the source."""
+        time_ms = message.timestamp()[1]
+        topic, partition = message.topic(), message.partition()
+        self._produce(
+            topic,
+            message.value(),
+            message.key(),
+            partition=partition,
+            timestamp=time_ms or 1,  # librdkafka takes 0 for "now"
+            headers=message.headers(),
+            on_delivery=self._delivered,
+        )
+        self._sources[topic, partition].append(message.offset())
+        self.records += 1
+
+    def write(self, topic: str, entries: Iterable[Entry]) -> None:
+        """Records of the ledger."""
+        for key, value in entries:
+            self._produce(topic, value, key, partition=0, on_delivery=self._noted)
+
+    def delivered(self) -> dict[Place, tuple[Sequence[int], Sequence[int]]]:
+        """The offsets of what was sent since the last call, in the source and in the target."""
+        while len(self._client):  # its own flush, once fenced, ends in a SystemError
+            self._poll(POLL_S)
+        self._check()
+        found: dict[Place, tuple[Sequence[int], Sequence[int]]]
+        found = {place: (some, self._targets[place]) for place, some in self._sources.items()}
+        for place, (sources, targets) in found.items():
+            if len(sources) != len(targets):
+                raise Again(f"{place[0]}-{place[1]}: the target did not give every record's offset")
+        self._sources, self._targets = defaultdict(list), defaultdict(list)
+        self.records = 0
+        return found
+
+    def commit(self) -> None:
+        """End the transaction; if there is one."""
+        if not self._is_open:
+            return
+        self._patiently(self._client.commit_transaction)
+        self._check()
+        self._is_open = False
+
+    def abort(self) -> None:
+        """End the transaction, as if it had not been, and let the producer go. Again if it can't be
+        ended now: then its end is the next writer's, or the broker's when its time is over."""
+        self._client.purge()
+        if self._is_open and self._fatal is None:
+            self._is_open = False
+            self._judge(lambda: self._client.abort_transaction(ABORT_S))
+
+    def _produce(self, *arguments: Any, **more: Any) -> None:
+        if not self._is_open:
+            self._judge(self._client.begin_transaction)
+            self._is_open = True
+        while True:
+            try:
+                self._judge(lambda: self._client.produce(*arguments, **more))
+            except BufferError:
+                self._poll(POLL_S)
+                self._check()
+            else:
+                self._poll(0)
+                return
+
+    def _poll(self, timeout_s: float) -> None:
+        """Have callbacks called. A fatal error is raised here, once, by its name."""
+        try:
+            self._client.poll(timeout_s)
+        except library().KafkaException as raised:
+            self._fatal = raised.args[0]
+
+    def _judge(self, call: Callable[[], None]) -> None:
+        """What the client raises, as Again or Failed."""
+        try:
+            call()
+        except library().KafkaException as raised:
+            raise self._judged(raised.args[0]) from raised
+
+    def _judged(self, error: Any) -> Exception:
+        if error.fatal() and self._fatal is not None:
+            error = self._fatal
+        if error.name() in HOPELESS:
+            return Failed(f"the target refuses it: {error_text(error)}")
+        return (Fenced if error.name() in FENCED else Again)(error_text(error))
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._failures.append((error, message))
+        elif (offset := message.offset()) is not None:
+            self._targets[message.topic(), message.partition()].append(offset)
+        # else the response was lost, and that of a later batch says only that this one was written:
+        # `delivered` misses the offset
+
+    def _noted(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._failures.append((error, message))
+
+    def _check(self) -> None:
+        if self._fatal is not None:
+            raise self._judged(self._fatal)
+        for error, message in self._failures:
+            if error.name() in HOPELESS:
+                where = f"{message.topic()}-{message.partition()}"
+                raise Failed(f"the target refuses a record of {where}: {error_text(error)}")
+        if self._failures:
+            raise self._judged(self._failures[0][0])
+
+    def _patiently(self, call: Callable[[float], None]) -> None:
+        """Again and again, as long as librdkafka says that another try may help."""
+        while True:
+            try:
+                call(CALL_S)
+            except library().KafkaException as raised:
+                if not raised.args[0].retriable():
+                    raise self._judged(raised.args[0]) from raised
+            else:
+                return
+
+
+COMMON: Final = {
+    "client.id": CLIENT_ID,
+    "log_level": "0",
+    "metadata.recovery.strategy": "none",
+    "reconnect.backoff.max.ms": "1000",
+}
+"""Of both clients; why the last two: docs/transactions.md, and librdkafka doubles its wait for the
+next try to connect each time, up to 10 s by default."""

@@ -1,0 +1,1 @@
+"""Apache Kafka's perf tests and verifiable clients, by confluent-kafka."""
