@@ -114,6 +114,7 @@ class Connection(RegisteredConnection):
         "_slots",
         "_tasks",
         "_transport",
+        "_unapplied",
         "_unsent_bytes",
         "_waits_for_memory",
         "_weight",
@@ -154,6 +155,9 @@ class Connection(RegisteredConnection):
         """Whether these are Produce, which Produce may pass."""
         self._held_back = False
         """Whether the next frame must not be handled before they are answered."""
+        self._unapplied: _Slot | None = None
+        """The last request, while it is not applied (`RequestContext.applied`): it may still need
+        its frame, even after its connection has closed."""
         self._out: list[Any] = []
         self._lent: list[Arena] = []
         self._transport: Any = None
@@ -217,7 +221,7 @@ class Connection(RegisteredConnection):
             self._end_slice()
 
     def eof_received(self) -> bool:
-        self._end_reading(is_being_read=self._is_being_read())
+        self._end_reading()
         return bool(self._slots)  # keep the connection open until they are answered
 
     def pause_writing(self) -> None:
@@ -307,6 +311,7 @@ class Connection(RegisteredConnection):
             self._dispatcher.drop_frame_views(slot.api, slot.request)
         if applied is not None:
             slot.weight = UNANSWERED_MAX
+            self._unapplied = slot
             applied.add_done_callback(lambda _: self._applied(slot))
         self._enqueue(slot)
         answer.add_done_callback(lambda waiting: self._response_ready(slot, waiting))
@@ -325,12 +330,13 @@ class Connection(RegisteredConnection):
     def _applied(self, slot: _Slot) -> None:
         """The request has been applied, though its response may still wait: read the next requests,
         in the next loop iteration, as the response may be to close the connection."""
-        if slot.weight == UNANSWERED_MAX:  # else the response came before this callback
+        if slot is self._unapplied:  # else the response came before this callback
             self._unblock_next(slot)
         self._tasks.call_soon(self._resume)
 
     def _unblock_next(self, slot: _Slot) -> None:
         """Let the requests behind `slot` be read, and release its frame."""
+        self._unapplied = None
         weight = _weight_of(slot.api)
         self._weight -= slot.weight - weight
         slot.weight = weight
@@ -366,15 +372,14 @@ class Connection(RegisteredConnection):
         slot.waiting = None
         self._holding_back -= slot.holds_back
         slot.holds_back = False
-        if slot.weight == UNANSWERED_MAX:
+        if slot is self._unapplied:
             self._unblock_next(slot)
         if slot.context.timing is not None:
             slot.context.timing.answered()
         if failure is None:
             slot.response = waiting.result()
             if slot.response.__class__ is BadRequest:
-                # Close the connection when all before it are answered.
-                self._end_reading(is_being_read=self._is_being_read())
+                self._end_reading()  # close the connection when all before it are answered
         else:
             slot.response = self._dispatcher.failed(slot.api, slot.context, slot.request, failure)
         connections = self._connections
@@ -393,10 +398,6 @@ class Connection(RegisteredConnection):
             self._flush()
         if self._ended and not slots:
             self.close()
-
-    def _is_being_read(self) -> bool:
-        """Whether a request in flight, the last one, still needs its frame."""
-        return bool(self._slots) and self._slots[-1].weight == UNANSWERED_MAX
 
     # -- back-pressure --------------------------------------------------------------------
 
@@ -453,7 +454,7 @@ class Connection(RegisteredConnection):
     def _shrink_memory(self) -> None:
         """While no more is read: return the memory of a big request that is handled. What was read
         behind it keeps some if it is big, too."""
-        if not self._memory_bytes or self._framer.pending_frame_bytes or self._is_being_read():
+        if not self._memory_bytes or self._framer.pending_frame_bytes or self._unapplied:
             return
         held = self._framer.shrink()
         kept = min(held, self._memory_bytes) if held > ARENA_BYTES else 0
@@ -536,13 +537,12 @@ class Connection(RegisteredConnection):
         before, self._unsent_bytes = self._unsent_bytes, self._transport.get_write_buffer_size()
         return before == self._unsent_bytes
 
-    def _end_reading(self, *, is_being_read: bool) -> None:
-        """Take no more requests, whatever the client still sends; responses are still sent.
-        `is_being_read`: a request in flight still needs its frame."""
+    def _end_reading(self) -> None:
+        """Take no more requests, whatever the client still sends; responses are still sent."""
         self._ended = True
         self._pause()
         self._framer.close()
-        if not is_being_read:
+        if self._unapplied is None:
             self._release_memory()
         if self._waits_for_memory:
             self._connections.request_memory.cancel(self._memory_available)
@@ -558,14 +558,13 @@ class Connection(RegisteredConnection):
         )
         if self._out:
             self._flush()
-        self._end_reading(is_being_read=self._is_being_read())
+        self._end_reading()
         if not self._slots:
             self.close()
 
     def _drop_requests(self) -> None:
         """Send no more responses. As in Apache Kafka, requests in flight are still carried out;
         only waits for a response alone (fetch, acks=all) are cancelled."""
-        is_being_read = False
         for slot in self._slots:
             waiting = slot.waiting
             if waiting is None:
@@ -576,9 +575,8 @@ class Connection(RegisteredConnection):
                 wait.cancel()
             else:
                 self._connections.add_orphan(waiting)
-                is_being_read = is_being_read or slot.weight == UNANSWERED_MAX
         self._slots.clear()
-        self._end_reading(is_being_read=is_being_read)
+        self._end_reading()
 
     def close(self) -> None:
         """Close without logging, as the broker stops. Responses already written are still sent."""

@@ -536,9 +536,10 @@ async def _when_flushed(
     topics: list[TopicResponse], waiting: list[_Unacknowledged], woken: asyncio.Future[Any]
 ) -> BadRequest | None:
     """With acks=0: nobody waits for a response, but the connection's next requests for the flush,
-    before which they would not see the records."""
+    before which they would not see the records. If that fails, the connection is closed; what
+    else happens to a batch that was appended (another leader, no topic) no client learns."""
     await woken
     for batch in waiting:
-        if batch.is_complete():
+        if batch.replica.offline:
             batch.complete()
     return _reason_to_close(topics)

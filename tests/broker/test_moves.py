@@ -34,7 +34,7 @@ from support.interchange import (
     wait_for_leaders,
 )
 from support.java_tools import Tools
-from support.movers import Mover, await_moved, copies, move, placed
+from support.movers import Mover, await_moved, await_placed, copies, move, placed
 from support.process import BrokerProcess
 from support.transactions.clients import BROKER_SETTINGS, CONFLUENT_CONSUMER
 from support.transactions.scenario import Plan, play
@@ -172,12 +172,7 @@ def test_the_admin_client_of_kafka_python(
         assert not getattr(code, "errno", code), code
         (code,) = admin.alter_replica_log_dirs({(topic, 0, 1): "/no/such"}).values()
         assert getattr(code, "__name__", "") == "LogDirNotFoundError"
-    eventually(
-        lambda: placed(broker)[topic, 0] == there,
-        within_s=WITHIN_S,
-        what="it has moved",
-        detail=broker.tail,
-    )
+    await_placed(broker, (topic, 0), there)
     assert [path.name for path in Path(there).glob(f"{topic}-*")] == [f"{topic}-0"]
 
 
@@ -256,8 +251,7 @@ def go_on(stage: Stage, end: Callable[[BrokerProcess], None]) -> None:
     apache.start()
     wait_for_leaders(apache, len(shown.topics))
     limit(apache, NO_LIMIT)
-    await_moved(apache)
-    assert placed(apache)["moving", 0] == there
+    await_placed(apache, ("moving", 0), there)
     assert_same_content(look(apache), shown)
 
     there = other(stage, apache)
@@ -267,8 +261,7 @@ def go_on(stage: Stage, end: Callable[[BrokerProcess], None]) -> None:
     stage.carry("import")
     kavka.start()
     limit(kavka, NO_LIMIT)
-    await_moved(kavka)
-    assert placed(kavka)["moving", 0] == there
+    await_placed(kavka, ("moving", 0), there)
     assert_same_content(look(kavka), shown)
     kavka.stop()
     stage.assert_sound()

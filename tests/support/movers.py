@@ -78,6 +78,21 @@ def await_moved(broker: BrokerProcess, within_s: float = WITHIN_S) -> None:
     )
 
 
+def await_placed(broker: BrokerProcess, place: Place, path: str) -> None:
+    """Until a partition has moved to `path`. For a moment Apache Kafka shows one that has come
+    there as two that do not move, or only where it was: it describes while it replaces."""
+
+    def found() -> list[tuple[str, bool]]:
+        return [(where, is_copy) for this, where, is_copy, _ in _described(broker) if this == place]
+
+    eventually(
+        lambda: found() == [(path, False)],
+        within_s=WITHIN_S,
+        what=f"the partition is in {path}",
+        detail=lambda: f"{found()}\n{broker.tail()}",
+    )
+
+
 class Mover(threading.Thread):
     """Has one partition after the other move to one directory or another, until it is stopped;
     whether the broker is there or not."""

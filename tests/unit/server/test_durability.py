@@ -129,6 +129,25 @@ async def test_with_acks_0_a_failed_fsync_closes_the_connection(broker: MemoryBr
         await producer.send("Fetch", 11, **fetching({("t", 0): 0}, max_wait_ms=0))
 
 
+@scenario()
+async def test_with_acks_0_a_topic_that_is_deleted_meanwhile_closes_nothing(
+    broker: MemoryBroker,
+) -> None:
+    for name in ("t", "u"):
+        await broker.create(name, configs=FSYNC)
+    broker.jobs.hold(FLUSH)
+    producer = broker.connect()
+    producer.tell("Produce", 9, **producing({("t", 0): build()}, acks=0))
+    producer.tell("Produce", 9, **producing({("u", 0): build()}, acks=0))
+    behind = producer.send("Fetch", 11, **fetching({("u", 0): 0}, max_wait_ms=0))
+    deleted = broker.connect().send("DeleteTopics", 5, topic_names=["t"], timeout_ms=60_000)
+    await run_until_idle()
+    broker.jobs.release()
+    await run_until_idle()
+    assert deleted.result().responses[0].error_code == Code.NONE
+    assert behind.result().responses[0].partitions[0].high_watermark == 3
+
+
 @scenario(f"{KEY}=fsync")
 async def test_the_broker_s_setting_is_the_topics_default(broker: MemoryBroker) -> None:
     await broker.create("t")
