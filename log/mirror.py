@@ -50,11 +50,14 @@ _SMALL: Final = (EPOCH_FILE, names.PARTITION_FILE)
 
 
 class CopyStep(NamedTuple):
-    """Work for a thread, one step at a time. OSError of the copy; SourceError."""
+    """Work for a thread, one step at a time. OSError of the copy; SourceError, which means nothing
+    if the step has become outdated meanwhile (`LogMirror.is_outdated`)."""
 
     run: Callable[[], object]
     size_bytes: int = 0
     """How much of the log it reads."""
+    segment: Segment | None = None
+    """The segment that it reads."""
 
 
 class _Copy:
@@ -173,6 +176,13 @@ class LogMirror:
             self._snapshots.clear()
             self.synced_end = 0
 
+    def is_outdated(self, step: CopyStep) -> bool:
+        """Whether the log has changed since the last `next` so that `step` may not find what it
+        reads: it was truncated, or has lost the segment."""
+        if self._truncations != self.log._truncations:
+            return True
+        return step.segment is not None and step.segment not in self.log._segments
+
     def _list_files(self) -> None:
         fs, path = self._fs, self.path
         if not self._is_kept:
@@ -235,7 +245,7 @@ class LogMirror:
                     copy.unsynced = 0
             copy.size = end
 
-        return CopyStep(run, end - begin)
+        return CopyStep(run, end - begin, segment)
 
     def _close(self, segment: Segment, copy: _Copy) -> CopyStep:
         """Complete and flush the copy of a closed segment."""
@@ -254,7 +264,7 @@ class LogMirror:
                 fs.set_modified_ms(target, of_source(lambda: fs.modified_ms(source)))
             copy.file_size, copy.is_closed = size, True
 
-        return CopyStep(run)
+        return CopyStep(run, segment=segment)
 
     # --- the end
 
@@ -293,7 +303,7 @@ class LogMirror:
             if truncations == self._truncations:
                 self._state, self.synced_end = state, end_offset
 
-        return CopyStep(run, size - copy.size)
+        return CopyStep(run, size - copy.size, segment)
 
     def _state_of_log(self) -> Sequence[object]:
         """What must not change after the copy was completed, apart from appends."""

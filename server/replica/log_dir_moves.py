@@ -320,12 +320,12 @@ class _Move:
         Whether the copy was promoted."""
         log, mirror = self.replica.log, self._mirror
         async with self._replicas.flusher.held(self.replica):
-            if not await self._catch_up(is_paced=False):
-                return False
-            while self.is_wanted and of_source(log.producer_manager.write_snapshot_step):
+            while True:
+                if not await self._catch_up(is_paced=False):
+                    return False
+                if not of_source(log.producer_manager.write_snapshot_step):
+                    break
                 await self._services.tasks.sleep(0)
-            if not self.is_wanted:
-                return False
             await self._run_step(of_source(lambda: mirror.complete(moved_file=True)))
             for _ in range(TAIL_STEPS_MAX):
                 if not self.is_wanted:
@@ -375,7 +375,8 @@ class _Move:
             await self._services.tasks.sleep(RETRY_S)
 
     async def _run_step(self, step: CopyStep) -> None:
-        """Run a step in a thread. `stop` cancels this task and waits for the thread by `job`."""
+        """Run a step in a thread. SourceError; OSError of the copy. `stop` cancels this task and
+        waits for the thread by `job`."""
 
         async def work() -> Exception | None:
             try:
@@ -388,6 +389,8 @@ class _Move:
             work(), name="copy of {}-{}".format(*self.replica.key)
         )
         failure = await asyncio.shield(self.job)
+        if isinstance(failure, SourceError) and self._mirror.is_outdated(step):
+            return  # the next step goes on from what the log has now
         if failure is not None:
             raise failure
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 
 import pytest
 
 from kavka.log.memfs import Fault
 from kavka.log.mirror import TAIL_BYTES_MAX
+from kavka.log.producer_state import ENTRIES_PER_STEP
 from kavka.server.replica import log_dir_moves
 from kavka.wire.errors import ErrorCode as Code
 from support.batches import Written, build
 from support.config_requests import BROKER, SET, change
-from support.logs import Producer, batch, parse
+from support.logs import Producer, append, batch, parse, truncate
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
 from support.virtual import run_until_idle
 
@@ -421,6 +423,74 @@ async def test_the_source_fails(broker: MemoryBroker) -> None:
     await broker.kill()
     await broker.advance(100)
     assert await numbers(broker) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("upto", [0, 1, 4, 8])
+@pytest.mark.parametrize("step", ["_copy", "_close", "complete"])
+@scenario(DIRECTORIES, SMALL, topics={"t": 1})
+async def test_the_source_is_truncated_while_a_thread_reads_it(
+    broker: MemoryBroker, step: str, upto: int
+) -> None:
+    """As by a follower that has a new leader."""
+    await fill(broker, 9, size=300_000)
+    broker.jobs.hold(COPY + step)
+    assert await alter(broker, TWO) == Code.NONE
+    await broker.advance(1)
+    assert broker.jobs.held
+    truncate(broker.replica().log, upto)
+    broker.jobs.release()
+    await broker.advance(3000)
+    assert broker.parts.replicas.logs.failed_directories == {}
+    assert (names(broker, ONE), names(broker, TWO)) == ([], ["t-0"])
+    assert await numbers(broker) == list(range(upto))
+    await fill(broker, 1, start=upto)
+    await broker.kill()
+    assert await numbers(broker) == list(range(upto + 1))
+
+
+@pytest.mark.parametrize("step", ["_copy", "_close"])
+@scenario(DIRECTORIES, SMALL, NO_DELAY, topics={"t": 1})
+async def test_the_source_loses_a_segment_while_a_thread_reads_it(
+    broker: MemoryBroker, step: str
+) -> None:
+    await fill(broker, 9, size=300_000)
+    broker.jobs.hold(COPY + step)
+    assert await alter(broker, TWO) == Code.NONE
+    await broker.advance(1)
+    assert broker.jobs.held
+    topics = [{"name": "t", "partitions": [{"partition_index": 0, "offset": 8}]}]
+    await broker.ask("DeleteRecords", 2, topics=topics, timeout_ms=1000)
+    await broker.advance(120_000)  # retention
+    assert len(broker.replica().log._segments) == 1
+    broker.jobs.release()
+    await broker.advance(3000)
+    assert broker.parts.replicas.logs.failed_directories == {}
+    assert (names(broker, ONE), names(broker, TWO)) == ([], ["t-0"])
+    assert await numbers(broker) == [8]
+
+
+@scenario(DIRECTORIES, SMALL, topics={"t": 1})
+async def test_segments_are_rolled_while_producer_snapshots_are_written(
+    broker: MemoryBroker,
+) -> None:
+    producers = 20 * ENTRIES_PER_STEP
+    for number in range(producers):
+        append(broker.replica().log, batch([b"%d/" % number], producer=Producer(number, 0, 0)))
+    await fill(broker, 2, size=900_000, start=producers)
+    written = producers + 2
+    broker.jobs.hold("LogMirror.complete")
+    assert await alter(broker, TWO) == Code.NONE
+    await broker.advance(100)
+    assert broker.jobs.held
+    broker.jobs.release()
+    for turns in range(20, 45):  # so that some appends come after the last byte was copied
+        await fill(broker, 1, size=900_000, start=written)
+        written += 1
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    await broker.advance(3000)
+    assert list(await described(broker)) == [TWO]
+    assert await numbers(broker) == list(range(written))
 
 
 @pytest.mark.parametrize("skip", range(3))
