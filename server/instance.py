@@ -197,7 +197,7 @@ class Instance:
             checkpoint=self._maintenance.checkpoint,
         )
         self._cleaner.start()
-        broker.moves.start(self._maintenance.checkpoint)
+        broker.moves.start(self._maintenance.checkpoint, is_alone=self._links is None)
         await self._accept(broker)
         self.broker = broker
         self.state = BrokerState.RUNNING

@@ -86,21 +86,32 @@ class ReplicaMoves:
         """The last move of each replica, until it ends."""
         self.refusals = LogLimit(logger, logging.INFO, "moves refused", tasks)
 
-    def start(self, checkpoint: Callable[[], Awaitable[bool]]) -> None:
-        """Resume the moves that were under way when the broker stopped. `checkpoint` saves recovery
-        points, start offsets and high watermarks, and returns whether all are saved."""
+    def start(self, checkpoint: Callable[[], Awaitable[bool]], *, is_alone: bool) -> None:
+        """Resume the moves that were under way when the broker stopped; in a cluster (not
+        `is_alone`) when the controller has asked this broker to host their replicas. `checkpoint`
+        saves recovery points, start offsets and high watermarks, and returns whether all are saved.
+        """
         self._services.checkpoint = checkpoint
+        self._replicas.on_hosted = self._resume_hosted
         for copy in self._logs.futures:
             replica = self._replicas.find(*copy.key)
-            if self._is_stray(copy, replica):
-                self._discard_stray(copy)
-                continue
-            if replica is None or replica.offline or self._logs.failed_directories:
-                logger.warning(
-                    "can't resume the move to %s: its source is not online; kept it as it is",
-                    copy.path,
-                )
-                continue
+            if replica is not None or is_alone:
+                self._resume(copy, replica)
+
+    def _resume_hosted(self, replica: Replica) -> None:
+        copy = self._logs.futures.get(replica.key)
+        if copy is not None:
+            self._resume(copy, replica)
+
+    def _resume(self, copy: FutureLog, replica: Replica | None) -> None:
+        if self._is_stray(copy, replica):
+            self._discard_stray(copy)
+        elif replica is None or replica.offline or self._logs.failed_directories:
+            logger.warning(
+                "can't resume the move to %s: its source is not online; kept it as it is",
+                copy.path,
+            )
+        else:
             self._logs.futures.resume(copy, replica.log)
             self._begin(replica, copy)
 

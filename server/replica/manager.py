@@ -78,6 +78,8 @@ class ReplicaManager:
         )
         self.on_isr_proposal: Callable[[Replica, ProposeIsr], object] = _nothing
         """Asks the controller for another ISR."""
+        self.on_hosted: Callable[[Replica], object] = _nothing
+        """Called when a replica has come to this broker, or was found at its start."""
         self.on_role: Callable[[Replica], object] = _nothing
         """Called when a replica may have begun or ceased to lead or follow here."""
         self.on_throttle: Callable[[Replica], object] = _nothing
@@ -135,6 +137,7 @@ class ReplicaManager:
         """A new replica of the partition that has this log, to be served from now on."""
         replica = Replica(self._services, topic_id, log, partition)
         self.add(replica)
+        self.on_hosted(replica)
         return replica
 
     def add(self, replica: Replica) -> None:
