@@ -1,8 +1,9 @@
 """One client connection: frames in, responses out in the order of the requests.
 
 Requests reach their handlers in the order of arrival, and each sees what those before it did: what
-is behind a request that is still being carried out waits until that is answered. Only Produce does
-not wait for Produce; and nothing waits for a long poll, or what else is only not answered yet.
+is behind a request that is still being carried out waits until that is answered, as that of a
+JoinGroup for the group's other members. Only Produce does not wait for Produce; and nothing waits
+for a long poll, or what else is only not answered yet.
 Reading pauses while too many requests are in flight, while the client does not read its responses,
 while it is throttled, and while a big request waits for memory; docs/limits.md has the limits. It
 ends with the client's stream or with a frame that is no request: the connection closes when all
@@ -50,8 +51,9 @@ TURN_S_MAX: Final = 0.002
 REASON_CHARS_MAX: Final = 500
 """Length limit of the logged reason for a bad request, which may quote a name from it."""
 
-_PRODUCE, _FETCH = 0, 1
+_PRODUCE, _FETCH, _JOIN_GROUP, _SYNC_GROUP = 0, 1, 11, 14
 _WEIGHTS: Final = {_PRODUCE: 1, _FETCH: UNANSWERED_MAX // FETCHES_UNANSWERED_MAX}
+_APPLIED_WHEN_ANSWERED: Final = {_PRODUCE, _JOIN_GROUP, _SYNC_GROUP}
 _WEIGHT_OF_OTHERS: Final = UNANSWERED_MAX // OTHERS_UNANSWERED_MAX
 """Weight of an in-flight request, by API key; reading pauses when they sum to UNANSWERED_MAX."""
 
@@ -84,7 +86,7 @@ class _Slot:
         self.request_bytes = request_bytes
         self.weight = _weight_of(call.api)
         self.holds_back = waiting is not None and (
-            call.api.key == _PRODUCE or call.context.is_in_progress(waiting)
+            call.api.key in _APPLIED_WHEN_ANSWERED or call.context.is_in_progress(waiting)
         )
         """Whether what is behind it would not see its effect yet."""
 

@@ -40,6 +40,7 @@ class RawConnection:
 
     def __init__(self, host: str, port: int) -> None:
         self._socket = socket.create_connection((host, port), timeout=TIMEOUT_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as clients do
         self._correlation_id = 0
 
     def __enter__(self) -> Self:
@@ -57,11 +58,15 @@ class RawConnection:
     def request(self, api: str, version: int, **values: Any) -> dict[str, Any]:
         """Send plain values; the answer as plain values."""
         self.send(api, version, **values)
+        correlation_id, found = self.receive(api, version)
+        assert correlation_id == self._correlation_id
+        return found
+
+    def receive(self, api: str, version: int) -> tuple[int, dict[str, Any]]:
+        """The next answer: correlation id, which is the number of the request, and plain values."""
         (length,) = struct.unpack(">i", self._read(4))
         correlation_id, message = wire_client.decode(api, version, self._read(length))
-        assert correlation_id == self._correlation_id
-        found: dict[str, Any] = wire_client.plain(message)
-        return found
+        return correlation_id, wire_client.plain(message)
 
     def _read(self, size: int) -> bytes:
         data = bytearray()
