@@ -146,9 +146,10 @@ class FutureLogs:
         return copy
 
     def resume(self, copy: FutureLog, log: PartitionLog) -> None:
-        """Resume a copy of `log` that was found at startup."""
+        """Resume a copy of `log`: found at startup, or left when its replica was removed."""
         # after a failed fsync its content may be in the page cache only
         is_kept = copy.is_sound or log.settings.kavka_durability != FSYNC
+        copy.is_sound = copy.is_sound and copy.mirror is None  # else a step may have left it torn
         copy.mirror = LogMirror(self._fs, log, copy.path, is_kept=is_kept)
 
     def _unique(self) -> str:

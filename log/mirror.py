@@ -28,6 +28,7 @@ from kavka.log.mirror_files import (
     count_equal,
     of_source,
     open_or_create,
+    remove_content,
     remove_files,
 )
 from kavka.log.partition_log import PartitionLog
@@ -50,8 +51,8 @@ _SMALL: Final = (EPOCH_FILE, names.PARTITION_FILE)
 
 
 class CopyStep(NamedTuple):
-    """Work for a thread, one step at a time. OSError of the copy; SourceError, which means nothing
-    if the step has become outdated meanwhile (`LogMirror.is_outdated`)."""
+    """Work for a thread, one step at a time. OSError of the copy; SourceError, to be ignored if the
+    step is outdated (`LogMirror.is_outdated`)."""
 
     run: Callable[[], object]
     size_bytes: int = 0
@@ -120,10 +121,14 @@ class LogMirror:
         self._state: Sequence[object] = ()  # of the log, when the copy was completed
         self._active: _Active | None = None
         self._clean_row: object = None  # segments and snapshots at the last check for stray files
-        self.synced_end = 0
-        """Below this offset the copy is flushed; 0 after a truncation."""
+        self._synced_end = 0
 
     # --- progress
+
+    @property
+    def synced_end(self) -> int:
+        """Below this offset the copy is flushed; 0 after a truncation."""
+        return self._synced_end if self._truncations == self.log._truncations else 0
 
     @property
     def size_bytes(self) -> int:
@@ -174,7 +179,7 @@ class LogMirror:
             self._files = self._active = self._clean_row = None
             self._copies = {}
             self._snapshots.clear()
-            self.synced_end = 0
+            self._synced_end = 0
 
     def is_outdated(self, step: CopyStep) -> bool:
         """Whether the log has changed since the last `next` so that `step` may not find what it
@@ -186,7 +191,7 @@ class LogMirror:
     def _list_files(self) -> None:
         fs, path = self._fs, self.path
         if not self._is_kept:
-            remove_files(fs, [f"{path}/{name}" for name in fs.list_dir(path)])
+            remove_content(fs, path)
             self._is_kept = True
         self._files = {name: fs.size(f"{path}/{name}") for name in fs.list_dir(path)}
 
@@ -301,7 +306,7 @@ class LogMirror:
                 _mark(fs, *marks)
             fs.sync_dir(self.path)
             if truncations == self._truncations:
-                self._state, self.synced_end = state, end_offset
+                self._state, self._synced_end = state, end_offset
 
         return CopyStep(run, size - copy.size, segment)
 
@@ -352,6 +357,8 @@ class LogMirror:
         needed. OSError of the log itself."""
         if self._files is None:
             return None
+        if self._truncations != self.log._truncations:  # it no longer has what was copied
+            return CopyStep(lambda: remove_content(self._fs, self.path))
         truncated: tuple[str, int] | None = None
         removed: list[str] = []
         for segment in self.log._segments:

@@ -89,5 +89,10 @@ def remove_files(fs: FileSystem, paths: Iterable[str]) -> None:
             fs.remove(path)
 
 
+def remove_content(fs: FileSystem, path: str) -> None:
+    """Remove all files of the directory at `path`. OSError."""
+    remove_files(fs, [f"{path}/{name}" for name in fs.list_dir(path)])
+
+
 def _read(source: File, size: int, position: int) -> bytes:
     return of_source(lambda: source.pread(size, position))

@@ -354,6 +354,20 @@ class Framer:
             self._start = self._end
         self.release_if_empty()
 
+    def stash_unread(self) -> None:
+        """Keep few unread bytes without an arena, until `unstash`."""
+        held = self._end - self._start
+        if 0 < held <= STASH_BYTES_MAX and self._arena is not None and not self._is_retained:
+            self._stash = bytes(self._arena.view[self._start : self._end])
+            self._start = self._end
+            self.release_if_empty()
+
+    def unstash(self) -> None:
+        """Make stashed bytes available to `next_frame`."""
+        if self._stash is not None and self._arena is None:
+            self._arena = self._pool.acquire(self._first_arena_bytes)
+            self._unstash(self._arena, self._stash)
+
     def _unstash(self, arena: Arena, stash: bytes) -> None:
         self._end = len(stash)
         arena.buffer[: self._end] = stash

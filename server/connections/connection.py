@@ -1,9 +1,9 @@
 """One client connection: frames in, responses out in the order of the requests.
 
 Requests reach their handlers in the order of arrival, and each sees what those before it did: what
-is behind a request that is still being carried out waits until that is answered, as that of a
-JoinGroup for the group's other members. Only Produce does not wait for Produce; and nothing waits
-for a long poll, or what else is only not answered yet.
+is behind a request that is still being carried out waits for its response; so does what is behind a
+JoinGroup or SyncGroup that waits for other members. Only Produce does not wait for Produce; and
+nothing waits for a long poll, or what else is only not answered yet.
 Reading pauses while too many requests are in flight, while the client does not read its responses,
 while it is throttled, and while a big request waits for memory; docs/limits.md has the limits. It
 ends with the client's stream or with a frame that is no request: the connection closes when all
@@ -24,7 +24,7 @@ from kavka.server.config.value_types import one_line
 from kavka.server.connections.dispatch import FAST_PATHS, Call, Dispatcher
 from kavka.server.connections.registry import Acceptor, Connections, RegisteredConnection
 from kavka.server.request.context import BadRequest, Peer, RequestContext
-from kavka.server.runtime.sockets import plain_address
+from kavka.server.runtime.sockets import dialled_address
 from kavka.wire.api import Api
 from kavka.wire.errors import clear_tracebacks
 from kavka.wire.frame import ARENA_BYTES, Arena, ArenaPool, FrameError, Framer
@@ -53,7 +53,7 @@ REASON_CHARS_MAX: Final = 500
 
 _PRODUCE, _FETCH, _JOIN_GROUP, _SYNC_GROUP = 0, 1, 11, 14
 _WEIGHTS: Final = {_PRODUCE: 1, _FETCH: UNANSWERED_MAX // FETCHES_UNANSWERED_MAX}
-_APPLIED_WHEN_ANSWERED: Final = {_PRODUCE, _JOIN_GROUP, _SYNC_GROUP}
+_HOLDS_BACK_UNTIL_ANSWERED: Final = frozenset({_PRODUCE, _JOIN_GROUP, _SYNC_GROUP})
 _WEIGHT_OF_OTHERS: Final = UNANSWERED_MAX // OTHERS_UNANSWERED_MAX
 """Weight of an in-flight request, by API key; reading pauses when they sum to UNANSWERED_MAX."""
 
@@ -86,7 +86,7 @@ class _Slot:
         self.request_bytes = request_bytes
         self.weight = _weight_of(call.api)
         self.holds_back = waiting is not None and (
-            call.api.key in _APPLIED_WHEN_ANSWERED or call.context.is_in_progress(waiting)
+            call.api.key in _HOLDS_BACK_UNTIL_ANSWERED or call.context.is_in_progress(waiting)
         )
         """Whether what is behind it would not see its effect yet."""
 
@@ -188,7 +188,7 @@ class Connection(RegisteredConnection):
         if peername is not None:
             self._peer.address = f"{self.host}:{peername[1]}"
         if self.acceptor.dialled_port is not None:
-            self._peer.dialled = _dialled(transport, self.acceptor.dialled_port)
+            self._peer.dialled = dialled_address(transport, self.acceptor.dialled_port)
         if not self._connections.may_stay(self):
             self.close()
 
@@ -257,15 +257,16 @@ class Connection(RegisteredConnection):
                 if frame is None:
                     framer.release_or_stash()
                     if framer.pending_frame_bytes > ARENA_BYTES or self._memory_bytes:
-                        self._reserve_memory(framer.pending_frame_bytes)
+                        waits = self._holding_back and not self._holding_back_produce
+                        self._reserve_memory(0 if waits else framer.pending_frame_bytes)
+                        if waits:
+                            self._hold_back()
                     break
                 if self._slots:
                     if self._holding_back and not self._may_pass(frame):
                         framer.put_back(frame)
                         frame = None
-                        self._held_back = True
-                        self._shrink_memory()
-                        self._pause()
+                        self._hold_back()
                         break
                 elif (answer := self._fast_path.answer(frame)) is not None:
                     self._out.append(answer)
@@ -321,6 +322,12 @@ class Connection(RegisteredConnection):
     def _may_pass(self, frame: memoryview) -> bool:
         """Whether a request may be handled while others are carried out: Produce behind Produce."""
         return self._holding_back_produce and self._dispatcher.is_produce(frame)
+
+    def _hold_back(self) -> None:
+        self._held_back = True
+        self._shrink_memory()
+        self._framer.stash_unread()
+        self._pause()
 
     def _enqueue(self, slot: _Slot) -> None:
         self._slots.append(slot)
@@ -432,6 +439,7 @@ class Connection(RegisteredConnection):
             return
         self._held_back = False
         self._reading = True
+        self._framer.unstash()
         self._transport.resume_reading()
         self._serve(self._now_s())
 
@@ -589,11 +597,3 @@ class Connection(RegisteredConnection):
         """Close at once and discard unsent data."""
         if self._transport is not None:
             self._transport.abort()
-
-
-def _dialled(transport: asyncio.BaseTransport, port: int) -> tuple[str, int] | None:
-    """The address that the client connected to, in the form to advertise back to it."""
-    sockname = transport.get_extra_info("sockname")
-    if sockname is None:
-        return None
-    return plain_address(sockname[0]), port or sockname[1]

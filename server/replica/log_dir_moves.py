@@ -4,7 +4,7 @@ Each move is a task. It copies the log in threads (`kavka.log.mirror`), a few mo
 within `replica.alter.log.dirs.io.max.bytes.per.second`. When all but a short tail is copied and
 flushed, it copies the tail and promotes the copy, in one go on the loop, between two requests: the
 log goes on in it. Then the source directory is deleted. A broker that starts resumes the copies
-that it finds.
+that it finds; in a cluster, once the controller has it host their replicas.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kavka.log.errors import CorruptLogError
 from kavka.log.fs import FileSystem, is_fd_exhaustion
 from kavka.log.futures import FutureLog
 from kavka.log.mirror import STEP_BYTES_MAX, CopyStep, LogMirror
-from kavka.log.mirror_files import SourceError, of_source, remove_files
+from kavka.log.mirror_files import SourceError, of_source, remove_content, remove_files
 from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.config.live import LiveSettings
 from kavka.server.replica.manager import ReplicaManager
@@ -108,7 +108,7 @@ class ReplicaMoves:
             self._discard_stray(copy)
         elif replica is None or replica.offline or self._logs.failed_directories:
             logger.warning(
-                "can't resume the move to %s: its source is not online; kept it as it is",
+                "can't resume the move to %s: a log directory is not online; kept it as it is",
                 copy.path,
             )
         else:
@@ -137,23 +137,25 @@ class ReplicaMoves:
             if step is not None:
                 await jobs.run(Pool.WRITE, step.run)
             elif not copy.is_sound:
-                await jobs.run(Pool.WRITE, _empty, fs, copy.path)
+                await jobs.run(Pool.WRITE, remove_content, fs, copy.path)
         except (CorruptLogError, SourceError) as failure:
             logger.error("can't keep the copy in %s: %s", copy.path, failure)
-            await jobs.run(Pool.WRITE, _empty, fs, copy.path)
+            await jobs.run(Pool.WRITE, remove_content, fs, copy.path)
         except OSError as failure:
             self._replicas.failures.directory_failed(copy.directory, failure)
 
     def _is_stray(self, copy: FutureLog, replica: Replica | None) -> bool:
-        """Whether the topic of a copy that was found at startup does not exist any more: it was
-        deleted while the log directory of the copy was offline."""
+        """Whether a copy belongs to no move: the topic was deleted while the copy's log directory
+        was offline, or the log was lost and made anew, in the copy's own log directory."""
         if replica is None:
             missing = self._replicas.error_of_missing(*copy.key)
             return missing is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self._logs.directory_of(replica.log) == copy.directory:
+            return True
         return copy.topic_id is not None and copy.topic_id != replica.topic_id
 
     def _discard_stray(self, copy: FutureLog) -> None:
-        logger.warning("deleting %s: it is a copy of a topic that was deleted", copy.path)
+        logger.warning("deleting %s: it is a copy of a log that is gone", copy.path)
         try:
             self._logs.futures.discard(copy.key)
         except OSError as failure:
@@ -412,7 +414,3 @@ def _remove_mark(fs: FileSystem, place: str) -> None:
         fs.sync_dir(place)
     except FileNotFoundError:
         return  # the topic was deleted meanwhile
-
-
-def _empty(fs: FileSystem, path: str) -> None:
-    remove_files(fs, [f"{path}/{name}" for name in fs.list_dir(path)])

@@ -79,7 +79,7 @@ class ReplicaManager:
         self.on_isr_proposal: Callable[[Replica, ProposeIsr], object] = _nothing
         """Asks the controller for another ISR."""
         self.on_hosted: Callable[[Replica], object] = _nothing
-        """Called when a replica has come to this broker, or was found at its start."""
+        """Called when this broker has begun to host a replica."""
         self.on_role: Callable[[Replica], object] = _nothing
         """Called when a replica may have begun or ceased to lead or follow here."""
         self.on_throttle: Callable[[Replica], object] = _nothing

@@ -146,6 +146,14 @@ def plain_address(host: str) -> str:
     return host.removeprefix("::ffff:") if "." in host else host
 
 
+def dialled_address(transport: asyncio.BaseTransport, port: int) -> tuple[str, int] | None:
+    """The address that the client connected to, in the form to advertise back to it."""
+    sockname = transport.get_extra_info("sockname")
+    if sockname is None:
+        return None
+    return plain_address(sockname[0]), port or sockname[1]
+
+
 class SocketNetwork:
     """`kavka.seams.Network` over TCP.
 
