@@ -25,10 +25,7 @@ STOP_POLL_S: Final = 0.002
 DELETE_DELAY: Final = ("log.segment.delete.delay.ms", "1000")
 """For both: what a run wrote leaves the page cache soon, and not during a later run."""
 
-# What kafka-server-start.sh and kafka-run-class.sh of Apache Kafka 4.3 give the JVM.
-SERVER_JVM: Final = (
-    "-Xms1G",
-    "-Xmx1G",
+ANY_JVM: Final = (
     "-server",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
@@ -36,6 +33,10 @@ SERVER_JVM: Final = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
+"""What kafka-run-class.sh of Apache Kafka 4.3 gives the JVMs of the broker and of all tools."""
+
+SERVER_JVM: Final = ("-Xms1G", "-Xmx1G", *ANY_JVM)
+"""The same with what kafka-server-start.sh adds."""
 
 
 SHIPPED: Final[Mapping[str, str]] = {

@@ -12,19 +12,14 @@ import time
 from typing import Final
 
 from bench import procs
-from bench.peers import ApacheKafka
+from bench.peers import ANY_JVM, ApacheKafka
 from bench.raw import HOST
 from bench.run import Run
 from support import java
 
 TOOL_JVM: Final = (
     "-Xmx256M",
-    "-server",
-    "-XX:+UseG1GC",
-    "-XX:MaxGCPauseMillis=20",
-    "-XX:InitiatingHeapOccupancyPercent=35",
-    "-XX:+ExplicitGCInvokesConcurrent",
-    "-Djava.awt.headless=true",
+    *ANY_JVM,
     f"-Dlog4j2.configurationFile=file:{java.TOOLS_LOGGING}",
 )
 

@@ -205,7 +205,7 @@ class Framer:
         self._start = 0
         self._end = 0
         self._is_retained = False
-        self._stash: bytes | None = None  # a partial frame, if it is small
+        self._stash: bytes | None = None  # few unread bytes, kept without an arena
         self.pending_frame_bytes = 0
         """Size of the partial frame, with its length prefix; 0 while unknown."""
         self._first_arena_bytes = ARENA_BYTES  # as the last big frame needed
@@ -214,12 +214,13 @@ class Framer:
         """Where to write the next bytes of the stream, immediately; never empty."""
         arena = self._arena
         if arena is None:
-            if self._stash is None and self._first_arena_bytes == ARENA_BYTES:
+            if self._stash is not None:
+                arena = self._unstash(self._stash)
+            elif self._first_arena_bytes == ARENA_BYTES:
                 return self._pool.staging_buffer()
-            arena = self._arena = self._pool.acquire(self._first_arena_bytes)
-            if self._stash is None:
+            else:
+                self._arena = arena = self._pool.acquire(self._first_arena_bytes)
                 return arena.view
-            self._unstash(arena, self._stash)
         start, end = self._start, self._end
         if arena.size - start < self.pending_frame_bytes or arena.size - end < FREE_BYTES_MIN:
             arena = self._make_space(arena, start, end)
@@ -343,8 +344,8 @@ class Framer:
         return held
 
     def release_or_stash(self) -> None:
-        """After the last whole frame: stash a small partial frame, and release the arena unless it
-        holds a big one."""
+        """While no frame is taken: stash few unread bytes, as of a small partial frame, and release
+        the arena unless it holds more."""
         held = self._end - self._start
         if held and self._arena is not None:
             if held > STASH_BYTES_MAX:
@@ -354,21 +355,14 @@ class Framer:
             self._start = self._end
         self.release_if_empty()
 
-    def stash_unread(self) -> None:
-        """Keep few unread bytes without an arena, until `unstash`."""
-        held = self._end - self._start
-        if 0 < held <= STASH_BYTES_MAX and self._arena is not None and not self._is_retained:
-            self._stash = bytes(self._arena.view[self._start : self._end])
-            self._start = self._end
-            self.release_if_empty()
-
     def unstash(self) -> None:
-        """Make stashed bytes available to `next_frame`."""
-        if self._stash is not None and self._arena is None:
-            self._arena = self._pool.acquire(self._first_arena_bytes)
-            self._unstash(self._arena, self._stash)
+        """Have `next_frame` find stashed bytes before more are read."""
+        if self._stash is not None:
+            self._unstash(self._stash)
 
-    def _unstash(self, arena: Arena, stash: bytes) -> None:
+    def _unstash(self, stash: bytes) -> Arena:
+        self._arena = arena = self._pool.acquire(self._first_arena_bytes)
         self._end = len(stash)
         arena.buffer[: self._end] = stash
         self._stash = None
+        return arena

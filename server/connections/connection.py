@@ -326,7 +326,7 @@ class Connection(RegisteredConnection):
     def _hold_back(self) -> None:
         self._held_back = True
         self._shrink_memory()
-        self._framer.stash_unread()
+        self._framer.release_or_stash()
         self._pause()
 
     def _enqueue(self, slot: _Slot) -> None:

@@ -192,7 +192,7 @@ class ReplicaMoves:
         try:
             if copy is None:
                 copy = self._logs.futures.begin(replica.log, directory)
-            else:  # kept while its replica was not hosted
+            else:  # its move ended without it
                 self._logs.futures.resume(copy, replica.log)
             self._begin(replica, copy)
         except OSError as failure:
@@ -334,11 +334,12 @@ class _Move:
         log, mirror = self.replica.log, self._mirror
         async with self._replicas.flusher.held(self.replica):
             while True:
+                while self.is_wanted and of_source(log.producer_manager.write_snapshot_step):
+                    await self._services.tasks.sleep(0)
                 if not await self._catch_up(is_paced=False):
                     return False
-                if not of_source(log.producer_manager.write_snapshot_step):
+                if not log.producer_manager.is_saving:
                     break
-                await self._services.tasks.sleep(0)
             await self._run_step(of_source(lambda: mirror.complete(moved_file=True)))
             for _ in range(TAIL_STEPS_MAX):
                 if not self.is_wanted:

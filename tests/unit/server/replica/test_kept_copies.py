@@ -3,53 +3,20 @@ them, and what the checkpoints of their directories say."""
 
 from __future__ import annotations
 
-import struct
-
 import pytest
 
 from kavka.log import dir_names as names
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.steps import run_at_once
-from support.batches import Written, build
 from support.logs import append, batch
 from support.memory_broker import MemoryBroker, scenario
+from support.replica_moves import alter, copy_of, fill, torn
 from support.virtual import run_until_idle
 
 ONE, TWO = "/data", "/more"
 DIRECTORIES = f"log.dirs={ONE},{TWO}"
 LIMIT = "replica.alter.log.dirs.io.max.bytes.per.second"
 SLOWLY, QUICKLY = f"{LIMIT}=2500", f"{LIMIT}=1000000"
-
-
-async def alter(broker: MemoryBroker, path: str) -> None:
-    topics = [{"name": "t", "partitions": [0]}]
-    answer = await broker.ask("AlterReplicaLogDirs", 2, dirs=[{"path": path, "topics": topics}])
-    assert answer.results[0].partitions[0].error_code == Code.NONE
-
-
-async def fill(broker: MemoryBroker, count: int, *, start: int = 0) -> None:
-    for number in range(start, start + count):
-        records = build([Written(value=b"%d/" % number + bytes(1000))])
-        assert (await broker.produce(records)).error_code == Code.NONE
-
-
-def copy_of(broker: MemoryBroker, path: str) -> str:
-    (name,) = [one for one in broker.fs.list_dir(path) if one.endswith("-future")]
-    return f"{path}/{name}"
-
-
-def torn(broker: MemoryBroker, directory: str) -> list[str]:
-    """The segments in `directory` that end within a batch."""
-    found = []
-    for name in broker.fs.list_dir(directory):
-        if name.endswith(".log"):
-            data = broker.fs.read_bytes(f"{directory}/{name}")
-            at = 0
-            while at + 12 <= len(data):
-                at += 12 + struct.unpack_from(">i", data, at + 8)[0]
-            if at != len(data):
-                found.append(name)
-    return found
 
 
 @pytest.mark.parametrize("upto", [1, 3])
@@ -59,7 +26,7 @@ async def test_a_stop_after_a_truncation_leaves_whole_batches(
     broker: MemoryBroker, upto: int, again: int
 ) -> None:
     await fill(broker, 9)
-    await alter(broker, TWO)
+    assert await alter(broker, TWO) == Code.NONE
     await broker.advance(1500)
     replica = broker.replica()
     run_at_once(replica.truncate(upto))
@@ -74,7 +41,7 @@ async def test_a_stop_after_a_truncation_leaves_whole_batches(
 async def test_no_recovery_point_of_a_copy_lies_behind_a_truncation(broker: MemoryBroker) -> None:
     await fill(broker, 12)
     broker.jobs.hold("LogMirror.complete")
-    await alter(broker, TWO)
+    assert await alter(broker, TWO) == Code.NONE
     await broker.advance(100)
     assert broker.jobs.held
     replica = broker.replica()
@@ -99,7 +66,7 @@ async def test_a_log_that_is_made_anew_beside_its_copy(broker: MemoryBroker) -> 
     await fill(broker, 9)
     await broker.ask("DeleteTopics", 5, topic_names=["d"], timeout_ms=60_000)
     await broker.advance(1000)
-    await alter(broker, ONE)
+    assert await alter(broker, ONE) == Code.NONE
     await broker.advance(1500)
     properties = broker.fs.read_bytes(f"{TWO}/meta.properties").decode().splitlines()
     (lost,) = [line.partition("=")[2] for line in properties if line.startswith("directory.id=")]

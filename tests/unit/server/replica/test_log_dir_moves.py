@@ -16,6 +16,7 @@ from support.batches import Written, build
 from support.config_requests import BROKER, SET, change
 from support.logs import Producer, append, batch, parse, truncate
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
+from support.replica_moves import alter, copy_of, fill, torn
 from support.virtual import run_until_idle
 
 ONE, TWO, THREE = "/data", "/more", "/other"
@@ -23,18 +24,10 @@ DIRECTORIES = f"log.dirs={ONE},{TWO},{THREE}"
 SMALL = "log.segment.bytes=1048576"
 NO_DELAY = "log.segment.delete.delay.ms=0"
 LIMIT = "replica.alter.log.dirs.io.max.bytes.per.second"
-BATCH_HEAD_BYTES = 61
 COPY = "LogMirror."
 """What the jobs of a copy are named like."""
 
 Described = dict[str, list[tuple[int, int, bool]]]
-
-
-async def alter(broker: MemoryBroker, path: str, topic: str = "t", index: int = 0) -> int:
-    topics = [{"name": topic, "partitions": [index]}]
-    answer = await broker.ask("AlterReplicaLogDirs", 2, dirs=[{"path": path, "topics": topics}])
-    code: int = answer.results[0].partitions[0].error_code
-    return code
 
 
 async def described(broker: MemoryBroker) -> Described:
@@ -60,12 +53,6 @@ def names(broker: MemoryBroker, path: str) -> list[str]:
 
 async def limit(broker: MemoryBroker, value: str) -> None:
     assert await change(broker, (BROKER, "1", [(LIMIT, SET, value)])) == [(Code.NONE, None)]
-
-
-async def fill(broker: MemoryBroker, count: int, *, size: int = 1000, start: int = 0) -> None:
-    for number in range(start, start + count):
-        value = b"%d/" % number + bytes(size)
-        assert (await broker.produce(build([Written(value=value)]))).error_code == Code.NONE
 
 
 async def numbers(broker: MemoryBroker) -> list[int]:
@@ -229,30 +216,6 @@ async def test_a_long_tail_is_copied_by_a_job(broker: MemoryBroker) -> None:
     assert await numbers(broker) == [0, 1]
 
 
-def torn(broker: MemoryBroker) -> list[str]:
-    """Segments of the copy that do not end with a whole batch."""
-    (name,) = names(broker, TWO)
-    found = []
-    for file in broker.fs.list_dir(f"{TWO}/{name}"):
-        if file.endswith(".log"):
-            data = broker.fs.read_bytes(f"{TWO}/{name}/{file}")
-            whole = read_batches(data)
-            if whole != len(data):
-                found.append(file)
-    return found
-
-
-def read_batches(data: bytes) -> int:
-    """The bytes of the whole batches at the beginning of `data`."""
-    position = 0
-    while position + BATCH_HEAD_BYTES <= len(data):
-        size = int.from_bytes(data[position + 8 : position + 12], "big") + 12
-        if position + size > len(data):
-            break
-        position += size
-    return position
-
-
 @pytest.mark.parametrize("is_busy", [False, True])
 @scenario(DIRECTORIES, SMALL, f"{LIMIT}=500000", topics={"t": 1})
 async def test_a_stop_leaves_whole_batches_in_the_copy(broker: MemoryBroker, is_busy: bool) -> None:
@@ -264,13 +227,13 @@ async def test_a_stop_leaves_whole_batches_in_the_copy(broker: MemoryBroker, is_
         broker.jobs.hold("LogMirror._copy.")
     await broker.advance(2500)
     assert bool(broker.jobs.held) == is_busy
-    assert is_busy or torn(broker)
+    assert is_busy or torn(broker, copy_of(broker, TWO))
     stopping = broker.tasks.spawn(broker.instance.stop(), name="stop")
     await run_until_idle(100)
     assert stopping.done() != is_busy, "a thread is at work on it"
     broker.jobs.release()
     await run_until_idle(100)
-    assert stopping.done() and torn(broker) == []
+    assert stopping.done() and torn(broker, copy_of(broker, TWO)) == []
     await broker.tasks.die()
     await broker.revive()
     await broker.advance(20_000)
