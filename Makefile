@@ -51,7 +51,7 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: help run test whole pythons another-python lint unit format crash groups transactions mirror cluster cluster-faults rolling commits moves foreign misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients clients-page
+.PHONY: help run test whole pythons another-python lint unit format crash groups transactions mirror cluster cluster-faults rolling commits moves foreign misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients kerberos clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -62,7 +62,7 @@ run: $(FOR_RUN) ## start a broker on 127.0.0.1:9092 (PORT=) with its data in ./d
 	@exec $(BIN)/kavka start --override "listeners=PLAINTEXT://127.0.0.1:$(PORT)" \
 		--override "log.dirs=$(DATA)"
 
-test: lint java clients archives tests ## all that CI runs (as root it installs Java, Maven, Node.js, Go)
+test: lint java clients kerberos archives tests ## all that CI runs (as root it installs Java, Maven, Node.js, Go, Kerberos)
 
 pythons: $(FOR_TEST) java clients ## the unit tests and a round trip on the other Pythons that are here
 	@.ci/pythons $(BIN)/python $(WORKERS)
@@ -78,7 +78,7 @@ archives: $(FOR_TEST) java
 tests: $(FOR_TEST)
 	@$(STEP) "tests" $(PYTEST) tests
 
-whole: $(FOR_TEST) java clients archives ## the tests that `make test` leaves out, too: about twice as long
+whole: $(FOR_TEST) java clients kerberos archives ## the tests that `make test` leaves out, too: about twice as long
 	@$(STEP) "all tests" env WHOLE=1 $(PYTEST) tests
 
 lint: lint-style lint-format lint-types lint-imports lint-seams ## all checks that run no test
@@ -220,6 +220,9 @@ java:
 
 clients:
 	@.ci/clients
+
+kerberos: $(FOR_TEST)
+	@.ci/kerberos $(VENV)
 
 $(BIN)/python:
 	@$(STEP) "environment in $(VENV)" .ci/venv $(VENV)

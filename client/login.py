@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from kavka.client.connection import Connection
 from kavka.client.errors import NotLetIn
+from kavka.client.kerberos import Kerberos, KerberosClient, KerberosFailed
 from kavka.client.scram import DIGESTS, ScramClient, ScramFailed
 from kavka.client.versions import Versions
 from kavka.seams import Random
@@ -18,7 +19,8 @@ from kavka.wire.message import message
 
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
-MECHANISMS: Final = (PLAIN, *DIGESTS, OAUTHBEARER)
+GSSAPI: Final = "GSSAPI"
+MECHANISMS: Final = (PLAIN, *DIGESTS, OAUTHBEARER, GSSAPI)
 NONCE_BYTES: Final = 24
 SEPARATOR: Final = b"\x01"
 
@@ -65,13 +67,14 @@ login."""
 @dataclass(frozen=True)
 class Login:
     """Who a client is, and how it shows that. `is_token`: by a delegation token's id and HMAC.
-    By OAUTHBEARER, a token says it all."""
+    By OAUTHBEARER, a token says it all; by GSSAPI, Kerberos does."""
 
     mechanism: str
     user: str = ""
     password: str = ""
     is_token: bool = False
     bearer: BearerSource | None = None
+    kerberos: Kerberos | None = None
 
 
 class LogsIn:
@@ -92,6 +95,9 @@ class LogsIn:
         if login.bearer is not None:
             await self._show(login.bearer())
             return
+        if login.kerberos is not None:
+            await self._show_tickets(login.kerberos)
+            return
         nonce = base64.b64encode(random.randbytes(NONCE_BYTES)).decode()
         scram = ScramClient(
             login.mechanism, login.user, login.password, nonce, is_token=login.is_token
@@ -111,6 +117,16 @@ class LogsIn:
         if wrong:
             await self._send(SEPARATOR)
             raise NotLetIn(f"{self._connection.address} refuses the token: {wrong!r}")
+
+    async def _show_tickets(self, kerberos: Kerberos) -> None:
+        address = self._connection.address
+        try:
+            client = KerberosClient(kerberos, address.rpartition(":")[0])
+            challenge = await self._send(client.first())
+            while not client.is_done:
+                challenge = await self._send(client.next(challenge))
+        except KerberosFailed as failure:
+            raise NotLetIn(f"the login at {address} by Kerberos has failed: {failure}") from failure
 
     async def _shake_hands(self, mechanism: str) -> None:
         address = self._connection.address

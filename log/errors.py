@@ -42,6 +42,15 @@ class PartialCreateError(StorageError):
         self.failure = failure
 
 
+class DeletionError(StorageError):
+    """A directory of a deleted log can't be renamed; the log directory it is in fails."""
+
+    def __init__(self, directory: str, failure: OSError) -> None:
+        super().__init__(f"can't delete a log in {directory}: {failure}")
+        self.directory = directory
+        self.failure = failure
+
+
 class CorruptFileError(StorageError):
     """A small file (checkpoint, snapshot, metadata) with invalid content."""
 

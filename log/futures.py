@@ -19,6 +19,7 @@ from uuid import UUID
 from kavka.log import dir_names as names
 from kavka.log.checkpoint import TopicPartition
 from kavka.log.deferred_deletes import DeferredDeletes
+from kavka.log.errors import DeletionError
 from kavka.log.fs import FileSystem
 from kavka.log.loading import DirectoryLoading, read_topic_id
 from kavka.log.mirror import LogMirror
@@ -202,6 +203,18 @@ class FutureLogs:
             self._fs.sync_dir(parent_directory(source.log.directory))
             self.delete_source(key)
             self._fs.sync_dir(parent_directory(source.path))
+
+    def delete(self, key: TopicPartition) -> None:
+        """Delete the copy of a log and the source directory of its move, if they are there.
+        DeletionError."""
+        copy, source = self._copies.get(key), self._sources.get(key)
+        directory = "" if copy is None else copy.directory
+        try:
+            self.discard(key)
+            directory = "" if source is None else parent_directory(source.path)
+            self.delete_source(key)
+        except OSError as failure:
+            raise DeletionError(directory, failure) from failure
 
     def forget_directory(self, directory: str) -> None:
         """A log directory has failed: drop its future logs; their files stay as they are."""

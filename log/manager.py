@@ -22,7 +22,7 @@ from kavka.log.closing import DirectoryClosing
 from kavka.log.deferred_deletes import DeferredDeletes
 from kavka.log.dir_names import MetaProperties
 from kavka.log.disk import Disk, LogLocation
-from kavka.log.errors import TOO_MANY_FILES, PartialCreateError, StorageError
+from kavka.log.errors import TOO_MANY_FILES, DeletionError, PartialCreateError, StorageError
 from kavka.log.fs import FileSystem, Volume, is_fd_exhaustion
 from kavka.log.futures import FutureLogs
 from kavka.log.loading import DirectoryLoading, check_duplicate_logs
@@ -362,17 +362,22 @@ class LogManager:
             )
 
     def delete(self, topic: str, partition: int) -> None:
-        """Delete a log: its directory is renamed now and added to `deferred_deletes`."""
+        """Delete a log, and what a move has left of it in other log directories, if they are there:
+        the directories are renamed now and added to `deferred_deletes`. DeletionError."""
         key = (topic, partition)
         self._high_watermarks.pop(key, None)
-        self.futures.discard(key)
-        self.futures.delete_source(key)
-        log = self._logs.pop(key)
+        self.futures.delete(key)
+        log = self._logs.pop(key, None)
+        if log is None:
+            return
         parent = self.directory_of(log)
         del self._by_directory[parent][key]
         log.release()
         self._stale[key] = self._serial
-        self._mark_for_deletion(log.directory, topic, partition, log.settings)
+        try:
+            self._mark_for_deletion(log.directory, topic, partition, log.settings)
+        except OSError as failure:
+            raise DeletionError(parent, failure) from failure
 
     def fail(self, directory: str, failure: OSError) -> list[PartitionLog]:
         """Take a directory offline; its logs, which the caller has to release.

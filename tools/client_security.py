@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from kavka.client.login import OAUTHBEARER, BearerSource
+from kavka.client.kerberos import Kerberos
+from kavka.client.login import GSSAPI, OAUTHBEARER, BearerSource
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.security import PROTOCOL, Security, security_of
 
 PREFIXES: Final = ("ssl.", "sasl.", PROTOCOL)
 """Names of settings that begin so are taken care of here."""
 
-_PEM_FILES: Final = {
-    "ssl.truststore.location": ("ssl.ca.location",),
-    "ssl.keystore.location": ("ssl.certificate.location", "ssl.key.location"),
-    "ssl.truststore.certificates": ("ssl.ca.pem",),
-    "ssl.keystore.certificate.chain": ("ssl.certificate.pem",),
-    "ssl.keystore.key": ("ssl.key.pem",),
-    "ssl.key.password": ("ssl.key.password",),
-}
-"""Java's names, with librdkafka's."""
-
 _IDENTIFICATION: Final = "ssl.endpoint.identification.algorithm"
+_CERTIFICATE: Final = re.compile(
+    "-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL
+)
 
 
 def without_security(properties: Mapping[str, str]) -> dict[str, str]:
@@ -39,11 +34,11 @@ def for_librdkafka(properties: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {PROTOCOL: protocol_of(security)}
     if security.tls is not None:
         found[_IDENTIFICATION] = "https" if security.tls.check_hostname else "none"
-        for name, others in _PEM_FILES.items():
-            if properties.get(name):
-                found |= dict.fromkeys(others, properties[name])
+        found |= _tls(properties)
     if security.login is not None and security.login.bearer is not None:
         found |= {"sasl.mechanism": OAUTHBEARER, "oauth_cb": partial(_token, security.login.bearer)}
+    elif security.login is not None and security.login.kerberos is not None:
+        found |= _kerberos(security.login.kerberos)
     elif security.login is not None:
         found |= {
             "sasl.mechanism": security.login.mechanism,
@@ -51,6 +46,32 @@ def for_librdkafka(properties: Mapping[str, str]) -> dict[str, Any]:
             "sasl.password": security.login.password,
         }
     return found
+
+
+def _tls(properties: Mapping[str, str]) -> dict[str, str]:
+    from kavka.tools.admin import cipher_suites, tls  # only with TLS
+
+    material = tls.material_of(properties)
+    found = {
+        "ssl.ca.pem": material.trusted,
+        "ssl.certificate.pem": "\n".join(_CERTIFICATE.findall(material.own)),
+        "ssl.key.pem": material.own,
+        tls.KEY_PASSWORD: material.password,
+        tls.CIPHERS: ":".join(cipher_suites.openssl_names(properties.get(tls.CIPHERS, ""))),
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def _kerberos(kerberos: Kerberos) -> dict[str, str]:
+    if kerberos.tickets:
+        raise Failed("sasl.jaas.config: librdkafka, the client here, finds a ticketCache by itself")
+    found = {
+        "sasl.mechanism": GSSAPI,
+        "sasl.kerberos.service.name": kerberos.service,
+        "sasl.kerberos.principal": kerberos.principal,
+        "sasl.kerberos.keytab": kerberos.keytab,
+    }
+    return {name: text for name, text in found.items() if text}
 
 
 def _token(bearer: BearerSource, _: str) -> tuple[str, float, str, dict[str, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 from uuid import UUID
 
-from kavka.log.errors import PartialCreateError, StorageError
+from kavka.log.errors import DeletionError, PartialCreateError, StorageError
 from kavka.log.fs import FileSystem, is_fd_exhaustion
 from kavka.log.partition_log import PartitionLog
 from kavka.seams import Jobs, Pool, Tasks
@@ -367,14 +367,17 @@ class ControllerRequests:
         if state.delete_partition:
             if self._replicas.is_missing(topic, state.partition_index):
                 return ErrorCode.KAFKA_STORAGE_ERROR  # as above
-            logs = self._replicas.logs
-            log = logs.get(topic, state.partition_index)
-            try:
-                if log is not None:
-                    logs.delete(topic, state.partition_index)
-            except OSError as failure:
-                assert log is not None
-                logger.error("can't delete %s-%d: %s", topic, state.partition_index, failure)
-                self._replicas.failures.directory_failed(logs.directory_of(log), failure)
+            return self._delete(topic, state.partition_index)
+        return ErrorCode.NONE
+
+    def _delete(self, topic: str, index: int) -> ErrorCode:
+        logs = self._replicas.logs
+        try:
+            logs.delete(topic, index)
+        except DeletionError as broken:
+            logger.error("can't delete %s-%d: %s", topic, index, broken.failure)
+            self._replicas.failures.directory_failed(broken.directory, broken.failure)
+            if logs.get(topic, index) is None:
                 return ErrorCode.KAFKA_STORAGE_ERROR
+            return self._delete(topic, index)  # that was where a move has left something
         return ErrorCode.NONE

@@ -93,10 +93,19 @@ class ReplicaMoves:
         """
         self._services.checkpoint = checkpoint
         self._replicas.on_hosted = self._resume_hosted
+        waiting = 0
         for copy in self._logs.futures:
             replica = self._replicas.find(*copy.key)
             if replica is not None or is_alone:
                 self._resume(copy, replica)
+            else:
+                waiting += 1
+        if waiting:
+            logger.info(
+                "%d moves to other log directories continue when the controller has asked for "
+                "their replicas",
+                waiting,
+            )
 
     def _resume_hosted(self, replica: Replica) -> None:
         copy = self._logs.futures.get(replica.key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Self, cast
 
@@ -27,10 +28,12 @@ def says_completed(verified: str) -> bool:
 class Tools:
     """One such process. A tool ends as it would by itself, but for what it leaves running."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, options: Sequence[str] = ()) -> None:
+        """`options`: more of the JVM's."""
+        program, *rest = java_compiler.command_line(SOURCE)
         with log.open("wb") as stderr:
             self._process = subprocess.Popen(
-                java_compiler.command_line(SOURCE),
+                [program, *options, *rest],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,

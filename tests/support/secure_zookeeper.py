@@ -68,17 +68,26 @@ class TlsZooKeeper(ZooKeeper):
 class Certificates:
     """An authority, and what it certifies; all in PEM files."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, above: Certificates | None = None) -> None:
+        """Without one above, it certifies itself."""
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self.root = directory / "authority.pem"
         self._key = directory / "authority.key"
+        if above is not None:
+            own = above.issue("between", extensions="basicConstraints=critical,CA:TRUE")
+            key, _, certificate = own.read_text().partition("-----BEGIN CERTIFICATE-----")
+            self._key.write_text(key)
+            self.root.write_text(f"-----BEGIN CERTIFICATE-----{certificate}")
+            return
         _openssl(
             *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
             *("-subj", "/CN=authority", "-keyout", str(self._key), "-out", str(self.root)),
         )
 
-    def issue(self, name: str, alternative: str = "", password: str = "") -> Path:
+    def issue(
+        self, name: str, alternative: str = "", password: str = "", extensions: str = ""
+    ) -> Path:
         """A file with a private key and its certificate, for this name."""
         key, request = self._directory / f"{name}.key", self._directory / f"{name}.csr"
         certificate, both = self._directory / f"{name}.crt", self._directory / f"{name}.pem"
@@ -87,10 +96,10 @@ class Certificates:
             *("req", "-new", "-newkey", "rsa:2048", *cipher, "-subj", f"/CN={name}"),
             *("-keyout", str(key), "-out", str(request)),
         )
-        extensions = self._directory / f"{name}.ext"
-        extensions.write_text(f"subjectAltName={alternative or f'DNS:{name}'}\n")
+        more = self._directory / f"{name}.ext"
+        more.write_text(f"subjectAltName={alternative or f'DNS:{name}'}\n{extensions}\n")
         _openssl(
-            *("x509", "-req", "-days", "2", "-in", str(request), "-extfile", str(extensions)),
+            *("x509", "-req", "-days", "2", "-in", str(request), "-extfile", str(more)),
             *("-CA", str(self.root), "-CAkey", str(self._key), "-CAcreateserial"),
             *("-out", str(certificate)),
         )

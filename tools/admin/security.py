@@ -17,7 +17,6 @@ PROTOCOL: Final = "security.protocol"
 MECHANISM: Final = "sasl.mechanism"
 PLAINTEXT: Final = "PLAINTEXT"
 PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-DEFAULT_MECHANISM: Final = "GSSAPI"
 TOKEN_OPTION: Final = "tokenauth"
 
 
@@ -43,16 +42,21 @@ def security_of(config: Mapping[str, str]) -> Security:
 
 def login_of(config: Mapping[str, str]) -> Login:
     """The login by SASL. Failed."""
-    from kavka.client.login import MECHANISMS, OAUTHBEARER, PLAIN, Login  # only then
+    from kavka.client.login import GSSAPI, MECHANISMS, OAUTHBEARER, PLAIN, Login  # only then
 
-    mechanism = config.get(MECHANISM, DEFAULT_MECHANISM).strip()
+    mechanism = config.get(MECHANISM, GSSAPI).strip()
     if mechanism not in MECHANISMS:
         given = f"{MECHANISM}={mechanism}" if MECHANISM in config else f"{MECHANISM} is not set"
         raise Failed(f"{given}: Kavka's tools know {', '.join(MECHANISMS)}")
     text = config.get(SETTING)
     if text is None:
-        raise Failed(f"{SETTING} is needed for a login: {EXAMPLE}")
+        by_default = "" if MECHANISM in config else f" by {GSSAPI}, as {MECHANISM} is not set"
+        raise Failed(f"{SETTING} is needed for a login{by_default}: {EXAMPLE}")
     options = jaas_options(text)
+    if mechanism == GSSAPI:
+        from kavka.tools.admin.kerberos import kerberos_of  # only then
+
+        return Login(mechanism, kerberos=kerberos_of(config, options))
     if mechanism == OAUTHBEARER:
         from kavka.tools.admin.bearer import bearer_source  # only then
 

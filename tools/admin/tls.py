@@ -1,14 +1,19 @@
-"""TLS by a Java client's settings, with PEM files; and what goes wrong with it, in words."""
+"""TLS by a Java client's settings; and what goes wrong with it, in words."""
 
 from __future__ import annotations
 
+import os
 import ssl
+import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.client.errors import NotLetIn
+from kavka.tools.admin import cipher_suites
 from kavka.tools.admin.errors import Failed
+from kavka.tools.admin.stores import read_store
 
 if TYPE_CHECKING:
     import asyncio
@@ -16,8 +21,10 @@ if TYPE_CHECKING:
     from kavka.seams import Listening, Network
 
 TRUSTSTORE: Final = "ssl.truststore.location"
+TRUSTSTORE_PASSWORD: Final = "ssl.truststore.password"
 TRUSTED: Final = "ssl.truststore.certificates"
 KEYSTORE: Final = "ssl.keystore.location"
+KEYSTORE_PASSWORD: Final = "ssl.keystore.password"
 CHAIN: Final = "ssl.keystore.certificate.chain"
 KEY: Final = "ssl.keystore.key"
 KEY_PASSWORD: Final = "ssl.key.password"
@@ -27,13 +34,19 @@ CIPHERS: Final = "ssl.cipher.suites"
 HTTPS: Final = "https"
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-_TO_PEM: Final = {
-    TRUSTSTORE: "`keytool -list -rfc -keystore STORE > FILE.pem` makes one of JKS and PKCS12",
-    KEYSTORE: "`openssl pkcs12 -in STORE -out FILE.pem` makes one of PKCS12, and of JKS `keytool "
-    "-importkeystore -srckeystore STORE -destkeystore STORE.p12 -deststoretype PKCS12` a PKCS12",
-}
 _OTHER_NAME: Final = (62, 64)
 """OpenSSL's codes: the certificate is for another host name, or IP address."""
+
+
+class Material(NamedTuple):
+    """Certificates and a key, as PEM."""
+
+    trusted: str | None
+    """Of those who may certify servers; None: the operating system's."""
+    own: str
+    """The client's key, its certificate and those above it; empty if it has none."""
+    password: str
+    """Of the key, if it is encrypted."""
 
 
 def tls_context(config: Mapping[str, str]) -> ssl.SSLContext:
@@ -45,12 +58,35 @@ def tls_context(config: Mapping[str, str]) -> ssl.SSLContext:
     if algorithm not in ("", HTTPS):
         raise Failed(f"{IDENTIFICATION}={algorithm}: it is https, or nothing")
     context.check_hostname = algorithm == HTTPS
-    if config.get(CIPHERS):
-        raise Failed(f"{CIPHERS} can't be chosen with Kavka's tools yet: leave it out")
     _set_versions(context, config.get(PROTOCOLS, ""))
-    _trust(context, config)
-    _show_own(context, config)
+    cipher_suites.choose(context, config.get(CIPHERS, ""))
+    load_trusted(context, config)
+    load_own(context, config)
     return context
+
+
+def material_of(config: Mapping[str, str]) -> Material:
+    """By these settings. Failed."""
+    return Material(_trusted(config), _own(config), config.get(KEY_PASSWORD, ""))
+
+
+def load_trusted(context: ssl.SSLContext, config: Mapping[str, str]) -> None:
+    """Failed."""
+    trusted = _trusted(config)
+    if trusted is None:
+        context.load_default_certs()
+    else:
+        name = _named(config, TRUSTED, TRUSTSTORE)
+        _load(name, "", lambda: context.load_verify_locations(cadata=trusted))
+
+
+def load_own(context: ssl.SSLContext, config: Mapping[str, str]) -> None:
+    """Failed."""
+    own, password = _own(config), config.get(KEY_PASSWORD, "")
+    if own:
+        with _private_file(own) as path:
+            name, hint = _named(config, CHAIN, KEYSTORE), f"; is {KEY_PASSWORD} right?"
+            _load(name, hint, lambda: context.load_cert_chain(path, password=password))
 
 
 def _set_versions(context: ssl.SSLContext, text: str) -> None:
@@ -61,49 +97,66 @@ def _set_versions(context: ssl.SSLContext, text: str) -> None:
     context.minimum_version, context.maximum_version = min(versions), max(versions)
 
 
-def _trust(context: ssl.SSLContext, config: Mapping[str, str]) -> None:
+def _trusted(config: Mapping[str, str]) -> str | None:
     text, path = config.get(TRUSTED), config.get(TRUSTSTORE)
-    if text:
-        _load(TRUSTED, "", lambda: context.load_verify_locations(cadata=text))
-    elif path:
-        _load(TRUSTSTORE, path, lambda: context.load_verify_locations(path))
-    else:
-        context.load_default_certs()
+    if text or not path:
+        return text or None
+    name = f"{TRUSTSTORE}={path}"
+    found = read_store(name, _read(name, path), config.get(TRUSTSTORE_PASSWORD), None).trusted
+    if not found:
+        raise Failed(f"{name} has no certificates")
+    return found
 
 
-def _show_own(context: ssl.SSLContext, config: Mapping[str, str]) -> None:
-    password = config.get(KEY_PASSWORD, "")
+def _own(config: Mapping[str, str]) -> str:
     path, chain, key = config.get(KEYSTORE), config.get(CHAIN), config.get(KEY)
-    if path:
-        _load(KEYSTORE, path, lambda: context.load_cert_chain(path, password=password))
-    elif chain and key:
-        with tempfile.NamedTemporaryFile("w") as file:  # Python's TLS reads files only
-            file.write(f"{key}\n{chain}\n")
-            file.flush()
-            _load(CHAIN, "", lambda: context.load_cert_chain(file.name, password=password))
-    elif chain or key:
-        raise Failed(f"{CHAIN} and {KEY} belong together: {KEY if chain else CHAIN} is missing")
+    if not path:
+        if bool(chain) != bool(key):
+            missing = KEY if chain else CHAIN
+            raise Failed(f"{CHAIN} and {KEY} belong together: {missing} is missing")
+        return f"{key}\n{chain}\n" if key else ""
+    name, password = f"{KEYSTORE}={path}", config.get(KEYSTORE_PASSWORD)
+    found = read_store(name, _read(name, path), password, config.get(KEY_PASSWORD)).own
+    if not found:
+        needed = "has no private key" if password else f"needs {KEYSTORE_PASSWORD}"
+        raise Failed(f"{name} {needed}")
+    return found
 
 
-def _load(setting: str, path: str, load: Callable[[], object]) -> None:
-    name = f"{setting}={path}" if path else setting
+def _named(config: Mapping[str, str], text: str, location: str) -> str:
+    """What is used, as it is written in the properties."""
+    is_path = config.get(location) and not (text == TRUSTED and config.get(text))
+    return f"{location}={config[location]}" if is_path else text
+
+
+def _read(name: str, path: str) -> bytes:
     try:
-        load()
-    except ssl.SSLError as failure:
-        if path and not _is_pem(path):
-            raise Failed(
-                f"{name} is not PEM, which is what Kavka's tools read (ssl.truststore.type=PEM, "
-                f"ssl.keystore.type=PEM); {_TO_PEM[setting]}"
-            ) from failure
-        key = "" if setting in (TRUSTSTORE, TRUSTED) else f"; is {KEY_PASSWORD} right?"
-        raise Failed(f"{name} can't be used: {failure}{key}") from failure
+        with open(path, "rb") as file:
+            return file.read()
     except (OSError, ValueError) as failure:
         raise Failed(f"{name} can't be read: {failure}") from failure
 
 
-def _is_pem(path: str) -> bool:
-    with open(path, "rb") as file:
-        return b"-----BEGIN " in file.read()
+@contextmanager
+def _private_file(text: str) -> Iterator[str]:
+    """For what reads files only; on Linux it is in memory, so that no key gets on a disk."""
+    if sys.platform == "linux":
+        with open(os.memfd_create("key"), "w") as file:
+            file.write(text)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(text)
+            file.flush()
+            yield file.name
+
+
+def _load(name: str, hint: str, load: Callable[[], object]) -> None:
+    try:
+        load()
+    except (OSError, ValueError) as failure:  # ssl.SSLError is an OSError
+        raise Failed(f"{name} can't be used: {failure}{hint}") from failure
 
 
 class ExplainedNetwork:
@@ -145,7 +198,7 @@ def _distrust(address: str, failure: ssl.SSLCertVerificationError) -> str:
         )
     return (
         f"the certificate of {address} is not trusted ({why}): {TRUSTSTORE} must have that of its "
-        "authority, as PEM; `kavka doctor` tells more"
+        "authority; `kavka doctor` tells more"
     )
 
 

@@ -88,6 +88,11 @@ def _security(properties: Mapping[str, str]) -> dict[str, Any]:
 
         found["sasl_mechanism"] = security.login.mechanism
         found["sasl_oauth_token_provider"] = Tokens(security.login.bearer)
+    elif security.login is not None and security.login.kerberos is not None:
+        from kavka.tools.console import kerberos_login  # only then
+
+        found["sasl_mechanism"] = security.login.mechanism
+        kerberos_login.use_for(security.login.kerberos)
     elif security.login is not None:
         found |= {
             "sasl_mechanism": security.login.mechanism,

@@ -187,7 +187,7 @@ def _unread(trust: Trust) -> Finding:
         "tls",
         "truststore-unread",
         trust.source,
-        f"can't be read, so who vouches for the certificate is not checked: {trust.unread}",
-        "Kavka's tools read PEM files only: keytool -exportcert -rfc -keystore STORE -alias ALIAS "
-        "makes one",
+        f"{trust.unread}; so who vouches for the certificate is not checked",
+        "let ssl.truststore.location be a file of type PEM, PKCS12 or JKS, and "
+        "ssl.truststore.password its password",
     )

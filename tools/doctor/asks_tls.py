@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from kavka.tools.admin.errors import Failed
+from kavka.tools.admin.tls import CHAIN, KEYSTORE, TRUSTED, TRUSTSTORE, load_own, load_trusted
 from kavka.tools.doctor import spoken
 from kavka.tools.doctor.asks_ports import Port, exchange, shake_hands, unverified
 from kavka.tools.doctor.certificates import Secured
 
 X509_V_FLAG_NO_CHECK_TIME: Final = 0x200000
 """OpenSSL's; Python has no name for it."""
-
-TRUSTSTORE: Final = "ssl.truststore.location"
-KEYSTORE: Final = "ssl.keystore.location"
 
 
 class Trust(NamedTuple):
@@ -38,39 +36,20 @@ def trust_of(config: Mapping[str, str]) -> Trust:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_flags |= X509_V_FLAG_NO_CHECK_TIME
+    source = str(
+        (config.get(TRUSTED) and TRUSTED)
+        or config.get(TRUSTSTORE)
+        or "this machine's list of authorities"
+    )
     unread = ""
-    path, text = config.get(TRUSTSTORE), config.get("ssl.truststore.certificates")
     try:
-        if text:
-            context.load_verify_locations(cadata=text.replace("\\n", "\n"))
-            source = "ssl.truststore.certificates"
-        elif path:
-            context.load_verify_locations(path)
-            source = path
-        else:
-            context.load_default_certs()
-            source = "this machine's list of authorities"
-    except (OSError, ValueError) as failure:  # ssl.SSLError is an OSError
-        source, unread = path or "ssl.truststore.certificates", str(failure)
+        load_trusted(context, config)
+    except Failed as failure:
+        unread = str(failure)
     lenient = unverified()
     for one in (context, lenient):
-        _show_own(one, config)
-    return Trust(context, lenient, source, KEYSTORE in config, unread)
-
-
-def _show_own(context: ssl.SSLContext, config: Mapping[str, str]) -> None:
-    path = config.get(KEYSTORE)
-    if path is None:
-        return
-    password = config.get("ssl.key.password")
-    try:
-        context.load_cert_chain(path, password=password)
-    except OSError as failure:
-        raise Failed(
-            f"{KEYSTORE}={path} can't be read as PEM: {failure}. Kavka's tools read PEM files only "
-            "(ssl.keystore.type=PEM): `openssl pkcs12 -in STORE -out FILE.pem` makes one of "
-            "PKCS12, `keytool -importkeystore -deststoretype PKCS12` PKCS12 of JKS"
-        ) from failure
+        load_own(one, config)
+    return Trust(context, lenient, source, bool(config.get(KEYSTORE) or config.get(CHAIN)), unread)
 
 
 async def look_at(port: Port, trust: Trust) -> Secured:

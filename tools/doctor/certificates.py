@@ -54,7 +54,7 @@ def judge_certificate(
                 "client-certificate",
                 place,
                 "ends the connection of a client without a certificate (ssl.client.auth=required)",
-                "set ssl.keystore.location (with ssl.keystore.type=PEM for Kavka's tools) in the "
+                "set ssl.keystore.location (and ssl.keystore.password) in the "
                 "file for --command-config: a key and a certificate that the broker trusts",
             )
         )

@@ -10,7 +10,7 @@ import pytest
 
 from kavka.log import dir_names as names
 from kavka.log import mirror as mirror_module
-from kavka.log.errors import StorageError
+from kavka.log.errors import DeletionError, StorageError
 from kavka.log.fs import File, FileSystem
 from kavka.log.memfs import Fault, MemFs
 from kavka.log.mirror import LogMirror
@@ -389,6 +389,36 @@ def test_deleting_a_log_deletes_its_copies(broker: Broker) -> None:
     moved(broker, log, there)
     broker.logs.delete(*KEY)
     assert (logs_in(broker, HERE), logs_in(broker, THERE)) == ([], [])
+
+
+def test_the_copy_of_a_log_that_is_lost_can_be_deleted(broker: Broker) -> None:
+    log = broker.log()
+    fill(log, 3)
+    broker.logs.futures.begin(log, THERE)
+    assert isinstance(broker.fs, MemFs)
+    broker.fs.kill()
+    broker.fs.remove_tree(f"{HERE}/t-0")
+    broker.start()
+    assert (broker.logs.get(*KEY), len(logs_in(broker, THERE))) == (None, 1)
+    broker.logs.delete(*KEY)
+    assert (logs_in(broker, HERE), logs_in(broker, THERE)) == ([], [])
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_what_can_not_be_deleted_names_its_log_directory(broker: Broker, is_complete: bool) -> None:
+    log = broker.log()
+    fill(log, 3)
+    if is_complete:
+        moved(broker, log)
+        other, left = HERE, f"{HERE}/t-0"
+    else:
+        other, left = THERE, broker.logs.futures.begin(log, THERE).path
+    assert isinstance(broker.fs, MemFs)
+    broker.fs.faults = [Fault("rename", left)]
+    with pytest.raises(DeletionError) as raised:
+        broker.logs.delete(*KEY)
+    assert raised.value.directory == other
+    assert broker.logs.get(*KEY) is log
 
 
 def failing_read(broker: Broker, log: PartitionLog, mirror: LogMirror) -> None:

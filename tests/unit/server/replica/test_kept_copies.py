@@ -6,11 +6,14 @@ from __future__ import annotations
 import pytest
 
 from kavka.log import dir_names as names
+from kavka.log.memfs import Fault
+from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.steps import run_at_once
 from support.logs import append, batch
 from support.memory_broker import MemoryBroker, scenario
 from support.replica_moves import alter, copy_of, fill, torn
+from support.replicas import leading, stopping
 from support.virtual import run_until_idle
 
 ONE, TWO = "/data", "/more"
@@ -80,3 +83,52 @@ async def test_a_log_that_is_made_anew_beside_its_copy(broker: MemoryBroker) -> 
     assert not [one for one in broker.fs.list_dir(ONE) if one.endswith("-future")]
     await fill(broker, 1)
     assert len(await broker.read_all()) == 1
+
+
+@pytest.mark.parametrize("is_hosted_again", [False, True])
+@scenario(DIRECTORIES, SLOWLY, topics={"t": 1})
+async def test_a_copy_of_a_replica_that_was_stopped_is_whole_after_a_stop(
+    broker: MemoryBroker, is_hosted_again: bool
+) -> None:
+    await fill(broker, 9)
+    assert await alter(broker, TWO) == Code.NONE
+    await broker.advance(1500)
+    assert torn(broker, copy_of(broker, TWO)), "it is in the middle of a batch"
+    replica, parts = broker.replica(), broker.parts
+    port = ControllerRequests(
+        live=parts.live,
+        replicas=parts.replicas,
+        metadata=parts.metadata,
+        topic_configs=parts.topic_configs,
+        fs=broker.fs,
+        tasks=parts.tasks,
+        jobs=broker.jobs,
+    )
+    stop = stopping("t", delete=False, epoch=100, controller_epoch=100)
+    assert not (await port.stop_replica(stop)).partition_errors
+    if is_hosted_again:
+        assert replica.topic_id is not None
+        lead = leading("t", topic_id=replica.topic_id, new=False, controller_epoch=100)
+        assert not (await port.leader_and_isr(lead)).partition_errors
+    await broker.stop()
+    assert torn(broker, copy_of(broker, TWO)) == []
+    await broker.revive()
+
+
+@scenario(DIRECTORIES, SLOWLY, topics={"o": 1, "p": 1, "t": 1})
+async def test_a_topic_is_deleted_although_the_directory_of_its_copy_fails(
+    broker: MemoryBroker,
+) -> None:
+    here = broker.replica().log.directory.removesuffix("/t-0")
+    there = TWO if here == ONE else ONE
+    await fill(broker, 9)
+    assert await alter(broker, there) == Code.NONE
+    await broker.advance(1500)
+    copy = copy_of(broker, there)
+    broker.fs.faults.append(Fault("rename", copy))
+    await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=60_000)
+    await broker.advance(1000)
+    assert not [one for one in broker.fs.list_dir(here) if one == "t-0"]
+    assert [*broker.parts.replicas.logs.failed_directories] == [there], "and no other"
+    await broker.restart()
+    assert not [one for one in broker.fs.list_dir(there) if one.endswith("-future")]
