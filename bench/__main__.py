@@ -39,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         quiet_wait_s=arguments.quiet_wait,
         spark_records=arguments.spark_records,
         cluster_bytes=arguments.cluster_mb * 1_000_000,
+        catch_up_bytes=arguments.catch_up_mb * 1_000_000,
         kills=arguments.kills,
         apache_kills=arguments.apache_kills,
     )
@@ -123,6 +124,13 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
         default=500,
         metavar="MB",
         help="values that each bulk run writes to a cluster (default 500)",
+    )
+    parser.add_argument(
+        "--catch-up-mb",
+        type=int,
+        default=5000,
+        metavar="MB",
+        help="what a follower with an empty disk has to fetch (default 5000)",
     )
     parser.add_argument(
         "--kills",

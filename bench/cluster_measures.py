@@ -89,4 +89,24 @@ SECTIONS: Final = (
             Measure("cluster-rolling.errors", "records that failed", aim=0),
         ),
     ),
+    Section(
+        "A follower with an empty disk catches up with one partition",
+        (
+            Measure("cluster-catch-up.s", "from its start until it is in sync, s", ratio_aim=1),
+            Measure("cluster-catch-up.rate", "MB/s", "more", ratio_aim=1),
+            Measure("cluster-catch-up.cpu", "CPU-s of all brokers per GB", ratio_aim=0.6),
+        ),
+    ),
+    Section(
+        "5,000 partitions of three replicas: 50 topics of 100",
+        (
+            Measure("cluster-many.creation", "created, and all in sync, s", ratio_aim=1),
+            Measure("cluster-many.rss", "memory of all brokers then, MB", ratio_aim=0.2),
+            Measure(
+                "cluster-many.controller", "the controller killed: a topic created, s", ratio_aim=1
+            ),
+            Measure("cluster-many.leaders", "and its partitions led by others, s", ratio_aim=1),
+            Measure("cluster-many.start", "that broker started, and all in sync, s", ratio_aim=1),
+        ),
+    ),
 )

@@ -51,7 +51,8 @@ def measure(
 
 def _kills_only(only: Sequence[str]) -> bool:
     """Whether no stage is chosen for which brokers have to be warm."""
-    return all(name.startswith(("cluster-failover", "cluster-rolling")) for name in only)
+    cold = ("cluster-failover", "cluster-rolling", "cluster-catch-up", "cluster-many")
+    return all(name.startswith(cold) for name in only)
 
 
 @contextmanager

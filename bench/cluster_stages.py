@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Final
 
-from bench import clients, failover, frames, latency, raw
+from bench import clients, cluster_recovery, failover, frames, latency, raw
 from bench.clusters import BROKERS, ClusterRun
 from bench.run import Stage
 from bench.stages import (
@@ -117,6 +117,7 @@ STAGES: Final[tuple[Stage[ClusterRun], ...]] = (
     Stage("cluster-librdkafka", librdkafka_producer, repeat=True),
     MEMORY,
     *failover.STAGES,
+    *cluster_recovery.STAGES,
 )
 
 

@@ -33,6 +33,8 @@ class Options:
     spark_records: int
     cluster_bytes: int
     """Values in each bulk run of a cluster."""
+    catch_up_bytes: int
+    """What a follower with an empty disk has to fetch."""
     kills: int
     """Of each kind, in the stages of fail-over, of Kavka's brokers; and of Apache Kafka's."""
     apache_kills: int
