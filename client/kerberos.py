@@ -6,6 +6,7 @@ wait for the network.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 NO_SECURITY_LAYER: Final = 1
@@ -22,11 +23,15 @@ class Kerberos(NamedTuple):
     service: str
     """A broker's principal is `service`/its host name."""
     principal: str = ""
-    """Of the client; empty: the keytab's first, or the one that the tickets are for."""
+    """Of the client; empty: the one that the tickets are for."""
     keytab: str = ""
-    """A file with the client's keys; empty: it has tickets already."""
+    """A file with the client's keys; empty if there is none."""
+    has_tickets: bool = False
+    """There may be tickets already, which are tried before the keytab."""
     tickets: str = ""
-    """Of a client without keytab: the file; empty: where krb5 keeps them."""
+    """The file with them; empty: where krb5 keeps them."""
+    name_of: Callable[[str], str] = str
+    """The name of a broker's host, which may be given by its address: tickets are for names."""
 
 
 class KerberosClient:
@@ -41,7 +46,9 @@ class KerberosClient:
             ) from missing
         self._gssapi = gssapi
         try:
-            service = gssapi.Name(f"{kerberos.service}@{host}", gssapi.NameType.hostbased_service)
+            service = gssapi.Name(
+                f"{kerberos.service}@{kerberos.name_of(host)}", gssapi.NameType.hostbased_service
+            )
             self._context = gssapi.SecurityContext(
                 name=service,
                 creds=self._credentials(kerberos),
@@ -79,23 +86,36 @@ class KerberosClient:
             raise _failed(failure) from failure
 
     def _credentials(self, kerberos: Kerberos) -> object:
-        """None: what krb5 has by default."""
-        name = None
-        if kerberos.principal:
-            kind = self._gssapi.NameType.kerberos_principal
-            name = self._gssapi.Name(kerberos.principal, kind)
-        store = {}
-        if kerberos.keytab:
-            tickets = f"MEMORY:{kerberos.principal} of {kerberos.keytab}"  # in this process only
+        """From tickets, or else from the keytab. KerberosFailed; GSSError."""
+        if kerberos.has_tickets:
+            try:
+                store = {"ccache": kerberos.tickets} if kerberos.tickets else None
+                return self._acquired(kerberos.principal, store)
+            except self._gssapi.exceptions.GSSError:
+                if not kerberos.keytab:
+                    raise
+        tickets = f"MEMORY:{kerberos.principal} of {kerberos.keytab}"  # in this process only
+        try:
             store = {"client_keytab": kerberos.keytab, "ccache": tickets}
-        elif kerberos.tickets:
-            store = {"ccache": kerberos.tickets}
-        if name is None and not store:
-            return None
-        return self._gssapi.Credentials(name=name, usage="initiate", store=store or None)
+            return self._acquired(kerberos.principal, store)
+        except self._gssapi.exceptions.GSSError as failure:
+            raise KerberosFailed(
+                f"no ticket for {kerberos.principal} by its key in {kerberos.keytab}: "
+                f"{_reason(failure)}"
+            ) from failure
+
+    def _acquired(self, principal: str, store: Mapping[str, str] | None) -> object:
+        name = None
+        if principal:
+            name = self._gssapi.Name(principal, self._gssapi.NameType.kerberos_principal)
+        return self._gssapi.Credentials(name=name, usage="initiate", store=store)
 
 
 def _failed(failure: Exception) -> KerberosFailed:
+    return KerberosFailed(_reason(failure))
+
+
+def _reason(failure: Exception) -> str:
     """GSSAPI's message has two parts, of which the first often says nothing."""
     minor = str(failure).rpartition("Minor (")[2].partition("): ")[2]
-    return KerberosFailed((minor or str(failure)).strip().rstrip("."))
+    return (minor or str(failure)).strip().rstrip(".")

@@ -51,13 +51,20 @@ def for_librdkafka(properties: Mapping[str, str]) -> dict[str, Any]:
 def _tls(properties: Mapping[str, str]) -> dict[str, str]:
     from kavka.tools.admin import cipher_suites, tls  # only with TLS
 
+    versions = tls.versions_of(properties)
+    newer, older = cipher_suites.suites_of(properties.get(tls.CIPHERS, ""))
+    if len(versions) < len(tls.VERSIONS) or bool(newer) != bool(older):
+        raise Failed(
+            f"{tls.PROTOCOLS}, {tls.CIPHERS}: librdkafka, the client here, offers TLSv1.2 and "
+            "TLSv1.3 always, so neither can be left out"
+        )
     material = tls.material_of(properties)
     found = {
         "ssl.ca.pem": material.trusted,
         "ssl.certificate.pem": "\n".join(_CERTIFICATE.findall(material.own)),
         "ssl.key.pem": material.own,
         tls.KEY_PASSWORD: material.password,
-        tls.CIPHERS: ":".join(cipher_suites.openssl_names(properties.get(tls.CIPHERS, ""))),
+        tls.CIPHERS: ":".join(older),
     }
     return {name: text for name, text in found.items() if text}
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from kavka.tools.admin.command import read_properties
+from kavka.tools.admin.command import read_client_properties
 from kavka.tools.admin.errors import Misused
 from kavka.tools.admin.options import Given
 from kavka.tools.admin.security import security_of
+from kavka.tools.java_numbers import trimmed
 
 
 def key_values(texts: Iterable[str]) -> dict[str, str]:
@@ -22,7 +23,8 @@ def client_properties(given: Given, file: str, words: str) -> dict[str, str]:
 
     Failed if the file can't be read, or if its security settings make no sense."""
     path = given.text(file)
-    found = {**({} if path is None else read_properties(path)), **key_values(given.texts(words))}
+    found = {} if path is None else read_client_properties(path)
+    found |= {name: trimmed(text) for name, text in key_values(given.texts(words)).items()}
     security_of(found)
     return found
 

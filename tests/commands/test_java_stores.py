@@ -13,9 +13,9 @@ from typing import Final
 import pytest
 
 from commands.examining import examined
-from commands.sessions import differences, kavka
+from commands.sessions import Said, differences, kavka
 from kavka.tools.admin import topics
-from kavka.tools.admin.cipher_suites import openssl_names
+from kavka.tools.admin.cipher_suites import suites_of
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.tls import tls_context
 from kavka.tools.console import console_consumer, console_producer
@@ -173,7 +173,7 @@ def test_suites_have_openssl_s_names() -> None:
     ours = [name for name in names if known.fullmatch(name)]
     assert len(ours) > 30
     for name in ours:
-        assert openssl_names(name) == [names[name]]
+        assert suites_of(f"{name},TLS_ECDH_RSA_WITH_RC4_128_SHA").older == [names[name]]
 
 
 def test_the_suite_that_is_chosen_is_used(broker: SecureKafka) -> None:
@@ -201,19 +201,118 @@ def test_the_suite_that_is_chosen_is_used(broker: SecureKafka) -> None:
     assert used(f"{newer},{older}")[1] == used(newer)[1] == "TLSv1.3"
     assert used(f"{newer},{older}", "TLSv1.2")[0] == "ECDHE-RSA-AES128-GCM-SHA256"
     for suites, versions, words in (
-        ("TLS_AES_128_GCM_SHA256", "", "Python offers all suites of TLS 1.3, or none"),
+        ("TLS_AES_128_GCM_SHA256", "", "OpenSSL is given all suites of TLS 1.3, or none"),
         (newer, "TLSv1.2", "none is of the versions in ssl.enabled.protocols"),
         (older, "TLSv1.3", "none is of the versions in ssl.enabled.protocols"),
-        ("TLS_NONE_WITH_NOTHING", "", "there is no suite TLS_NONE_WITH_NOTHING here"),
+        (f"{older},TLS_SOME_WITH_ANY", "", "there is no suite TLS_SOME_WITH_ANY here"),
+        ("TLS_RSA_WITH_NULL_SHA", "", "OpenSSL has none of them any more"),
     ):
         with pytest.raises(Failed, match=words):
             used(suites, versions)
 
 
-def test_clients_with_a_library_of_their_own_use_the_suite(broker: SecureKafka) -> None:
+def test_what_librdkafka_can_not_keep_to_is_refused(broker: SecureKafka) -> None:
+    """It offers TLS 1.3 with all its suites, whatever it is told of older ones."""
     create_topic(broker.bootstrap, "suites", 1)
-    file = broker.client("TLS", "suites", ssl_cipher_suites="TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384")
-    line = f"!--bootstrap-server {broker.at('TLS')} --command-config {file} --topic suites"
-    line = f"{line} --num-records 1 --record-size 10 --throughput -1"
-    said = kavka(producer_perf_test.TOOL, broker, line)
-    assert said.exit_code == 0, said
+    older = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+    newer = "TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256"
+
+    def said(**settings: str) -> Said:
+        file = broker.client("TLS", "suites", **settings)
+        line = f"!--bootstrap-server {broker.at('TLS')} --command-config {file} --topic suites"
+        line = f"{line} --num-records 1 --record-size 10 --throughput -1"
+        return kavka(producer_perf_test.TOOL, broker, line)
+
+    for settings in (
+        {"ssl_cipher_suites": older},
+        {"ssl_cipher_suites": newer},
+        {"ssl_enabled_protocols": "TLSv1.2"},
+    ):
+        found = said(**settings)
+        assert found.exit_code == 1, (settings, found)
+        assert "offers TLSv1.2 and TLSv1.3 always" in found.stderr
+    assert said(ssl_cipher_suites=f"{older},{newer}").exit_code == 0
+    assert said(ssl_enabled_protocols="TLSv1.3,TLSv1.2").exit_code == 0
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_one_store_may_have_the_key_and_the_authority(
+    broker: SecureKafka, own: Path, tmp_path: Path, kind: str
+) -> None:
+    """With an entry of its own, an authority is trusted, also if it is above the key."""
+    between = own.read_text().rpartition("-----BEGIN")
+    authority = tmp_path / "above.pem"
+    authority.write_text("".join(between[1:]))
+    store = key_store(tmp_path, own, kind)
+    store = store.rename(tmp_path / f"trust.{kind.lower()}")
+    settings = {"ssl.truststore.location": str(store), "ssl.truststore.password": PASSWORD}
+    assert tls_context(settings).cert_store_stats()["x509_ca"] == 0
+    trust_store(tmp_path, authority, kind)
+    assert tls_context(settings).cert_store_stats() == {"x509": 2, "x509_ca": 1, "crl": 0}
+    trust_store(tmp_path, broker.certificates.root, kind)
+    assert tls_context(settings).cert_store_stats()["x509_ca"] == 2
+
+
+def test_pem_may_stand_as_java_takes_it(broker: SecureKafka, own: Path, tmp_path: Path) -> None:
+    """Each block in a line, indented, with other text around, with half a block behind."""
+
+    def in_lines(text: str) -> str:
+        return text.replace("\n", " \t").replace("----- \t-----BEGIN", "-----\n-----BEGIN")
+
+    root, text = broker.certificates.root.read_text(), own.read_text()
+    key, chain = text[: text.index("-----BEGIN CERT")], text[text.index("-----BEGIN CERT") :]
+    indented = tmp_path / "indented.pem"
+    indented.write_text("of us:\n" + root.replace("\n", "\n   ") + "\n" + root[: len(root) // 2])
+    inline = {
+        "ssl_truststore_location": "",
+        "ssl_truststore_certificates": in_lines(root),
+        "ssl_keystore_type": "PEM",
+        "ssl_keystore_key": in_lines(key),
+        "ssl_keystore_certificate_chain": in_lines(chain),
+    }
+    by_file = {
+        **inline,
+        "ssl_truststore_certificates": "",
+        "ssl_truststore_location": str(indented),
+    }
+    lines = [
+        f"!--bootstrap-server {broker.at('MUTUAL')} --list --command-config "
+        f"{broker.client('TLS', f'pem-{number}', **settings)}"
+        for number, settings in enumerate((inline, by_file))
+    ]
+    with Tools(tmp_path / "tools.log") as tools:
+        brokers = [broker, broker]
+        found = [*differences(topics.TOOL, java.TOPICS, tools, brokers, "\n".join(lines))]
+        assert not found, "\n".join(found)
+    for line in lines:
+        said = kavka(topics.TOOL, broker, line)
+        assert said.exit_code == 0 and "orders" in said.stdout.split(), said
+
+
+def test_a_file_of_properties_is_read_as_java_reads_it(
+    broker: SecureKafka, own: Path, tmp_path: Path
+) -> None:
+    """Blanks behind a value do not count; a comment may be in Latin-1."""
+    stores = _stores(broker, own, tmp_path, "PKCS12", ())
+    file = broker.client("MUTUAL", "blanks", **stores, request_timeout_ms="+5000")
+    lines = file.read_text().replace("\n", " \t\n")
+    file.write_bytes("# für uns\n".encode("latin-1") + lines.encode())
+    line = f"!--bootstrap-server {broker.at('MUTUAL')} --command-config {file} --list"
+    with Tools(tmp_path / "tools.log") as tools:
+        found = [*differences(topics.TOOL, java.TOPICS, tools, [broker, broker], line)]
+        assert not found, "\n".join(found)
+    said = kavka(topics.TOOL, broker, line)
+    assert said.exit_code == 0 and "orders" in said.stdout.split(), said
+
+
+def test_the_doctor_tells_a_refused_certificate_from_none(
+    broker: SecureKafka, tmp_path: Path
+) -> None:
+    other = Certificates(tmp_path / "other").issue("stranger", f"IP:{HOST}")
+    settings = {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(other)}
+    for name, given, problem in (
+        ("stranger", settings, "tls/client-certificate-refused"),
+        ("nobody", {}, "tls/client-certificate"),
+    ):
+        file = broker.client("TLS", name, **given)
+        assert examined(broker.at("MUTUAL"), "--command-config", str(file)).problems == {problem}

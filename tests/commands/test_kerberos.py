@@ -50,16 +50,24 @@ def kerberos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kerberos]:
 def test_tools_are_let_in_as_apache_kafka_s(kerberos: Kerberos, tmp_path: Path) -> None:
     tickets = kerberos.centre.tickets("alice", kerberos.keytab)
     options = f'useTicketCache=true ticketCache="{tickets}"'
+
+    def keys(path: str) -> str:
+        return f'useKeyTab=true keyTab="{path}" principal="{ALICE}"'
+
     files = [
         kerberos.with_keytab("keytab"),
         kerberos.with_keytab("default", sasl_mechanism=""),
         kerberos.with_keytab("module", "serviceName=kafka", sasl_kerberos_service_name=""),
         kerberos.broker.client("tickets", options),
         kerberos.broker.client("tickets-of", f'{options} principal="{ALICE}"'),
+        kerberos.broker.client("tickets-first", f"{options} {keys('none')}"),
+        kerberos.with_keytab("keytab-then", "useTicketCache=true ticketCache=none"),
     ]
     lines = [
         f"!--bootstrap-server {kerberos.broker.at} --command-config {file} --list" for file in files
     ]
+    address = kerberos.broker.at.replace("localhost", "127.0.0.1")
+    lines.append(lines[0].replace(kerberos.broker.at, address))
     with Tools(tmp_path / "tools.log", kerberos.broker.more_options) as tools:
         brokers = [kerberos.broker, kerberos.broker]
         found = [*differences(topics.TOOL, java.TOPICS, tools, brokers, "\n".join(lines))]
@@ -92,8 +100,9 @@ def test_what_is_wrong_is_said_in_one_sentence(kerberos: Kerberos) -> None:
     missing = centre.home / "missing.keytab"
     keys = f'useKeyTab=true keyTab="{bob}"'
     cases = [
-        (f'useKeyTab=true keyTab="{missing}" principal="{ALICE}"', {}, "has failed: "),
-        (f'{keys} principal="{ALICE}"', {}, "has failed: "),
+        (f'useKeyTab=true keyTab="{missing}" principal="{ALICE}"', {}, "can't be read: [Errno 2]"),
+        (f'useKeyTab=true keyTab="{centre.config}" principal="{ALICE}"', {}, "is no keytab"),
+        (f'{keys} principal="{ALICE}"', {}, f"no ticket for {ALICE} by its key in {bob}: "),
         (f'{keys} principal="bob@{REALM}"', {"service": "other"}, "not found in Kerberos database"),
         (f'{keys} principal="bob@{REALM}"', {"service": ""}, "service.name is needed"),
         (f'{keys} principal="bob@{REALM}" serviceName=two', {}, "has serviceName=two"),

@@ -33,11 +33,13 @@ from kavka.tools.admin.options import (
     Given,
     Option,
     SubCommand,
+    is_whole,
     parse,
     usage,
 )
 from kavka.tools.admin.security import Security, security_of
 from kavka.tools.admin.sub_commands import command_usage, parse_command
+from kavka.tools.java_numbers import trimmed
 from kavka.wire.frame import ArenaPool
 
 if TYPE_CHECKING:
@@ -279,7 +281,7 @@ async def _run(tool: Tool, given: Given) -> int:
     if bootstrap is None:
         raise Misused(f"--{SERVER} must be specified")
     path = _client_config(tool, given)
-    config = NO_CONFIG if path is None else read_properties(path)
+    config = NO_CONFIG if path is None else read_client_properties(path)
     try:
         way = way_of(bootstrap, option, config)
     except Failed as failed:
@@ -356,16 +358,27 @@ def _settings(config: Mapping[str, str], security: Security) -> ClientSettings:
     timeout_ms = config.get("request.timeout.ms")
     if timeout_ms is None:
         return settings
-    if not timeout_ms.isdecimal():
+    if not is_whole(timeout_ms, 32) or int(timeout_ms) < 0:
         raise Failed(f"request.timeout.ms={timeout_ms} is no number of milliseconds")
     return replace(settings, request_timeout_s=int(timeout_ms) / 1000)
 
 
+def read_client_properties(path: str) -> dict[str, str]:
+    """Of a Java client, for which blanks around a value do not count. Failed if the file can't be
+    read."""
+    return {name: trimmed(text) for name, text in read_properties(path).items()}
+
+
 def read_properties(path: str) -> dict[str, str]:
-    """A Java properties file. Failed if it can't be read."""
+    """A Java properties file, in UTF-8, or else in Latin-1, as Java has it. Failed if it can't be
+    read."""
     try:
         with open(path, "rb") as file:
             content = file.read()
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            content = content.decode("latin-1").encode()
         return {key: value for key, value, _ in parse_properties(content)}
     except OSError as error:
         raise Failed(f"{path} can't be read: {error.strerror}") from error

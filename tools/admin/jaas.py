@@ -14,11 +14,14 @@ EXAMPLE: Final = (
 )
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _TOKEN: Final = re.compile(
-    r"""\s*(?: "(?P<double>(?:[^"\\]|\\.)*)" | '(?P<single>(?:[^'\\]|\\.)*)'
+    r"""(?: "(?P<double>(?:[^"\\]|\\.)*)" | '(?P<single>(?:[^'\\]|\\.)*)'
     | (?P<word>[^\s=;"']+) | (?P<sign>[=;]) )""",
     re.VERBOSE | re.DOTALL,
 )
-_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_SKIPPED: Final = re.compile(r"(?:\s|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
+"""Blanks and comments, which Java's tokenizer knows."""
+
+_ESCAPED: Final = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
@@ -40,18 +43,31 @@ def jaas_options(text: str) -> dict[str, str]:
 def _tokens(text: str) -> list[tuple[str, bool]]:
     """Words, and signs with True."""
     found = []
-    at, text = 0, text.rstrip()
+    at = _skipped(text, 0)
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
             raise _malformed()
         quoted = match["double"] if match["single"] is None else match["single"]
         if quoted is not None:
-            found.append((_ESCAPED.sub(lambda one: _ESCAPES.get(one[1], one[1]), quoted), False))
+            found.append((_ESCAPED.sub(_unescaped, quoted), False))
         else:
             found.append((match["word"] or match["sign"], match["sign"] is not None))
-        at = match.end()
+        at = _skipped(text, match.end())
     return found
+
+
+def _skipped(text: str, at: int) -> int:
+    match = _SKIPPED.match(text, at)
+    assert match is not None
+    return match.end()
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    character = escape[1]
+    if character in "01234567" or len(character) > 1:
+        return chr(int(character, 8))
+    return _ESCAPES.get(character, character)
 
 
 def _malformed() -> Failed:

@@ -7,15 +7,25 @@ JKS where it is PKCS12.
 from __future__ import annotations
 
 import base64
+import re
 import ssl
+import textwrap
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kavka.tools.admin import jks
 from kavka.tools.admin.errors import Failed
 
+CERTIFICATE: Final = "CERTIFICATE"
+
 _SEQUENCE: Final = 0x30
 """What PKCS12 begins with: DER's tag."""
+
+_BLOCK: Final = re.compile(
+    r"-+BEGIN\s+(?P<kind>[^-]*)-+\s+(?P<headers>(?:[^\r\n:-]+:[^\r\n]*[\r\n]+)*)"
+    r"(?P<data>[A-Za-z0-9/+=\s]+)-+END\s+[^-]*-+"
+)
+"""In Java's form of it: the lengths of lines, and of dashes, do not matter."""
 
 
 class Store(NamedTuple):
@@ -36,12 +46,24 @@ def read_store(name: str, data: bytes, password: str | None, key_password: str |
             return _of_jks(name, data, password, key_password)
         if data[:1] == bytes([_SEQUENCE]):
             return _of_pkcs12(name, data, password)
-        text = data.decode("ascii", "ignore")
-        if "-----BEGIN " in text:
+        text = pem_blocks(data.decode("ascii", "ignore"))
+        if text:
             return Store(text, text)
     except ValueError as failure:
         raise Failed(f"{name} can't be read: {failure}") from failure
     raise Failed(f"{name} is neither PEM nor PKCS12 nor JKS, which are what Kavka's tools read")
+
+
+def pem_blocks(text: str) -> str:
+    """The blocks in a PEM text, as OpenSSL wants them. As in Java, their lines may have any length,
+    be indented or parted by blanks, and what is no whole block is ignored."""
+    found = []
+    for match in _BLOCK.finditer(text):
+        kind = CERTIFICATE if CERTIFICATE in match["kind"] else match["kind"].strip()
+        lines = textwrap.fill("".join(match["data"].split()), 64)
+        headers = match["headers"].strip() + "\n\n" if match["headers"] else ""
+        found.append(f"-----BEGIN {kind}-----\n{headers}{lines}\n-----END {kind}-----\n")
+    return "".join(found)
 
 
 def _of_jks(name: str, data: bytes, password: str | None, key_password: str | None) -> Store:
@@ -83,10 +105,17 @@ def _of_pkcs12(name: str, data: bytes, password: str | None) -> Store:
         return Store(_certificates([one.public_bytes(der) for one in certificates + others]), "")
     chain = [found.cert.certificate]
     while above := next((one for one in others if one.subject == chain[-1].issuer), None):
-        others.remove(above)
+        others = [one for one in others if one != above]
         chain.append(above)
-    # Java trusts the certificate of a key, not those above it.
-    trusted = [one.public_bytes(der) for one in [chain[0], *others]]
+    # Java trusts the certificate of a key, not those above it, unless they have entries of their
+    # own: then they have an alias, where the others have no name or that of their subject.
+    entries = [
+        one.certificate
+        for one in found.additional_certs
+        if one.friendly_name
+        and one.friendly_name.decode() != one.certificate.subject.rfc4514_string()
+    ]
+    trusted = [one.public_bytes(der) for one in [chain[0], *entries]]
     key = found.key.private_bytes(
         der, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

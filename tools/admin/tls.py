@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kavka.client.errors import NotLetIn
 from kavka.tools.admin import cipher_suites
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.stores import read_store
+from kavka.tools.admin.stores import pem_blocks, read_store
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,7 +33,7 @@ PROTOCOLS: Final = "ssl.enabled.protocols"
 CIPHERS: Final = "ssl.cipher.suites"
 HTTPS: Final = "https"
 
-_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _OTHER_NAME: Final = (62, 64)
 """OpenSSL's codes: the certificate is for another host name, or IP address."""
 
@@ -58,7 +58,8 @@ def tls_context(config: Mapping[str, str]) -> ssl.SSLContext:
     if algorithm not in ("", HTTPS):
         raise Failed(f"{IDENTIFICATION}={algorithm}: it is https, or nothing")
     context.check_hostname = algorithm == HTTPS
-    _set_versions(context, config.get(PROTOCOLS, ""))
+    versions = versions_of(config)
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
     cipher_suites.choose(context, config.get(CIPHERS, ""))
     load_trusted(context, config)
     load_own(context, config)
@@ -89,18 +90,19 @@ def load_own(context: ssl.SSLContext, config: Mapping[str, str]) -> None:
             _load(name, hint, lambda: context.load_cert_chain(path, password=password))
 
 
-def _set_versions(context: ssl.SSLContext, text: str) -> None:
-    names = [name.strip() for name in text.split(",") if name.strip()] or list(_VERSIONS)
-    if any(name not in _VERSIONS for name in names):
-        raise Failed(f"{PROTOCOLS}={text}: each is one of {', '.join(_VERSIONS)}")
-    versions = [_VERSIONS[name] for name in names]
-    context.minimum_version, context.maximum_version = min(versions), max(versions)
+def versions_of(config: Mapping[str, str]) -> list[ssl.TLSVersion]:
+    """Those that may be spoken. Failed."""
+    text = config.get(PROTOCOLS, "")
+    names = [name.strip() for name in text.split(",") if name.strip()] or list(VERSIONS)
+    if any(name not in VERSIONS for name in names):
+        raise Failed(f"{PROTOCOLS}={text}: each is one of {', '.join(VERSIONS)}")
+    return [VERSIONS[name] for name in dict.fromkeys(names)]
 
 
 def _trusted(config: Mapping[str, str]) -> str | None:
     text, path = config.get(TRUSTED), config.get(TRUSTSTORE)
     if text or not path:
-        return text or None
+        return _blocks(TRUSTED, text) if text else None
     name = f"{TRUSTSTORE}={path}"
     found = read_store(name, _read(name, path), config.get(TRUSTSTORE_PASSWORD), None).trusted
     if not found:
@@ -114,12 +116,19 @@ def _own(config: Mapping[str, str]) -> str:
         if bool(chain) != bool(key):
             missing = KEY if chain else CHAIN
             raise Failed(f"{CHAIN} and {KEY} belong together: {missing} is missing")
-        return f"{key}\n{chain}\n" if key else ""
+        return _blocks(KEY, key) + _blocks(CHAIN, chain) if key and chain else ""
     name, password = f"{KEYSTORE}={path}", config.get(KEYSTORE_PASSWORD)
     found = read_store(name, _read(name, path), password, config.get(KEY_PASSWORD)).own
     if not found:
         needed = "has no private key" if password else f"needs {KEYSTORE_PASSWORD}"
         raise Failed(f"{name} {needed}")
+    return found
+
+
+def _blocks(setting: str, text: str) -> str:
+    found = pem_blocks(text)
+    if not found:
+        raise Failed(f"{setting} is not PEM")
     return found
 
 

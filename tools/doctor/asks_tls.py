@@ -58,7 +58,7 @@ async def look_at(port: Port, trust: Trust) -> Secured:
         shown = await shake_hands(port, trust.lenient)
     except OSError as failure:
         if _asks_for_certificate(failure):
-            return Secured("TLS", wants_certificate=True)
+            return Secured("TLS", wants_certificate=True, shown=trust.shows_own)
         return Secured("", str(failure))
     der = shown.getpeercert(binary_form=True)
     certificate, fits_name = await _read(port, der)
@@ -70,6 +70,7 @@ async def look_at(port: Port, trust: Trust) -> Secured:
         distrust_code=code,
         distrust=distrust,
         wants_certificate=await _ends_without_certificate(port, trust),
+        shown=trust.shows_own,
     )
 
 
@@ -118,8 +119,9 @@ async def _ends_without_certificate(port: Port, trust: Trust) -> bool:
 
 
 def _asks_for_certificate(failure: OSError) -> bool:
+    """Or does not like the one it was shown."""
     reason = (getattr(failure, "reason", None) or "").upper()
-    return "CERTIFICATE_REQUIRED" in reason or "ALERT_BAD_CERTIFICATE" in reason
+    return "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason)
 
 
 async def inside(port: Port, trust: Trust) -> spoken.Heard:

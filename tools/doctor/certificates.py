@@ -31,7 +31,9 @@ class Secured:
     """OpenSSL's number of why the trusted authorities don't vouch for it; 0 if they do."""
     distrust: str = ""
     wants_certificate: bool = False
-    """It ends connections whose client shows no certificate."""
+    """It ends connections whose client shows no certificate that it trusts."""
+    shown: bool = False
+    """The client has shown one."""
 
 
 def judge_certificate(
@@ -48,17 +50,28 @@ def judge_certificate(
     if secured.distrust:
         found.append(_chain(place, secured, trust))
     if secured.wants_certificate:
-        found.append(
-            error(
-                STEP,
-                "client-certificate",
-                place,
-                "ends the connection of a client without a certificate (ssl.client.auth=required)",
-                "set ssl.keystore.location (and ssl.keystore.password) in the "
-                "file for --command-config: a key and a certificate that the broker trusts",
-            )
-        )
+        found.append(_client_certificate(place, shown=secured.shown))
     return found or [ok(STEP, place, _in_order(secured, trust))]
+
+
+def _client_certificate(place: str, *, shown: bool) -> Finding:
+    if shown:
+        return error(
+            STEP,
+            "client-certificate-refused",
+            place,
+            "refuses the certificate of the client",
+            "let it come from an authority in ssl.truststore.location of the broker, be valid now, "
+            "and have a key of a kind that the broker knows",
+        )
+    return error(
+        STEP,
+        "client-certificate",
+        place,
+        "ends the connection of a client without a certificate (ssl.client.auth=required)",
+        "set ssl.keystore.location (and ssl.keystore.password) in the file for --command-config: a "
+        "key and a certificate that the broker trusts",
+    )
 
 
 def _no_handshake(place: str, secured: Secured) -> Finding:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kavka.tools.admin.cluster_client import addresses_of
-from kavka.tools.admin.command import ended, printed, read_properties, seams
+from kavka.tools.admin.command import ended, printed, read_client_properties, seams
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import Given, Option, parse
 from kavka.tools.doctor.approach import PROTOCOL_KEY, client_of
@@ -123,7 +123,7 @@ def _of_cluster(given: Given) -> int:
     if bootstrap is None:
         raise Misused("--bootstrap-server or a directory must be given")
     path = given.text("command-config")
-    config = {} if path is None else read_properties(path)
+    config = {} if path is None else read_client_properties(path)
     found: list[Finding] = []
     is_text = given.text("output") in (None, "text")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from kavka.tools.admin.command import ClientTool, read_properties
+from kavka.tools.admin.command import ClientTool, read_client_properties
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import Given, Option
 from kavka.tools.mirror.mirroring import Mirror, Task
@@ -95,5 +95,5 @@ def _pattern(given: Given, name: str) -> re.Pattern[str] | None:
 
 def _properties(given: Given, side: str) -> dict[str, str]:
     path = given.text(f"{side}-config")
-    found = {} if path is None else read_properties(path)
+    found = {} if path is None else read_client_properties(path)
     return {**found, "bootstrap.servers": given.text(side) or ""}

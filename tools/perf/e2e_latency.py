@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from kavka.tools.admin.command import ClientTool, read_properties
+from kavka.tools.admin.command import ClientTool, read_client_properties
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import Given, Option, is_whole
 from kavka.tools.client_security import for_librdkafka
@@ -270,6 +270,6 @@ def _size(given: Given, name: str) -> int:
 
 def _properties(given: Given) -> dict[str, str]:
     path = given.text("command-config")
-    found = read_properties(path) if path else {}
+    found = read_client_properties(path) if path else {}
     found["bootstrap.servers"] = given.text("bootstrap-server") or ""
     return found

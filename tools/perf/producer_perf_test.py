@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from kavka.tools.admin.command import ClientTool, read_properties
+from kavka.tools.admin.command import ClientTool, read_client_properties
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import Given, Option
 from kavka.tools.admin.security import security_of
+from kavka.tools.java_numbers import trimmed
 from kavka.tools.perf.client import (
     Metrics,
     await_broker,
@@ -302,12 +303,12 @@ def _properties(given: Given) -> dict[str, str]:
     if given.has("producer.config"):
         print(WARNING.format(old="producer.config", new="command-config"))
         path = given.last("producer.config")
-    found = {} if path is None else read_properties(path)
+    found = {} if path is None else read_client_properties(path)
     for text in given.texts(words):
         name, _, value = text.partition("=")
         if not value or "=" in value:
             raise Failed(f"Invalid property: {text}")
-        found[name] = value
+        found[name] = trimmed(value)
     security_of(found)
     found.setdefault("client.id", "perf-producer-client")
     addresses = given.last("bootstrap-server")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kavka.tools.admin.command import ClientTool, read_properties
+from kavka.tools.admin.command import ClientTool, read_client_properties
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import Given, Option
 from kavka.tools.perf.client import (
@@ -190,7 +190,7 @@ def _properties(given: Given) -> dict[str, str]:
         if path is not None:
             if name == "consumer.config":
                 print(WARNING)
-            found |= read_properties(path)
+            found |= read_client_properties(path)
     protocol = (given.last("group-protocol") or "classic").lower()
     if protocol not in PROTOCOLS:
         raise Failed(f"--group-protocol is {' or '.join(PROTOCOLS)}, not {protocol!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kavka.tools.admin.command import ClientTool, read_properties
+from kavka.tools.admin.command import ClientTool, read_client_properties
 from kavka.tools.admin.errors import Misused
 from kavka.tools.admin.options import Given, Option
 from kavka.tools.java_numbers import ratio
@@ -166,7 +166,7 @@ def _properties(given: Given) -> dict[str, str]:
         if path is not None:
             if name == "producer.config":
                 print(WARNING)
-            found |= read_properties(path)
+            found |= read_client_properties(path)
     return found
 
 

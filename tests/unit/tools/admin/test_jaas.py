@@ -14,6 +14,8 @@ from kavka.tools.admin.jaas import jaas_options
         ('M required username="alice" password="secret";', ["alice", "secret"]),
         ("M REQUIRED username=alice\n  password = 's e=c;r\"et' ; ", ["alice", 's e=c;r"et']),
         (r'a.b.M optional username="a\"b\\c" password="\n\x";', ['a"b\\c', "\nx"]),
+        (r'M required a="\141\0628" b="\777\9";', ["a28", "?79"]),
+        ('/* of */ M // us\n required a="/*b*/" /* c="//" */ d="//e" ; //', ["/*b*/", "//e"]),
     ],
 )
 def test_options_are_read(text: str, options: list[str]) -> None:
