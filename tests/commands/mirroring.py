@@ -25,6 +25,7 @@ ABORTED_EVERY = 5
 TRANSACTION_RECORDS = 200
 TIME_MS = 1_700_000_000_000
 SETTINGS: Mapping[str, str] = {
+    "log.retention.ms": "-1",  # records have times of long ago
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "1",

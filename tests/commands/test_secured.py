@@ -183,7 +183,7 @@ def test_what_is_wrong_with_tls_is_said_in_one_sentence(
         ("MUTUAL", {"ssl_keystore_location": str(locked)}, "is ssl.key.password right?"),
         ("MUTUAL", {"ssl_keystore_location": ""}, "needs a certificate that it trusts"),
         ("TLS", {"ssl_truststore_location": str(tmp_path / "none")}, "can't be read: [Errno 2]"),
-        ("TLS", {"ssl_cipher_suites": "TLS_AES_128_GCM_SHA256"}, "Python offers all suites"),
+        ("TLS", {"ssl_cipher_suites": "TLS_AES_128_GCM_SHA256"}, "OpenSSL is given all suites"),
         ("TLS", {"ssl_enabled_protocols": "TLSv1"}, "each is one of TLSv1.2, TLSv1.3"),
         ("TLS", {"security_protocol": "TLS"}, "it is one of PLAINTEXT, SSL, SASL_PLAINTEXT"),
         ("TLS", {"security_protocol": "PLAINTEXT"}, "`kavka doctor` tells"),
