@@ -10,10 +10,9 @@ from typing import Any, Final
 
 from confluent_kafka.admin import NewTopic
 
-from bench import frames, procs, raw
+from bench import frames, raw
 from bench.clusters import BROKERS, ClusterRun
-from bench.failover import create_after_kill, current_controller
-from bench.procs import Meter
+from bench.failover import create_after_kill, current_controller, killed
 from bench.run import Stage
 from bench.stages import BATCHES, IN_FLIGHT
 from support.wait import eventually
@@ -35,15 +34,14 @@ def catch_up(run: ClusterRun) -> None:
         size = _fill(run, topic, leader)
         victim.kill()
         _empty(victim.data_dir)
-        others = [pid for pid in run.pids if victim.process is None or pid != victim.process.pid]
-        with Meter(*others) as meter:
+        with run.meter(name) as meter:
             victim.start()
+            assert victim.process is not None
+            meter.add_broker(victim.process.pid)
             run.cluster.await_in_sync(RECOVERED_WITHIN_S)
-        assert victim.process is not None
-        cpu_s = meter.broker_s + procs.cpu_s(procs.tree(victim.process.pid))
     run.add(f"{name}.s", meter.wall_s)
     run.add(f"{name}.rate", size / 1e6 / meter.wall_s)
-    run.add(f"{name}.cpu", cpu_s / (size / 1e9))
+    run.add(f"{name}.cpu", meter.broker_s / (size / 1e9))
 
 
 def many(run: ClusterRun) -> None:
@@ -74,23 +72,23 @@ def _empty(directory: Path) -> None:
 
 def _fail_over(run: ClusterRun, name: str) -> None:
     victim = current_controller(run)
-    member = run.member(victim)
     topic = run.name(f"{name}-new")
-    began_s = time.monotonic()
-    member.kill()
-    create_after_kill(run, topic, victim)
-    run.add(f"{name}.controller", time.monotonic() - began_s)
-    eventually(
-        lambda: not _led_by(run, victim),
-        within_s=RECOVERED_WITHIN_S,
-        what="the partitions of the broker that died have other leaders",
-    )
-    run.add(f"{name}.leaders", time.monotonic() - began_s)
-    began_s = time.monotonic()
-    member.start()
-    run.cluster.await_in_sync(RECOVERED_WITHIN_S)
-    run.add(f"{name}.start", time.monotonic() - began_s)
+    with killed(run, victim, RECOVERED_WITHIN_S) as killed_ns:
+        create_after_kill(run, topic, victim)
+        run.add(f"{name}.controller", _since_s(killed_ns))
+        eventually(
+            lambda: not _led_by(run, victim),
+            within_s=RECOVERED_WITHIN_S,
+            what="the partitions of the broker that died have other leaders",
+        )
+        run.add(f"{name}.leaders", _since_s(killed_ns))
+        started_ns = time.monotonic_ns()
+    run.add(f"{name}.start", _since_s(started_ns))
     run.ask(partial(run.admin.delete_topics, [topic]))
+
+
+def _since_s(began_ns: int) -> float:
+    return (time.monotonic_ns() - began_ns) / 1e9
 
 
 def _led_by(run: ClusterRun, broker: int) -> int:

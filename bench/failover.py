@@ -153,7 +153,7 @@ def _settle(client: Client) -> None:
 
 
 @contextmanager
-def killed(run: ClusterRun, victim: int) -> Iterator[int]:
+def killed(run: ClusterRun, victim: int, back_within_s: float = IN_SYNC_WITHIN_S) -> Iterator[int]:
     """A broker is dead, since a time in monotonic ns; behind the block it is back and in sync."""
     member = run.member(victim)
     killed_ns = time.monotonic_ns()
@@ -162,7 +162,7 @@ def killed(run: ClusterRun, victim: int) -> Iterator[int]:
         yield killed_ns
     finally:
         member.start()
-        run.cluster.await_in_sync(IN_SYNC_WITHIN_S)
+        run.cluster.await_in_sync(back_within_s)
 
 
 def _note(run: ClusterRun, name: str, victim: int, waited_ns: int, errors: Sequence[str]) -> None:

@@ -111,6 +111,10 @@ class Meter:
         """Count CPU seconds of a child that has not been waited for as the client's."""
         self.client_s += seconds
 
+    def add_broker(self, pid: int) -> None:
+        """Count a process that began inside the block as the broker's."""
+        self._pids = (*self._pids, pid)
+
     def __exit__(
         self,
         kind: type[BaseException] | None,

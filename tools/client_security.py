@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kavka.client.kerberos import Kerberos
 from kavka.client.login import GSSAPI, OAUTHBEARER, BearerSource
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.security import PROTOCOL, Security, security_of
 
+if TYPE_CHECKING:
+    from kavka.tools.admin.tls import Material
+
 PREFIXES: Final = ("ssl.", "sasl.", PROTOCOL)
 """Names of settings that begin so are taken care of here."""
 
 _IDENTIFICATION: Final = "ssl.endpoint.identification.algorithm"
-_CERTIFICATE: Final = re.compile(
-    "-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL
-)
 
 
 def without_security(properties: Mapping[str, str]) -> dict[str, str]:
@@ -32,9 +31,9 @@ def for_librdkafka(properties: Mapping[str, str]) -> dict[str, Any]:
     if security.login is not None and security.login.is_token:
         raise Failed("sasl.jaas.config: librdkafka, the client here, can't log in with tokens")
     found: dict[str, Any] = {PROTOCOL: protocol_of(security)}
-    if security.tls is not None:
+    if security.tls is not None and security.material is not None:
         found[_IDENTIFICATION] = "https" if security.tls.check_hostname else "none"
-        found |= _tls(properties)
+        found |= _tls(properties, security.material)
     if security.login is not None and security.login.bearer is not None:
         found |= {"sasl.mechanism": OAUTHBEARER, "oauth_cb": partial(_token, security.login.bearer)}
     elif security.login is not None and security.login.kerberos is not None:
@@ -48,7 +47,7 @@ def for_librdkafka(properties: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def _tls(properties: Mapping[str, str]) -> dict[str, str]:
+def _tls(properties: Mapping[str, str], material: Material) -> dict[str, str]:
     from kavka.tools.admin import cipher_suites, tls  # only with TLS
 
     versions = tls.versions_of(properties)
@@ -58,12 +57,12 @@ def _tls(properties: Mapping[str, str]) -> dict[str, str]:
             f"{tls.PROTOCOLS}, {tls.CIPHERS}: librdkafka, the client here, offers TLSv1.2 and "
             "TLSv1.3 always, so neither can be left out"
         )
-    material = tls.material_of(properties)
+    own = material.own
     found = {
-        "ssl.ca.pem": material.trusted,
-        "ssl.certificate.pem": "\n".join(_CERTIFICATE.findall(material.own)),
-        "ssl.key.pem": material.own,
-        tls.KEY_PASSWORD: material.password,
+        "ssl.ca.pem": material.trusted.pem,
+        "ssl.certificate.pem": own.chain,
+        "ssl.key.pem": own.key,
+        tls.KEY_PASSWORD: own.password,
         tls.CIPHERS: ":".join(older),
     }
     return {name: text for name, text in found.items() if text}

@@ -17,7 +17,7 @@ from commands.sessions import Said, differences, kavka
 from kavka.tools.admin import topics
 from kavka.tools.admin.cipher_suites import suites_of
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.tls import tls_context
+from kavka.tools.admin.tls import material_of, tls_context
 from kavka.tools.console import console_consumer, console_producer
 from kavka.tools.perf import producer_perf_test
 from support import java
@@ -55,6 +55,10 @@ def own(broker: SecureKafka) -> Path:
     own = between.issue("client", f"IP:{HOST}")
     own.write_text(own.read_text() + between.root.read_text())
     return own
+
+
+def context_of(config: Mapping[str, str]) -> ssl.SSLContext:
+    return tls_context(config, material_of(config))
 
 
 @pytest.mark.parametrize(("kind", "options"), WAYS)
@@ -106,7 +110,7 @@ def test_the_certificates_are_those_that_went_in(
     other = Certificates(tmp_path / "other").root
     other = other.rename(tmp_path / "other.pem")
     store = trust_store(tmp_path, other, kind)
-    context = tls_context(
+    context = context_of(
         {"ssl.truststore.location": str(store), "ssl.truststore.password": PASSWORD}
     )
     given = [ssl.PEM_cert_to_DER_cert(one.read_text()) for one in (broker.certificates.root, other)]
@@ -118,7 +122,7 @@ def test_java_trusts_the_certificate_of_a_key_but_not_those_above(
 ) -> None:
     for kind in ("JKS", "PKCS12"):
         store = key_store(tmp_path, own, kind)
-        context = tls_context(
+        context = context_of(
             {"ssl.truststore.location": str(store), "ssl.truststore.password": PASSWORD}
         )
         assert context.cert_store_stats()["x509"] == 1
@@ -129,14 +133,14 @@ def test_a_key_in_a_jks_store_may_have_another_password(own: Path, tmp_path: Pat
     store = key_store(tmp_path, own, "JKS", key_password="of the key")
     config = {"ssl.keystore.location": str(store), "ssl.keystore.password": PASSWORD}
     with pytest.raises(Failed, match=r"the key in .* can't be read: is ssl.key.password right\?"):
-        tls_context(config)
-    tls_context({**config, "ssl.key.password": "of the key"})
+        context_of(config)
+    context_of({**config, "ssl.key.password": "of the key"})
 
 
 def test_what_is_wrong_with_a_store_is_said(broker: SecureKafka, own: Path, tmp_path: Path) -> None:
     def failure(settings: Mapping[str, str]) -> str:
         with pytest.raises(Failed) as raised:
-            tls_context(settings)
+            context_of(settings)
         return str(raised.value)
 
     for kind in ("JKS", "PKCS12"):
@@ -178,7 +182,7 @@ def test_suites_have_openssl_s_names() -> None:
 
 def test_the_suite_that_is_chosen_is_used(broker: SecureKafka) -> None:
     def used(suites: str, versions: str = "") -> tuple[str, str]:
-        context = tls_context(
+        context = context_of(
             {
                 "ssl.truststore.location": str(broker.certificates.root),
                 "ssl.cipher.suites": suites,
@@ -246,11 +250,11 @@ def test_one_store_may_have_the_key_and_the_authority(
     store = key_store(tmp_path, own, kind)
     store = store.rename(tmp_path / f"trust.{kind.lower()}")
     settings = {"ssl.truststore.location": str(store), "ssl.truststore.password": PASSWORD}
-    assert tls_context(settings).cert_store_stats()["x509_ca"] == 0
+    assert context_of(settings).cert_store_stats()["x509_ca"] == 0
     trust_store(tmp_path, authority, kind)
-    assert tls_context(settings).cert_store_stats() == {"x509": 2, "x509_ca": 1, "crl": 0}
+    assert context_of(settings).cert_store_stats() == {"x509": 2, "x509_ca": 1, "crl": 0}
     trust_store(tmp_path, broker.certificates.root, kind)
-    assert tls_context(settings).cert_store_stats()["x509_ca"] == 2
+    assert context_of(settings).cert_store_stats()["x509_ca"] == 2
 
 
 def test_pem_may_stand_as_java_takes_it(broker: SecureKafka, own: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from support.java import missing
 from support.oracle import ApacheKafka
 from support.ports import HOST
 from support.process import BrokerProcess
+from support.secure_kafka import dotted, write_properties
 
 MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 REALM = "KAVKA.TEST"
@@ -131,10 +132,7 @@ class KerberosKafka(ApacheKafka):
             "sasl.kerberos.service.name": "kafka",
             "sasl.jaas.config": f"{MODULE} required {module_options};",
         }
-        found |= {key.replace("_", "."): value for key, value in settings.items()}
-        path = self.home / f"{name}.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in found.items() if value))
-        return path
+        return write_properties(self.home / f"{name}.properties", found | dotted(settings))
 
     def _properties(self, controller_port: int) -> dict[str, str]:
         found = super()._properties(controller_port)

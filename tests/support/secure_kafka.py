@@ -56,11 +56,7 @@ class SecureKafka(ApacheKafka):
         if listener == "MUTUAL":
             own = self.certificates.issue(name, f"IP:{HOST}")
             found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(own)}
-        found |= {key.replace("_", "."): value for key, value in settings.items()}
-        path = self.home / f"{name}.properties"
-        lines = (f"{key}={_escaped(value)}\n" for key, value in found.items() if value)
-        path.write_text("".join(lines))
-        return path
+        return write_properties(self.home / f"{name}.properties", found | dotted(settings))
 
     def user(self, listener: str, user: str, mechanism: str, password: str = PASSWORD) -> Path:
         """The same for a user."""
@@ -109,6 +105,18 @@ def login(mechanism: str, user: str, password: str, more: str = "") -> str:
     module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
     named = f"username={quoted(user)} password={quoted(password)}"
     return f"{MODULES}.{module} required {named}{more};"
+
+
+def dotted(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings whose names have `_` for a dot, as arguments of Python have them."""
+    return {name.replace("_", "."): value for name, value in settings.items()}
+
+
+def write_properties(path: Path, settings: Mapping[str, str]) -> Path:
+    """A file of those that are not empty."""
+    lines = (f"{name}={_escaped(value)}\n" for name, value in settings.items() if value)
+    path.write_text("".join(lines))
+    return path
 
 
 def _escaped(value: str) -> str:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import ssl
 
     from kavka.client.login import Login
+    from kavka.tools.admin.tls import Material
 
 PROTOCOL: Final = "security.protocol"
 MECHANISM: Final = "sasl.mechanism"
@@ -25,6 +26,8 @@ class Security(NamedTuple):
 
     tls: ssl.SSLContext | None = None
     login: Login | None = None
+    material: Material | None = None
+    """What `tls` was made of."""
 
 
 def security_of(config: Mapping[str, str]) -> Security:
@@ -32,12 +35,14 @@ def security_of(config: Mapping[str, str]) -> Security:
     protocol = config.get(PROTOCOL, PLAINTEXT).strip().upper()
     if protocol not in PROTOCOLS:
         raise Failed(f"{PROTOCOL}={config[PROTOCOL]}: it is one of {', '.join(PROTOCOLS)}")
-    tls = None
+    tls = material = None
     if protocol.endswith("SSL"):
-        from kavka.tools.admin.tls import tls_context  # only then
+        from kavka.tools.admin.tls import material_of, tls_context  # only then
 
-        tls = tls_context(config)
-    return Security(tls, login_of(config) if protocol.startswith("SASL") else None)
+        material = material_of(config)
+        tls = tls_context(config, material)
+    login = login_of(config) if protocol.startswith("SASL") else None
+    return Security(tls, login, material)
 
 
 def login_of(config: Mapping[str, str]) -> Login:

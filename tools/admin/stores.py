@@ -33,9 +33,18 @@ class Store(NamedTuple):
 
     trusted: str
     """Certificates to trust."""
-    own: str
-    """The private key, not encrypted unless the file itself is PEM; its certificate, and those
-    above it. Empty if there is none."""
+    key: str
+    """The private key, not encrypted unless the file itself is PEM; empty if there is none."""
+    chain: str
+    """The key's certificate, and those above it."""
+
+
+class Blocks(NamedTuple):
+    """The blocks of a PEM text, as OpenSSL wants them."""
+
+    certificates: str
+    others: str
+    """The private key, and what may come with it."""
 
 
 def read_store(name: str, data: bytes, password: str | None, key_password: str | None) -> Store:
@@ -46,24 +55,27 @@ def read_store(name: str, data: bytes, password: str | None, key_password: str |
             return _of_jks(name, data, password, key_password)
         if data[:1] == bytes([_SEQUENCE]):
             return _of_pkcs12(name, data, password)
-        text = pem_blocks(data.decode("ascii", "ignore"))
-        if text:
-            return Store(text, text)
+        found = pem_blocks(data.decode("ascii", "ignore"))
+        if any(found):
+            return Store(found.certificates, found.others, found.certificates)
     except ValueError as failure:
         raise Failed(f"{name} can't be read: {failure}") from failure
     raise Failed(f"{name} is neither PEM nor PKCS12 nor JKS, which are what Kavka's tools read")
 
 
-def pem_blocks(text: str) -> str:
-    """The blocks in a PEM text, as OpenSSL wants them. As in Java, their lines may have any length,
-    be indented or parted by blanks, and what is no whole block is ignored."""
-    found = []
+def pem_blocks(text: str) -> Blocks:
+    """As in Java, their lines may have any length, be indented or parted by blanks, and what is no
+    whole block is ignored."""
+    certificates: list[str] = []
+    others: list[str] = []
     for match in _BLOCK.finditer(text):
-        kind = CERTIFICATE if CERTIFICATE in match["kind"] else match["kind"].strip()
+        is_certificate = CERTIFICATE in match["kind"]
+        kind = CERTIFICATE if is_certificate else match["kind"].strip()
         lines = textwrap.fill("".join(match["data"].split()), 64)
         headers = match["headers"].strip() + "\n\n" if match["headers"] else ""
-        found.append(f"-----BEGIN {kind}-----\n{headers}{lines}\n-----END {kind}-----\n")
-    return "".join(found)
+        block = f"-----BEGIN {kind}-----\n{headers}{lines}\n-----END {kind}-----\n"
+        (certificates if is_certificate else others).append(block)
+    return Blocks("".join(certificates), "".join(others))
 
 
 def _of_jks(name: str, data: bytes, password: str | None, key_password: str | None) -> Store:
@@ -73,13 +85,13 @@ def _of_jks(name: str, data: bytes, password: str | None, key_password: str | No
         raise _locked(name) from failure
     trusted = _certificates([*found.trusted, *(entry.chain[0] for entry in found.keys)])
     if not found.keys or (password is None and key_password is None):
-        return Store(trusted, "")
+        return Store(trusted, "", "")
     entry = found.keys[0]
     try:
         key = entry.key(key_password or password or "")
     except jks.WrongPassword as failure:
         raise Failed(f"the key in {name} can't be read: is ssl.key.password right?") from failure
-    return Store(trusted, _key(key) + _certificates(entry.chain))
+    return Store(trusted, _key(key), _certificates(entry.chain))
 
 
 def _of_pkcs12(name: str, data: bytes, password: str | None) -> Store:
@@ -102,7 +114,8 @@ def _of_pkcs12(name: str, data: bytes, password: str | None) -> Store:
     others = [one.certificate for one in found.additional_certs]
     if found.key is None or found.cert is None:
         certificates = [found.cert.certificate] if found.cert else []
-        return Store(_certificates([one.public_bytes(der) for one in certificates + others]), "")
+        trusted = [one.public_bytes(der) for one in certificates + others]
+        return Store(_certificates(trusted), "", "")
     chain = [found.cert.certificate]
     while above := next((one for one in others if one.subject == chain[-1].issuer), None):
         others = [one for one in others if one != above]
@@ -119,9 +132,8 @@ def _of_pkcs12(name: str, data: bytes, password: str | None) -> Store:
     key = found.key.private_bytes(
         der, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    return Store(
-        _certificates(trusted), _key(key) + _certificates([one.public_bytes(der) for one in chain])
-    )
+    certified = [one.public_bytes(der) for one in chain]
+    return Store(_certificates(trusted), _key(key), _certificates(certified))
 
 
 def _locked(name: str) -> Failed:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kavka.client.errors import NotLetIn
 from kavka.tools.admin import cipher_suites
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.stores import pem_blocks, read_store
+from kavka.tools.admin.stores import Blocks, pem_blocks, read_store
 
 if TYPE_CHECKING:
     import asyncio
@@ -38,18 +38,56 @@ _OTHER_NAME: Final = (62, 64)
 """OpenSSL's codes: the certificate is for another host name, or IP address."""
 
 
-class Material(NamedTuple):
-    """Certificates and a key, as PEM."""
+class Trusted(NamedTuple):
+    """Certificates of those who may certify servers."""
 
-    trusted: str | None
-    """Of those who may certify servers; None: the operating system's."""
-    own: str
-    """The client's key, its certificate and those above it; empty if it has none."""
-    password: str
+    pem: str | None
+    """None: the operating system's."""
+    name: str
+    """Where they come from, as it is written in the properties."""
+
+    def load(self, context: ssl.SSLContext) -> None:
+        """Failed."""
+        pem = self.pem
+        if pem is None:
+            context.load_default_certs()
+        else:
+            _load(self.name, "", lambda: context.load_verify_locations(cadata=pem))
+
+
+class Own(NamedTuple):
+    """What a client shows of itself, as PEM; all empty if it has no certificate."""
+
+    key: str = ""
+    chain: str = ""
+    """Its certificate and those above it."""
+    password: str = ""
     """Of the key, if it is encrypted."""
+    name: str = ""
+    """Where it comes from, as it is written in the properties."""
+
+    def load(self, context: ssl.SSLContext) -> None:
+        """Failed."""
+        if not self.key:
+            return
+        hint = f"; is {KEY_PASSWORD} right?"
+        with _private_file(self.key + self.chain) as path:
+            _load(self.name, hint, lambda: context.load_cert_chain(path, password=self.password))
 
 
-def tls_context(config: Mapping[str, str]) -> ssl.SSLContext:
+class Material(NamedTuple):
+    """Certificates and a key."""
+
+    trusted: Trusted
+    own: Own
+
+
+def material_of(config: Mapping[str, str]) -> Material:
+    """By these settings. Failed."""
+    return Material(trusted_of(config), own_of(config))
+
+
+def tls_context(config: Mapping[str, str], material: Material) -> ssl.SSLContext:
     """By these settings. Failed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # Java trusts each certificate of a truststore, whether it is an authority's or not.
@@ -61,33 +99,9 @@ def tls_context(config: Mapping[str, str]) -> ssl.SSLContext:
     versions = versions_of(config)
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     cipher_suites.choose(context, config.get(CIPHERS, ""))
-    load_trusted(context, config)
-    load_own(context, config)
+    material.trusted.load(context)
+    material.own.load(context)
     return context
-
-
-def material_of(config: Mapping[str, str]) -> Material:
-    """By these settings. Failed."""
-    return Material(_trusted(config), _own(config), config.get(KEY_PASSWORD, ""))
-
-
-def load_trusted(context: ssl.SSLContext, config: Mapping[str, str]) -> None:
-    """Failed."""
-    trusted = _trusted(config)
-    if trusted is None:
-        context.load_default_certs()
-    else:
-        name = _named(config, TRUSTED, TRUSTSTORE)
-        _load(name, "", lambda: context.load_verify_locations(cadata=trusted))
-
-
-def load_own(context: ssl.SSLContext, config: Mapping[str, str]) -> None:
-    """Failed."""
-    own, password = _own(config), config.get(KEY_PASSWORD, "")
-    if own:
-        with _private_file(own) as path:
-            name, hint = _named(config, CHAIN, KEYSTORE), f"; is {KEY_PASSWORD} right?"
-            _load(name, hint, lambda: context.load_cert_chain(path, password=password))
 
 
 def versions_of(config: Mapping[str, str]) -> list[ssl.TLSVersion]:
@@ -99,43 +113,43 @@ def versions_of(config: Mapping[str, str]) -> list[ssl.TLSVersion]:
     return [VERSIONS[name] for name in dict.fromkeys(names)]
 
 
-def _trusted(config: Mapping[str, str]) -> str | None:
+def trusted_of(config: Mapping[str, str]) -> Trusted:
+    """By these settings. Failed."""
     text, path = config.get(TRUSTED), config.get(TRUSTSTORE)
     if text or not path:
-        return _blocks(TRUSTED, text) if text else None
+        return Trusted(_blocks(TRUSTED, text).certificates if text else None, TRUSTED)
     name = f"{TRUSTSTORE}={path}"
     found = read_store(name, _read(name, path), config.get(TRUSTSTORE_PASSWORD), None).trusted
     if not found:
         raise Failed(f"{name} has no certificates")
-    return found
+    return Trusted(found, name)
 
 
-def _own(config: Mapping[str, str]) -> str:
+def own_of(config: Mapping[str, str]) -> Own:
+    """By these settings. Failed."""
     path, chain, key = config.get(KEYSTORE), config.get(CHAIN), config.get(KEY)
+    key_password = config.get(KEY_PASSWORD)
     if not path:
         if bool(chain) != bool(key):
             missing = KEY if chain else CHAIN
             raise Failed(f"{CHAIN} and {KEY} belong together: {missing} is missing")
-        return _blocks(KEY, key) + _blocks(CHAIN, chain) if key and chain else ""
+        if not key or not chain:
+            return Own()
+        pem = _blocks(KEY, key).others, _blocks(CHAIN, chain).certificates
+        return Own(*pem, key_password or "", CHAIN)
     name, password = f"{KEYSTORE}={path}", config.get(KEYSTORE_PASSWORD)
-    found = read_store(name, _read(name, path), password, config.get(KEY_PASSWORD)).own
-    if not found:
+    found = read_store(name, _read(name, path), password, key_password)
+    if not found.key:
         needed = "has no private key" if password else f"needs {KEYSTORE_PASSWORD}"
         raise Failed(f"{name} {needed}")
-    return found
+    return Own(found.key, found.chain, key_password or "", name)
 
 
-def _blocks(setting: str, text: str) -> str:
+def _blocks(setting: str, text: str) -> Blocks:
     found = pem_blocks(text)
-    if not found:
+    if not any(found):
         raise Failed(f"{setting} is not PEM")
     return found
-
-
-def _named(config: Mapping[str, str], text: str, location: str) -> str:
-    """What is used, as it is written in the properties."""
-    is_path = config.get(location) and not (text == TRUSTED and config.get(text))
-    return f"{location}={config[location]}" if is_path else text
 
 
 def _read(name: str, path: str) -> bytes:

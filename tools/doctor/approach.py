@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kavka.client.login import MECHANISMS, Login
+from kavka.client.login import GSSAPI, MECHANISMS, Login
 from kavka.seams import Clock
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.security import security_of
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 PROTOCOL_KEY: Final = "security.protocol"
 MECHANISM_KEY: Final = "sasl.mechanism"
-DEFAULT_MECHANISM: Final = "GSSAPI"
 IDENTIFICATION_KEY: Final = "ssl.endpoint.identification.algorithm"
 
 
@@ -61,7 +60,7 @@ def client_of(config: Mapping[str, str], trust: Trust | None) -> Client:
     checks_name = bool(config.get(IDENTIFICATION_KEY, "https"))
     if not protocol.startswith("SASL_"):
         return Client(protocol, trust, Means(None), checks_name)
-    mechanism = config.get(MECHANISM_KEY, DEFAULT_MECHANISM)
+    mechanism = config.get(MECHANISM_KEY, GSSAPI)
     if mechanism not in MECHANISMS:
         return Client(protocol, trust, Means(mechanism), checks_name)
     try:

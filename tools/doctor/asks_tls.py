@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.tls import CHAIN, KEYSTORE, TRUSTED, TRUSTSTORE, load_own, load_trusted
+from kavka.tools.admin.tls import TRUSTED, TRUSTSTORE, own_of, trusted_of
 from kavka.tools.doctor import spoken
 from kavka.tools.doctor.asks_ports import Port, exchange, shake_hands, unverified
 from kavka.tools.doctor.certificates import Secured
@@ -43,13 +43,14 @@ def trust_of(config: Mapping[str, str]) -> Trust:
     )
     unread = ""
     try:
-        load_trusted(context, config)
+        trusted_of(config).load(context)
     except Failed as failure:
         unread = str(failure)
     lenient = unverified()
+    own = own_of(config)
     for one in (context, lenient):
-        load_own(one, config)
-    return Trust(context, lenient, source, bool(config.get(KEYSTORE) or config.get(CHAIN)), unread)
+        own.load(one)
+    return Trust(context, lenient, source, bool(own.key), unread)
 
 
 async def look_at(port: Port, trust: Trust) -> Secured:

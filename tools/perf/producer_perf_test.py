@@ -219,7 +219,6 @@ class _Test:
             return
         self._is_given_up = True
         try:
-            self._client.purge()
             self._client.abort_transaction(ABORT_S)
         except library().KafkaException as failure:
             warn(f"A transaction is left to its timeout: {error_text(failure.args[0])}")
