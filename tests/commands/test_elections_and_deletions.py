@@ -67,6 +67,7 @@ ELECTIONS = """
     --election-type preferred --path-to-json-file DIR/twice
     --election-type preferred --path-to-json-file DIR/empty
     --election-type preferred --path-to-json-file DIR/part
+    --election-type preferred --path-to-json-file DIR/longer
     --election-type preferred --path-to-json-file DIR/broken
     --election-type preferred --path-to-json-file DIR/missing
     --election-type preferred --topic orders
@@ -85,6 +86,7 @@ def write_files(home: Path) -> None:
     for name, content in FILES.items():
         (home / name).write_text(json.dumps(content))
     (home / "broken").write_text('{"partitions": [')
+    (home / "longer").write_text('{"partitions": [{"topic": "orders", "partition": 0}]} and more')
     (home / "config").write_text("client.id=elections\n")
 
 

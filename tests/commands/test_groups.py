@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -214,6 +215,10 @@ def test_both_tools_say_the_same(kind: type[BrokerProcess], tmp_path: Path) -> N
             ),
         ]
         assert not found, "\n".join(found)
+        line = "--reset-offsets --group simple --topic plain --to-earliest --export --output json"
+        said = kavka(consumer_groups.TOOL, brokers[0], line)
+        keys = {key for one in json.loads(said.stdout)["partitions"] for key in one}
+        assert keys == {"group", "topic", "partition", "newOffset"}
 
 
 def test_without_a_broker_each_says_so_with_its_own_exit_code(tmp_path: Path) -> None:

@@ -19,10 +19,13 @@ from commands import mirroring
 from commands.mirroring import MirrorProcess, Watch
 from kavka.tools.admin.command import main
 from kavka.tools.mirror.mirror import TOOL
+from support.batches import Written, build, patch
 from support.broker import Kavka
 from support.clients.kafka_python import create_topic
 from support.oracle import ApacheKafka
+from support.ports import HOST
 from support.process import BrokerProcess, running
+from support.raw import RawConnection
 from support.wait import eventually, random_moment
 
 RECORDS = int(os.environ.get("MIRROR_RECORDS", "20000"))
@@ -180,6 +183,25 @@ def test_what_makes_no_sense_is_said_in_a_line(
     printed = capsys.readouterr()
     assert said in printed.err and printed.err.count("\n") == 1
     assert printed.out == ""
+
+
+def test_what_it_can_t_copy_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = (Kavka(tmp_path / side, mirroring.SETTINGS) for side in ("source", "target"))
+    with running([source, target]):
+        for topic in ("big", "odd"):
+            create_topic(source.bootstrap, topic, 1)
+        with RawConnection(HOST, source.port) as client:
+            text = random.Random(1).randbytes(800_000).hex().encode()  # lz4 gains nothing here
+            client.produce("big", 0, bytes(build([Written(value=text)], codec="zstd")))
+            odd = build([Written(headers=[("kk", b"")])])
+            client.produce("odd", 0, bytes(patch(odd.replace(b"kk", b"\xff\xfe"))))
+        way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up"
+        for topic, why in {
+            "big": "give the topic a larger max.message.bytes in the target, or the mirror another",
+            "odd": "the record of odd-0 at offset 0 has a header whose key is not UTF-8",
+        }.items():
+            assert main(TOOL, [*way.split(), "--topic", topic, "--name", topic]) == 1
+            assert why in capsys.readouterr().err
 
 
 def test_a_cluster_is_not_mirrored_to_itself(

@@ -39,6 +39,7 @@ LINES = """
     --execute --reassignment-json-file here.json
     --execute --reassignment-json-file bare.json
     --execute --reassignment-json-file here.json --throttle 1000000
+    --verify --reassignment-json-file away.json
     --verify --reassignment-json-file here.json
     --execute --reassignment-json-file here.json --throttle 0 --replica-alter-log-dirs-throttle 5000
     --execute --reassignment-json-file dirs.json --replica-alter-log-dirs-throttle 5000
@@ -75,6 +76,8 @@ LINES = """
     --generate --topics-to-move-json-file topics-twice.json --broker-list 1
     --generate --topics-to-move-json-file topics.json --broker-list 1,1
     --generate --topics-to-move-json-file topics.json --broker-list one
+    --generate --topics-to-move-json-file topics.json --broker-list +1
+    --generate --topics-to-move-json-file topics.json --broker-list 1,2147483648
     --generate --topics-to-move-json-file empty --broker-list 1
     --generate --topics-to-move-json-file version-2.json --broker-list 1
     --list --verify
@@ -116,6 +119,16 @@ OWN_WORDS = {
         "missing-file.json can't be read: No such file or directory"
     ),
     "--verify --reassignment-json-file on-9.json": "no broker 9 is live",
+    "--verify --reassignment-json-file minus.json": (
+        "orders--1: the number of a partition can't be negative"
+    ),
+    "--cancel --reassignment-json-file minus.json": (
+        "orders--1: the number of a partition can't be negative"
+    ),
+    "--verify --reassignment-json-file no-name.json": (
+        "Topic name is invalid: 'bad/name' is not of 1 to 249 ASCII letters and digits, '.', '_' "
+        "and '-', or it is '.' or '..'"
+    ),
     "--verify --reassignment-json-file elsewhere.json": "no broker 7 is live",
     "!--list --bootstrap-controller localhost:9": (
         "--bootstrap-controller is for Apache Kafka's controllers, which this command can't ask: "
@@ -146,6 +159,9 @@ def files(first: Path, second: Path) -> Mapping[str, str]:
         "unknown-brokers.json": plan(entry("orders", 0, [40, 17]), entry("orders", 1, [33])),
         "on-9.json": plan(entry("orders", 0, [9], "/data")),
         "no-topic.json": plan(entry("nope", 0, [1]), entry("orders", 0, [1])),
+        "away.json": plan(entry("nope", 0, [1], str(first))),
+        "minus.json": plan(entry("orders", -1, [1])),
+        "no-name.json": plan(entry("bad/name", 0, [1])),
         "no-topics.json": '{"version": 1, "topics": [], "partitions": []}',
         "beyond.json": plan(*here, entry("orders", 17, [1]), entry("orders", 5, [1])),
         "nothing.json": "{}",
@@ -202,6 +218,10 @@ def test_both_tools_say_the_same(
         for line, why in OWN_WORDS.items():
             said = kavka(TOOL, broker, line)
             assert (said.exit_code, said.stderr) == (1, why + "\n")
+        line = "--verify --reassignment-json-file no-topic.json --output json"
+        said = kavka(TOOL, broker, line)
+        states = {one["topic"]: one["state"] for one in json.loads(said.stdout)["partitions"]}
+        assert (said.exit_code, states) == (1, {"nope": "not active", "orders": "completed"})
 
 
 def settle(broker: BrokerProcess, *names: str) -> None:

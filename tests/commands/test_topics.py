@@ -125,5 +125,15 @@ def test_both_tools_say_the_same(kind: type[BrokerProcess], tmp_path: Path) -> N
         assert not found, "\n".join(found)
 
 
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_programs_find_no_error_where_they_read(form: str, tmp_path: Path) -> None:
+    broker = Kavka(tmp_path)
+    with running([broker]):
+        for line in ("--describe --topic nosuch", "--delete --topic nosuch"):
+            said = kavka(TOOL, broker, f"{line} --output {form}")
+            assert (said.exit_code, said.stdout) == (1, "")
+            assert said.stderr.startswith("Error while executing topic command : ")
+
+
 def _placed(broker: BrokerProcess) -> str:
     return kavka(TOOL, broker, "--describe --topic placed").stdout

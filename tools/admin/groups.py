@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 from kavka.tools.admin.cluster_client import ClusterClient
@@ -57,9 +58,10 @@ async def run(cluster: ClusterClient, given: Given) -> int:
     return 0
 
 
-def fail(failed: Failed, _: Given) -> int:
+def fail(failed: Failed, given: Given) -> int:
     """Say what has gone wrong; the exit code."""
-    print(f"{FAILURE}{failed}")
+    is_parsed = given.text("output") in PROGRAM_FORMS
+    print(f"{FAILURE}{failed}", file=sys.stderr if is_parsed else sys.stdout)
     return 1
 
 

@@ -43,6 +43,11 @@ def number_order(keys: Iterable[int]) -> list[int]:
     return _order(keys, lambda key: key & WORD, DEFAULT_CAPACITY)
 
 
+def long_order(keys: Iterable[int]) -> list[int]:
+    """The same of keys that are longs, none of them negative."""
+    return _order(keys, lambda key: (key ^ key >> 32) & WORD, DEFAULT_CAPACITY)
+
+
 def entity_order(
     entities: Sequence[tuple[tuple[str, str | None], ...]],
 ) -> list[tuple[tuple[str, str | None], ...]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.errors import Failed
+from kavka.tools.admin.first_value import first_value
 from kavka.wire.errors import ErrorCode
 
 Place = tuple[str, int]
@@ -55,10 +55,10 @@ def read_document(path: str) -> dict[str, Any]:
     """The JSON object in a file. Failed."""
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+            found = first_value(file.read())
     except OSError as error:
         raise Failed(f"{path} can't be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise Failed(f"{path} is not valid JSON: {error}") from error
     if not isinstance(found, dict):
         raise Failed(f"{path}: an object is expected, as {{'partitions': [...]}}")

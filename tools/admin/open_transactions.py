@@ -11,6 +11,7 @@ from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.coordinators import Outcome, ask_coordinators
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_errors import Refused
+from kavka.tools.admin.java_order import long_order
 from kavka.tools.admin.leaders import Leaders, Place, by_topic, leaders
 from kavka.tools.admin.requests import (
     DescribeProducersRequest,
@@ -160,7 +161,7 @@ def _unexpected(
 ) -> list[OpenTransaction]:
     return [
         one
-        for producer_id, opened in by_producer.items()
-        for one in opened
+        for producer_id in long_order(by_producer)
+        for one in by_producer[producer_id]
         if one.place not in expected.get(producer_id, ())
     ]

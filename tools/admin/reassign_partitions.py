@@ -17,6 +17,7 @@ from kavka.tools.admin.reassignment.plans import (
     Assignment,
     Directories,
     check_executable,
+    check_numbers,
     document,
     name_of,
     names_of,
@@ -34,6 +35,7 @@ from kavka.tools.admin.reassignment.requests import (
     reassign,
     reassignments,
 )
+from kavka.tools.admin.topic_names import check_topic_name
 
 TIMEOUT_MS: Final = 10_000
 RETRY_S: Final = 0.1
@@ -231,6 +233,9 @@ async def _execute(cluster: ClusterClient, given: Given) -> None:
 
 async def _verify(cluster: ClusterClient, given: Given) -> None:
     plan = read_plan(_read(given, PLAN))
+    for topic, _ in plan.assignment:
+        check_topic_name(topic)
+    check_numbers(plan)
     ongoing = await reassignments(cluster)
     partitions = await states.partition_states(cluster, plan, ongoing)
     form = given.text("output")
@@ -240,17 +245,18 @@ async def _verify(cluster: ClusterClient, given: Given) -> None:
     moves = await states.move_states(cluster, plan.directories)
     if is_text:
         print("\n".join(states.move_lines(moves)))
-    are_moving = any(state.name in ("in progress", "elsewhere") for state in moves.values())
-    if not ongoing and not are_moving and not given.has("preserve-throttles"):
-        await throttles.clear(cluster, plan, silent=not is_text)
     if form == "json":
         print(written(states.documents(partitions, moves)))
     elif form == "csv":
         print_csv(states.COLUMNS, states.rows(partitions, moves))
+    are_done = not ongoing and all(state.is_done for state in moves.values())
+    if are_done and not given.has("preserve-throttles"):
+        await throttles.clear(cluster, plan, silent=not is_text)
 
 
 async def _cancel(cluster: ClusterClient, given: Given) -> None:
     plan = read_plan(_read(given, PLAN))
+    check_numbers(plan)
     ongoing = await reassignments(cluster, plan.assignment)
     if ongoing:
         errors = await reassign(cluster, dict.fromkeys(ongoing))

@@ -44,7 +44,8 @@ def print_names(names: Sequence[str], form: str | None) -> None:
 def print_topics(topics: Sequence[Topic], chosen: Chosen, live: Set[int], form: str | None) -> None:
     """Topics with their partitions. `live`: the ids of live brokers."""
     if form == "json":
-        shown = [_document(topic, chosen, live) for topic in topics if _is_shown(topic, chosen)]
+        found = [_document(topic, chosen, live) for topic in topics if _is_shown(topic, chosen)]
+        shown = [one for one in found if one["partitions"] or not chosen.reports]
         print(json.dumps({"topics": shown}))
     elif form == "csv":
         print_csv(COLUMNS, _rows(topics, chosen, live))

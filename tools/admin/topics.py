@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -11,6 +12,7 @@ from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.command import Tool
 from kavka.tools.admin.errors import Misused
 from kavka.tools.admin.options import Given, Option, is_whole
+from kavka.tools.admin.printing import PROGRAM_FORMS
 from kavka.tools.admin.topic_descriptions import describe, parse_id
 from kavka.tools.admin.topic_names import matching
 from kavka.wire.api import Api
@@ -153,7 +155,7 @@ def check(given: Given) -> None:
 
 async def run(cluster: ClusterClient, given: Given) -> int:
     """Do the one action. What the cluster refuses is printed, as Apache Kafka does, on standard
-    output."""
+    output, unless a program reads that."""
     actions: Mapping[str, Callable[[ClusterClient, Given], Awaitable[None]]] = {
         "list": _list,
         "describe": _describe,
@@ -165,7 +167,8 @@ async def run(cluster: ClusterClient, given: Given) -> int:
     try:
         await actions[action](cluster, given)
     except Refused as refused:
-        print(f"{FAILURE}{refused}")
+        is_parsed = given.text("output") in PROGRAM_FORMS
+        print(f"{FAILURE}{refused}", file=sys.stderr if is_parsed else sys.stdout)
         return 1
     return 0
 

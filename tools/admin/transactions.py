@@ -176,7 +176,7 @@ async def _find_hanging(cluster: ClusterClient, given: Given) -> None:
             one.coordinator_epoch,
             one.current_txn_start_offset,
             one.last_timestamp,
-            (now_ms - one.last_timestamp) // MINUTE_MS,
+            int((now_ms - one.last_timestamp) / MINUTE_MS),
         )
         for place, one in await _or_why("Failed to look them up", hanging(cluster, candidates))
     ]

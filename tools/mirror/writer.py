@@ -29,10 +29,15 @@ REQUEST_BYTES_MAX: Final = 1_000_000_000
 FENCED: Final = ("_FATAL", "_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 """A call after a fatal error says _FATAL, whatever it was."""
 
+TOO_LARGE: Final = "MSG_SIZE_TOO_LARGE"
+REMEDY: Final = (
+    "give the topic a larger max.message.bytes in the target, or the mirror another "
+    "compression.type (in --target-config), as records are compressed anew, by lz4 if it has none"
+)
 HOPELESS: Final = (
     "INVALID_RECORD",
     "INVALID_TIMESTAMP",
-    "MSG_SIZE_TOO_LARGE",
+    TOO_LARGE,
     "POLICY_VIOLATION",
     "TOPIC_AUTHORIZATION_FAILED",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
@@ -86,7 +91,7 @@ class Writer:
             message.key(),
             partition=partition,
             timestamp=time_ms or 1,  # librdkafka takes 0 for "now"
-            headers=message.headers(),
+            headers=_headers(message),
             on_delivery=self._delivered,
         )
         self._sources[topic, partition].append(message.offset())
@@ -179,8 +184,11 @@ class Writer:
             raise self._judged(self._fatal)
         for error, message in self._failures:
             if error.name() in HOPELESS:
-                where = f"{message.topic()}-{message.partition()}"
-                raise Failed(f"the target refuses a record of {where}: {error_text(error)}")
+                where, remedy = f"{message.topic()}-{message.partition()}", ""
+                if error.name() == TOO_LARGE:
+                    remedy = f"; {REMEDY}"
+                text = f"the target refuses a record of {where}: {error_text(error)}{remedy}"
+                raise Failed(text)
         if self._failures:
             raise self._judged(self._failures[0][0])
 
@@ -194,6 +202,18 @@ class Writer:
                     raise self._judged(raised.args[0]) from raised
             else:
                 return
+
+
+def _headers(message: Any) -> Any:
+    """A record's. Failed if it can't be copied."""
+    try:
+        return message.headers()
+    except (SystemError, UnicodeDecodeError) as failure:  # the first is confluent-kafka's
+        raise Failed(
+            f"the record of {message.topic()}-{message.partition()} at offset {message.offset()} "
+            "has a header whose key is not UTF-8, which confluent-kafka can't read: leave its "
+            "topic out"
+        ) from failure
 
 
 COMMON: Final = {

@@ -14,13 +14,15 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from kavka.tools.admin.errors import Failed
+from kavka.tools.admin.first_value import first_value
 from kavka.tools.admin.java_order import hash_order, number_order, partition_order
 from kavka.tools.admin.printing import joined
+from kavka.tools.java_numbers import parse_int
 
 ANY_DIRECTORY: Final = "any"
 VERSION: Final = 1
+INT_MIN: Final = -(2**31)
 INT_MAX: Final = 2**31 - 1
-BLANKS: Final = " \t\r\n"
 K = TypeVar("K", bound=Hashable)
 
 Place = tuple[str, int]
@@ -73,7 +75,7 @@ def read_plan(text: str) -> Plan:
     if not text:
         raise Failed("The input string shouldn't be empty")
     try:
-        document = _document(_parsed(text))
+        document = _document(first_value(text))
     except ValueError as error:
         raise Failed(f"--reassignment-json-file is no JSON: {error}") from error
     partitions: list[tuple[Place, Sequence[int]]] = []
@@ -97,6 +99,13 @@ def read_plan(text: str) -> Plan:
             if log_dir != ANY_DIRECTORY
         }
     return Plan(partitions, directories)
+
+
+def check_numbers(plan: Plan) -> None:
+    """Failed if a partition has a number that none can have."""
+    for place, _ in plan.partitions:
+        if place[1] < 0:
+            raise Failed(f"{name_of(place)}: the number of a partition can't be negative")
 
 
 def check_executable(plan: Plan) -> None:
@@ -125,7 +134,7 @@ def read_topics(text: str) -> list[str]:
     """The names in a file of topics to move: {"topics": [{"topic": "orders"}], "version": 1}.
     Failed if it is none."""
     try:
-        parsed = _parsed(text)
+        parsed = first_value(text)
     except ValueError as error:
         raise Failed("The input string is not a valid JSON") from error
     topics = [
@@ -141,10 +150,12 @@ def read_brokers(text: str) -> list[int]:
     words = text.split(",")
     while len(words) > 1 and not words[-1]:
         words.pop()
+    brokers: list[int] = []
     for word in words:
-        if not word.removeprefix("-").isdecimal():
+        number = parse_int(word)
+        if number is None:
             raise Failed(f'For input string: "{word}"')
-    brokers = [int(word) for word in words]
+        brokers.append(number)
     if twice := _repeated(brokers, number_order):
         raise Failed(f"Broker list contains duplicate entries: {twice}")
     return brokers
@@ -170,20 +181,6 @@ def document(assignment: Assignment, directories: Directories) -> dict[str, Any]
 def written(value: Any) -> str:
     """JSON as Apache Kafka writes it, on one line."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def _parsed(text: str) -> Any:
-    """The first value; what follows it does not count. ValueError."""
-    decoder = json.JSONDecoder(parse_constant=_no_constant)
-    try:
-        value, _ = decoder.raw_decode(text.lstrip(BLANKS))
-    except RecursionError as error:
-        raise ValueError(f"too deep: {error}") from error
-    return value
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
 
 
 def _entries(fields: Mapping[str, Any], name: str) -> Sequence[Any]:
@@ -221,7 +218,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > INT_MAX:
+    if not isinstance(value, int) or isinstance(value, bool) or not INT_MIN <= value <= INT_MAX:
         raise Failed(f"Expected `Integer` value, received {written(value)}")
     return value
 

@@ -47,6 +47,12 @@ class MoveState(NamedTuple):
             return "completed" if self.current == self.target else "not active"
         return "in progress" if self.future == self.target else "elsewhere"
 
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is moved any more. That is not known of a replica that is missing: its
+        log directory may be offline."""
+        return self.current is not None and self.future is None
+
 
 Partitions = Mapping[Place, PartitionState]
 Moves = Mapping[Replica, MoveState]

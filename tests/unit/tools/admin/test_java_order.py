@@ -6,6 +6,7 @@ from kavka.tools.admin.java_order import (
     copied_order,
     entity_order,
     hash_order,
+    long_order,
     number_order,
     set_order,
 )
@@ -32,6 +33,11 @@ def test_keys_come_once() -> None:
 
 def test_a_map_of_numbers() -> None:
     assert number_order([100000, 17, 1, 16, 33, 2, 65536]) == [16, 100000, 17, 1, 33, 65536, 2]
+
+
+def test_keys_that_are_longs() -> None:
+    """As kafka-transactions find-hanging lists the transactions of such producers."""
+    assert long_order([777001, 777002, 777003]) == [777003, 777002, 777001]
 
 
 def test_a_map_of_quotas() -> None:

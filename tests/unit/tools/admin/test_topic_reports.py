@@ -77,6 +77,14 @@ def test_reports(report: str, partitions: list[str], capsys: pytest.CaptureFixtu
     assert [f"{row['topic']} {row['partition']}" for row in rows] == partitions
 
 
+def test_json_of_a_report_has_no_topic_without_such_a_partition(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    chosen = Chosen(False, frozenset({"unavailable-partitions"}))
+    (topic,) = json.loads(shown(capsys, chosen, "json"))["topics"]
+    assert (topic["name"], [one["partition"] for one in topic["partitions"]]) == ("t", [2])
+
+
 def test_text_of_a_reassignment(capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(capsys, ALL, None).splitlines()
     assert lines[0].endswith("PartitionCount: 3\tReplicationFactor: 2\tConfigs: retention.ms=5")
