@@ -50,6 +50,11 @@ def fixed_text(number: float, digits: int) -> str:
     return f"{number:.{digits}f}"
 
 
+def quotient(dividend: int, divisor: int) -> int:
+    """As Java divides longs: towards zero. `divisor` is positive."""
+    return dividend // divisor if dividend >= 0 else -(-dividend // divisor)
+
+
 def ratio(dividend: float, divisor: float) -> float:
     """As Java divides doubles, by zero too."""
     if divisor:

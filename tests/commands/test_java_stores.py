@@ -32,6 +32,10 @@ from support.secure_zookeeper import Certificates
 LEGACY: Final = "-J-Dkeystore.pkcs12.legacy"
 """keytool writes RC2 and SHA-1 then, as before Java 16."""
 
+CERTIFICATE: Final = re.compile(
+    "-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n", re.DOTALL
+)
+
 WAYS: Final = [
     pytest.param("JKS", (), id="JKS"),
     pytest.param("PKCS12", (), id="PKCS12"),
@@ -158,6 +162,12 @@ def test_what_is_wrong_with_a_store_is_said(broker: SecureKafka, own: Path, tmp_
         trust = trust_store(tmp_path, broker.certificates.root, kind)
         config = {"ssl.keystore.location": str(trust), "ssl.keystore.password": PASSWORD}
         assert "has no private key" in failure(config)
+    only = "".join(CERTIFICATE.findall(own.read_text()))
+    store = tmp_path / "without-key.pem"
+    store.write_text(only)
+    assert failure({"ssl.keystore.location": str(store)}).endswith("has no private key")
+    key = {"ssl.keystore.certificate.chain": only, "ssl.keystore.key": only}
+    assert failure(key) == "ssl.keystore.key has no private key"
     store = tmp_path / "zeros"
     store.write_bytes(bytes(1000))
     config = {"ssl.keystore.location": str(store), "ssl.keystore.password": PASSWORD}

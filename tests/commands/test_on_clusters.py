@@ -141,8 +141,9 @@ def await_replicas(
     in_order: bool = True,
     in_sync: bool = True,
 ) -> None:
-    """Wait until every broker knows that partitions have these replicas, all in sync. In what order
-    a cancelled reassignment leaves them is the cluster's choice."""
+    """Wait until every broker knows that partitions have these replicas, all in sync
+    unless `in_sync` is False. In what order a cancelled reassignment leaves them is the cluster's
+    choice."""
     ordered = list if in_order else sorted
     asked = {"topics": [{"name": TOPIC}], "allow_auto_topic_creation": False}
     more = ("cluster", "topic")

@@ -259,10 +259,10 @@ async def _reset(cluster: ClusterClient, given: Given) -> int:
     rows = [
         (group_id, *place, new) for group_id, plan in plans.items() for place, new in plan.items()
     ]
-    if given.has("export") and form not in PROGRAM_FORMS:
-        print(exported(plans, with_group=len(given.texts("group")) != 1))
-    elif form in PROGRAM_FORMS:
+    if form in PROGRAM_FORMS:
         print_rows("partitions", ("group", "topic", "partition", "newOffset"), rows, form)
+    elif given.has("export"):
+        print(exported(plans, with_group=len(given.texts("group")) != 1))
     else:
         _print_resets(plans, rows)
     return 0

@@ -11,10 +11,10 @@ from kavka.tools.admin.command import Tool
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_errors import Refused
 from kavka.tools.admin.java_order import partition_order
+from kavka.tools.admin.json_values import is_number
 from kavka.tools.admin.leaders import (
     Place,
     by_topic,
-    is_number,
     leaders,
     partitions_of,
     read_document,

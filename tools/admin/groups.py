@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Final
 
 from kavka.tools.admin.cluster_client import ClusterClient
@@ -11,7 +10,7 @@ from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.group_descriptions import CONSUMER_PROTOCOLS
 from kavka.tools.admin.group_requests import listed_groups
 from kavka.tools.admin.options import Given, Option
-from kavka.tools.admin.printing import PROGRAM_FORMS, print_rows, print_table
+from kavka.tools.admin.printing import PROGRAM_FORMS, print_failure, print_rows, print_table
 from kavka.wire.apis.list_groups import ListedGroup
 
 WITHIN_S: Final = 30.0
@@ -60,8 +59,7 @@ async def run(cluster: ClusterClient, given: Given) -> int:
 
 def fail(failed: Failed, given: Given) -> int:
     """Say what has gone wrong; the exit code."""
-    is_parsed = given.text("output") in PROGRAM_FORMS
-    print(f"{FAILURE}{failed}", file=sys.stderr if is_parsed else sys.stdout)
+    print_failure(f"{FAILURE}{failed}", given.text("output"))
     return 1
 
 

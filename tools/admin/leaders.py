@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.first_value import first_value
+from kavka.tools.admin.json_values import first_value, is_number
 from kavka.wire.errors import ErrorCode
 
 Place = tuple[str, int]
@@ -84,9 +84,3 @@ def refuse_doubles(path: str, places: Sequence[Place]) -> None:
     if doubles:
         names = ", ".join(sorted(f"{topic}-{partition}" for topic, partition in doubles))
         raise Failed(f"{path} contains duplicate partitions: {names}")
-
-
-def is_number(value: object, bits: int) -> bool:
-    """Whether a value of JSON is a whole number of so many bits."""
-    limit = 1 << bits - 1
-    return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit

@@ -12,6 +12,12 @@ PROGRAM_FORMS: Final = ("json", "csv")
 """The values of --output that are for programs."""
 
 
+def print_failure(text: str, form: str | None) -> None:
+    """What went wrong, where Apache Kafka's tools print it, on standard output; unless a program
+    reads that."""
+    print(text, file=sys.stderr if form in PROGRAM_FORMS else sys.stdout)
+
+
 def print_csv(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """A table as CSV, below a line with the names of its columns."""
     csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])

@@ -117,7 +117,7 @@ def trusted_of(config: Mapping[str, str]) -> Trusted:
     """By these settings. Failed."""
     text, path = config.get(TRUSTED), config.get(TRUSTSTORE)
     if text or not path:
-        return Trusted(_blocks(TRUSTED, text).certificates if text else None, TRUSTED)
+        return Trusted(_certificates(TRUSTED, text) if text else None, TRUSTED)
     name = f"{TRUSTSTORE}={path}"
     found = read_store(name, _read(name, path), config.get(TRUSTSTORE_PASSWORD), None).trusted
     if not found:
@@ -135,14 +135,24 @@ def own_of(config: Mapping[str, str]) -> Own:
             raise Failed(f"{CHAIN} and {KEY} belong together: {missing} is missing")
         if not key or not chain:
             return Own()
-        pem = _blocks(KEY, key).others, _blocks(CHAIN, chain).certificates
-        return Own(*pem, key_password or "", CHAIN)
+        private = _blocks(KEY, key).others
+        if not private:
+            raise Failed(f"{KEY} has no private key")
+        return Own(private, _certificates(CHAIN, chain), key_password or "", CHAIN)
     name, password = f"{KEYSTORE}={path}", config.get(KEYSTORE_PASSWORD)
     found = read_store(name, _read(name, path), password, key_password)
     if not found.key:
-        needed = "has no private key" if password else f"needs {KEYSTORE_PASSWORD}"
+        is_locked = not password and not found.chain  # a PEM file needs no password
+        needed = f"needs {KEYSTORE_PASSWORD}" if is_locked else "has no private key"
         raise Failed(f"{name} {needed}")
     return Own(found.key, found.chain, key_password or "", name)
+
+
+def _certificates(setting: str, text: str) -> str:
+    found = _blocks(setting, text).certificates
+    if not found:
+        raise Failed(f"{setting} has no certificates")
+    return found
 
 
 def _blocks(setting: str, text: str) -> Blocks:

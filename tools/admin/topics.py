@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -12,7 +11,7 @@ from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.command import Tool
 from kavka.tools.admin.errors import Misused
 from kavka.tools.admin.options import Given, Option, is_whole
-from kavka.tools.admin.printing import PROGRAM_FORMS
+from kavka.tools.admin.printing import print_failure
 from kavka.tools.admin.topic_descriptions import describe, parse_id
 from kavka.tools.admin.topic_names import matching
 from kavka.wire.api import Api
@@ -167,8 +166,7 @@ async def run(cluster: ClusterClient, given: Given) -> int:
     try:
         await actions[action](cluster, given)
     except Refused as refused:
-        is_parsed = given.text("output") in PROGRAM_FORMS
-        print(f"{FAILURE}{refused}", file=sys.stderr if is_parsed else sys.stdout)
+        print_failure(f"{FAILURE}{refused}", given.text("output"))
         return 1
     return 0
 

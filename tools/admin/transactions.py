@@ -24,6 +24,7 @@ from kavka.tools.admin.options import BROKERS, CLIENT_CONFIG, Given
 from kavka.tools.admin.printing import PROGRAM_FORMS, print_rows, print_tabbed
 from kavka.tools.admin.requests import ListTransactionsRequest
 from kavka.tools.admin.transaction_options import COMMANDS, OLDER, START, check
+from kavka.tools.java_numbers import quotient
 from kavka.wire.apis import list_transactions
 
 MINUTE_MS: Final = 60_000
@@ -176,7 +177,7 @@ async def _find_hanging(cluster: ClusterClient, given: Given) -> None:
             one.coordinator_epoch,
             one.current_txn_start_offset,
             one.last_timestamp,
-            int((now_ms - one.last_timestamp) / MINUTE_MS),
+            quotient(now_ms - one.last_timestamp, MINUTE_MS),
         )
         for place, one in await _or_why("Failed to look them up", hanging(cluster, candidates))
     ]

@@ -184,11 +184,9 @@ class Writer:
             raise self._judged(self._fatal)
         for error, message in self._failures:
             if error.name() in HOPELESS:
-                where, remedy = f"{message.topic()}-{message.partition()}", ""
-                if error.name() == TOO_LARGE:
-                    remedy = f"; {REMEDY}"
-                text = f"the target refuses a record of {where}: {error_text(error)}{remedy}"
-                raise Failed(text)
+                where = f"{message.topic()}-{message.partition()}"
+                why = error_text(error) + (f"; {REMEDY}" if error.name() == TOO_LARGE else "")
+                raise Failed(f"the target refuses a record of {where}: {why}")
         if self._failures:
             raise self._judged(self._failures[0][0])
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from kavka.tools.java_numbers import double_text, parse_double, parse_int, trimmed
+from kavka.tools.java_numbers import double_text, parse_double, parse_int, quotient, trimmed
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,9 @@ def test_what_is_no_number_stays_so() -> None:
 
 def test_trimming_leaves_other_spaces() -> None:
     assert trimmed("\x00 \t a\u00a0\n") == "a\u00a0"
+
+
+def test_a_quotient_is_nearer_to_zero() -> None:
+    """As Java's `-599_999L / 60_000` is -9."""
+    assert [quotient(one, 60_000) for one in (-599_999, -1, 0, 599_999)] == [-9, 0, 0, 9]
+    assert quotient(2**63 - 1, 60_000) == 153_722_867_280_912

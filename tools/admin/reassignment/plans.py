@@ -14,15 +14,13 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.first_value import first_value
 from kavka.tools.admin.java_order import hash_order, number_order, partition_order
+from kavka.tools.admin.json_values import first_value, is_number
 from kavka.tools.admin.printing import joined
 from kavka.tools.java_numbers import parse_int
 
 ANY_DIRECTORY: Final = "any"
 VERSION: Final = 1
-INT_MIN: Final = -(2**31)
-INT_MAX: Final = 2**31 - 1
 K = TypeVar("K", bound=Hashable)
 
 Place = tuple[str, int]
@@ -218,9 +216,9 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not INT_MIN <= value <= INT_MAX:
+    if not is_number(value, 32):
         raise Failed(f"Expected `Integer` value, received {written(value)}")
-    return value
+    return int(value)
 
 
 def _repeated(values: Iterable[K], order: Callable[[Iterable[K]], list[K]]) -> list[K]:

@@ -18,5 +18,11 @@ def first_value(text: str) -> Any:
     return value
 
 
+def is_number(value: object, bits: int) -> bool:
+    """Whether a value of JSON is a whole number of so many bits."""
+    limit = 1 << bits - 1
+    return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
+
+
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number")
