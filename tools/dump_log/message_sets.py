@@ -53,23 +53,36 @@ class Message(NamedTuple):
         """Whether the broker has set the timestamp."""
         return self.magic > 0 and bool(self.attributes & LOG_APPEND_TIME)
 
-    def key_and_value(self) -> tuple[bytes | None, bytes | None]:
-        """Failed if they are malformed."""
-        at = HEADS[self.magic].size - 4
-        key, at = self._nullable(at)
-        value, _ = self._nullable(at)
-        return key, value
+    def sizes(self) -> tuple[int, int]:
+        """Of key and value as they are written: negative for null. Failed if a key ends behind
+        the message."""
+        at = self._key_at
+        key = self._number(at)
+        return key, self._number(at + 4 + max(key, 0))
 
-    def _nullable(self, at: int) -> tuple[bytes | None, int]:
+    def key_and_value(self) -> tuple[bytes | None, bytes | None]:
+        """Failed if they end behind the message."""
+        key, value = self.sizes()
+        key_at = self._key_at + 4
+        value_at = key_at + max(key, 0) + 4
+        if value_at + max(value, 0) > len(self.data):
+            raise self._cut_short()
+        return (
+            None if key < 0 else self.data[key_at : key_at + key],
+            None if value < 0 else self.data[value_at : value_at + value],
+        )
+
+    @property
+    def _key_at(self) -> int:
+        return HEADS[self.magic].size - 4
+
+    def _number(self, at: int) -> int:
         if at + 4 > len(self.data):
-            raise Failed(f"the message at offset {self.offset} is cut short")
-        (size,) = unpack_length(self.data, at)
-        end = at + 4 + size
-        if size < 0:
-            return None, at + 4
-        if end > len(self.data):
-            raise Failed(f"the message at offset {self.offset} is cut short")
-        return self.data[at + 4 : end], end
+            raise self._cut_short()
+        return int(unpack_length(self.data, at)[0])
+
+    def _cut_short(self) -> Failed:
+        return Failed(f"the message at offset {self.offset} is cut short")
 
 
 def read_message(data: bytes) -> Message:
@@ -95,6 +108,12 @@ def iter_records(message: Message) -> Iterator[Record]:
         raise Failed(f"Found invalid compressed record set with null value (magic={message.magic})")
     # with magic 1 offsets in a set are relative, unless an old broker has left them absolute
     base = inner[-1].offset
+    if message.magic == 1 and message.offset != 0 and message.offset < base:
+        raise Failed(
+            f"Found invalid wrapper offset in compressed v1 message set, wrapper offset "
+            f"'{message.offset}' is less than the last inner message offset '{base}' and it is "
+            "not zero."
+        )
     base = 0 if message.magic == 0 or base == message.offset else message.offset - base
     for one in inner:
         timestamp = message.timestamp if message.by_log else one.timestamp
@@ -117,8 +136,10 @@ def _inner(message: Message) -> Iterator[Message]:
     while at + LOG_OVERHEAD_BYTES <= len(payload):
         (size,) = unpack_length(payload, at + 8)
         end = at + LOG_OVERHEAD_BYTES + size
-        if size < MESSAGE_BYTES_MIN or end > len(payload):
+        if size < MESSAGE_BYTES_MIN:
             raise Failed(f"Found record size {size} in the message at offset {message.offset}")
+        if end > len(payload):
+            return  # Apache Kafka's reader takes it for the end
         one = read_message(payload[at:end])
         if one.magic != message.magic or one.compression:
             raise Failed(
@@ -129,5 +150,20 @@ def _inner(message: Message) -> Iterator[Message]:
 
 
 def _record(message: Message, offset: int, timestamp: int) -> Record:
-    key, value = message.key_and_value()
-    return Record(offset, timestamp, key, value, crc=message.crc, is_valid=message.is_valid)
+    sizes, damage = message.sizes(), None
+    key: bytes | None = None
+    value: bytes | None = None
+    try:
+        key, value = message.key_and_value()
+    except Failed as error:
+        damage = error
+    return Record(
+        offset,
+        timestamp,
+        key,
+        value,
+        crc=message.crc,
+        is_valid=message.is_valid,
+        sizes=sizes,
+        damage=damage,
+    )

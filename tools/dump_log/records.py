@@ -22,7 +22,7 @@ PAYLOAD_BYTES_MAX: Final = 2**31 - 1
 
 
 class Record(NamedTuple):
-    """One record; `crc` and `is_valid` are those of a message of its own before magic 2."""
+    """One record. `crc`, `is_valid`, `sizes` and `damage` are those of a message before magic 2."""
 
     offset: int
     timestamp: int
@@ -33,6 +33,10 @@ class Record(NamedTuple):
     """Their names."""
     crc: int | None = None
     is_valid: bool = True
+    sizes: tuple[int, int] | None = None
+    """Of key and value as they are written: any negative number is null."""
+    damage: Failed | None = None
+    """Why key and value can't be read, though their sizes can."""
 
 
 def iter_records(header: BatchHeader, batch: bytes) -> Iterator[Record]:

@@ -162,6 +162,8 @@ def _record(batch: Batch, record: Record, wanted: Wanted, decoder: Decoder) -> D
             yield _control(record, entry)
     if wanted.has_content and not is_control:
         prefix = " " if wanted.has_metadata else "| "
+        if record.damage is not None:
+            raise record.damage
         decoded = decoder(record)
         for name, value in (("key", decoded.key), ("payload", decoded.value)):
             if value is not None:
@@ -173,7 +175,9 @@ def _record(batch: Batch, record: Record, wanted: Wanted, decoder: Decoder) -> D
 
 def _metadata(batch: Batch, record: Record, entry: dict[str, Any]) -> Shown:
     kind = _timestamp_type(batch)
-    sizes = [-1 if data is None else len(data) for data in (record.key, record.value)]
+    sizes = record.sizes or [
+        -1 if data is None else len(data) for data in (record.key, record.value)
+    ]
     text = f"| offset: {record.offset} {kind}: {record.timestamp} "
     text += f"keySize: {sizes[0]} valueSize: {sizes[1]}"
     entry |= {"timestamp": record.timestamp, "keySize": sizes[0], "valueSize": sizes[1]}
