@@ -85,6 +85,13 @@ class Connection(asyncio.Protocol):
             self._transport.close()
         self._end()
 
+    def abort(self) -> None:
+        """The same by a reset, as a process ends that has not read all: the broker knows at once
+        that no response will be read."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._end()
+
     def data_received(self, data: bytes) -> None:
         stream = self._stream
         stream += data

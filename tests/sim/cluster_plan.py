@@ -137,7 +137,7 @@ def _settings(
         f"transaction.state.log.min.isr={min_insync}",
         f"min.insync.replicas={min_insync}",
         f"replica.lag.time.max.ms={chance.choice((2500, 5000, 30_000))}",
-        f"replica.fetch.wait.max.ms={chance.choice((500, 2000))}",
+        f"replica.fetch.wait.max.ms={chance.choice((1000, 2000))}",
         f"replica.fetch.max.bytes={chance.choice((1, 2000, 1 << 20))}",
         f"replica.fetch.backoff.ms={chance.choice((100, 1000))}",
         f"kavka.fast.failover.enable={chance.choice(('true', 'false'))}",

@@ -31,7 +31,8 @@ from kavka.zktree.paths import StoredPartitionState
 from sim.planted import Bug, markers_dropped_at_the_start
 
 RICH: Final = 35
-"""A seed in which leaders die and are cut off again and again."""
+"""A seed in which leaders die and are cut off again and again, and a controller that was replaced
+tells brokers of a death."""
 
 OTHER: Final = 33
 """One with transactions, too."""
@@ -45,14 +46,14 @@ RICHER: Final = 159
 RESTLESS: Final = 7
 """One with an operator, in which replicas leave the ISR and join it all the time."""
 
-RESTLESS_LEADERS: Final = 10
-"""Another, in which a leader of several epochs hears late of the ISR of the first."""
-
 DEPOSED: Final = 26
-"""One in which a controller is deposed while it ends reassignments, and topics are deleted."""
+"""One in which a controller is deposed while it ends reassignments."""
 
-OVERRULED: Final = 21
-"""One in which a controller that was replaced tells brokers of a death."""
+TRANSACTIONS: Final = 39
+"""One in which leaders with open transactions die."""
+
+DELETIONS: Final = 3
+"""One in which topics are deleted while brokers are away."""
 
 
 def _acknowledged_before_replication(patch: pytest.MonkeyPatch) -> None:
@@ -222,14 +223,14 @@ CLUSTER_BUGS: Final = (
     Bug("a new leader trusts what it does not know", 2, _follower_counts_what_it_had, RICHER),
     Bug("a follower truncates to its high watermark", 2, _truncates_to_the_high_watermark, OTHER),
     Bug("the maximal ISR is lost", 5, _maximal_isr_lost, RICH),
-    Bug("producers are not known after a truncation", 2, _producers_not_rebuilt, OTHER),
+    Bug("producers are not known after a truncation", 1, _producers_not_rebuilt, TRANSACTIONS),
     Bug("a coordinator answers before replication", 2, _coordinator_answers_too_early, GROUPS),
     Bug("an earlier LeaderAndIsr is taken", 1, _earlier_decision_taken, RESTLESS),
-    Bug("a late answer of AlterPartition is taken", 1, _late_answer_taken, RESTLESS_LEADERS),
+    Bug("a late answer of AlterPartition is taken", 1, _late_answer_taken, RESTLESS),
     Bug("a controller that was replaced still writes", 1, _controller_not_fenced, DEPOSED),
-    Bug("a controller that was replaced is heard", 1, _earlier_controller_heard, OVERRULED),
+    Bug("a controller that was replaced is heard", 1, _earlier_controller_heard, RICH),
     Bug("leaders are elected out of those out of sync", 1, _unclean_elections, RICH),
-    Bug("a preferred replica leads out of sync", 2, _preferred_although_out_of_sync, OTHER),
-    Bug("a leader does not see where logs diverge", 7, _divergence_not_seen, OTHER),
-    Bug("a deletion does not wait for all replicas", 2, _deletion_does_not_wait, DEPOSED),
+    Bug("a preferred replica leads out of sync", 1, _preferred_although_out_of_sync, RESTLESS),
+    Bug("a leader does not see where logs diverge", 1, _divergence_not_seen, RESTLESS),
+    Bug("a deletion does not wait for all replicas", 1, _deletion_does_not_wait, DELETIONS),
 )

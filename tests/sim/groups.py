@@ -24,6 +24,9 @@ from sim.client import BACKOFF_S, Client, Lost
 from sim.history import Commit, Fetched, History
 from sim.producers import RETRIABLE
 
+HEARTBEAT_S = 1.0
+"""Between two heartbeats of a member of the classic protocol, or a third of its session."""
+
 AGAIN = RETRIABLE | {Code.UNSTABLE_OFFSET_COMMIT}
 
 
@@ -135,6 +138,11 @@ class Member(Actor, ABC):
     def member_epoch(self) -> int:
         """For OffsetFetch, which knows only those of the consumer protocol."""
         return -1
+
+    def next_commit_s(self) -> float:
+        """When to commit next, by the loop's clock."""
+        pause_s = self.membership.commit_s * 2 * self.chance.random()
+        return asyncio.get_running_loop().time() + pause_s
 
     async def commit(self) -> None:
         """Commit something higher for some of the partitions, perhaps without waiting for the
@@ -296,10 +304,16 @@ class ClassicMember(Member):
 
     async def _work(self, ends_s: float) -> None:
         loop = asyncio.get_running_loop()
+        interval_s = min(HEARTBEAT_S, self.membership.session_timeout_ms / 3000)
+        heartbeat_s, commit_s = loop.time(), self.next_commit_s()
         while not self.is_stopping and loop.time() < ends_s:
-            pause_s = self.membership.commit_s * 2 * self.chance.random()
-            await asyncio.sleep(min(pause_s, self.membership.session_timeout_ms / 3000))
-            await self.commit()
+            if commit_s < heartbeat_s:
+                await asyncio.sleep(commit_s - loop.time())
+                await self.commit()
+                commit_s = self.next_commit_s()
+                continue
+            await asyncio.sleep(heartbeat_s - loop.time())
+            heartbeat_s = loop.time() + interval_s
             answer = await self._ask("Heartbeat", 4, **self._identity())
             if answer.error_code != Code.NONE:
                 self._check(Code(answer.error_code))
@@ -376,6 +390,7 @@ class ConsumerMember(Member):
         ends_s = loop.time() + for_s
         self.member_id, self.generation = self.new_id(), 0
         owned: list[int] = []
+        commit_s = self.next_commit_s()
         while not self.is_stopping and loop.time() < ends_s:
             answer = await self._ask("ConsumerGroupHeartbeat", 1, **self._heartbeat(owned))
             code = Code(answer.error_code)
@@ -386,13 +401,14 @@ class ConsumerMember(Member):
             self.generation = answer.member_epoch
             if answer.assignment is not None:
                 owned = [p for one in answer.assignment.topic_partitions for p in one.partitions]
-            interval_s = answer.heartbeat_interval_ms / 1000
+            heartbeat_s = loop.time() + answer.heartbeat_interval_ms / 1000
             try:
                 await self.take(owned)
-                await asyncio.sleep(
-                    min(interval_s, self.membership.commit_s * 2 * self.chance.random())
-                )
-                await self.commit()
+                while commit_s <= heartbeat_s:
+                    await asyncio.sleep(commit_s - loop.time())
+                    await self.commit()
+                    commit_s = self.next_commit_s()
+                await asyncio.sleep(heartbeat_s - loop.time())
             except Rebalance:
                 await asyncio.sleep(BACKOFF_S)
 

@@ -234,13 +234,12 @@ def _markers_stay(history: History, compacted: dict[Place, Reading]) -> list[str
 def _commits_stay(history: History) -> list[str]:
     """I7: who asks for a committed offset gets one at least as high as any that was acknowledged
     before, and none that was never committed."""
+    commits: dict[tuple[str, Place], list[Commit]] = defaultdict(list)
+    for commit in history.commits:
+        commits[commit.group, commit.place].append(commit)
     found = []
     for one in history.fetched:
-        before = [
-            commit
-            for commit in history.commits
-            if (commit.group, commit.place) == (one.group, one.place) and commit.at_s <= one.at_s
-        ]
+        before = [commit for commit in commits[one.group, one.place] if commit.at_s <= one.at_s]
         acknowledged = [
             commit
             for commit in before
@@ -262,9 +261,10 @@ def _commits_stay(history: History) -> list[str]:
 
 def _may_be_later(commit: Commit, other: Commit) -> bool:
     """Whether a commit, sent without waiting for others, may have taken effect after another of
-    its generation."""
+    its generation, or of a later one of the same member (KIP-1251)."""
     is_before = commit.acknowledged_s is not None and commit.acknowledged_s < other.at_s
-    return not is_before and commit.generation >= other.generation
+    is_own = commit.member_id != "" and commit.member_id == other.member_id
+    return not is_before and (is_own or commit.generation >= other.generation)
 
 
 def _replaced_members_commit_nothing(history: History, stored: Iterable[Reading]) -> list[str]:

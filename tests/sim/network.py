@@ -254,7 +254,9 @@ class SimTransport(asyncio.Transport):
         self._inbox = bytearray()
         self._outbox: deque[memoryview] = deque()
         self._on_its_way = 0
-        """Bytes sent that the other end's reader has not taken yet."""
+        """Bytes sent of which this end does not know that the other one's reader has taken them."""
+        self._acknowledgements: deque[tuple[float, int]] = deque()
+        """When it hears of how many of them. They are events only if something waits for them."""
         self._path: deque[bytes | None] = deque()
         """Pieces sent that have not arrived; None is the end of the stream."""
         self._path_free_s = 0.0
@@ -305,6 +307,8 @@ class SimTransport(asyncio.Transport):
         self._outbox.append(memoryview(data))
         self._push()
         if self._outbox and was_empty:
+            for due_s, _ in self._acknowledgements:
+                self.process.call_at(due_s, self._acknowledged)
             self._protocol.pause_writing()
 
     def writelines(self, list_of_data: Any) -> None:
@@ -324,6 +328,7 @@ class SimTransport(asyncio.Transport):
 
     def _push(self) -> None:
         """Send what the window has room for."""
+        self._count_acknowledged()
         window = self._network.quality.window_bytes
         while self._outbox and self._on_its_way < window:
             room = window - self._on_its_way
@@ -416,8 +421,7 @@ class SimTransport(asyncio.Transport):
         while self._inbox and self._reading and not self._closing:
             taken += self._deliver_some()
         if taken and not self._ended:
-            latency_s = self._network.latency_s()
-            self.peer.process.call_later(latency_s, self.peer.acknowledged, taken)
+            self.peer.acknowledge(taken)
         if self._eof and self._reading and not (self._inbox or self._closing or self._ended):
             self._eof = False
             if not self._protocol.eof_received():
@@ -438,9 +442,24 @@ class SimTransport(asyncio.Transport):
         protocol.buffer_updated(count)
         return count
 
-    def acknowledged(self, count: int) -> None:
-        """The other end's reader has taken so many bytes."""
-        self._on_its_way -= count
+    def acknowledge(self, count: int) -> None:
+        """The other end's reader has taken so many bytes: it will be known here."""
+        network, pending = self._network, self._acknowledgements
+        due_s = network.loop.now_s + network.latency_s()
+        if pending:
+            due_s = max(due_s, pending[-1][0])
+        pending.append((due_s, count))
+        if self._outbox:
+            self.process.call_at(due_s, self._acknowledged)
+
+    def _count_acknowledged(self) -> None:
+        pending, now_s = self._acknowledgements, self._network.loop.now_s
+        while pending and pending[0][0] <= now_s:
+            self._on_its_way -= pending.popleft()[1]
+
+    def _acknowledged(self) -> None:
+        """There may be room for what waits."""
+        self._count_acknowledged()
         if self._ended or not self._outbox:
             return
         waiting, window = self.get_write_buffer_size(), self._network.quality.window_bytes

@@ -6,6 +6,7 @@ None of it is anything that a single broker could know; see the table in docs/si
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -20,6 +21,10 @@ from kavka.zktree.tree import Tree
 from sim.machine import Machine
 
 Partition: TypeAlias = tuple[UUID, int]
+
+# nodes are looked at far more often than they change
+_decoded_state = lru_cache(1000)(paths.decode_partition_state)
+_decoded_topic = lru_cache(1000)(paths.decode_topic)
 
 
 class Here(NamedTuple):
@@ -175,7 +180,7 @@ class Observer:
             node = self._tree.get(paths.partition_state(topic, index))
         except NoNode:
             return None
-        return paths.decode_partition_state(node.data)
+        return _decoded_state(node.data)
 
     def _assignment(self, topic: str) -> paths.TopicAssignment | None:
         """None without a topic, also while it is being deleted: a new controller may have brokers
@@ -183,7 +188,7 @@ class Observer:
         if self._tree.exists(paths.topic_deletion(topic)) is not None:
             return None
         try:
-            return paths.decode_topic(self._tree.get(paths.topic(topic)).data)
+            return _decoded_topic(self._tree.get(paths.topic(topic)).data)
         except NoNode:
             return None
 

@@ -19,6 +19,9 @@ from sim.producers import Load
 TOPIC: Final = "a"
 COMPACTED: Final = "compacted"
 FAULTS_MAX: Final = 12
+LASTS_S: Final = (0.5, 0.5, 5.0, 5.0, 40.0)
+"""Of a fault: a few seconds, or longer than a connection or a member's session without a response.
+Few are as long, as everything else goes on meanwhile."""
 RETENTION_MS: Final = 4 * 3_600_000
 """A time to keep what compaction removes that is longer than any run, with its jumps."""
 BROKER: Final = "broker1"
@@ -109,7 +112,6 @@ class LeaverPlan:
     name: str
     seed: int
     rounds: int
-    stays_s: float
 
 
 ActorPlan: TypeAlias = (
@@ -324,13 +326,13 @@ def draw_settings(chance: random.Random, *, is_durable: bool) -> list[str]:
         f"offsets.topic.num.partitions={chance.choice((1, 3))}",
         f"transaction.state.log.num.partitions={chance.choice((1, 3))}",
         f"offsets.retention.check.interval.ms={chance.choice((1000, 600_000))}",
-        "log.cleaner.backoff.ms=100",
+        "log.cleaner.backoff.ms=250",
         "group.min.session.timeout.ms=1000",
         f"group.initial.rebalance.delay.ms={chance.choice((0, 500))}",
         f"group.consumer.session.timeout.ms={chance.choice((1000, 6000))}",
         "group.consumer.min.session.timeout.ms=1000",
         "group.consumer.min.heartbeat.interval.ms=100",
-        f"group.consumer.heartbeat.interval.ms={chance.choice((100, 300))}",
+        f"group.consumer.heartbeat.interval.ms={chance.choice((200, 300))}",
         f"kavka.durability={'fsync' if is_durable else 'system'}",
     ]
 
@@ -416,7 +418,7 @@ class ActorDraw:
             is_classic=chance.random() < 0.5,
             instance=None,
             session_timeout_ms=chance.choice((1000, 6000, 30_000)),
-            commit_s=chance.choice((0.05, 0.5, 3.0)),
+            commit_s=chance.choice((0.2, 0.5, 3.0)),
             stay_s=chance.choice((1.0, 10.0, 100.0)),
         )
         return [
@@ -445,10 +447,7 @@ def _administrators(chance: random.Random) -> list[AdministratorPlan]:
 def _leavers(chance: random.Random) -> list[LeaverPlan]:
     if chance.random() < 0.85:
         return []
-    stays_s = chance.choice((0.0, 0.002, 0.02))
-    return [
-        LeaverPlan("h0", chance.getrandbits(64), rounds=1 + chance.randrange(2), stays_s=stays_s)
-    ]
+    return [LeaverPlan("h0", chance.getrandbits(64), rounds=2 + chance.randrange(3))]
 
 
 def _with_jumps(
@@ -480,7 +479,7 @@ def _with_zookeeper(plan: Plan, chance: random.Random) -> Plan:
         fault = Fault(
             chance.choice(ZOOKEEPER_KINDS),
             after_s=chance.choice((0.1, 2.0, 10.0)) * chance.random(),
-            lasts_s=chance.choice((0.05, 1.0, 5.0, 40.0)),
+            lasts_s=chance.choice((0.05, *LASTS_S)),
             is_from_client=chance.random() < 0.5,
             is_both_ways=chance.random() < 0.4,
         )
@@ -500,7 +499,7 @@ def _meanwhile(plan: Plan, chance: random.Random) -> Sequence[Fault]:
         Fault(
             chance.choice(kinds),
             after_s=mean_s * 2 * chance.random(),
-            lasts_s=chance.choice((0.5, 5.0, 40.0)),
+            lasts_s=chance.choice(LASTS_S),
             client=chance.choice(names),
             is_from_client=chance.random() < 0.5,
             is_both_ways=chance.random() < 0.4,
@@ -527,7 +526,7 @@ def _with_stuck_disks(faults: Sequence[Fault], chance: random.Random) -> Sequenc
         stuck = Fault(
             "disk stuck",
             after_s=chance.choice((0.1, 2.0)) * chance.random(),
-            lasts_s=chance.choice((0.5, 5.0, 40.0)),
+            lasts_s=chance.choice(LASTS_S),
         )
         faults.insert(chance.randrange(len(faults) + 1), stuck)
     return faults
@@ -562,7 +561,7 @@ def _faults(chance: random.Random, actors: Sequence[ActorPlan]) -> list[Fault]:
             Fault(
                 chance.choice(kinds),
                 after_s=mean_s * 2 * chance.random(),
-                lasts_s=chance.choice((0.5, 5.0, 40.0)),
+                lasts_s=chance.choice(LASTS_S),
                 down_s=chance.choice((0.0, 0.1, 5.0)),
                 client=chance.choice(clients),
                 is_from_client=chance.random() < 0.5,

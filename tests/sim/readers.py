@@ -22,6 +22,10 @@ AGAIN = RETRIABLE | {
 }
 """After these a consumer asks for metadata, and fetches again."""
 
+MAX_WAIT_MS = 2000
+"""fetch.max.wait.ms: longer than the stock clients', as most requests of a run would be those of
+readers that have nothing to read."""
+
 COMMITTED = 1
 LATEST, EARLIEST = -1, -2
 """Instead of a timestamp in ListOffsets."""
@@ -67,7 +71,7 @@ class Reader:
                     **fetching(
                         {self._place: self.position},
                         max_bytes=self._max_bytes,
-                        max_wait_ms=0 if until_end else 500,
+                        max_wait_ms=0 if until_end else MAX_WAIT_MS,
                         isolation_level=int(self._committed),
                         current_leader_epoch=epoch,
                     ),

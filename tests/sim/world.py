@@ -302,14 +302,7 @@ class World:
     @_begin.register
     def _(self, actor: LeaverPlan) -> None:
         client, chance = self.client(actor.name), random.Random(actor.seed)
-        leaver = Leaver(
-            client,
-            self.history,
-            chance,
-            self.machine,
-            rounds=actor.rounds,
-            stays_s=actor.stays_s,
-        )
+        leaver = Leaver(client, self.history, chance, self.machine, rounds=actor.rounds)
         self._writers.append(leaver)
         client.process.spawn(leaver.run(), name="hang up")
 
