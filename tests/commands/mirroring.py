@@ -211,7 +211,7 @@ class MirrorProcess:
         """Copy every topic that begins with a t; wait until it has found both clusters."""
         words = ["mirror", *self._servers, "--include", "t.*", "--refresh-ms", "500", *options]
         words += ["--output", "json"]
-        said = len(self.output()) if self._output.exists() else 0
+        said = len(self.output()) if self.has_run else 0
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "kavka", *words],
@@ -230,6 +230,11 @@ class MirrorProcess:
             self.close()
             raise
         return self
+
+    @property
+    def has_run(self) -> bool:
+        """Whether there is any output."""
+        return self._output.exists()
 
     def kill(self) -> None:
         """SIGKILL."""

@@ -7,17 +7,22 @@ replays a run's moments.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 
 from commands import mirroring
 from commands.mirroring import MirrorProcess, Watch
 from kavka.tools.admin.command import main
+from kavka.tools.admin.delete_records import TOOL as DELETE_RECORDS
 from kavka.tools.mirror.mirror import TOOL
 from support.batches import Written, build, patch
 from support.broker import Kavka
@@ -34,6 +39,44 @@ KILLS = int(os.environ.get("MIRROR_KILLS", "1"))
 SEED = int(os.environ.get("MIRROR_SEED") or random.SystemRandom().randrange(2**32))
 MOMENT_S = 0.3
 CONFIGS = {"retention.ms": "-1", "segment.bytes": "1048576"}
+
+DELETED = "were deleted in the source before they were copied"
+OTHER_GROUPS: Mapping[str, tuple[int, Mapping[str, Any]]] = {
+    "Share": (1, {"rack_id": None, "subscribed_topic_names": ["t"]}),
+    "Streams": (
+        0,
+        {
+            "endpoint_information_epoch": 0,
+            "instance_id": None,
+            "rack_id": None,
+            "rebalance_timeout_ms": 60_000,
+            "topology": {
+                "epoch": 1,
+                "subtopologies": [
+                    {
+                        "subtopology_id": "0",
+                        "source_topics": ["t"],
+                        "source_topic_regex": [],
+                        "state_changelog_topics": [],
+                        "repartition_sink_topics": [],
+                        "repartition_source_topics": [],
+                        "copartition_groups": [],
+                    }
+                ],
+            },
+            "active_tasks": [],
+            "standby_tasks": [],
+            "warmup_tasks": [],
+            "process_id": str(UUID(int=1)),
+            "user_endpoint": None,
+            "client_tags": [],
+            "task_offsets": None,
+            "task_end_offsets": None,
+            "shutdown_application": False,
+        },
+    ),
+}
+"""The first heartbeat of a member makes such a group."""
 
 PAIRS = {
     "Kavka to Kavka": (Kavka, Kavka),
@@ -128,9 +171,95 @@ def test_offsets_of_the_target_s_own_consumers_stay(
 
     assert translated(20) == 20
     assert translated(10) == 10  # it follows the source, backwards too
+    assert '"offsets": 1, "foreign": 0' in mirror.output()
+    mirroring.commit(target.bootstrap, "readers", {place: 20})  # the mirror's own, the last but one
+    assert translated(12) == 20
     mirroring.commit(target.bootstrap, "readers", {place: 30})
-    assert translated(12) == 30
+    assert translated(13) == 30
     assert '"offsets": 0, "foreign": 1' in mirror.output()
+
+
+@pytest.mark.parametrize("pair", ["Kavka to Kavka"], indirect=True)
+def test_it_says_once_what_was_deleted_before_it_was_copied(
+    pair: tuple[BrokerProcess, BrokerProcess], mirror: MirrorProcess, tmp_path: Path
+) -> None:
+    """A transaction's marker alone is nothing that was to be copied."""
+    source, _ = pair
+    for topic in ("t0", "t1"):
+        create_topic(source.bootstrap, topic, mirroring.PARTITIONS)
+
+    def delete_all() -> None:
+        places = [("t1", at) for at in range(mirroring.PARTITIONS)]
+        partitions = [{"topic": topic, "partition": at, "offset": -1} for topic, at in places]
+        path = tmp_path / "deleted.json"
+        path.write_text(json.dumps({"partitions": partitions, "version": 1}))
+        words = f"--bootstrap-server {source.bootstrap} --offset-json-file {path}"
+        assert main(DELETE_RECORDS, words.split()) == 0
+
+    def said() -> int:
+        before = mirror.output().count(DELETED) if mirror.has_run else 0
+        assert mirror.start("--until-caught-up").end(None) == 0, mirror.output()
+        return mirror.output().count(DELETED) - before
+
+    mirroring.fill(source.bootstrap, ["t0", "t1"], 300)
+    assert said() == 0
+    delete_all()
+    assert said() == 0, mirror.output()
+    mirroring.fill(source.bootstrap, ["t0", "t1"], 300)
+    delete_all()
+    assert said() == mirroring.PARTITIONS, mirror.output()
+    assert said() == 0, mirror.output()
+
+
+def has_joined(client: RawConnection, name: str, version: int, **values: Any) -> bool:
+    """Whether a member has become that of a group of this kind."""
+    client.request("FindCoordinator", 2, key=name, key_type=0)
+    joined = client.request(
+        f"{name}GroupHeartbeat",
+        version,
+        group_id=name.lower(),
+        member_id=str(uuid4()),
+        member_epoch=0,
+        **values,
+    )
+    return int(joined["error_code"]) == 0
+
+
+def test_groups_that_are_no_consumer_groups_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = ApacheKafka(tmp_path / "source", mirroring.SETTINGS)
+    target = Kavka(tmp_path / "target", mirroring.SETTINGS)
+    with running([source, target]):
+        create_topic(source.bootstrap, "t", 1)
+        with RawConnection(HOST, source.port) as client:
+            for name, (version, values) in OTHER_GROUPS.items():
+                eventually(
+                    partial(has_joined, client, name, version, **values),
+                    within_s=60,
+                    what="the coordinator has the topic of the groups",
+                )
+        way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up"
+        assert main(TOOL, [*way.split(), "--topic", "t"]) == 0
+    found = capsys.readouterr().err
+    assert "group share is a share group, whose offsets are not translated" in found
+    assert "group streams is a streams group, whose offsets are not translated" in found
+
+
+@pytest.mark.parametrize("pair", ["Kavka to Kavka"], indirect=True)
+def test_a_topic_that_is_not_there_is_named(
+    pair: tuple[BrokerProcess, BrokerProcess],
+    mirror: MirrorProcess,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source, target = pair
+    create_topic(source.bootstrap, "t0", 1)
+    way = f"--source {source.bootstrap} --target {target.bootstrap} --topic t0 --topic tyop"
+    assert main(TOOL, [*way.split(), "--until-caught-up"]) == 1
+    assert capsys.readouterr().err == "the source has no topic tyop to copy\n"
+    mirror.start("--topic", "typo")
+    assert mirror.end() == 128 + signal.SIGINT
+    assert "the source has no topic typo to copy yet" in mirror.output()
 
 
 @pytest.mark.parametrize("pair", ["Kavka to Kavka"], indirect=True)

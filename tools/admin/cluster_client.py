@@ -72,6 +72,11 @@ class ClusterClient:
         self.random: Final = seams.random
 
     @property
+    def request_timeout_ms(self) -> int:
+        """What `request.timeout.ms` says."""
+        return round(self._settings.request_timeout_s * 1000)
+
+    @property
     def brokers(self) -> Sequence[metadata.BrokerResponse]:
         """The live ones."""
         return list(self._brokers.values())

@@ -11,8 +11,8 @@ import os
 import random
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
@@ -23,6 +23,7 @@ from kavka.server.config.properties import PropertiesError, parse_properties
 from kavka.server.runtime.clock import SystemClock
 from kavka.server.runtime.sockets import SYSTEM_SIZED, SocketNetwork, TlsNetwork
 from kavka.server.runtime.tasks import LoopTasks
+from kavka.tools.admin import stops
 from kavka.tools.admin.cluster_client import CONTROLLER, SERVER, ClusterClient
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import (
@@ -38,6 +39,7 @@ from kavka.tools.admin.options import (
     usage,
 )
 from kavka.tools.admin.security import Security, security_of
+from kavka.tools.admin.stops import Terminated, stopped_by_signals
 from kavka.tools.admin.sub_commands import command_usage, parse_command
 from kavka.tools.java_numbers import trimmed
 from kavka.wire.frame import ArenaPool
@@ -119,10 +121,6 @@ class Way(NamedTuple):
     security: Security
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: ends a tool as Ctrl-C does, with another exit code."""
-
-
 def main(tool: Tool | LocalTool | ClientTool, words: Sequence[str]) -> int:
     """Run a tool with these words; the exit code."""
     if isinstance(tool, ClientTool):
@@ -176,7 +174,7 @@ def _main_of_client(tool: ClientTool, words: Sequence[str]) -> int:
         if printed(given, name, tool.summary, tool.options, HELP):
             return 0
         tool.check(given)
-        with _stopped():
+        with stopped_by_signals():
             return tool.run(given)
 
     return ended(tool.name, words, run)
@@ -245,33 +243,7 @@ def reach(bootstrap: str, config: Mapping[str, str] = NO_CONFIG) -> None:
             pass
 
     way = way_of(bootstrap, SERVER, config)
-    asyncio.run(ask())
-
-
-@contextmanager
-def _stopped() -> Iterator[None]:
-    """SIGTERM raises Terminated meanwhile, Ctrl-C KeyboardInterrupt: also where it comes while
-    confluent-kafka runs a callback, which makes a SystemError of it."""
-    raised: KeyboardInterrupt | None = None
-
-    def stop(number: int, _: object) -> None:
-        nonlocal raised
-        raised = Terminated() if number == signal.SIGTERM else KeyboardInterrupt()
-        raise raised
-
-    heard = [signal.SIGTERM]
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
-        heard.append(signal.SIGINT)
-    before = {number: signal.signal(number, stop) for number in heard}
-    try:
-        yield
-    except SystemError as error:
-        if raised is None:
-            raise
-        raise raised from error
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    stops.run(ask())
 
 
 async def _run(tool: Tool, given: Given) -> int:

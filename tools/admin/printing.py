@@ -20,7 +20,15 @@ def print_failure(text: str, form: str | None) -> None:
 
 def print_csv(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """A table as CSV, below a line with the names of its columns."""
-    csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])
+    csv.writer(_Lines(), lineterminator="\r\n").writerows([columns, *rows])
+
+
+class _Lines:
+    """Standard output, with lines that end as everywhere in it. To the CSV module they end in
+    `\r\n`: before Python 3.13 it quotes, of what ends lines for readers, only those characters."""
+
+    def write(self, row: str) -> None:
+        sys.stdout.write(row.removesuffix("\r\n") + "\n")
 
 
 def print_rows(

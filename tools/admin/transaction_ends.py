@@ -14,9 +14,6 @@ from kavka.wire.apis.write_txn_markers import AskedMarker, AskedTopic, WriteTxnM
 from kavka.wire.errors import ErrorCode
 from kavka.wire.message import message
 
-TIMEOUT_MS: Final = 30_000
-"""Of the transactions that the next producer of the id does not begin."""
-
 ENDING: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS})
 
 
@@ -25,7 +22,7 @@ class InitProducerIdRequest:
     """A producer without an id yet."""
 
     transactional_id: str
-    transaction_timeout_ms: int = TIMEOUT_MS
+    transaction_timeout_ms: int
     producer_id: int = -1
     producer_epoch: int = -1
 
@@ -69,7 +66,19 @@ async def abort(cluster: ClusterClient, spec: Aborted) -> None:
         for one in result.topics:
             for each in one.partitions:
                 if each.error_code:
-                    raise Refused(each.error_code)
+                    raise Refused(each.error_code, _why(spec, ErrorCode(each.error_code)))
+
+
+def _why(spec: Aborted, code: ErrorCode) -> str:
+    """In the words of Java's admin client."""
+    known = {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "failed due to cluster authorization error",
+        ErrorCode.INVALID_PRODUCER_EPOCH: "failed due an invalid producer epoch",
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED: "failed since the provided coordinator epoch "
+        f"{spec.coordinator_epoch} has been fenced by the active coordinator",
+    }
+    usual = f"failed due to unexpected error: {Refused(code).message}"
+    return f"WriteTxnMarkers request with {spec} {known.get(code, usual)}"
 
 
 async def force_terminate(cluster: ClusterClient, transactional_id: str) -> None:
@@ -82,7 +91,7 @@ async def force_terminate(cluster: ClusterClient, transactional_id: str) -> None
         cluster,
         [transactional_id],
         init_producer_id.API,
-        lambda ids: InitProducerIdRequest(ids[0]),
+        lambda ids: InitProducerIdRequest(ids[0], cluster.request_timeout_ms),  # as Java's
         results,
         within_s=WITHIN_S,
         kind=find_coordinator.TRANSACTION,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
+from kavka.tools.admin import stops
 from kavka.tools.admin.cluster_client import ClusterClient, check_answer
 from kavka.tools.admin.command import Way, reached, way_of
 from kavka.tools.admin.errors import Failed
@@ -43,6 +43,9 @@ WITHIN_S: Final = 10.0
 """How long leaders and coordinators have to be there."""
 
 DEFAULT: Final = -1
+OTHER_TYPES: Final = ("share", "streams")
+"""Of groups that are no consumer groups, but process records as well."""
+
 CLIENT_ID: Final = "kavka-mirror"
 TOPIC: Final = RESOURCES["topics"]
 T = TypeVar("T")
@@ -62,6 +65,16 @@ class Look(NamedTuple):
     target_starts: Mapping[Place, int]
     unknown: Mapping[str, Iterable[str]]
     """Configs of topics that the target's brokers do not know."""
+
+
+class Groups(NamedTuple):
+    """What the source has of the groups that are wanted."""
+
+    offsets: Mapping[str, tuple[Mapping[Place, Committed], Mapping[Place, Committed]]]
+    """Of each consumer group, in both clusters."""
+
+    others: Mapping[str, str]
+    """The types of those that have no offsets of that kind."""
 
 
 class Clusters:
@@ -97,10 +110,8 @@ class Clusters:
 
         self._run(make)
 
-    def groups(
-        self, takes: Callable[[str], bool]
-    ) -> dict[str, tuple[Mapping[Place, Committed], Mapping[Place, Committed]]]:
-        """The offsets of the source's consumer groups, in both clusters. Failed."""
+    def groups(self, takes: Callable[[str], bool]) -> Groups:
+        """Those of the source whose names it takes. Failed."""
         return self._run(lambda source, target: _groups(source, target, takes))
 
     def commit(self, offsets: Mapping[str, Mapping[Place, Committed]]) -> dict[str, str]:
@@ -123,7 +134,7 @@ class Clusters:
                 return await ask(source, target)
 
         try:
-            return asyncio.run(run())
+            return stops.run(run())
         except Refused as refused:
             raise Failed(refused.message) from refused
 
@@ -246,17 +257,16 @@ async def _alter(target: ClusterClient, changes: Mapping[str, ConfigChanges]) ->
 
 async def _groups(
     source: ClusterClient, target: ClusterClient, takes: Callable[[str], bool]
-) -> dict[str, tuple[Mapping[Place, Committed], Mapping[Place, Committed]]]:
-    names = [
-        group.group_id
-        for group in await listed_groups(source, WITHIN_S)
-        if group.protocol_type in CONSUMER_PROTOCOLS and takes(group.group_id)
-    ]
+) -> Groups:
+    groups = [one for one in await listed_groups(source, WITHIN_S) if takes(one.group_id)]
     found = {}
-    for name in names:
-        here = await _committed(source, name)
-        found[name] = here, await _committed(target, name) if here else {}
-    return found
+    for group in groups:
+        if group.protocol_type in CONSUMER_PROTOCOLS:
+            here = await _committed(source, group.group_id)
+            there = await _committed(target, group.group_id) if here else {}
+            found[group.group_id] = here, there
+    types = {group.group_id: group.group_type.lower() for group in groups}
+    return Groups(found, {name: one for name, one in types.items() if one in OTHER_TYPES})
 
 
 async def _committed(cluster: ClusterClient, group: str) -> Mapping[Place, Committed]:

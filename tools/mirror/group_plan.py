@@ -62,6 +62,8 @@ def commits(
             foreign += 1
             continue
         if place in there and (has, there[place].metadata) == (one.offset, one.metadata):
+            if before != Written(has, has):
+                ledger[place] = Written(has, has)
             continue
         offsets[place] = one
         if before != Written(one.offset, has):

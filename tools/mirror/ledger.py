@@ -10,9 +10,11 @@ Keys and values are JSON:
 
 - `["offsets", topic, partition, first offset]`: `{"runs": [[source, target, count], ..]}`, from the
   second run on as gaps behind the run before;
+- `["position", topic, partition]`: `{"offset": ..}`, up to where the source was read, if that is
+  behind the last record: markers of transactions, and what was deleted, are passed over;
 - `["topic", topic]`: the ids that it has in both clusters;
 - `["group", group, topic, partition]`: the offset that the mirror has committed for it in the
-  target, and the one before;
+  target, and the one before, until that was acknowledged;
 - `["owner"]`: the process that mirrors.
 """
 
@@ -46,7 +48,8 @@ class TopicIds(NamedTuple):
 
 
 class Written(NamedTuple):
-    """An offset that the mirror has committed, or was about to, after `before` (-1: none)."""
+    """An offset that the mirror has committed, or was about to, after `before` (-1: none). They are
+    the same once it is known that it was committed."""
 
     offset: int
     before: int
@@ -59,6 +62,7 @@ class Ledger:
         """`entries`: all, in their order."""
         self.topics: dict[str, TopicIds] = {}
         self.groups: dict[GroupPlace, Written] = {}
+        self.positions: dict[Place, int] = {}
         self.owner = ""
         chunks: defaultdict[Place, dict[int, Chunk]] = defaultdict(dict)
         for key, value in entries:
@@ -67,6 +71,8 @@ class Ledger:
             if kind == "offsets":
                 topic, partition, first = names
                 _put(chunks[topic, partition], first, found, _chunk)
+            elif kind == "position":
+                _put(self.positions, tuple(names), found, lambda one: int(one["offset"]))
             elif kind == "topic":
                 _put(self.topics, names[0], found, lambda one: TopicIds(**one))
             elif kind == "group":
@@ -77,6 +83,11 @@ class Ledger:
             place: OffsetMap(some[first] for first in sorted(some))
             for place, some in chunks.items()
         }
+
+    def position(self, place: Place) -> int | None:
+        """Where the source is read next; None if it was never read."""
+        known = self.map_of(place).next_source, self.positions.get(place)
+        return max((one for one in known if one is not None), default=None)
 
     def map_of(self, place: Place) -> OffsetMap:
         """Its map, an empty one if nothing was copied."""
@@ -98,6 +109,10 @@ def offsets_entry(place: Place, chunk: Chunk) -> Entry:
 def forgotten_offsets(place: Place, first: int) -> Entry:
     """A chunk is not needed any more."""
     return _key("offsets", *place, first), None
+
+
+def position_entry(place: Place, offset: int) -> Entry:
+    return _key("position", *place), _value({"offset": offset})
 
 
 def topic_entry(topic: str, ids: TopicIds) -> Entry:

@@ -14,6 +14,7 @@ from contextlib import closing, suppress
 from typing import Final, NamedTuple
 
 from kavka.tools.admin.errors import Failed
+from kavka.tools.admin.group_requests import Committed
 from kavka.tools.admin.partition_offsets import Place
 from kavka.tools.mirror.clusters import Clusters, Look
 from kavka.tools.mirror.group_plan import commits, translated
@@ -22,10 +23,12 @@ from kavka.tools.mirror.ledger import (
     PREFIX,
     Entry,
     TopicIds,
+    Written,
     forgotten_offsets,
     group_entry,
     offsets_entry,
     owner_entry,
+    position_entry,
     topic_entry,
 )
 from kavka.tools.mirror.ledger_topic import has_successor, read_ledger
@@ -78,8 +81,7 @@ class Mirror:
             raise Failed("--source and --target are of the same cluster")
         self._ledger_topic = PREFIX + (self._task.name or source)
         look = self._look()
-        if not look.source and self._task.until_caught_up:
-            raise Failed("the source has no such topic")
+        self._check_names(look)
         while True:
             session = secrets.token_hex(8)
             try:
@@ -95,6 +97,15 @@ class Mirror:
             except Again as again:
                 self._report.warn(f"begins anew: {again}")
             look = self._patient_look()
+
+    def _check_names(self, look: Look) -> None:
+        """Say which topics that were named are not there. Failed if none can come any more."""
+        missing = sorted(self._task.choice.names - look.source.keys())
+        named = f"topic {', '.join(missing)} to copy" if missing else "such topic"
+        if self._task.until_caught_up and (missing or not look.source):
+            raise Failed(f"the source has no {named}")
+        if missing:
+            self._report.warn(f"the source has no {named} yet")
 
     def _look(self) -> Look:
         self._clusters.make_ledger(self._ledger_topic, CONFIGS)
@@ -159,10 +170,10 @@ class Session:
             if not messages or is_old or self._writer.records >= RECORDS_MAX:
                 self._commit()
             if now_ms() - looked_ms >= self._task.refresh_ms:
-                self._commit()
+                self._commit(notes_positions=True)
                 self._refresh()
                 looked_ms = now_ms()
-        self._commit()
+        self._commit(notes_positions=True)
 
     def _is_done(self) -> bool:
         goal = self._mirror._goal or {}
@@ -171,7 +182,7 @@ class Session:
             positions.get(place, end) >= end for place, end in goal.items()
         )
 
-    def _commit(self) -> None:
+    def _commit(self, *, notes_positions: bool = False) -> None:
         """What was read, and what the ledger says of it, in one transaction."""
         counts = {}
         for place, (sources, targets) in self._writer.delivered().items():
@@ -179,6 +190,11 @@ class Session:
             entries = [offsets_entry(place, chunk) for chunk in chunks]
             self._writer.write(self._topic, entries)
             counts[place] = len(sources)
+        if notes_positions:
+            for place, offset in self._reader.positions.items():
+                if offset > (self._ledger.position(place) or 0):
+                    self._ledger.positions[place] = offset
+                    self._writer.write(self._topic, [position_entry(place, offset)])
         self._writer.commit()
         self._report.copied(counts, self._reader.positions)
 
@@ -227,7 +243,7 @@ class Session:
 
     def _begin(self, place: Place, start: int) -> int:
         """Where to read a partition first."""
-        position = self._ledger.map_of(place).next_source
+        position = self._ledger.position(place)
         topic, partition = place
         if position is None or position < start:
             if position is not None:
@@ -261,9 +277,13 @@ class Session:
         def takes(name: str) -> bool:
             return pattern.fullmatch(name) is not None
 
-        offsets = {}
+        groups = self._mirror._clusters.groups(takes)
+        for group, kind in groups.others.items():
+            self._warn_once(f"group {group} is a {kind} group, whose offsets are not translated")
+        offsets: dict[str, Mapping[Place, Committed]] = {}
         entries: list[Entry] = []
-        for group, (here, there) in self._mirror._clusters.groups(takes).items():
+        counts, foreign = {}, {}
+        for group, (here, there) in groups.offsets.items():
             written = {
                 (topic, partition): one
                 for (name, topic, partition), one in self._ledger.groups.items()
@@ -271,18 +291,32 @@ class Session:
             }
             wanted = translated(here, self._ledger.maps, self._look.target_starts)
             found = commits(wanted, there, written)
-            self._report.groups[group] = len(wanted) - found.foreign
-            self._report.foreign[group] = found.foreign
+            if wanted:
+                counts[group] = len(wanted) - found.foreign
+            if found.foreign:
+                foreign[group] = found.foreign
             if found.offsets:
                 offsets[group] = found.offsets
             for place, one in found.ledger.items():
                 self._ledger.groups[group, *place] = one
                 entries.append(group_entry((group, *place), one))
-        self._report.foreign = {name: one for name, one in self._report.foreign.items() if one}
         self._writer.write(self._topic, entries)
         self._writer.commit()
-        for group, why in self._mirror._clusters.commit(offsets).items() if offsets else ():
+        refused = self._mirror._clusters.commit(offsets) if offsets else {}
+        for group, why in refused.items():
+            counts[group] -= len(offsets.pop(group))
             self._warn_once(f"group {group} is left as it is in the target: {why}")
+        self._acknowledged(offsets)
+        self._report.groups, self._report.foreign = counts, foreign
+
+    def _acknowledged(self, offsets: Mapping[str, Mapping[Place, Committed]]) -> None:
+        """The target has these offsets of groups: should a consumer set back to the ones before,
+        that is its own wish."""
+        for group, committed in offsets.items():
+            for place, one in committed.items():
+                known = self._ledger.groups[group, *place] = Written(one.offset, one.offset)
+                self._writer.write(self._topic, [group_entry((group, *place), known)])
+        self._writer.commit()
 
     def _warn_once(self, text: str) -> None:
         if text not in self._said:

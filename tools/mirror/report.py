@@ -32,7 +32,8 @@ class Report:
         """Of the source: the ends, and what was copied up to."""
 
         self.groups: dict[str, int] = {}
-        """How many offsets of each group are now in the target."""
+        """How many offsets of each group are now in the target, of those that have any to be there.
+        """
 
         self.foreign: dict[str, int] = {}
         """How many are left as they are there."""
@@ -87,8 +88,8 @@ class Report:
         rows += self._rows()
         print_table((max(15, *(len(str(row[0])) for row in rows)), 10, 10, 15, 0), rows)
         print(f"{self.records.total()} records copied, {self.lag} offsets behind.")
-        if self.groups:
-            print(f"Offsets of {len(self.groups)} groups are translated.")
+        if translated := [group for group, count in self.groups.items() if count]:
+            print(f"Offsets of {len(translated)} groups are translated.")
         for group, count in self.foreign.items():
             print(f"{count} offsets of group {group} are left as consumers there have set them.")
 

@@ -130,7 +130,14 @@ class Writer:
         self._client.purge()
         if self._is_open and self._fatal is None:
             self._is_open = False
-            self._judge(lambda: self._client.abort_transaction(ABORT_S))
+            self._judge(self._abort)
+
+    def _abort(self) -> None:
+        try:
+            self._client.abort_transaction(ABORT_S)
+        except library().KafkaException as raised:
+            if raised.args[0].name() != "_STATE":  # librdkafka had not begun it, or has ended it
+                raise
 
     def _produce(self, *arguments: Any, **more: Any) -> None:
         if not self._is_open:

@@ -49,7 +49,8 @@ def place(
     if factor > len(racks):
         raise Failed(
             f"The target replication factor of {factor} cannot be reached because only "
-            f"{len(racks)} broker(s) are registered."
+            f"{len(racks)} broker(s) are registered or some brokers have all their log "
+            "directories cordoned."
         )
     names = sorted({rack or "" for rack in racks.values()})
     order = [

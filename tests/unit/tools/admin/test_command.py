@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
 
+from kavka.tools.admin import stops
 from kavka.tools.admin.command import ClientTool, main
 from kavka.tools.admin.options import Given
 
@@ -36,6 +39,54 @@ def ctrl_c() -> Iterator[None]:
 def test_a_signal_in_a_callback_ends_a_tool_as_any_other(number: int, exit_code: int) -> None:
     assert main(tool(number), []) == exit_code
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_confluent_kafka_makes_of_a_signal_is_not_shown() -> None:
+    def run(_: Given) -> int:
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        raise TypeError("expected header key to be unicode string")
+
+    assert main(ClientTool("t", "A tool.", (), lambda _: None, run), []) == 143
+
+
+def test_a_signal_in_a_destructor_ends_a_tool() -> None:
+    """Python ignores what is raised there."""
+
+    class Signalling:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def run(_: Given) -> int:
+        one = Signalling()
+        del one
+        threading.Event().wait(20)
+        return 0
+
+    assert main(ClientTool("t", "A tool.", (), lambda _: None, run), []) == 130
+
+
+@pytest.mark.parametrize("caught", [False, True])
+def test_a_signal_ends_a_coroutine_before_the_tool(caught: bool) -> None:
+    ended = []
+
+    async def ask() -> None:
+        asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGTERM)
+        try:
+            await asyncio.sleep(20)
+        except asyncio.CancelledError:
+            if not caught:
+                raise
+        finally:
+            await asyncio.sleep(0)
+            ended.append(True)
+
+    def run(_: Given) -> int:
+        stops.run(ask())
+        return 0
+
+    assert main(ClientTool("t", "A tool.", (), lambda _: None, run), []) == 143
+    assert ended == [True]
 
 
 def test_another_system_error_is_not_hidden() -> None:

@@ -37,7 +37,9 @@ def test_no_offset_is_before_the_target_s_first_record() -> None:
         (3, Written(3, -1), Commits({PLACE: at(5)}, {PLACE: Written(5, 3)}, 0)),
         (9, Written(9, 3), Commits({PLACE: at(5)}, {PLACE: Written(5, 9)}, 0)),  # backwards
         (3, Written(5, 3), Commits({PLACE: at(5)}, {}, 0)),  # killed before it was committed
-        (5, Written(5, 3), Commits({}, {}, 0)),
+        (5, Written(5, 3), Commits({}, {PLACE: Written(5, 5)}, 0)),  # before it was acknowledged
+        (5, Written(5, 5), Commits({}, {}, 0)),
+        (3, Written(4, 4), Commits({}, {}, 1)),  # set back by a consumer
         (4, Written(3, -1), Commits({}, {}, 1)),  # a consumer's own
         (4, None, Commits({}, {}, 1)),
     ],
