@@ -233,7 +233,7 @@ class MirrorProcess:
 
     @property
     def has_run(self) -> bool:
-        """Whether there is any output."""
+        """Whether it was started before."""
         return self._output.exists()
 
     def kill(self) -> None:

@@ -295,8 +295,10 @@ def test_damaged_message_sets(tools: Tools, tmp_path: Path) -> None:
         path.write_bytes(damaged(chance, content))
         option = chance.choice(["--deep-iteration", "--print-data-log", "--skip-record-metadata"])
         found.append(difference(tools, ["--files", str(path), option]))
-    # a set's damaged size may be more than Java's heap has
-    assert not [one for one in found if one and "OutOfMemoryError" not in one]
+    # within a compressed set the tools may meet the damage after another record, and a damaged size
+    # may be more than Java's heap has
+    spared = ("exit code 1 and 1", "OutOfMemoryError")
+    assert not [one for one in found if one and not any(words in one for words in spared)]
 
 
 def old_segments(magic: int) -> dict[str, bytes]:
@@ -305,6 +307,7 @@ def old_segments(magic: int) -> dict[str, bytes]:
     for codec in ("gzip", "snappy", "lz4"):
         segments[codec] = wrapped(messages, codec, magic=magic, offset=11)
         segments[f"{codec}-moved"] = wrapped(messages, codec, magic=magic, offset=111)
+        segments[f"{codec}-zero"] = wrapped(messages, codec, magic=magic, offset=0)
     if magic:
         segments["by-log"] = wrapped(
             messages, "gzip", magic=magic, offset=11, attributes=LOG_APPEND_TIME

@@ -212,7 +212,7 @@ def test_it_says_once_what_was_deleted_before_it_was_copied(
 
 
 def has_joined(client: RawConnection, name: str, version: int, **values: Any) -> bool:
-    """Whether a member has become that of a group of this kind."""
+    """Whether a new member could join a group of this kind."""
     client.request("FindCoordinator", 2, key=name, key_type=0)
     joined = client.request(
         f"{name}GroupHeartbeat",
@@ -259,7 +259,7 @@ def test_a_topic_that_is_not_there_is_named(
     assert capsys.readouterr().err == "the source has no topic tyop to copy\n"
     mirror.start("--topic", "typo")
     assert mirror.end() == 128 + signal.SIGINT
-    assert "the source has no topic typo to copy yet" in mirror.output()
+    assert "the source has no topic typo to copy: waits for it" in mirror.output()
 
 
 @pytest.mark.parametrize("pair", ["Kavka to Kavka"], indirect=True)

@@ -24,8 +24,8 @@ def print_csv(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
 
 
 class _Lines:
-    """Standard output, with lines that end as everywhere in it. To the CSV module they end in
-    `\r\n`: before Python 3.13 it quotes, of what ends lines for readers, only those characters."""
+    r"""Standard output. Before Python 3.13 the csv module quotes a CR or LF only if its line
+    terminator has it: so that is \r\n, of which \n is printed."""
 
     def write(self, row: str) -> None:
         sys.stdout.write(row.removesuffix("\r\n") + "\n")

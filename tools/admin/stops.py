@@ -27,18 +27,19 @@ class Terminated(KeyboardInterrupt):
 
 
 class _Stop:
-    """What the signals do meanwhile."""
+    """Whether a signal has come, and what it ends."""
 
     def __init__(self) -> None:
         self.raised: KeyboardInterrupt | None = None
-        """What a signal has led to."""
+        """The exception of the last signal."""
         self.cancel: Callable[[], object] | None = None
-        """Ends what an event loop runs at the moment."""
+        """Called in place of raising the next one: an event loop runs."""
         self._number = 0
         self._unraisable = sys.unraisablehook
+        self._again: threading.Timer | None = None
 
-    def heard(self, number: int, _: object) -> None:
-        """A signal has come."""
+    def on_signal(self, number: int, _: object) -> None:
+        """The handler."""
         self._number = number
         self.raised = Terminated() if number == signal.SIGTERM else KeyboardInterrupt()
         cancel, self.cancel = self.cancel, None
@@ -46,14 +47,19 @@ class _Stop:
             raise self.raised
         cancel()
 
-    def ignored(self, unraisable: sys.UnraisableHookArgs) -> None:
-        """Something was raised where Python can't: if it is a signal's, send that again."""
+    def on_unraisable(self, unraisable: sys.UnraisableHookArgs) -> None:
+        """An exception was ignored: if it is a signal's, send that again."""
         if self.raised is None or unraisable.exc_value is not self.raised:
             self._unraisable(unraisable)
             return
-        again = threading.Timer(AGAIN_S, os.kill, (os.getpid(), self._number))
-        again.daemon = True
-        again.start()
+        self._again = threading.Timer(AGAIN_S, os.kill, (os.getpid(), self._number))
+        self._again.start()
+
+    def end(self) -> None:
+        """Send no signal from now on."""
+        if self._again is not None:
+            self._again.cancel()
+            self._again.join()
 
 
 _stop: _Stop | None = None
@@ -61,33 +67,44 @@ _stop: _Stop | None = None
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """SIGTERM raises Terminated meanwhile, Ctrl-C KeyboardInterrupt. In the main thread."""
+    """SIGTERM raises Terminated meanwhile, Ctrl-C KeyboardInterrupt; in the main thread, which
+    alone may have handlers."""
     global _stop
-    stop = _stop = _Stop()
-    numbers = [signal.SIGTERM]
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
-        numbers.append(signal.SIGINT)
-    before = {number: signal.signal(number, stop.heard) for number in numbers}
-    hook, sys.unraisablehook = sys.unraisablehook, stop.ignored
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    outer, hook, before = _stop, sys.unraisablehook, dict[int, Any]()
+    stop = _Stop()
     try:
+        _stop, sys.unraisablehook = stop, stop.on_unraisable
+        for number in (signal.SIGTERM, signal.SIGINT):
+            handler = signal.getsignal(number)
+            if number == signal.SIGTERM or handler is signal.default_int_handler:
+                before[number] = handler  # else Ctrl-C is ignored
+                signal.signal(number, stop.on_signal)
         yield
     except Exception as error:
         if stop.raised is None:
             raise
         raise stop.raised from error  # it has led to this error, or at least came before it
     finally:
-        _stop = None
-        sys.unraisablehook = hook
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        stop.end()
+        for handled, handler in before.items():
+            signal.signal(handled, handler)
+        _stop, sys.unraisablehook = outer, hook
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on an event loop of its own. Within `stopped_by_signals` a signal cancels it;
-    only when it has ended, its exception is raised."""
+    its exception is raised when the loop has ended, a second one's at once."""
     stop = _stop
     if stop is None:
         return asyncio.run(main)
+    before, has_come = stop.raised, False
+
+    def remember() -> None:
+        nonlocal has_come
+        has_come = True
 
     async def cancellable() -> T:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
@@ -98,17 +115,22 @@ def run(main: Coroutine[Any, Any, T]) -> T:
             loop.call_soon_threadsafe(lambda: None)  # wakes the loop
 
         stop.cancel = cancel
+        if has_come:
+            cancel()
         try:
             return await main
         finally:
-            stop.cancel = None
+            stop.cancel = remember
 
+    stop.cancel = remember
     try:
         found = asyncio.run(cancellable())
     except (Exception, asyncio.CancelledError) as error:
-        if stop.raised is None:
+        if stop.raised is before or stop.raised is None:
             raise
         raise stop.raised from error
-    if stop.raised is not None:
+    finally:
+        stop.cancel = None
+    if stop.raised is not before and stop.raised is not None:
         raise stop.raised
     return found

@@ -105,16 +105,19 @@ def iter_records(message: Message) -> Iterator[Record]:
         return
     inner = list(_inner(message))
     if not inner:
-        raise Failed(f"Found invalid compressed record set with null value (magic={message.magic})")
-    # with magic 1 offsets in a set are relative, unless an old broker has left them absolute
-    base = inner[-1].offset
-    if message.magic == 1 and message.offset != 0 and message.offset < base:
-        raise Failed(
-            f"Found invalid wrapper offset in compressed v1 message set, wrapper offset "
-            f"'{message.offset}' is less than the last inner message offset '{base}' and it is "
-            "not zero."
-        )
-    base = 0 if message.magic == 0 or base == message.offset else message.offset - base
+        lack = "null value" if message.key_and_value()[1] is None else "no inner records"
+        raise Failed(f"Found invalid compressed record set with {lack} (magic={message.magic})")
+    # with magic 1 offsets in a set are relative, unless an old broker has left them absolute, or
+    # some librdkafka the set's at 0
+    last, base = inner[-1].offset, 0
+    if message.magic == 1 and message.offset != 0:
+        if message.offset < last:
+            raise Failed(
+                f"Found invalid wrapper offset in compressed v1 message set, wrapper offset "
+                f"'{message.offset}' is less than the last inner message offset '{last}' and it "
+                "is not zero."
+            )
+        base = message.offset - last
     for one in inner:
         timestamp = message.timestamp if message.by_log else one.timestamp
         yield _record(one, wrap_long(base + one.offset), timestamp)

@@ -74,7 +74,7 @@ class Groups(NamedTuple):
     """Of each consumer group, in both clusters."""
 
     others: Mapping[str, str]
-    """The types of those that have no offsets of that kind."""
+    """The types of share and streams groups, whose offsets are not translated."""
 
 
 class Clusters:

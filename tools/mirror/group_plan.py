@@ -60,6 +60,8 @@ def commits(
         before = written.get(place, NONE)
         if has >= 0 and has not in before:
             foreign += 1
+            if before != NONE:
+                ledger[place] = NONE  # it stays the consumer's, whatever that commits
             continue
         if place in there and (has, there[place].metadata) == (one.offset, one.metadata):
             if before != Written(has, has):

@@ -11,7 +11,7 @@ Keys and values are JSON:
 - `["offsets", topic, partition, first offset]`: `{"runs": [[source, target, count], ..]}`, from the
   second run on as gaps behind the run before;
 - `["position", topic, partition]`: `{"offset": ..}`, up to where the source was read, if that is
-  behind the last record: markers of transactions, and what was deleted, are passed over;
+  past the last copied record: there are markers of transactions, or records were deleted;
 - `["topic", topic]`: the ids that it has in both clusters;
 - `["group", group, topic, partition]`: the offset that the mirror has committed for it in the
   target, and the one before, until that was acknowledged;
@@ -85,7 +85,7 @@ class Ledger:
         }
 
     def position(self, place: Place) -> int | None:
-        """Where the source is read next; None if it was never read."""
+        """Up to where the source was read; None if it was never read."""
         known = self.map_of(place).next_source, self.positions.get(place)
         return max((one for one in known if one is not None), default=None)
 

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.group_requests import Committed
 from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.printing import plural
 from kavka.tools.mirror.clusters import Clusters, Look
 from kavka.tools.mirror.group_plan import commits, translated
 from kavka.tools.mirror.ledger import (
@@ -101,11 +102,11 @@ class Mirror:
     def _check_names(self, look: Look) -> None:
         """Say which topics that were named are not there. Failed if none can come any more."""
         missing = sorted(self._task.choice.names - look.source.keys())
-        named = f"topic {', '.join(missing)} to copy" if missing else "such topic"
+        named = f"topic{plural(missing)} {', '.join(missing)} to copy" if missing else "such topic"
         if self._task.until_caught_up and (missing or not look.source):
             raise Failed(f"the source has no {named}")
         if missing:
-            self._report.warn(f"the source has no {named} yet")
+            self._report.warn(f"the source has no {named}: waits for it")
 
     def _look(self) -> Look:
         self._clusters.make_ledger(self._ledger_topic, CONFIGS)
@@ -170,10 +171,10 @@ class Session:
             if not messages or is_old or self._writer.records >= RECORDS_MAX:
                 self._commit()
             if now_ms() - looked_ms >= self._task.refresh_ms:
-                self._commit(notes_positions=True)
+                self._commit(writes_positions=True)
                 self._refresh()
                 looked_ms = now_ms()
-        self._commit(notes_positions=True)
+        self._commit(writes_positions=True)
 
     def _is_done(self) -> bool:
         goal = self._mirror._goal or {}
@@ -182,7 +183,7 @@ class Session:
             positions.get(place, end) >= end for place, end in goal.items()
         )
 
-    def _commit(self, *, notes_positions: bool = False) -> None:
+    def _commit(self, *, writes_positions: bool = False) -> None:
         """What was read, and what the ledger says of it, in one transaction."""
         counts = {}
         for place, (sources, targets) in self._writer.delivered().items():
@@ -190,7 +191,7 @@ class Session:
             entries = [offsets_entry(place, chunk) for chunk in chunks]
             self._writer.write(self._topic, entries)
             counts[place] = len(sources)
-        if notes_positions:
+        if writes_positions:
             for place, offset in self._reader.positions.items():
                 if offset > (self._ledger.position(place) or 0):
                     self._ledger.positions[place] = offset
@@ -243,12 +244,13 @@ class Session:
 
     def _begin(self, place: Place, start: int) -> int:
         """Where to read a partition first."""
-        position = self._ledger.position(place)
+        position = self._ledger.map_of(place).next_source
         topic, partition = place
         if position is None or position < start:
-            if position is not None:
+            passed = self._ledger.position(place)
+            if passed is not None and passed < start:
                 self._warn_once(
-                    f"{topic}-{partition}: offsets {position} to {start - 1} were deleted in the "
+                    f"{topic}-{partition}: offsets {passed} to {start - 1} were deleted in the "
                     "source before they were copied"
                 )
             return start
@@ -310,8 +312,8 @@ class Session:
         self._report.groups, self._report.foreign = counts, foreign
 
     def _acknowledged(self, offsets: Mapping[str, Mapping[Place, Committed]]) -> None:
-        """The target has these offsets of groups: should a consumer set back to the ones before,
-        that is its own wish."""
+        """The target has these offsets of groups, so that the ones before, if a consumer commits
+        them again, count as the consumer's."""
         for group, committed in offsets.items():
             for place, one in committed.items():
                 known = self._ledger.groups[group, *place] = Written(one.offset, one.offset)

@@ -32,8 +32,7 @@ class Report:
         """Of the source: the ends, and what was copied up to."""
 
         self.groups: dict[str, int] = {}
-        """How many offsets of each group are now in the target, of those that have any to be there.
-        """
+        """How many offsets are now in the target, by group; without groups that have none there."""
 
         self.foreign: dict[str, int] = {}
         """How many are left as they are there."""

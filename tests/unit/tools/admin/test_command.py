@@ -66,6 +66,59 @@ def test_a_signal_in_a_destructor_ends_a_tool() -> None:
     assert main(ClientTool("t", "A tool.", (), lambda _: None, run), []) == 130
 
 
+def test_no_signal_comes_after_the_end() -> None:
+    """The tool's last step swallows one."""
+
+    class Signalling:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def run(_: Given) -> int:
+        one = Signalling()
+        del one
+        return 0
+
+    assert main(ClientTool("t", "A tool.", (), lambda _: None, run), []) == 0
+    assert not any(isinstance(one, threading.Timer) for one in threading.enumerate())
+
+
+def test_a_tool_in_another_thread_has_no_handlers() -> None:
+    codes = []
+
+    def run(_: Given) -> int:
+        async def ask() -> int:
+            return 7
+
+        return stops.run(ask())
+
+    tool = ClientTool("t", "A tool.", (), lambda _: None, run)
+    thread = threading.Thread(target=lambda: codes.append(main(tool, [])))
+    thread.start()
+    thread.join()
+    assert codes == [7]
+
+
+def test_a_signal_before_a_loop_runs_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    new_event_loop = asyncio.new_event_loop
+    ran = []
+
+    def signalled() -> asyncio.AbstractEventLoop:
+        signal.raise_signal(signal.SIGTERM)
+        return new_event_loop()
+
+    async def ask() -> None:
+        await asyncio.sleep(20)
+        ran.append(True)
+
+    def run(_: Given) -> int:
+        monkeypatch.setattr(asyncio.events, "new_event_loop", signalled)
+        stops.run(ask())
+        return 0
+
+    assert main(ClientTool("t", "A tool.", (), lambda _: None, run), []) == 143
+    assert not ran
+
+
 @pytest.mark.parametrize("caught", [False, True])
 def test_a_signal_ends_a_coroutine_before_the_tool(caught: bool) -> None:
     ended = []
