@@ -25,7 +25,8 @@ from sim.history import Commit, Fetched, History
 from sim.producers import RETRIABLE
 
 HEARTBEAT_S = 1.0
-"""Between two heartbeats of a member of the classic protocol, or a third of its session."""
+"""At most, between two heartbeats of a member of the classic protocol: a third of its session's
+timeout, if that is less."""
 
 AGAIN = RETRIABLE | {Code.UNSTABLE_OFFSET_COMMIT}
 
@@ -206,6 +207,8 @@ class Member(Actor, ABC):
         for one in commits:
             if codes[one.place[1]] is Code.NONE:
                 one.acknowledged_s = history.now_s()
+            else:
+                one.is_refused = True
         return set(codes.values()) - {Code.NONE}
 
     def committing(self, offsets: Mapping[int, int]) -> dict[str, Any]:
@@ -305,12 +308,12 @@ class ClassicMember(Member):
     async def _work(self, ends_s: float) -> None:
         loop = asyncio.get_running_loop()
         interval_s = min(HEARTBEAT_S, self.membership.session_timeout_ms / 3000)
-        heartbeat_s, commit_s = loop.time(), self.next_commit_s()
+        heartbeat_s, next_s = loop.time(), self.next_commit_s()
         while not self.is_stopping and loop.time() < ends_s:
-            if commit_s < heartbeat_s:
-                await asyncio.sleep(commit_s - loop.time())
+            if next_s < heartbeat_s:
+                await asyncio.sleep(next_s - loop.time())
                 await self.commit()
-                commit_s = self.next_commit_s()
+                next_s = self.next_commit_s()
                 continue
             await asyncio.sleep(heartbeat_s - loop.time())
             heartbeat_s = loop.time() + interval_s
@@ -390,7 +393,7 @@ class ConsumerMember(Member):
         ends_s = loop.time() + for_s
         self.member_id, self.generation = self.new_id(), 0
         owned: list[int] = []
-        commit_s = self.next_commit_s()
+        next_s = self.next_commit_s()
         while not self.is_stopping and loop.time() < ends_s:
             answer = await self._ask("ConsumerGroupHeartbeat", 1, **self._heartbeat(owned))
             code = Code(answer.error_code)
@@ -404,10 +407,10 @@ class ConsumerMember(Member):
             heartbeat_s = loop.time() + answer.heartbeat_interval_ms / 1000
             try:
                 await self.take(owned)
-                while commit_s <= heartbeat_s:
-                    await asyncio.sleep(commit_s - loop.time())
+                while next_s <= heartbeat_s:
+                    await asyncio.sleep(next_s - loop.time())
                     await self.commit()
-                    commit_s = self.next_commit_s()
+                    next_s = self.next_commit_s()
                 await asyncio.sleep(heartbeat_s - loop.time())
             except Rebalance:
                 await asyncio.sleep(BACKOFF_S)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, Final
 
 from sim.actors import Actor
@@ -30,15 +28,11 @@ CARRIED_OUT_S: Final = 2.0
 """After a request, until the client looks whether it has been carried out."""
 
 
-Look = Callable[[], Awaitable[int]]
-"""In how many partitions what was asked has been carried out."""
-
-
 class Leaver(Actor):
-    """Creates a topic, writes to all of its partitions at once so many times, and deletes it,
-    without waiting for responses but for the first one of each kind, which shows how long that
-    takes: it leaves within that time. The broker has to compress the batches, which it does in
-    jobs, one after the other."""
+    """Creates a topic, writes to all of its partitions at once so many times, and deletes it, and
+    the same with a second one. It waits for the first response of each kind, to know how long that
+    takes: from then on it leaves within that time. The broker has to compress the batches, which it
+    does in jobs, one after the other."""
 
     def __init__(
         self,
@@ -52,57 +46,70 @@ class Leaver(Actor):
         super().__init__(client, history, chance)
         self._machine = machine
         self._rounds = rounds
-        self._topic = f"of-{self.name}"
-        self._places = [(self._topic, index) for index in range(PARTITIONS)]
+        self._topic = ""
         self._takes_s: dict[str, float] = {}
-        """From a request to its response, by API."""
+        """From a request to its response, by API: the least so far."""
+        self._life = 0
+        """Of the broker, since which it has carried out nothing but what is counted from `_base`
+        on."""
+        self._base: list[int] = []
+        """Where the partitions ended then."""
 
     async def run(self) -> None:
-        topic = new_topic(self._topic, PARTITIONS, configs={"compression.type": "gzip"})
-        while not await self._leave(
-            self._existing, "CreateTopics", 7, topics=[topic], timeout_ms=TIMEOUT_MS
-        ):
-            pass
-        for _ in range(1 + self._rounds):
-            data = bytes(batch([self.chance.randbytes(VALUE_BYTES)]))
-            look = partial(self._longer_than, await self._ends())
-            values = producing(dict.fromkeys(self._places, data), acks=1)
-            await self._leave(look, "Produce", PRODUCE_VERSION, transactional_id=None, **values)
-        await self._leave(
-            self._existing, "DeleteTopics", 5, topic_names=[self._topic], timeout_ms=TIMEOUT_MS
-        )
+        for number in range(2):
+            self._topic = f"of-{self.name}.{number}"  # a request for the former one may be late
+            topic = new_topic(self._topic, PARTITIONS, configs={"compression.type": "gzip"})
+            while not await self._exists():
+                await self._leave("CreateTopics", 7, topics=[topic], timeout_ms=TIMEOUT_MS)
+            self._life = 0
+            for _ in range(1 + self._rounds):
+                await self._write()
+            while await self._exists():
+                await self._leave(
+                    "DeleteTopics", 5, topic_names=[self._topic], timeout_ms=TIMEOUT_MS
+                )
         self.is_done = True
 
-    async def _leave(self, look: Look, name: str, version: int, /, **values: Any) -> int:
-        """Ask, hang up, and return what `look` sees when the request has been carried out. A broker
-        that stops half way keeps this client waiting (I11)."""
-        life = self._machine.lives
+    async def _write(self) -> None:
+        """A record to each partition. A broker that stops half way keeps this client waiting (I11):
+        then the partitions never get equally long. One that is killed may have written to some."""
+        while self._life != self._machine.lives:  # nothing of its former life is carried out now
+            self._life = self._machine.lives
+            self._base = await self._ends()
+        data = bytes(batch([self.chance.randbytes(VALUE_BYTES)]))
+        places = [(self._topic, index) for index in range(PARTITIONS)]
+        values = producing(dict.fromkeys(places, data), acks=1)
+        await self._leave("Produce", PRODUCE_VERSION, transactional_id=None, **values)
+        while self._life == self._machine.lives:
+            ends = zip(await self._ends(), self._base, strict=True)
+            if len({end - base for end, base in ends}) == 1:
+                return
+            await asyncio.sleep(CARRIED_OUT_S)
+
+    async def _leave(self, name: str, version: int, /, **values: Any) -> None:
+        """Ask, hang up, and wait for a moment."""
         connection, loop = await self.client.connection(), asyncio.get_running_loop()
         asked_s = loop.time()
         response = connection.send(name, version, **values)
         takes_s = self._takes_s.get(name)
         stays_s = REQUEST_TIMEOUT_S if takes_s is None else takes_s * self.chance.random()
         await asyncio.wait([response], timeout=stays_s)
+        took_s = loop.time() - asked_s
         if self.chance.random() < 0.7:
             connection.abort()
         else:
             connection.close()
         if response.exception() is None:
-            self._takes_s.setdefault(name, loop.time() - asked_s)
-        while True:
-            await asyncio.sleep(CARRIED_OUT_S)
-            count = await look()
-            if count in (0, PARTITIONS) or self._machine.lives != life:
-                return count
+            self._takes_s[name] = min(took_s, self._takes_s.get(name, took_s))
+        await asyncio.sleep(CARRIED_OUT_S)
 
-    async def _existing(self) -> int:
+    async def _exists(self) -> bool:
         answer, _ = await self.client.ask_until_answered("Metadata", 9, topics=None)
-        found = [one for one in answer.topics if one.name == self._topic and not one.error_code]
-        return sum(len(one.partitions) for one in found)
+        return any(one.name == self._topic and not one.error_code for one in answer.topics)
 
     async def _ends(self) -> list[int]:
         """Where the partitions end."""
-        wanted = [{"partition_index": at, "timestamp": LATEST} for _, at in self._places]
+        wanted = [{"partition_index": at, "timestamp": LATEST} for at in range(PARTITIONS)]
         topics = [{"name": self._topic, "partitions": wanted}]
         while True:
             answer, _ = await self.client.ask_until_answered(
@@ -112,6 +119,3 @@ class Leaver(Actor):
             if not any(one.error_code for one in found):
                 return [one.offset for one in found]
             await asyncio.sleep(BACKOFF_S)
-
-    async def _longer_than(self, ends: list[int]) -> int:
-        return sum(now > before for now, before in zip(await self._ends(), ends, strict=True))

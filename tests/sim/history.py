@@ -75,6 +75,7 @@ class Commit:
     offset: int
     at_s: float
     acknowledged_s: float | None = None
+    is_refused: bool = False
     member_id: str = ""
     """Of the consumer protocol: with an earlier epoch, too, a member may commit what it has had
     since then (KIP-1251)."""

@@ -239,7 +239,11 @@ def _commits_stay(history: History) -> list[str]:
         commits[commit.group, commit.place].append(commit)
     found = []
     for one in history.fetched:
-        before = [commit for commit in commits[one.group, one.place] if commit.at_s <= one.at_s]
+        before = [
+            commit
+            for commit in commits[one.group, one.place]
+            if commit.at_s <= one.at_s and not commit.is_refused
+        ]
         acknowledged = [
             commit
             for commit in before

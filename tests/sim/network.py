@@ -303,10 +303,11 @@ class SimTransport(asyncio.Transport):
     def write(self, data: Any) -> None:
         if self._closing or self._ended or not data:
             return
-        was_empty = not self._outbox
         self._outbox.append(memoryview(data))
+        if len(self._outbox) > 1:
+            return  # sent when what waits is acknowledged
         self._push()
-        if self._outbox and was_empty:
+        if self._outbox:
             for due_s, _ in self._acknowledgements:
                 self.process.call_at(due_s, self._acknowledged)
             self._protocol.pause_writing()

@@ -21,7 +21,7 @@ COMPACTED: Final = "compacted"
 FAULTS_MAX: Final = 12
 LASTS_S: Final = (0.5, 0.5, 5.0, 5.0, 40.0)
 """Of a fault: a few seconds, or longer than a connection or a member's session without a response.
-Few are as long, as everything else goes on meanwhile."""
+Few are as long, as what else goes on meanwhile costs processor time."""
 RETENTION_MS: Final = 4 * 3_600_000
 """A time to keep what compaction removes that is longer than any run, with its jumps."""
 BROKER: Final = "broker1"

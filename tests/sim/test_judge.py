@@ -168,3 +168,16 @@ def test_a_committed_offset_that_goes_back() -> None:
     assert planted.kinds() == []
     planted.history.fetched.append(Fetched("n", "g", PLACE, 4, 0.4))
     assert planted.kinds() == ["I7 lost"]
+
+
+def test_a_member_s_own_earlier_commit_may_come_after_its_later_one() -> None:
+    """Unless it was refused (KIP-1251)."""
+    planted = Planted()
+    late = Commit("m", "g", PLACE, 1, 5, 0.1, member_id="id")
+    planted.history.commits += [late, Commit("m", "g", PLACE, 2, 9, 0.3, 0.4, member_id="id")]
+    planted.history.fetched.append(Fetched("n", "g", PLACE, 5, 0.5))
+    assert planted.kinds() == []
+    late.is_refused = True
+    assert planted.kinds() == ["I7 lost"]
+    late.is_refused, late.member_id = False, "of another member"
+    assert planted.kinds() == ["I7 lost"]

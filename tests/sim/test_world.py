@@ -195,6 +195,25 @@ def test_what_is_not_read_stays_with_the_sender() -> None:
     world.run(main())
 
 
+def test_a_sender_that_was_paused_hears_that_it_may_write_again() -> None:
+    """Acknowledgements that are due meanwhile are counted by the next write."""
+    world = World(window_bytes=100)
+
+    async def main() -> None:
+        one, other = await world.connect()
+        world.one.run(one.transport.write, bytes(150))
+        world.one.pause()
+        world.one.call_soon(one.transport.write, bytes(10))
+        await asyncio.sleep(1)
+        assert not one.is_writable
+        world.one.resume()
+        await asyncio.sleep(60)
+        assert len(other.received) == 160
+        assert one.is_writable
+
+    world.run(main())
+
+
 def test_a_cut_path_delays_and_then_ends_the_connection() -> None:
     world = World()
 
