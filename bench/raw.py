@@ -18,7 +18,7 @@ from bench import frames
 HOST: Final = "127.0.0.1"
 CONNECT_TIMEOUT_S: Final = 5.0
 ANSWER_TIMEOUT_S: Final = 30.0
-READY_TIMEOUT_S: Final = 30.0
+READY_TIMEOUT_S: Final = 120.0
 RETRY_EVERY_S: Final = 0.003
 
 _FIRST_BUFFER_BYTES: Final = 1 << 12
