@@ -211,7 +211,7 @@ def _goes_on_without_its_session(patch: pytest.MonkeyPatch) -> None:
 
 
 BUGS = (
-    Bug("a view outlives its request", 40, _view_outlives_its_request),
+    Bug("a view outlives its request", 20, _view_outlives_its_request),
     Bug("an fsync is skipped", 20, _no_fsync),
     Bug("directories are not synced", 20, _no_fsync_of_directories),
     Bug("a checkpoint is written before its data", 20, _checkpoint_before_its_data),

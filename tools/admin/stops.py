@@ -100,11 +100,10 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     stop = _stop
     if stop is None:
         return asyncio.run(main)
-    before, has_come = stop.raised, False
+    before = stop.raised
 
-    def remember() -> None:
-        nonlocal has_come
-        has_come = True
+    def wait() -> None:
+        """The loop begins or ends: what was raised is looked at behind that."""
 
     async def cancellable() -> T:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
@@ -115,14 +114,14 @@ def run(main: Coroutine[Any, Any, T]) -> T:
             loop.call_soon_threadsafe(lambda: None)  # wakes the loop
 
         stop.cancel = cancel
-        if has_come:
+        if stop.raised is not before:
             cancel()
         try:
             return await main
         finally:
-            stop.cancel = remember
+            stop.cancel = wait
 
-    stop.cancel = remember
+    stop.cancel = wait
     try:
         found = asyncio.run(cancellable())
     except (Exception, asyncio.CancelledError) as error:

@@ -6,13 +6,25 @@ import asyncio
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from kavka.tools.admin import stops
 from kavka.tools.admin.command import ClientTool, main
 from kavka.tools.admin.options import Given
+
+
+class Signalling:
+    """Sends Ctrl-C when it is destroyed."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def running(run: Callable[[Given], int]) -> ClientTool:
+    """A tool that does this."""
+    return ClientTool("t", "A tool.", (), lambda _: None, run)
 
 
 def tool(run_number: int | None) -> ClientTool:
@@ -24,7 +36,7 @@ def tool(run_number: int | None) -> ClientTool:
                 signal.raise_signal(run_number)
         raise SystemError("<method 'poll' of 'cimpl.Producer' objects> returned NULL")
 
-    return ClientTool("t", "A tool.", (), lambda _: None, run)
+    return running(run)
 
 
 @pytest.fixture(autouse=True)
@@ -47,15 +59,11 @@ def test_what_confluent_kafka_makes_of_a_signal_is_not_shown() -> None:
             signal.raise_signal(signal.SIGTERM)
         raise TypeError("expected header key to be unicode string")
 
-    assert main(ClientTool("t", "A tool.", (), lambda _: None, run), []) == 143
+    assert main(running(run), []) == 143
 
 
 def test_a_signal_in_a_destructor_ends_a_tool() -> None:
     """Python ignores what is raised there."""
-
-    class Signalling:
-        def __del__(self) -> None:
-            signal.raise_signal(signal.SIGINT)
 
     def run(_: Given) -> int:
         one = Signalling()
@@ -63,22 +71,18 @@ def test_a_signal_in_a_destructor_ends_a_tool() -> None:
         threading.Event().wait(20)
         return 0
 
-    assert main(ClientTool("t", "A tool.", (), lambda _: None, run), []) == 130
+    assert main(running(run), []) == 130
 
 
 def test_no_signal_comes_after_the_end() -> None:
     """The tool's last step swallows one."""
-
-    class Signalling:
-        def __del__(self) -> None:
-            signal.raise_signal(signal.SIGINT)
 
     def run(_: Given) -> int:
         one = Signalling()
         del one
         return 0
 
-    assert main(ClientTool("t", "A tool.", (), lambda _: None, run), []) == 0
+    assert main(running(run), []) == 0
     assert not any(isinstance(one, threading.Timer) for one in threading.enumerate())
 
 
@@ -91,8 +95,7 @@ def test_a_tool_in_another_thread_has_no_handlers() -> None:
 
         return stops.run(ask())
 
-    tool = ClientTool("t", "A tool.", (), lambda _: None, run)
-    thread = threading.Thread(target=lambda: codes.append(main(tool, [])))
+    thread = threading.Thread(target=lambda: codes.append(main(running(run), [])))
     thread.start()
     thread.join()
     assert codes == [7]
@@ -115,7 +118,7 @@ def test_a_signal_before_a_loop_runs_ends_it(monkeypatch: pytest.MonkeyPatch) ->
         stops.run(ask())
         return 0
 
-    assert main(ClientTool("t", "A tool.", (), lambda _: None, run), []) == 143
+    assert main(running(run), []) == 143
     assert not ran
 
 
@@ -138,7 +141,7 @@ def test_a_signal_ends_a_coroutine_before_the_tool(caught: bool) -> None:
         stops.run(ask())
         return 0
 
-    assert main(ClientTool("t", "A tool.", (), lambda _: None, run), []) == 143
+    assert main(running(run), []) == 143
     assert ended == [True]
 
 
