@@ -188,6 +188,12 @@ def _spark(arguments: Sequence[str]) -> int:
     return spark(arguments)
 
 
+def _compat(arguments: Sequence[str]) -> int:
+    from kavka.compat_tests.command import main
+
+    return main(arguments)
+
+
 def _doctor(arguments: Sequence[str]) -> int:
     from kavka.tools.doctor.command import main
 
@@ -342,6 +348,13 @@ COMMANDS: Final = (
         ),
         add_options=_no_options,
         parse=_doctor,
+    ),
+    Command(
+        name="compat",
+        summary="try with real clients what works against a broker",
+        description="Try with real clients what works against a broker.",
+        add_options=_no_options,
+        parse=_compat,
     ),
     Command(
         name="pipeline",

@@ -22,6 +22,7 @@ PACKAGES = (
     "zktree",
     "tools",
     "spark_it",
+    "compat_tests",
 )
 MODULES = {
     path.relative_to(ROOT).with_suffix("").as_posix(): path

@@ -1,0 +1,135 @@
+"""The broker under test, which the suite knows by its address; and a Kavka of the suite's own."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from kavka.compat_tests.errors import DriverFailed
+from kavka.tools.admin.cluster_client import SERVER, ClusterClient, check_answer
+from kavka.tools.admin.command import reached, way_of
+from kavka.wire.apis import create_topics
+from kavka.wire.apis.create_topics import CreateTopicsRequest, NewConfig, NewTopic
+
+TIMEOUT_MS: Final = 30_000
+LED_WITHIN_S: Final = 60.0
+READY_WITHIN_S: Final = 60.0
+END_WITHIN_S: Final = 30.0
+DEFAULT_REPLICAS: Final = -1
+
+_READY: Final = re.compile(r"ready on (\S+):(\d+)")
+
+
+@dataclass
+class Broker:
+    """Its address, and requests of the suite itself. `restart`, if the suite can do that, returns
+    when the broker answers again."""
+
+    bootstrap: str
+    admin: ClusterClient
+    restart: Callable[[], Awaitable[None]] | None = None
+
+    async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """A topic, all of whose partitions have leaders when this returns. tools.admin's Failed."""
+        settings = [NewConfig(key, value) for key, value in configs.items()]
+        topic = NewTopic(name, partitions, DEFAULT_REPLICAS, [], settings)
+        request = CreateTopicsRequest([topic], TIMEOUT_MS)
+        response = await self.admin.ask_controller(
+            create_topics.API, request, lambda it: [one.error_code for one in it.topics]
+        )
+        for one in response.topics:
+            check_answer(one.error_code, one.error_message)
+        async for _ in self.admin.attempts(LED_WITHIN_S):
+            found = (await self.admin.topics_named([name]))[name]
+            led = [one for one in found.partitions if one.leader_id >= 0]
+            if not found.error_code and len(led) == partitions:
+                return
+        raise DriverFailed(f"topic {name} has no leaders after {LED_WITHIN_S:.0f} s")
+
+
+@asynccontextmanager
+async def given(bootstrap: str, config: Mapping[str, str]) -> AsyncIterator[Broker]:
+    """One that runs already; `config`: properties as Java clients have them. tools.admin's
+    Failed."""
+    async with reached(way_of(bootstrap, SERVER, config)) as admin:
+        yield Broker(bootstrap, admin)
+
+
+@asynccontextmanager
+async def own() -> AsyncIterator[Broker]:
+    """A Kavka on a free port, with its data in a temporary directory."""
+    with TemporaryDirectory(prefix="kavka-compat-") as directory:
+        process = OwnKavka(Path(directory))
+        await process.start()
+        try:
+            async with reached(way_of(process.bootstrap, SERVER, {})) as admin:
+                yield Broker(process.bootstrap, admin, process.restart)
+        finally:
+            await process.stop()
+
+
+class OwnKavka:
+    """`kavka start` as a process, which may be started again at its port."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._process: asyncio.subprocess.Process | None = None
+        self._port = 0
+
+    @property
+    def bootstrap(self) -> str:
+        """Its address, once it has been started."""
+        return f"127.0.0.1:{self._port}"
+
+    async def start(self) -> None:
+        """Returns when it answers. DriverFailed."""
+        log = self._directory / "broker.log"
+        settings = (
+            f"listeners=PLAINTEXT://127.0.0.1:{self._port}",
+            f"log.dirs={self._directory / 'data'}",
+            "group.initial.rebalance.delay.ms=0",
+        )
+        overrides = [word for one in settings for word in ("--override", one)]
+        with log.open("ab") as errors:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "kavka", "start", *overrides),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+        assert self._process.stdout is not None
+        line = ""
+        try:
+            async with asyncio.timeout(READY_WITHIN_S):
+                line = (await self._process.stdout.readline()).decode()
+        except TimeoutError:
+            await self.stop()
+        ready = _READY.search(line)
+        if ready is None:
+            raise DriverFailed(f"Kavka did not start: {log.read_text()[-1000:]}")
+        self._port = int(ready[2])
+
+    async def stop(self) -> None:
+        """SIGTERM; SIGKILL if that does not end it."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(END_WITHIN_S):
+                await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+    async def restart(self) -> None:
+        """Stop it and start it again at the same address."""
+        await self.stop()
+        await self.start()

@@ -1,0 +1,1 @@
+"""The clients: how each is installed, and how its driver is started."""

@@ -1,0 +1,1 @@
+"""The matrix as Markdown and as one page of HTML."""

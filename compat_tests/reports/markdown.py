@@ -1,0 +1,132 @@
+"""The matrix, and two of them side by side, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from kavka.compat_tests.results import Cell, ClientRow, Results, Status
+
+MARKS: Final = {
+    Status.PASSED: "✓",
+    Status.FAILED: "✗",
+    Status.ABSENT: "–",
+    Status.UNAVAILABLE: "?",
+    Status.NOT_RUN: "·",
+}
+
+LEGEND: Final = (
+    "✓ works; ✗ does not, with the reason below; – the client has no such feature; "
+    "· needs a broker that the suite can restart; ? the client could not be tried."
+)
+
+
+def page(results: Results) -> str:
+    """The matrix of one run, and why cells failed."""
+    lines = [
+        f"# Compatibility of {results.broker}",
+        "",
+        f"Made by `kavka compat` on {results.began}, in {results.seconds:.0f} s. {LEGEND}",
+        "",
+        *_matrix(results),
+        "",
+        *_scenarios(results),
+        *_reasons(results),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def comparison(first: Results, second: Results) -> str:
+    """Two runs side by side: a cell shows both marks where they differ; the reasons follow."""
+    lines = [
+        f"# {first.broker} beside {second.broker}",
+        "",
+        f"A cell has the mark of {first.broker}, and behind it that of {second.broker} where it is "
+        f"another. {LEGEND}",
+        "",
+    ]
+    names = [one.name for one in first.scenarios]
+    names += [one.name for one in second.scenarios if one.name not in names]
+    rows = {row.name: row for row in (*second.clients, *first.clients)}
+    ordered = [row.name for row in first.clients]
+    ordered += [row.name for row in second.clients if row.name not in ordered]
+    lines += _table(
+        ["client", *names],
+        (
+            [_client(rows[client]), *(_both(first, second, client, name) for name in names)]
+            for client in ordered
+        ),
+    )
+    for results in (first, second):
+        lines += ["", *_reasons(results, f" with {results.broker}")]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _matrix(results: Results) -> Iterator[str]:
+    names = [one.name for one in results.scenarios]
+    return _table(
+        ["client", *names],
+        (
+            [_client(row), *(_mark(results.cell(row.name, name)) for name in names)]
+            for row in results.clients
+        ),
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+
+
+def _client(row: ClientRow) -> str:
+    return f"{row.title} {row.version}".rstrip()
+
+
+def _mark(cell: Cell | None) -> str:
+    return "" if cell is None else MARKS[cell.status]
+
+
+def _both(first: Results, second: Results, client: str, scenario: str) -> str:
+    marks = [_mark(results.cell(client, scenario)) or "." for results in (first, second)]
+    return marks[0] if marks[0] == marks[1] else " ".join(marks)
+
+
+def _scenarios(results: Results) -> Iterator[str]:
+    yield "| scenario | what it tries |"
+    yield "|---|---|"
+    for one in results.scenarios:
+        yield f"| {one.name} | {one.title} |"
+
+
+def _reasons(results: Results, where: str = "") -> Iterator[str]:
+    failed = [cell for cell in results.cells if cell.status == Status.FAILED]
+    if failed:
+        yield ""
+        yield f"## What failed{where}"
+        yield ""
+    for cell in failed:
+        about = f" ({', '.join(cell.apis)})" if cell.apis else ""
+        yield (
+            f"- {cell.client}, {cell.scenario}: {cell.step}{about}: {_one_line(cell.reason)}. "
+            f"Alone: `{again(cell)}`"
+        )
+    reasons = {
+        cell.client: cell.reason for cell in results.cells if cell.status == Status.UNAVAILABLE
+    }
+    if reasons:
+        yield ""
+        yield f"## What could not be tried{where}"
+        yield ""
+    for client, reason in reasons.items():
+        yield f"- {client}: {_one_line(reason)}"
+
+
+def again(cell: Cell) -> str:
+    """The command that runs a cell alone."""
+    return f"kavka compat --clients {cell.client} --scenarios {cell.scenario}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,113 @@
+"""The outcome of a run, and its form in JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+FORMAT: Final = 1
+
+
+class Status(StrEnum):
+    """What a cell of the matrix says."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ABSENT = "absent"
+    """The client has no such feature."""
+    UNAVAILABLE = "unavailable"
+    """The client can't be tried on this machine."""
+    NOT_RUN = "not run"
+    """The suite can't do here what it needs: restart the broker, for instance."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One scenario with one client. `step`, `apis`: where it failed, and what that is about."""
+
+    client: str
+    scenario: str
+    status: Status
+    seconds: float = 0.0
+    reason: str = ""
+    step: str = ""
+    apis: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ClientRow:
+    """`version`: empty if it could not be tried."""
+
+    name: str
+    title: str
+    language: str
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class ScenarioColumn:
+    name: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Results:
+    """A run. `broker`: what is said of the broker; `began`: in UTC, ISO 8601."""
+
+    broker: str
+    began: str
+    seconds: float
+    clients: Sequence[ClientRow]
+    scenarios: Sequence[ScenarioColumn]
+    cells: Sequence[Cell]
+
+    def cell(self, client: str, scenario: str) -> Cell | None:
+        """One, if it was among those to run."""
+        for cell in self.cells:
+            if (cell.client, cell.scenario) == (client, scenario):
+                return cell
+        return None
+
+    def count(self, status: Status) -> int:
+        """How many cells have it."""
+        return sum(cell.status == status for cell in self.cells)
+
+
+class NoResults(Exception):
+    """A file does not hold the results of a run."""
+
+
+def save(results: Results, path: Path) -> None:
+    """As JSON. OSError."""
+    text = json.dumps({"format": FORMAT, **asdict(results)}, indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def load(path: Path) -> Results:
+    """What `save` wrote. NoResults, with the reason; OSError."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["format"] != FORMAT:
+            raise NoResults(f"{path} has format {found['format']}, this suite reads {FORMAT}")
+        return _results(found)
+    except (ValueError, KeyError, TypeError) as failure:
+        raise NoResults(f"{path} is not the JSON of a run: {failure}") from failure
+
+
+def _results(found: Mapping[str, Any]) -> Results:
+    return Results(
+        broker=found["broker"],
+        began=found["began"],
+        seconds=found["seconds"],
+        clients=[ClientRow(**row) for row in found["clients"]],
+        scenarios=[ScenarioColumn(**column) for column in found["scenarios"]],
+        cells=[_cell(cell) for cell in found["cells"]],
+    )
+
+
+def _cell(found: Mapping[str, Any]) -> Cell:
+    return Cell(**{**found, "status": Status(found["status"]), "apis": tuple(found["apis"])})

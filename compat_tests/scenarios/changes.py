@@ -1,0 +1,113 @@
+"""What changes under a running client: topics, partitions, and the broker itself."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.compat_tests.records import Partition, Record
+from kavka.compat_tests.scenario import (
+    JOIN_MS,
+    Scenario,
+    Trial,
+    becomes,
+    equal,
+    read,
+    stored,
+)
+
+METADATA_MS: Final = 1_000
+
+
+async def run_new_partitions(trial: Trial) -> None:
+    topic, group = await trial.topic(1), trial.name("group")
+    member = await trial.member(group, [topic], metadata_max_age_ms=METADATA_MS)
+    await becomes(member.assignment, {Partition(topic, 0)}, "assignment")
+    admin = await trial.driver()
+    with trial.step("add partitions under a running member", "CreatePartitions", "Metadata"):
+        await admin.ask("create_partitions", topic=topic, total=3)
+        expected = {Partition(topic, one) for one in range(3)}
+        await becomes(member.assignment, expected, "assignment")
+    with trial.step("read what is written to a new one", "Fetch"):
+        await stored(await trial.producer(), topic, [Record(b"new", partition=2)])
+        (found,) = await read(member, 1)
+        equal((found.partition, found.value), (2, b"new"), "partition and value")
+
+
+async def run_recreated(trial: Trial) -> None:
+    admin, topic = await trial.driver(), trial.name()
+    await trial.broker.create_topic(topic, 1, {})
+    producer = await trial.producer()
+    await stored(producer, topic, [Record(b"old")] * 5)
+    with trial.step("delete a topic and create it again", "DeleteTopics", "CreateTopics"):
+        await admin.ask("delete_topic", topic=topic)
+
+        async def is_gone() -> bool:
+            found = await trial.broker.admin.topics_named([topic])
+            return found[topic].error_code != 0
+
+        await becomes(is_gone, True, "whether it is gone")
+        await trial.broker.create_topic(topic, 1, {})
+    with trial.step("write to it with the producer of before", "Produce", "Metadata"):
+        await stored(producer, topic, [Record(b"new")])
+    with trial.step("read only the new record", "Fetch"):
+        reader = await trial.reader({Partition(topic, 0): "earliest"})
+        found = await read(reader, 1)
+        equal([(one.offset, one.value) for one in found], [(0, b"new")], "offset and value")
+
+
+async def run_restart(trial: Trial) -> None:
+    topic, group = await trial.topic(), trial.name("group")
+    partition = Partition(topic, 0)
+    producer, member = await trial.producer(acks="all"), await trial.member(group, [topic])
+    await stored(producer, topic, [Record(b"before")] * 3)
+    await read(member, 3)
+    await member.commit({partition: 3})
+    with trial.step("restart the broker"):
+        assert trial.broker.restart is not None
+        await trial.broker.restart()
+    with trial.step("go on writing", "Produce", "Metadata"):
+        placed = await stored(producer, topic, [Record(b"after")] * 3)
+        equal([one.offset for one in placed], [3, 4, 5], "offsets")
+    with trial.step("go on reading as the same member", "JoinGroup", "OffsetFetch", "Fetch"):
+        found = await read(member, 3, JOIN_MS)
+        equal(
+            [(one.offset, one.value) for one in found], [(n, b"after") for n in (3, 4, 5)], "rest"
+        )
+        await member.commit({partition: 6})
+        equal(await member.committed([partition]), [6], "committed offset")
+
+
+async def run_compacted(trial: Trial) -> None:
+    topic = await trial.topic(cleanup_policy="compact")
+    with trial.step("write keys and tombstones to a compacted topic", "Produce"):
+        producer = await trial.producer()
+        await stored(producer, topic, [Record(b"1", b"a"), Record(b"2", b"b"), Record(None, b"a")])
+    with trial.step("have a record without a key refused", "Produce"):
+        (one,) = await producer.send(topic, [Record(b"value")])
+        equal(hasattr(one, "name"), True, "whether it was refused")
+    with trial.step("read the latest value of each key", "Fetch"):
+        found = await read(await trial.reader({Partition(topic, 0): 0}), 3)
+        latest = {one.key: one.value for one in found}
+        equal(latest, {b"a": None, b"b": b"2"}, "latest values")
+
+
+NEEDS: Final = frozenset({"produce", "consume"})
+ALL: Final = (
+    Scenario("compacted", "A compacted topic", run_compacted, NEEDS),
+    Scenario(
+        "new-partitions",
+        "New partitions under a running member",
+        run_new_partitions,
+        NEEDS | {"group", "create_partitions"},
+    ),
+    Scenario(
+        "recreated", "A topic deleted and created again", run_recreated, NEEDS | {"delete_topic"}
+    ),
+    Scenario(
+        "broker-restart",
+        "The broker restarts under a running producer and member",
+        run_restart,
+        NEEDS | {"group"},
+        controls=True,
+    ),
+)

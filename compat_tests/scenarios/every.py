@@ -1,0 +1,27 @@
+"""All scenarios, in the order of the matrix."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.compat_tests.scenarios import (
+    administration,
+    changes,
+    codecs,
+    groups,
+    positions,
+    producing,
+    round_trip,
+    transactions,
+)
+
+SCENARIOS: Final = (
+    *round_trip.ALL,
+    *codecs.ALL,
+    *producing.ALL,
+    *transactions.ALL,
+    *positions.ALL,
+    *groups.ALL,
+    *administration.ALL,
+    *changes.ALL,
+)

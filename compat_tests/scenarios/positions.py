@@ -1,0 +1,155 @@
+"""Where a consumer reads: by offset, by time, from the ends, and where there is nothing more."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.compat_tests.records import Partition, Record
+from kavka.compat_tests.scenario import Scenario, Trial, equal, read, refused, stored
+
+TIME_MS: Final = 1_700_000_000_000
+QUIET_MS: Final = 1_500
+RECORDS: Final = [Record(str(one).encode(), timestamp=TIME_MS + one * 1000) for one in range(10)]
+
+
+async def run_seek(trial: Trial) -> None:
+    topic = await trial.topic()
+    partition = Partition(topic, 0)
+    await stored(await trial.producer(), topic, [Record(str(one).encode()) for one in range(10)])
+    reader = await trial.reader({partition: 7})
+
+    async def reads(*offsets: int) -> None:
+        found = [(one.offset, one.value) for one in await read(reader, len(offsets))]
+        equal(found, [(one, str(one).encode()) for one in offsets], "offsets and values")
+
+    with trial.step("read from offset 7", "Fetch"):
+        await reads(7, 8, 9)
+    with trial.step("seek back to 2", "Fetch"):
+        await reader.ask("seek", **partition.as_json(offset=2))
+        await reads(2, 3, 4)
+    with trial.step("see the position behind the last record", "Fetch"):
+        found = await reader.ask("position", **partition.as_json())
+        equal(found["offset"], 5, "position")
+
+
+async def run_times(trial: Trial) -> None:
+    topic = await trial.topic(retention_ms="-1")
+    partition = Partition(topic, 0)
+    await stored(await trial.producer(), topic, RECORDS)
+    reader = await trial.reader({partition: 0})
+    with trial.step("ask for the first offset at or after a time", "ListOffsets"):
+        for time_ms, expected in (
+            (0, (0, TIME_MS)),
+            (TIME_MS + 4000, (4, TIME_MS + 4000)),
+            (TIME_MS + 4001, (5, TIME_MS + 5000)),
+            (TIME_MS + 9001, (None, None)),
+        ):
+            asked = [partition.as_json(timestamp=time_ms)]
+            (found,) = (await reader.ask("offsets_for_times", partitions=asked))["offsets"]
+            offset, timestamp = expected
+            equal(found["offset"], offset, f"offset at {time_ms}")
+            if found["timestamp"] is not None:  # else the library does not tell it
+                equal(found["timestamp"], timestamp, f"timestamp at {time_ms}")
+
+
+async def run_ends(trial: Trial) -> None:
+    topic = await trial.topic(2)
+    first, second = Partition(topic, 0), Partition(topic, 1)
+    await stored(await trial.producer(), topic, [Record(b"value")] * 7)
+    reader = await trial.reader({first: 0})
+    with trial.step("ask for the ends of a partition with records and one without", "ListOffsets"):
+        asked = [one.as_json() for one in (first, second)]
+        found = (await reader.ask("ends", partitions=asked))["ends"]
+        expected = [{"earliest": 0, "latest": 7}, {"earliest": 0, "latest": 0}]
+        equal(found, expected, "ends")
+
+
+async def run_latest(trial: Trial) -> None:
+    topic = await trial.topic()
+    producer = await trial.producer()
+    await stored(producer, topic, [Record(b"old")] * 3)
+    with trial.step("begin at the end, and read only what comes then", "ListOffsets", "Fetch"):
+        reader = await trial.reader({Partition(topic, 0): "latest"})
+        equal(await reader.poll(1, QUIET_MS), [], "records at the end")
+        await stored(producer, topic, [Record(b"new")])
+        found = await read(reader, 1)
+        equal([(one.offset, one.value) for one in found], [(3, b"new")], "record")
+
+
+async def run_pause(trial: Trial) -> None:
+    topic = await trial.topic(2)
+    first, second = Partition(topic, 0), Partition(topic, 1)
+    producer = await trial.producer()
+    records = [Record(b"value", partition=one) for one in (0, 1)]
+    await stored(producer, topic, records * 5)
+    reader = await trial.reader({first: 0, second: 0})
+    with trial.step("pause a partition before it is read", "Fetch"):
+        await reader.ask("pause", partitions=[first.as_json()])
+        found = await read(reader, 5)
+        equal({one.partition for one in found}, {1}, "partitions")
+        equal(await reader.poll(1, QUIET_MS), [], "records of the paused one")
+    with trial.step("resume it", "Fetch"):
+        await reader.ask("resume", partitions=[first.as_json()])
+        found = await read(reader, 5)
+        equal([(one.partition, one.offset) for one in found], [(0, n) for n in range(5)], "places")
+
+
+async def run_out_of_range(trial: Trial) -> None:
+    topic = await trial.topic()
+    await stored(await trial.producer(), topic, [Record(b"value")] * 5)
+    for offset in (1000, 6):
+        with trial.step(f"read from offset {offset}, from where it is reset to the start", "Fetch"):
+            reader = await trial.reader({Partition(topic, 0): offset}, reset="earliest")
+            equal([one.offset for one in await read(reader, 5)], [*range(5)], "offsets")
+
+
+async def run_no_reset(trial: Trial) -> None:
+    topic = await trial.topic()
+    await stored(await trial.producer(), topic, [Record(b"value")] * 5)
+    with trial.step("read from an offset behind the end without a reset", "Fetch"):
+        reader = await trial.reader({Partition(topic, 0): 1000}, reset="none")
+        names = (
+            *("OFFSET_OUT_OF_RANGE", "OffsetOutOfRangeException", "OffsetOutOfRangeError"),
+            *("NoOffsetForPartitionException", "NoOffsetForPartitionError", "_AUTO_OFFSET_RESET"),
+        )
+        await refused(reader.poll(1, 20_000), *names)
+
+
+async def run_deleted_records(trial: Trial) -> None:
+    topic = await trial.topic()
+    partition = Partition(topic, 0)
+    await stored(await trial.producer(), topic, [Record(b"value")] * 10)
+    driver = await trial.driver()
+    with trial.step("delete the records before offset 6", "DeleteRecords"):
+        found = await driver.ask("delete_records", **partition.as_json(before=6))
+        equal(found["earliest"], 6, "log start offset")
+    with trial.step("read from the start what is left", "ListOffsets", "Fetch"):
+        reader = await trial.reader({partition: "earliest"})
+        equal([one.offset for one in await read(reader, 4)], [6, 7, 8, 9], "offsets")
+    with trial.step("read from a deleted offset, from where it is reset to the start", "Fetch"):
+        reader = await trial.reader({partition: 2}, reset="earliest")
+        equal([one.offset for one in await read(reader, 4)], [6, 7, 8, 9], "offsets")
+    with trial.step("have an offset behind the end refused", "DeleteRecords"):
+        request = driver.ask("delete_records", **partition.as_json(before=1000))
+        await refused(request, "OFFSET_OUT_OF_RANGE")
+
+
+CONSUME: Final = frozenset({"produce", "consume"})
+ALL: Final = (
+    Scenario("seek", "Reading from an offset, and seeking", run_seek, CONSUME | {"seek"}),
+    Scenario(
+        "times",
+        "Offsets by time",
+        run_times,
+        CONSUME | {"offsets_for_times", "timestamps"},
+        quick=True,
+    ),
+    Scenario("ends", "The first and the last offset", run_ends, CONSUME | {"ends"}),
+    Scenario("latest", "Reading from the end", run_latest, CONSUME),
+    Scenario("pause", "Pausing and resuming a partition", run_pause, CONSUME | {"pause"}),
+    Scenario("out-of-range", "An offset out of range is reset", run_out_of_range, CONSUME),
+    Scenario("no-reset", "An offset out of range is told", run_no_reset, CONSUME | {"reset_none"}),
+    Scenario(
+        "delete-records", "Deleted records", run_deleted_records, CONSUME | {"delete_records"}
+    ),
+)

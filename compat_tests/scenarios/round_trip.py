@@ -1,0 +1,103 @@
+"""Records of every form are read as they were written."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.compat_tests.records import Headers, Partition, Record
+from kavka.compat_tests.scenario import Scenario, Trial, equal, read, stored
+
+TIME_MS: Final = 1_700_000_000_000
+
+
+async def run_plain(trial: Trial) -> None:
+    topic = await trial.topic(partitions=3)
+    sent = {
+        partition: [
+            Record(f"value {partition}-{number}".encode(), b"key", partition=partition)
+            for number in range(20)
+        ]
+        for partition in range(3)
+    }
+    with trial.step("write 20 records to each of 3 partitions", "Produce"):
+        producer = await trial.producer()
+        everything = [record for records in sent.values() for record in records]
+        placed = await stored(producer, topic, everything)
+        equal([one.offset for one in placed], [*range(20)] * 3, "offsets")
+    with trial.step("read them back, each partition in order", "Fetch", "ListOffsets"):
+        reader = await trial.reader({Partition(topic, one): "earliest" for one in range(3)})
+        found = await read(reader, 60)
+        for partition, records in sent.items():
+            of_partition = [one for one in found if one.partition == partition]
+            equal([one.offset for one in of_partition], [*range(20)], "offsets")
+            equal([one.value for one in of_partition], [one.value for one in records], "values")
+            equal({one.key for one in of_partition}, {b"key"}, "keys")
+
+
+async def run_nulls(trial: Trial) -> None:
+    topic = await trial.topic()
+    records = [Record(b"value", None), Record(None, b"key"), Record(b"", b""), Record(b"\0", b"k")]
+    with trial.step("write null and empty keys and values", "Produce"):
+        await stored(await trial.producer(), topic, records)
+    with trial.step("read them back, null and empty apart", "Fetch"):
+        reader = await trial.reader({Partition(topic, 0): 0})
+        found = await read(reader, len(records))
+        equal(
+            [(one.key, one.value) for one in found],
+            [(one.key, one.value) for one in records],
+            "keys and values",
+        )
+
+
+async def run_headers(trial: Trial) -> None:
+    topic = await trial.topic()
+    headers: list[Headers] = [
+        (("trace", b"1"),),
+        (("twice", b"a"), ("twice", b"b")),
+        (("empty", b""), ("naïve", "ø".encode())),
+        (),
+    ]
+    if "null_headers" in trial.can:
+        headers.append((("null", None),))
+    records = [Record(b"value", headers=one) for one in headers]
+    with trial.step("write records with headers", "Produce"):
+        await stored(await trial.producer(), topic, records)
+    with trial.step("read the same headers in the same order", "Fetch"):
+        reader = await trial.reader({Partition(topic, 0): 0})
+        found = await read(reader, len(records))
+        equal([one.headers for one in found], headers, "headers")
+
+
+async def run_timestamps(trial: Trial) -> None:
+    times = [TIME_MS, TIME_MS - 5_000, TIME_MS + 86_400_000, 0]
+    records = [Record(b"value", timestamp=one) for one in times]
+    topic = await trial.topic(retention_ms="-1")
+    appended = await trial.topic(message_timestamp_type="LogAppendTime")
+    with trial.step("write records with timestamps of their own", "Produce"):
+        producer = await trial.producer()
+        await stored(producer, topic, records)
+    with trial.step("read the producer's timestamps", "Fetch"):
+        reader = await trial.reader({Partition(topic, 0): 0})
+        found = await read(reader, len(records))
+        equal([one.timestamp for one in found], times, "timestamps")
+        types = {one.timestamp_type for one in found} - {None}
+        equal(types <= {"create"}, True, f"timestamp types {types}")
+    with trial.step("read the broker's timestamps of a topic with LogAppendTime", "Fetch"):
+        await stored(producer, appended, records)
+        await reader.assign({Partition(appended, 0): 0})
+        found = await read(reader, len(records))
+        late = [one.timestamp for one in found if (one.timestamp or 0) <= max(times)]
+        equal(late, [], "timestamps of the producer's")
+        types = {one.timestamp_type for one in found} - {None}
+        equal(types <= {"append"}, True, f"timestamp types {types}")
+
+
+CONSUME: Final = frozenset({"produce", "consume"})
+ALL: Final = (
+    Scenario("plain", "Records of several partitions in order", run_plain, CONSUME, quick=True),
+    Scenario("nulls", "Null and empty keys and values", run_nulls, CONSUME),
+    Scenario("headers", "Headers", run_headers, CONSUME | {"headers"}, quick=True),
+    Scenario(
+        "timestamps", "Timestamps of producer and broker", run_timestamps, CONSUME | {"timestamps"}
+    ),
+)

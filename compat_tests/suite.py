@@ -1,0 +1,158 @@
+"""Runs scenarios with clients against a broker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+from kavka.compat_tests.broker import Broker
+from kavka.compat_tests.clients.table import Client
+from kavka.compat_tests.driver import Drivers
+from kavka.compat_tests.errors import DriverFailed, Mismatch, Refused, Unavailable
+from kavka.compat_tests.results import Cell, ClientRow, Results, ScenarioColumn, Status
+from kavka.compat_tests.scenario import Scenario, Trial
+from kavka.tools.admin.errors import Failed
+
+CELL_WITHIN_S: Final = 240.0
+"""A scenario that takes longer is given up; each of its waits has a shorter limit of its own."""
+
+EXPECTED: Final = (Mismatch, Refused, DriverFailed, Failed)
+"""What a failed scenario raises; anything else is a fault of the suite or of a driver."""
+
+
+class Ready(NamedTuple):
+    """A client whose driver starts."""
+
+    client: Client
+    drivers: Drivers
+    version: str
+    can: frozenset[str]
+
+
+class Suite:
+    """One run. `on_cell` hears of each outcome as it comes, with how many are still to come."""
+
+    def __init__(self, broker: Broker, jobs: int, on_cell: Callable[[Cell, int], None]) -> None:
+        self._broker = broker
+        self._slots = asyncio.Semaphore(jobs)
+        self._on_cell = on_cell
+        self._run_id = token_hex(3)
+        self._numbers = count(1)
+        self._left = 0
+
+    async def run(
+        self, clients: Sequence[Client], scenarios: Sequence[Scenario], broker_name: str
+    ) -> Results:
+        """Every scenario with every client. Those that control the broker run at the end, one
+        after the other."""
+        began, began_s = datetime.now(UTC), time.monotonic()
+        self._left = len(clients) * len(scenarios)
+        with TemporaryDirectory(prefix="kavka-compat-") as directory:
+            ready = await asyncio.gather(
+                *(self._prepare(client, Path(directory)) for client in clients)
+            )
+            try:
+                cells = await self._cells(dict(zip(clients, ready, strict=True)), scenarios)
+            finally:
+                for one in ready:
+                    if isinstance(one, Ready):
+                        await one.drivers.kill()
+        rows = [
+            ClientRow(
+                client.name,
+                client.title,
+                client.language,
+                found.version if isinstance(found, Ready) else "",
+            )
+            for client, found in zip(clients, ready, strict=True)
+        ]
+        columns = [ScenarioColumn(one.name, one.title) for one in scenarios]
+        took_s = round(time.monotonic() - began_s, 1)
+        when = began.isoformat(timespec="seconds")
+        return Results(broker_name, when, took_s, rows, columns, cells)
+
+    async def _cells(
+        self, found: Mapping[Client, Ready | str], scenarios: Sequence[Scenario]
+    ) -> list[Cell]:
+        cells = await asyncio.gather(
+            *(
+                self._cell(client, ready, scenario)
+                for scenario in scenarios
+                if not scenario.controls
+                for client, ready in found.items()
+            )
+        )
+        for scenario in scenarios:
+            if scenario.controls:
+                for client, ready in found.items():
+                    cells.append(await self._cell(client, ready, scenario))
+        return cells
+
+    async def _prepare(self, client: Client, directory: Path) -> Ready | str:
+        """The client, or why it can't be tried."""
+        async with self._slots:
+            try:
+                program = await asyncio.to_thread(client.install)
+                own = directory / client.name
+                own.mkdir()
+                drivers = Drivers(program, self._broker.bootstrap, own)
+                driver = await drivers.take()
+                await drivers.give_back(driver)
+                return Ready(client, drivers, driver.version, driver.can)
+            except (Unavailable, DriverFailed, Refused) as failure:
+                return str(failure)
+
+    async def _cell(self, client: Client, found: Ready | str, scenario: Scenario) -> Cell:
+        cell = self._without_a_run(client, found, scenario)
+        if cell is None:
+            assert isinstance(found, Ready)
+            async with self._slots:
+                cell = await self._try(found, scenario)
+        self._left -= 1
+        self._on_cell(cell, self._left)
+        return cell
+
+    def _without_a_run(self, client: Client, found: Ready | str, scenario: Scenario) -> Cell | None:
+        """The cell, if there is nothing to run."""
+        if isinstance(found, str):
+            return Cell(client.name, scenario.name, Status.UNAVAILABLE, reason=found)
+        missing = sorted(scenario.needs - found.can)
+        if missing:
+            reason = f"the client has no {', '.join(missing)}"
+            return Cell(client.name, scenario.name, Status.ABSENT, reason=reason)
+        if scenario.controls and self._broker.restart is None:
+            reason = "the suite can't restart this broker"
+            return Cell(client.name, scenario.name, Status.NOT_RUN, reason=reason)
+        return None
+
+    async def _try(self, ready: Ready, scenario: Scenario) -> Cell:
+        label = f"compat-{self._run_id}-{next(self._numbers)}"
+        trial = Trial(self._broker, ready.drivers, ready.can, label)
+        began_s = time.monotonic()
+        reason = ""
+        try:
+            async with asyncio.timeout(CELL_WITHIN_S):
+                await scenario.run(trial)
+                with trial.step("close the client"):
+                    await trial.close()
+        except TimeoutError:
+            reason = f"not done after {CELL_WITHIN_S:.0f} s"
+        except EXPECTED as failure:
+            reason = f"{type(failure).__name__}: {failure}"
+        except Exception as failure:  # the others go on
+            reason = f"the suite itself failed: {failure!r}"
+        finally:
+            await trial.kill()
+        seconds = round(time.monotonic() - began_s, 2)
+        name = ready.client.name
+        if not reason:
+            return Cell(name, scenario.name, Status.PASSED, seconds)
+        text, apis = trial.steps[-1] if trial.steps else ("prepare topics", ())
+        return Cell(name, scenario.name, Status.FAILED, seconds, reason, text, apis)

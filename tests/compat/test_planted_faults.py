@@ -1,0 +1,39 @@
+"""The suite finds errors of a broker and names the API: a proxy before Kavka plants each."""
+
+from __future__ import annotations
+
+import pytest
+
+from compat.faults import FAULTS, Fault
+from compat.planting import planted
+from kavka.compat_tests.broker import Broker, own
+from kavka.compat_tests.clients.table import CLIENTS
+from kavka.compat_tests.results import Cell, Status
+from kavka.compat_tests.scenarios.every import SCENARIOS
+from kavka.compat_tests.suite import Suite
+
+CLIENT = next(client for client in CLIENTS if client.name == "kafka-python")
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+
+
+def title(fault: Fault) -> str:
+    return f"{fault.api}: {fault.name}"
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=title)
+async def test_a_planted_fault_is_found(fault: Fault) -> None:
+    cells: list[Cell] = []
+    async with own() as kavka:
+        host, _, port = kavka.bootstrap.rpartition(":")
+        async with planted((host, int(port)), fault.api, fault.change) as proxy:
+            behind = Broker(f"127.0.0.1:{proxy.port}", kavka.admin)
+            suite = Suite(behind, 1, lambda cell, _: cells.append(cell))
+            await suite.run([CLIENT], [BY_NAME[fault.scenario]], "planted")
+    (cell,) = cells
+    assert proxy.changed
+    assert cell.status == Status.FAILED, cell
+    assert fault.api in cell.apis, cell
+
+
+def test_thirty_faults_are_planted() -> None:
+    assert len({(fault.api, fault.name) for fault in FAULTS}) >= 30

@@ -1,0 +1,26 @@
+"""A driver without a library, for tests of the suite: what it does is in the request's text."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+for line in sys.stdin:
+    request = json.loads(line)
+    response: dict[str, object] = {"id": request["id"], "result": {}}
+    do = request["do"]
+    if do == "hello":
+        response["result"] = {"client": "fake", "version": "1.2", "can": ["produce", "fly"]}
+    elif do == "refuse":
+        response = {"id": request["id"], "error": {"code": request["code"], "message": "no"}}
+    elif do == "name":
+        response = {"id": request["id"], "error": {"name": "OddError", "message": "odd"}}
+    elif do == "die":
+        print("the last words", file=sys.stderr)
+        sys.exit(3)
+    elif do == "sleep":
+        time.sleep(600)
+    elif do == "late":  # the response to another request comes first
+        print(json.dumps({"id": request["id"] - 1, "result": {"of": "another"}}), flush=True)
+    print(json.dumps(response), flush=True)

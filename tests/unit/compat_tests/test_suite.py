@@ -1,0 +1,130 @@
+"""What the suite makes of scenarios that pass, fail, and can't be tried."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from kavka.compat_tests.broker import Broker
+from kavka.compat_tests.clients.table import Client
+from kavka.compat_tests.driver import Program
+from kavka.compat_tests.errors import Mismatch, Unavailable
+from kavka.compat_tests.results import Cell, Results, Status
+from kavka.compat_tests.scenario import Scenario, Trial, becomes, equal, refused
+from kavka.compat_tests.suite import Suite
+from kavka.tools.admin.cluster_client import ClusterClient
+from unit.compat_tests.test_driver import FAKE
+
+NOWHERE = Broker("127.0.0.1:1", cast(ClusterClient, None))
+"""A broker that is never asked."""
+
+
+def client(name: str = "fake") -> Client:
+    return Client(name, name, "Python", lambda: FAKE)
+
+
+def missing() -> Program:
+    raise Unavailable("needs a toolchain")
+
+
+async def passes(trial: Trial) -> None:
+    with trial.step("do nothing"):
+        await trial.driver()
+
+
+async def fails(trial: Trial) -> None:
+    with trial.step("go well"):
+        pass
+    with trial.step("see two", "Fetch", "ListOffsets"):
+        equal(1, 2, "number")
+
+
+async def breaks(trial: Trial) -> None:
+    raise ZeroDivisionError
+
+
+async def dies(trial: Trial) -> None:
+    driver = await trial.driver()
+    with trial.step("die"):
+        await driver.ask("die")
+
+
+async def outcome(*scenarios: Scenario, of: Client | None = None) -> Results:
+    heard: list[Cell] = []
+    suite = Suite(NOWHERE, 2, lambda cell, _: heard.append(cell))
+    results = await suite.run([of or client()], scenarios, "a broker")
+    assert sorted(heard, key=lambda cell: cell.scenario) == sorted(
+        results.cells, key=lambda cell: cell.scenario
+    )
+    return results
+
+
+async def test_outcomes_of_scenarios() -> None:
+    results = await outcome(
+        Scenario("passes", "", passes),
+        Scenario("fails", "", fails),
+        Scenario("breaks", "", breaks),
+        Scenario("dies", "", dies),
+        Scenario("needs", "", passes, frozenset({"swim"})),
+        Scenario("controls", "", passes, controls=True),
+    )
+    found = {cell.scenario: cell for cell in results.cells}
+    assert {name: cell.status for name, cell in found.items()} == {
+        "passes": Status.PASSED,
+        "fails": Status.FAILED,
+        "breaks": Status.FAILED,
+        "dies": Status.FAILED,
+        "needs": Status.ABSENT,
+        "controls": Status.NOT_RUN,
+    }
+    assert found["fails"].reason == "Mismatch: number: 1, expected 2"
+    assert (found["fails"].step, found["fails"].apis) == ("see two", ("Fetch", "ListOffsets"))
+    assert "the suite itself failed: ZeroDivisionError" in found["breaks"].reason
+    assert found["needs"].reason == "the client has no swim"
+    (row,) = results.clients
+    assert (row.name, row.version) == ("fake", "1.2")
+
+
+async def test_a_client_without_its_toolchain() -> None:
+    absent = Client("absent", "Absent", "Go", missing)
+    results = await outcome(Scenario("passes", "", passes), of=absent)
+    (cell,) = results.cells
+    assert (cell.status, cell.reason) == (Status.UNAVAILABLE, "needs a toolchain")
+    assert results.clients[0].version == ""
+
+
+async def test_a_refusal_must_be_the_expected_one(tmp_path: Path) -> None:
+    async def run(trial: Trial) -> None:
+        driver = await trial.driver()
+        await refused(driver.ask("refuse", code=36), "TOPIC_ALREADY_EXISTS")
+        with trial.step("another error"):
+            await refused(driver.ask("refuse", code=3), "TOPIC_ALREADY_EXISTS")
+
+    (cell,) = (await outcome(Scenario("one", "", run))).cells
+    assert cell.step == "another error"
+    assert "expected TOPIC_ALREADY_EXISTS, got UNKNOWN_TOPIC_OR_PARTITION" in cell.reason
+
+
+async def test_what_must_not_succeed() -> None:
+    async def succeeds() -> int:
+        return 5
+
+    with pytest.raises(Mismatch, match="expected ERROR, but it succeeded: 5"):
+        await refused(succeeds(), "ERROR")
+
+
+async def test_what_takes_its_time_is_waited_for() -> None:
+    values = iter([1, 2, 3])
+
+    async def ask() -> int:
+        return next(values)
+
+    await becomes(ask, 3, "number")
+    with pytest.raises(Mismatch, match="never"):
+        await becomes(passing, 1, "never", within_s=0)
+
+
+async def passing() -> int:
+    return 0
