@@ -14,16 +14,35 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from kavka.compat_tests.errors import DriverFailed
+from kavka.testing.cluster import Cluster
 from kavka.tools.admin.cluster_client import SERVER, ClusterClient, check_answer
 from kavka.tools.admin.command import reached, way_of
-from kavka.wire.apis import create_topics
+from kavka.tools.admin.config_entities import BROKERS
+from kavka.tools.admin.errors import Failed
+from kavka.tools.admin.leader_election import AskedTopic as ElectedTopic
+from kavka.tools.admin.leader_election import ElectLeadersRequest
+from kavka.tools.admin.reassignment.requests import reassign
+from kavka.tools.admin.requests import AskedResource, DescribeConfigsRequest
+from kavka.tools.admin.resource_configs import RESOURCES
+from kavka.wire.apis import create_topics, describe_configs, elect_leaders
 from kavka.wire.apis.create_topics import CreateTopicsRequest, NewConfig, NewTopic
 
 TIMEOUT_MS: Final = 30_000
 LED_WITHIN_S: Final = 60.0
 READY_WITHIN_S: Final = 60.0
 END_WITHIN_S: Final = 30.0
-DEFAULT_REPLICAS: Final = -1
+DEFAULT: Final = -1
+"""The replication factor that the broker chooses."""
+
+CLUSTER: Final = 3
+"""Brokers of the suite's own cluster."""
+
+PREFERRED: Final = 0
+"""The kind of election."""
+
+NO_LEADER: Final = -1
+SETTINGS: Final = {"group.initial.rebalance.delay.ms": "0"}
+"""Of the suite's own brokers: a group's first members are not waited for."""
 
 _READY: Final = re.compile(r"ready on (\S+):(\d+)")
 
@@ -37,10 +56,12 @@ class Broker:
     admin: ClusterClient
     restart: Callable[[], Awaitable[None]] | None = None
 
-    async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+    async def create_topic(
+        self, name: str, partitions: int, configs: Mapping[str, str], replicas: int = DEFAULT
+    ) -> None:
         """A topic, all of whose partitions have leaders when this returns. tools.admin's Failed."""
         settings = [NewConfig(key, value) for key, value in configs.items()]
-        topic = NewTopic(name, partitions, DEFAULT_REPLICAS, [], settings)
+        topic = NewTopic(name, partitions, replicas, [], settings)
         request = CreateTopicsRequest([topic], TIMEOUT_MS)
         response = await self.admin.ask_controller(
             create_topics.API, request, lambda it: [one.error_code for one in it.topics]
@@ -52,7 +73,45 @@ class Broker:
             led = [one for one in found.partitions if one.leader_id >= 0]
             if not found.error_code and len(led) == partitions:
                 return
-        raise DriverFailed(f"topic {name} has no leaders after {LED_WITHIN_S:.0f} s")
+        raise Failed(f"topic {name} has no leaders after {LED_WITHIN_S:.0f} s")
+
+    async def config(self, name: str) -> str | None:
+        """A setting of the broker; None if it has none of this name. tools.admin's Failed."""
+        broker = self.admin.brokers[0].node_id
+        asked = AskedResource(RESOURCES[BROKERS].number, str(broker), [name])
+        response = await self.admin.ask_broker(
+            broker, describe_configs.API, DescribeConfigsRequest([asked])
+        )
+        (result,) = response.results
+        check_answer(result.error_code, result.error_message)
+        for one in result.configs:
+            if one.name == name:
+                value: str | None = one.value
+                return value
+        return None
+
+    async def leader(self, topic: str) -> int:
+        """The broker that leads a topic's first partition. tools.admin's Failed."""
+        found = (await self.admin.topics_named([topic]))[topic]
+        check_answer(found.error_code)
+        leader: int = found.partitions[0].leader_id
+        return leader
+
+    async def move_leader(self, topic: str) -> None:
+        """Let another replica lead a topic's first partition: it becomes the preferred one.
+        tools.admin's Failed."""
+        before = await self.leader(topic)
+        found = (await self.admin.topics_named([topic]))[topic]
+        others = [one for one in found.partitions[0].replica_nodes if one != before]
+        refused = await reassign(self.admin, {(topic, 0): [*others, before]})
+        for why in refused.values():
+            raise Failed(f"the replicas of {topic} can't be put into another order: {why}")
+        async for _ in self.admin.attempts(LED_WITHIN_S):
+            request = ElectLeadersRequest(PREFERRED, [ElectedTopic(topic, [0])])
+            await self.admin.ask_controller(elect_leaders.API, request, lambda it: [it.error_code])
+            if await self.leader(topic) not in (before, NO_LEADER):
+                return
+        raise Failed(f"broker {before} still leads {topic} after {LED_WITHIN_S:.0f} s")
 
 
 @asynccontextmanager
@@ -76,6 +135,18 @@ async def own() -> AsyncIterator[Broker]:
             await process.stop()
 
 
+@asynccontextmanager
+async def own_cluster() -> AsyncIterator[Broker]:
+    """Three Kavkas in this process, on a thread of their own, that keep nothing."""
+    cluster = Cluster(CLUSTER, settings=SETTINGS)
+    try:
+        await asyncio.to_thread(cluster.start)
+        async with given(cluster.bootstrap_servers, {}) as broker:
+            yield broker
+    finally:
+        await asyncio.to_thread(cluster.close)
+
+
 class OwnKavka:
     """`kavka start` as a process, which may be started again at its port."""
 
@@ -95,7 +166,7 @@ class OwnKavka:
         settings = (
             f"listeners=PLAINTEXT://127.0.0.1:{self._port}",
             f"log.dirs={self._directory / 'data'}",
-            "group.initial.rebalance.delay.ms=0",
+            *(f"{name}={value}" for name, value in SETTINGS.items()),
         )
         overrides = [word for one in settings for word in ("--override", one)]
         with log.open("ab") as errors:

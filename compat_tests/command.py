@@ -7,11 +7,11 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from kavka.compat_tests import broker, results
 from kavka.compat_tests.broker import Broker
@@ -19,6 +19,7 @@ from kavka.compat_tests.clients.table import CLIENTS
 from kavka.compat_tests.errors import DriverFailed
 from kavka.compat_tests.reports import html, markdown
 from kavka.compat_tests.results import Cell, Results, Status
+from kavka.compat_tests.scenario import Scenario
 from kavka.compat_tests.scenarios.every import SCENARIOS
 from kavka.compat_tests.suite import Suite
 from kavka.tools.admin.command import read_client_properties
@@ -51,8 +52,16 @@ class _Named(Protocol):
 _T = TypeVar("_T", bound=_Named)
 
 
-def main(words: Sequence[str]) -> int:
-    """Run the command; its exit code. SystemExit, as argparse raises it."""
+UnderTest: TypeAlias = AbstractAsyncContextManager[Broker]
+
+
+def main(
+    words: Sequence[str],
+    own: Callable[[], UnderTest] = broker.own,
+    own_cluster: Callable[[], UnderTest] | None = broker.own_cluster,
+) -> int:
+    """Run the command; its exit code. `own` starts the broker that is tried if no address is
+    given, `own_cluster` a cluster of the same kind. SystemExit, as argparse raises it."""
     parser = _parser()
     options = parser.parse_args(words)
     if options.list:
@@ -68,8 +77,12 @@ def main(words: Sequence[str]) -> int:
         parser.error(str(failure))
 
     async def run() -> Results:
-        async with _broker(options) as under_test:
-            suite = Suite(under_test, options.jobs, _print_cell)
+        async with AsyncExitStack() as stack:
+            under_test = await stack.enter_async_context(_broker(options, own))
+            cluster = None
+            if own_cluster and not options.bootstrap_server and _has_cluster(scenarios):
+                cluster = await stack.enter_async_context(own_cluster())
+            suite = Suite(under_test, options.jobs, _print_cell, cluster)
             name = options.name or under_test.bootstrap
             return await suite.run(clients, scenarios, name)
 
@@ -159,12 +172,16 @@ def _list() -> int:
     return 0
 
 
-def _broker(options: argparse.Namespace) -> AbstractAsyncContextManager[Broker]:
+def _broker(options: argparse.Namespace, own: Callable[[], UnderTest]) -> UnderTest:
     if options.bootstrap_server is None:
-        return broker.own()
+        return own()
     path = options.command_config
     config = {} if path is None else read_client_properties(path)
     return broker.given(options.bootstrap_server, config)
+
+
+def _has_cluster(scenarios: Iterable[Scenario]) -> bool:
+    return any(scenario.of_cluster for scenario in scenarios)
 
 
 def _print_cell(cell: Cell, left: int) -> None:

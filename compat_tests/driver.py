@@ -198,6 +198,17 @@ class Drivers:
         self._directory = directory
         self._idle: list[Driver] = []
         self._count = 0
+        self._elsewhere: dict[str, Drivers] = {}
+
+    def at(self, bootstrap: str) -> Drivers:
+        """Those of the same client at another address."""
+        if bootstrap == self._bootstrap:
+            return self
+        if bootstrap not in self._elsewhere:
+            directory = self._directory / str(len(self._elsewhere) + 1)
+            directory.mkdir()
+            self._elsewhere[bootstrap] = Drivers(self._program, bootstrap, directory)
+        return self._elsewhere[bootstrap]
 
     async def take(self) -> Driver:
         """One that has neither producer nor consumer. DriverFailed; Refused."""
@@ -218,6 +229,8 @@ class Drivers:
             self._idle.append(driver)
 
     async def kill(self) -> None:
-        """End all that are idle."""
+        """End all that are idle, at all addresses."""
+        for one in self._elsewhere.values():
+            await one.kill()
         while self._idle:
             await self._idle.pop().kill()

@@ -26,5 +26,9 @@ class DriverFailed(Exception):
     """A driver could not be started, ended on its own, or did not answer in time."""
 
 
+class NotHere(Exception):
+    """The broker is not such that a scenario can be tried on it; the message says why."""
+
+
 class Unavailable(Exception):
     """A client can't be tried on this machine; the message says what is missing."""

@@ -38,7 +38,8 @@ class Scenario:
     """One column of the matrix.
 
     `needs`: the features (see drivers/README.md) without which it makes no sense. `controls`: it
-    restarts the broker, so that it runs alone and only where the suite can do that.
+    restarts the broker, so that it runs alone and only where the suite can do that. `of_cluster`:
+    it needs two brokers at least.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Scenario:
     needs: frozenset[str] = frozenset()
     quick: bool = False
     controls: bool = False
+    of_cluster: bool = False
 
 
 @dataclass
@@ -61,7 +63,7 @@ class Trial:
     """Of what it creates; unlike that of any other trial."""
     steps: list[Step] = field(default_factory=list)
     """Those that were begun; the last is the one in which a failed scenario stopped."""
-    _taken: list[Driver] = field(default_factory=list)
+    _taken: list[tuple[Drivers, Driver]] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     @contextmanager
@@ -81,10 +83,12 @@ class Trial:
         await self.broker.create_topic(name, partitions, named)
         return name
 
-    async def driver(self) -> Driver:
-        """A driver of the client, which is this trial's until it ends."""
-        driver = await self.drivers.take()
-        self._taken.append(driver)
+    async def driver(self, bootstrap: str | None = None) -> Driver:
+        """A driver of the client, which is this trial's until it ends; `bootstrap`: another address
+        than the broker's."""
+        drivers = self.drivers.at(bootstrap or self.broker.bootstrap)
+        driver = await drivers.take()
+        self._taken.append((drivers, driver))
         return driver
 
     async def producer(self, **settings: Any) -> Driver:
@@ -110,12 +114,14 @@ class Trial:
     async def close(self) -> None:
         """Close all producers and consumers in an orderly way. Refused; DriverFailed."""
         while self._taken:
-            await self.drivers.give_back(self._taken.pop())
+            drivers, driver = self._taken.pop()
+            await drivers.give_back(driver)
 
     async def kill(self) -> None:
         """End all drivers."""
         while self._taken:
-            await self._taken.pop().kill()
+            _, driver = self._taken.pop()
+            await driver.kill()
 
 
 async def stored(driver: Driver, topic: str, records: Sequence[Record]) -> list[Placed]:

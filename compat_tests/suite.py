@@ -15,13 +15,16 @@ from typing import Final, NamedTuple
 from kavka.compat_tests.broker import Broker
 from kavka.compat_tests.clients.table import Client
 from kavka.compat_tests.driver import Drivers
-from kavka.compat_tests.errors import DriverFailed, Mismatch, Refused, Unavailable
+from kavka.compat_tests.errors import DriverFailed, Mismatch, NotHere, Refused, Unavailable
 from kavka.compat_tests.results import Cell, ClientRow, Results, ScenarioColumn, Status
 from kavka.compat_tests.scenario import Scenario, Trial
 from kavka.tools.admin.errors import Failed
 
 CELL_WITHIN_S: Final = 240.0
 """A scenario that takes longer is given up; each of its waits has a shorter limit of its own."""
+
+MANY: Final = 2
+"""Brokers without which there is no cluster to speak of."""
 
 EXPECTED: Final = (Mismatch, Refused, DriverFailed, Failed)
 """What a failed scenario raises; anything else is a fault of the suite or of a driver."""
@@ -39,8 +42,16 @@ class Ready(NamedTuple):
 class Suite:
     """One run. `on_cell` hears of each outcome as it comes, with how many are still to come."""
 
-    def __init__(self, broker: Broker, jobs: int, on_cell: Callable[[Cell, int], None]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        jobs: int,
+        on_cell: Callable[[Cell, int], None],
+        cluster: Broker | None = None,
+    ) -> None:
+        """`cluster`: for scenarios that need more than one broker, if `broker` is alone."""
         self._broker = broker
+        self._cluster = cluster
         self._slots = asyncio.Semaphore(jobs)
         self._on_cell = on_cell
         self._run_id = token_hex(3)
@@ -127,14 +138,19 @@ class Suite:
         if missing:
             reason = f"the client has no {', '.join(missing)}"
             return Cell(client.name, scenario.name, Status.ABSENT, reason=reason)
+        reason = ""
         if scenario.controls and self._broker.restart is None:
             reason = "the suite can't restart this broker"
-            return Cell(client.name, scenario.name, Status.NOT_RUN, reason=reason)
-        return None
+        elif len(self._under_test(scenario).admin.brokers) < (MANY if scenario.of_cluster else 1):
+            reason = "the broker is alone"
+        return Cell(client.name, scenario.name, Status.NOT_RUN, reason=reason) if reason else None
+
+    def _under_test(self, scenario: Scenario) -> Broker:
+        return self._cluster or self._broker if scenario.of_cluster else self._broker
 
     async def _try(self, ready: Ready, scenario: Scenario) -> Cell:
         label = f"compat-{self._run_id}-{next(self._numbers)}"
-        trial = Trial(self._broker, ready.drivers, ready.can, label)
+        trial = Trial(self._under_test(scenario), ready.drivers, ready.can, label)
         began_s = time.monotonic()
         reason = ""
         try:
@@ -142,6 +158,8 @@ class Suite:
                 await scenario.run(trial)
                 with trial.step("close the client"):
                     await trial.close()
+        except NotHere as not_here:
+            return Cell(ready.client.name, scenario.name, Status.NOT_RUN, reason=str(not_here))
         except TimeoutError:
             reason = f"not done after {CELL_WITHIN_S:.0f} s"
         except EXPECTED as failure:

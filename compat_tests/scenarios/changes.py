@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from kavka.compat_tests.cutting import cut
+from kavka.compat_tests.errors import NotHere
 from kavka.compat_tests.records import Partition, Record
 from kavka.compat_tests.scenario import (
     JOIN_MS,
@@ -16,6 +18,12 @@ from kavka.compat_tests.scenario import (
 )
 
 METADATA_MS: Final = 1_000
+QUIET_MS: Final = 1_500
+CUTS: Final = 3
+CUT_BYTES: Final = 100_000
+"""Of requests that pass before a connection breaks."""
+
+CUT_RECORDS: Final = 400
 
 
 async def run_new_partitions(trial: Trial) -> None:
@@ -91,8 +99,64 @@ async def run_compacted(trial: Trial) -> None:
         equal(latest, {b"a": None, b"b": b"2"}, "latest values")
 
 
+async def run_leader_change(trial: Trial) -> None:
+    topic = trial.name()
+    await trial.broker.create_topic(topic, 1, {}, replicas=2)
+    producer, reader = (
+        await trial.producer(acks="all"),
+        await trial.reader({Partition(topic, 0): 0}),
+    )
+    records = [Record(str(one).encode()) for one in range(10)]
+    with trial.step("write and read before the leader changes", "Produce", "Fetch"):
+        await stored(producer, topic, records)
+        await read(reader, 10)
+    for turn in (1, 2):
+        with trial.step("move the leadership to the other replica", "Metadata", "Produce"):
+            await trial.broker.move_leader(topic)
+            placed = await stored(producer, topic, records)
+            equal([one.offset for one in placed], [*range(10 * turn, 10 * turn + 10)], "offsets")
+        with trial.step("go on reading from the new leader", "Metadata", "Fetch"):
+            found = await read(reader, 10, JOIN_MS)
+            equal([one.value for one in found], [one.value for one in records], "values")
+
+
+async def run_auto_create(trial: Trial) -> None:
+    if await trial.broker.config("auto.create.topics.enable") != "true":
+        raise NotHere("auto.create.topics.enable is not true")
+    topic = trial.name()
+    with trial.step("write to a topic that is not there yet", "Metadata", "Produce"):
+        (placed,) = await stored(await trial.producer(), topic, [Record(b"first")])
+        equal(placed.offset, 0, "offset")
+    with trial.step("read it", "Fetch"):
+        (found,) = await read(await trial.reader({Partition(topic, 0): 0}), 1)
+        equal(found.value, b"first", "value")
+
+
+async def run_cut_off(trial: Trial) -> None:
+    topic = await trial.topic()
+    records = [Record(f"{one} ".encode() * 500) for one in range(CUT_RECORDS)]
+    is_idempotent = "idempotence" in trial.can
+    async with cut(trial.broker, [CUT_BYTES] * CUTS) as (bootstrap, network):
+        with trial.step(f"write while {CUTS} connections break within a request", "Produce"):
+            producer = await trial.driver(bootstrap)
+            batches = CUT_BYTES // 4
+            await producer.ask(
+                "producer", acks="all", idempotent=is_idempotent or None, batch_bytes=batches
+            )
+            await stored(producer, topic, records)
+            await producer.ask("close_producer")
+            equal(network.made, CUTS, "connections that were cut")
+    with trial.step("read each record, once and in order if the producer is idempotent", "Fetch"):
+        reader = await trial.reader({Partition(topic, 0): 0})
+        found = await read(reader, len(records))
+        if is_idempotent:
+            equal([one.value for one in found], [one.value for one in records], "values")
+            equal(await reader.poll(1, QUIET_MS), [], "further records")
+
+
 NEEDS: Final = frozenset({"produce", "consume"})
 ALL: Final = (
+    Scenario("auto-create", "A topic created by its first record", run_auto_create, NEEDS),
     Scenario("compacted", "A compacted topic", run_compacted, NEEDS),
     Scenario(
         "new-partitions",
@@ -102,6 +166,19 @@ ALL: Final = (
     ),
     Scenario(
         "recreated", "A topic deleted and created again", run_recreated, NEEDS | {"delete_topic"}
+    ),
+    Scenario(
+        "cut-off",
+        "Connections that break in the middle of a request",
+        run_cut_off,
+        frozenset({"produce", "consume", "acks"}),
+    ),
+    Scenario(
+        "leader-change",
+        "Another broker becomes the leader under running clients",
+        run_leader_change,
+        NEEDS | {"acks"},
+        of_cluster=True,
     ),
     Scenario(
         "broker-restart",
