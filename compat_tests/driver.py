@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -170,7 +172,7 @@ class Driver:
         """SIGKILL. Nothing happens if it has ended."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError):  # it has just ended
-                self._process.kill()
+                os.killpg(self._process.pid, signal.SIGKILL)  # with programs that it has started
             await self._process.wait()
 
 

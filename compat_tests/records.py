@@ -6,6 +6,8 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from kavka.wire.errors import ErrorCode
+
 Json: TypeAlias = dict[str, Any]
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
@@ -51,6 +53,11 @@ class Refusal(NamedTuple):
 
     name: str
     message: str
+
+
+def is_of_protocol(refusal: Refusal) -> bool:
+    """Whether its name is one of the protocol's, and not of the library's own errors."""
+    return refusal.name in ErrorCode.__members__
 
 
 class Placed(NamedTuple):

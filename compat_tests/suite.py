@@ -141,7 +141,7 @@ class Suite:
         reason = ""
         if scenario.controls and self._broker.restart is None:
             reason = "the suite can't restart this broker"
-        elif len(self._under_test(scenario).admin.brokers) < (MANY if scenario.of_cluster else 1):
+        elif scenario.of_cluster and len(self._under_test(scenario).admin.brokers) < MANY:
             reason = "the broker is alone"
         return Cell(client.name, scenario.name, Status.NOT_RUN, reason=reason) if reason else None
 

@@ -32,8 +32,9 @@ class Toolchain(NamedTuple):
 
 NODE: Final = Toolchain("node", "Node.js 18 or newer", ("--version",), (18,))
 NPM: Final = Toolchain("npm", "npm 9 or newer (it comes with Node.js)", ("--version",), (9,))
-GO: Final = Toolchain("go", "Go 1.24 or newer", ("version",), (1, 24))
+GO: Final = Toolchain("go", "Go 1.26 or newer", ("version",), (1, 26))
 JAVA: Final = Toolchain("java", "Java 17 or newer", ("-version",), (17,))
+KCAT: Final = Toolchain("kcat", "kcat 1.7 or newer (Debian's package kcat)", ("-V",), (1, 7))
 MAVEN: Final = Toolchain("mvn", "Maven 3 or newer", ("--version",), (3,))
 
 
@@ -54,7 +55,7 @@ def cache_directory() -> Path:
     """Where clients are kept: KAVKA_COMPAT_CACHE, or kavka/compat in the user's cache."""
     named = os.environ.get("KAVKA_COMPAT_CACHE")
     if named:
-        return Path(named)
+        return Path(named).resolve()
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "kavka" / "compat"
 

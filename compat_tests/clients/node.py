@@ -15,11 +15,15 @@ SCRIPTS: Final = DRIVERS / "node"
 LOCK_FILES: Final = (SCRIPTS / "package.json", SCRIPTS / "package-lock.json")
 
 
-def script(name: str) -> Callable[[], Program]:
-    """A driver's script."""
+def script(name: str, native: str | None = None) -> Callable[[], Program]:
+    """A driver's script; `native`: its package if that is built from C++, which takes minutes."""
 
     def install() -> Program:
-        node, packages = found(NODE), once("node", LOCK_FILES, _install)
+        node = found(NODE)
+        if native is None:
+            packages = once("node", LOCK_FILES, _install)
+        else:
+            packages = once("node-native", LOCK_FILES, lambda into: _build(into, native))
         environment = {**os.environ, "NODE_PATH": str(packages / "node_modules")}
         return Program([node, str(SCRIPTS / name)], environment)
 
@@ -31,3 +35,10 @@ def _install(directory: Path) -> None:
         shutil.copy(file, directory)
     command = [found(NPM), "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
     run(command, directory, os.environ)
+
+
+def _build(directory: Path, package: str) -> None:
+    _install(directory)
+    # With this machine's libraries, else the build would download their sources.
+    environment = {**os.environ, "CKJS_LINKING": "dynamic"}
+    run([found(NPM), "rebuild", package, "--build-from-source"], directory, environment)

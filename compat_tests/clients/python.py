@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from kavka.compat_tests.clients.installing import DRIVERS, once, run
+from kavka.compat_tests.clients.installing import DRIVERS, KCAT, found, once, run
 from kavka.compat_tests.driver import Program
 from kavka.compat_tests.errors import Unavailable
 
@@ -45,6 +45,12 @@ def apart(driver: str, requirements: str) -> Callable[[], Program]:
         return _program(directory / "bin" / "python", driver)
 
     return install
+
+
+def kcat() -> Program:
+    """The driver of kcat, a program in C, which is written in Python."""
+    found(KCAT)
+    return _program(Path(sys.executable), "kcat_driver.py")
 
 
 def _program(python: Path, driver: str) -> Program:

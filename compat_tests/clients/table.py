@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from kavka.compat_tests.clients import java, python
+from kavka.compat_tests.clients import go, java, node, python
 from kavka.compat_tests.driver import Program
 
 
@@ -22,19 +22,32 @@ class Client(NamedTuple):
     """Whether the quick subset has it: one a language."""
 
 
+def _python(name: str, driver: str, module: str, *, quick: bool = False) -> Client:
+    return Client(name, name, "Python", python.here(driver, module), quick=quick)
+
+
 def _java(name: str, version: str, driver: str, *, quick: bool = False) -> Client:
     install = java.kafka_clients(version, driver)
     return Client(name, "Apache Kafka's client", "Java", install, quick=quick)
 
 
 CLIENTS: Final = (
+    _python("kafka-python", "kafka_python_driver.py", "kafka", quick=True),
+    _python("aiokafka", "aiokafka_driver.py", "aiokafka"),
+    _python("confluent-kafka", "confluent_driver.py", "confluent_kafka"),
     Client(
-        "kafka-python",
+        "confluent-kafka-asyncio",
+        "confluent-kafka, asyncio",
+        "Python",
+        python.here("confluent_asyncio_driver.py", "confluent_kafka"),
+    ),
+    Client(
+        "kafka-python-2",
         "kafka-python",
         "Python",
-        python.here("kafka_python_driver.py", "kafka"),
-        quick=True,
+        python.apart("kafka_python_2_driver.py", "kafka_python_2.txt"),
     ),
+    Client("kcat", "kcat", "C", python.kcat),
     _java("java-4", "kafka_4", "modern", quick=True),
     _java("java-3.9", "kafka_3_9", "modern"),
     _java("java-2.8", "kafka_2_8", "modern"),
@@ -42,4 +55,15 @@ CLIENTS: Final = (
     _java("java-0.10", "kafka_0_10", "old"),
     _java("java-0.9", "kafka_0_9", "old"),
     _java("java-0.8", "kafka_0_8", "old"),
+    Client("kafkajs", "KafkaJS", "Node.js", node.script("kafkajs.js"), quick=True),
+    Client("platformatic", "@platformatic/kafka", "Node.js", node.script("platformatic.js")),
+    Client(
+        "confluent-js",
+        "@confluentinc/kafka-javascript",
+        "Node.js",
+        node.script("confluent.js", native="@confluentinc/kafka-javascript"),
+    ),
+    Client("franz-go", "franz-go", "Go", go.program("franz_go"), quick=True),
+    Client("sarama", "Sarama", "Go", go.program("sarama")),
+    Client("kafka-go", "segmentio/kafka-go", "Go", go.program("kafka_go")),
 )

@@ -6,13 +6,16 @@ import asyncio
 from typing import Any, Final
 
 from kavka.compat_tests.driver import Driver
+from kavka.compat_tests.errors import Mismatch
 from kavka.compat_tests.records import Partition, Record
 from kavka.compat_tests.scenario import (
+    SETTLED_S,
     Scenario,
     Trial,
     becomes,
     equal,
     read,
+    shown,
     stored,
 )
 
@@ -27,21 +30,29 @@ def all_of(topic: str, count: int = PARTITIONS) -> frozenset[Partition]:
     return frozenset(Partition(topic, one) for one in range(count))
 
 
-async def shares(*members: Driver) -> list[frozenset[Partition]]:
-    """What each is assigned, asked at once: a rebalance waits for all of them."""
-    return list(await asyncio.gather(*(member.assignment() for member in members)))
-
-
 async def shared(members: list[Driver], topic: str, sizes: list[int]) -> None:
-    """All partitions become assigned, each to one member, so many to each."""
+    """All partitions become assigned, each to one member, so many to each.
 
-    async def ask() -> object:
-        found = await shares(*members)
+    Each member polls on its own, as a rebalance waits for all of them.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + SETTLED_S
+    found = [frozenset[Partition]()] * len(members)
+
+    def is_shared() -> bool:
         every = [one for share in found for one in share]
-        complete = len(every) == len(set(every)) and set(every) == all_of(topic)
-        return complete, sorted(map(len, found))
+        whole = len(every) == len(set(every)) and set(every) == all_of(topic)
+        return whole and sorted(map(len, found)) == sorted(sizes)
 
-    await becomes(ask, (True, sorted(sizes)), "whether each partition has one member, and sizes")
+    async def keep_polling(number: int) -> None:
+        while not is_shared() and loop.time() < until:
+            found[number] = await members[number].assignment()
+
+    await asyncio.gather(*map(keep_polling, range(len(members))))
+    if not is_shared():
+        raise Mismatch(
+            f"after {SETTLED_S:.0f} s members have {shown(found)}, expected {sizes} of 6"
+        )
 
 
 async def run_commit(trial: Trial) -> None:

@@ -126,9 +126,10 @@ async def run_deleted_records(trial: Trial) -> None:
     with trial.step("read from the start what is left", "ListOffsets", "Fetch"):
         reader = await trial.reader({partition: "earliest"})
         equal([one.offset for one in await read(reader, 4)], [6, 7, 8, 9], "offsets")
-    with trial.step("read from a deleted offset, from where it is reset to the start", "Fetch"):
-        reader = await trial.reader({partition: 2}, reset="earliest")
-        equal([one.offset for one in await read(reader, 4)], [6, 7, 8, 9], "offsets")
+    if "reset" in trial.can:
+        with trial.step("read from a deleted offset, which is reset to the start", "Fetch"):
+            reader = await trial.reader({partition: 2}, reset="earliest")
+            equal([one.offset for one in await read(reader, 4)], [6, 7, 8, 9], "offsets")
     with trial.step("have an offset behind the end refused", "DeleteRecords"):
         request = driver.ask("delete_records", **partition.as_json(before=1000))
         await refused(request, "OFFSET_OUT_OF_RANGE")
@@ -147,7 +148,9 @@ ALL: Final = (
     Scenario("ends", "The first and the last offset", run_ends, CONSUME | {"ends"}),
     Scenario("latest", "Reading from the end", run_latest, CONSUME),
     Scenario("pause", "Pausing and resuming a partition", run_pause, CONSUME | {"pause"}),
-    Scenario("out-of-range", "An offset out of range is reset", run_out_of_range, CONSUME),
+    Scenario(
+        "out-of-range", "An offset out of range is reset", run_out_of_range, CONSUME | {"reset"}
+    ),
     Scenario("no-reset", "An offset out of range is told", run_no_reset, CONSUME | {"reset_none"}),
     Scenario(
         "delete-records", "Deleted records", run_deleted_records, CONSUME | {"delete_records"}

@@ -21,7 +21,7 @@ INSTALL_TIMEOUT_S = 600
 PROGRAMS: Mapping[str, tuple[str, Sequence[str], tuple[int, ...]]] = {
     "node": ("Node.js 18 or newer (nodejs.org, or Debian's nodejs)", ("--version",), (18,)),
     "npm": ("npm 9 or newer (it comes with Node.js; Debian: npm)", ("--version",), (9,)),
-    "go": ("Go 1.24 or newer (go.dev)", ("version",), (1, 24)),
+    "go": ("Go 1.26 or newer (go.dev)", ("version",), (1, 26)),
 }
 """What to install, how to ask for the version, and the oldest that will do."""
 

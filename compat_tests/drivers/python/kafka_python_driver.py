@@ -20,9 +20,20 @@ from serve import Arguments, from_base64, given, headers_as_json, headers_of, se
 
 CAN = [
     *("produce", "acks", "gzip", "snappy", "lz4", "zstd", "headers", "timestamps", "timeout"),
+    *("empty_bytes", "append_time", "fencing", "keyed", "auto_create", "retries", "recreated"),
+    "new_partitions",
     *("idempotence", "transactions", "send_offsets"),
     *("consume", "group", "pattern", "range", "roundrobin", "sticky", "cooperative"),
-    *("static_members", "isolation", "seek", "pause", "reset_none", "offsets_for_times", "ends"),
+    *(
+        "static_members",
+        "isolation",
+        "seek",
+        "pause",
+        "reset",
+        "reset_none",
+        "offsets_for_times",
+        "ends",
+    ),
     "commit_metadata",
     *("create_topic", "delete_topic", "create_partitions", "list_topics", "describe_topic"),
     *("describe_configs", "alter_configs", "delete_records", "list_groups", "describe_group"),

@@ -18,7 +18,7 @@ final class ModernProducing extends Producing {
     @Override
     public List<String> features() {
         List<String> can = super.features();
-        can.addAll(List.of("zstd", "timeout"));
+        can.addAll(List.of("zstd", "timeout", "retries")); // the last by default since 2.1
         return can;
     }
 

@@ -27,7 +27,8 @@ final class OldConsuming extends Consuming {
     @Override
     public List<String> features() {
         List<String> can = new ArrayList<>(List.of("consume", "group", "pattern", "range",
-            "roundrobin", "seek", "pause", "reset_none", "commit_metadata"));
+            "roundrobin", "seek", "pause", "reset", "reset_none", "commit_metadata",
+            "new_partitions"));
         if (Library.hasClass("consumer.StickyAssignor")) {
             can.add("sticky");
         }

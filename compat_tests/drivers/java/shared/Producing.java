@@ -58,9 +58,11 @@ abstract class Producing implements Part {
 
     @Override
     public List<String> features() {
-        List<String> can = new ArrayList<>(List.of("produce", "acks", "gzip", "snappy", "lz4"));
+        List<String> can = new ArrayList<>(List.of(
+            "produce", "acks", "empty_bytes", "keyed", "auto_create", "recreated",
+            "gzip", "snappy", "lz4"));
         if (HAS_TIMESTAMPS) {
-            can.add("timestamps");
+            can.addAll(List.of("timestamps", "append_time"));
         }
         if (HAS_HEADERS) {
             can.add("headers");
@@ -69,7 +71,7 @@ abstract class Producing implements Part {
             can.add("idempotence");
         }
         if (HAS_TRANSACTIONS) {
-            can.addAll(List.of("transactions", "send_offsets"));
+            can.addAll(List.of("transactions", "fencing", "send_offsets"));
         }
         return can;
     }
