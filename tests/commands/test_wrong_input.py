@@ -169,3 +169,15 @@ def test_what_is_no_table_is_not_printed_as_csv(
 ) -> None:
     assert main([*line, "--output", "csv"]) == 1
     assert "no table: --output is text or json" in one_line(capfd)
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+@pytest.mark.parametrize("action", ["execute", "cancel"])
+def test_an_action_that_prints_text_only_refuses_other_forms(
+    action: str, form: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    line = [*UNREACHABLE.split(), f"--{action}", "--reassignment-json-file", "FILE"]
+    assert main(["reassign-partitions", *line, "--output", form]) == 1
+    assert f"--{action} prints text only: --output {form} is for --generate, --verify" in one_line(
+        capfd
+    )

@@ -10,7 +10,7 @@ from kavka.tools.admin.command import Tool
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.java_order import number_order, partition_order
 from kavka.tools.admin.options import COMMON, Given, Option
-from kavka.tools.admin.printing import joined, plural, print_csv
+from kavka.tools.admin.printing import PROGRAM_FORMS, joined, plural, print_csv
 from kavka.tools.admin.reassignment import states, throttles
 from kavka.tools.admin.reassignment.placement import place
 from kavka.tools.admin.reassignment.plans import (
@@ -61,6 +61,9 @@ ALLOWED: Final[Mapping[str, Sequence[str]]] = {
     "cancel": (SERVER, CONTROLLER, "preserve-throttles", "timeout"),
     "list": (SERVER, CONTROLLER),
 }
+
+REPORTING: Final = ("generate", "verify", "list")
+"""The actions whose results have forms for programs."""
 
 OPTIONS: Final = (
     Option("generate", "Print how the replicas of topics could be placed on brokers."),
@@ -139,6 +142,12 @@ def check(given: Given) -> None:
     for name in given.names:
         if name not in allowed:
             raise Misused(f'Option "[{name}]" can\'t be used with action "[{action}]"')
+    form = given.text("output")
+    if form in PROGRAM_FORMS and action not in REPORTING:
+        raise Misused(
+            f"--{action} prints text only: --output {form} is for "
+            + ", ".join(f"--{one}" for one in REPORTING)
+        )
     if given.has(CONTROLLER):
         raise Misused(
             f"--{CONTROLLER} is for Apache Kafka's controllers, which this command can't ask: "
@@ -239,7 +248,7 @@ async def _verify(cluster: ClusterClient, given: Given) -> None:
     ongoing = await reassignments(cluster)
     partitions = await states.partition_states(cluster, plan, ongoing)
     form = given.text("output")
-    is_text = form not in ("json", "csv")
+    is_text = form not in PROGRAM_FORMS
     if is_text:
         print("\n".join(states.partition_lines(partitions)))
     moves = await states.move_states(cluster, plan.directories)
