@@ -22,7 +22,9 @@ import pytest
 from commands import mirroring
 from commands.mirroring import MirrorProcess, Watch
 from kavka.tools.admin.command import main
+from kavka.tools.admin.configs import TOOL as CONFIGS_TOOL
 from kavka.tools.admin.delete_records import TOOL as DELETE_RECORDS
+from kavka.tools.mirror import mirroring as mirroring_module
 from kavka.tools.mirror.mirror import TOOL
 from support.batches import Written, build, patch
 from support.broker import Kavka
@@ -39,6 +41,8 @@ KILLS = int(os.environ.get("MIRROR_KILLS", "1"))
 SEED = int(os.environ.get("MIRROR_SEED") or random.SystemRandom().randrange(2**32))
 MOMENT_S = 0.3
 CONFIGS = {"retention.ms": "-1", "segment.bytes": "1048576"}
+MUCH = 70_000_000
+"""More than 64 MiB opened is refused by Kavka; twice as much by librdkafka as it is."""
 
 DELETED = "were deleted in the source before they were copied"
 OTHER_GROUPS: Mapping[str, tuple[int, Mapping[str, Any]]] = {
@@ -314,23 +318,67 @@ def test_what_makes_no_sense_is_said_in_a_line(
     assert printed.out == ""
 
 
-def test_what_it_can_t_copy_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def compact(broker: BrokerProcess, topic: str) -> None:
+    """From now on."""
+    words = f"--bootstrap-server {broker.bootstrap} --alter --topic {topic}"
+    assert main(CONFIGS_TOOL, [*words.split(), "--add-config", "cleanup.policy=compact"]) == 0
+
+
+def test_what_it_can_t_copy_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     source, target = (Kavka(tmp_path / side, mirroring.SETTINGS) for side in ("source", "target"))
     with running([source, target]):
-        for topic in ("big", "odd"):
+        for topic in ("big", "odd", "keyless", "much"):
             create_topic(source.bootstrap, topic, 1)
         with RawConnection(HOST, source.port) as client:
             text = random.Random(1).randbytes(800_000).hex().encode()  # lz4 gains nothing here
             client.produce("big", 0, bytes(build([Written(value=text)], codec="zstd")))
             odd = build([Written(headers=[("kk", b"")])])
             client.produce("odd", 0, bytes(patch(odd.replace(b"kk", b"\xff\xfe"))))
+            keyless = [Written(key=b"k"), Written(key=None), Written(key=b"k")]
+            client.produce("keyless", 0, bytes(build(keyless)))
+            for value in (b"before", bytes(MUCH), b"behind"):
+                written = [Written(key=b"k", value=value)]
+                client.produce("much", 0, bytes(build(written, codec="zstd")))
+        for topic in ("keyless", "much"):
+            compact(source, topic)
         way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up"
+        monkeypatch.setattr(mirroring_module, "RETRY_S", 0.05)
         for topic, why in {
             "big": "give the topic a larger max.message.bytes in the target, or the mirror another",
             "odd": "the record of odd-0 at offset 0 has a header whose key is not UTF-8",
+            "keyless": (
+                "the target refuses the record of keyless-0 at offset 1 of the source: "
+                "INVALID_RECORD: Broker: Broker failed to validate record; it has no key"
+            ),
+            "much": (
+                "the target refuses the record of much-0 at offset 1 of the source: UNKNOWN: "
+                "Unknown broker error, 5 times now; leave the topic out"
+            ),
         }.items():
             assert main(TOOL, [*way.split(), "--topic", topic, "--name", topic]) == 1
             assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("pair", ["Kavka to Kavka", "Apache Kafka to Kavka"], indirect=True)
+def test_a_batch_that_unpacks_to_more_than_librdkafka_takes_by_default(
+    pair: tuple[BrokerProcess, BrokerProcess], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = pair
+    create_topic(source.bootstrap, "much", 1)
+    with RawConnection(HOST, source.port) as client:
+        for value in (b"before", bytes(2 * MUCH), b"behind"):
+            client.produce("much", 0, bytes(build([Written(value=value)], codec="zstd")))
+    way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up --topic much"
+    narrow = tmp_path / "narrow.properties"
+    narrow.write_text("receive.message.max.bytes=100000000\n")
+    assert main(TOOL, [*way.split(), "--source-config", str(narrow)]) == 1
+    said = capsys.readouterr()
+    assert "1 records copied, 2 offsets behind" in said.out
+    assert "much-0 can't be read from offset 1 on: _BAD_COMPRESSION" in said.err
+    assert main(TOOL, way.split()) == 0
+    assert "2 records copied, 0 offsets behind" in capsys.readouterr().out
 
 
 def test_a_cluster_is_not_mirrored_to_itself(

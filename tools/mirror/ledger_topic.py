@@ -8,9 +8,9 @@ from contextlib import closing
 from typing import Final, TypeVar
 
 from kavka.tools.admin.errors import Failed
+from kavka.tools.mirror.failures import Again
 from kavka.tools.mirror.ledger import Entry, Ledger
 from kavka.tools.mirror.reader import Reader
-from kavka.tools.mirror.writer import Again
 from kavka.tools.perf.client import now_ms
 
 READ_WITHIN_MS: Final = 60_000

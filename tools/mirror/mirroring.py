@@ -18,6 +18,7 @@ from kavka.tools.admin.group_requests import Committed
 from kavka.tools.admin.partition_offsets import Place
 from kavka.tools.admin.printing import plural
 from kavka.tools.mirror.clusters import Clusters, Look
+from kavka.tools.mirror.failures import Again, Fenced, Stuck, Tries
 from kavka.tools.mirror.group_plan import commits, translated
 from kavka.tools.mirror.ledger import (
     CONFIGS,
@@ -35,9 +36,9 @@ from kavka.tools.mirror.ledger import (
 from kavka.tools.mirror.ledger_topic import has_successor, read_ledger
 from kavka.tools.mirror.offset_map import runs_of
 from kavka.tools.mirror.reader import Reader
-from kavka.tools.mirror.report import Report
+from kavka.tools.mirror.report import Repeated, Report
 from kavka.tools.mirror.topic_plan import Choice
-from kavka.tools.mirror.writer import Again, Fenced, Writer
+from kavka.tools.mirror.writer import Writer
 from kavka.tools.perf.client import now_ms
 
 RECORDS_MAX: Final = 20_000
@@ -72,6 +73,7 @@ class Mirror:
     def __init__(self, task: Task, report: Report) -> None:
         self._task, self._report = task, report
         self._clusters = Clusters(task.source, task.target, task.replication_factor)
+        self._tries = Tries()
         self._goal: dict[Place, int] | None = None
         """Where --until-caught-up ends."""
 
@@ -88,16 +90,29 @@ class Mirror:
             try:
                 Session(self, look, session).run()
                 return
-            except Fenced as fenced:
-                if has_successor(self._task.target, self._ledger_topic, session):
-                    raise Failed(
-                        f"another mirror of the name {self._ledger_topic.removeprefix(PREFIX)} "
-                        "has begun: it goes on, this one ends"
-                    ) from fenced
-                self._report.warn(f"begins anew: {fenced}")
             except Again as again:
+                pause_s = self._pause_s(again, session)
                 self._report.warn(f"begins anew: {again}")
+                time.sleep(pause_s)
             look = self._patient_look()
+
+    def _pause_s(self, again: Again, session: str) -> float:
+        """How long to wait before it begins anew. Failed if that would not help."""
+        if isinstance(again, Stuck):
+            tries = self._tries.count(again, self._report.records[again.place])
+            return float(RETRY_S * 2**tries)
+        if isinstance(again, Fenced) and self._has_successor(session):
+            raise Failed(
+                f"another mirror of the name {self._ledger_topic.removeprefix(PREFIX)} has begun: "
+                "it goes on, this one ends"
+            ) from again
+        return 0.0
+
+    def _has_successor(self, session: str) -> bool:
+        try:
+            return has_successor(self._task.target, self._ledger_topic, session)
+        except Again:
+            return False  # not known yet: if there is one, it ends the next session as well
 
     def _check_names(self, look: Look) -> None:
         """Say which topics that were named are not there. Failed if none can come any more."""
@@ -118,14 +133,12 @@ class Mirror:
 
     def _patient_look(self) -> Look:
         """Once both clusters answer."""
-        said = ""
+        waits = Repeated(self._report)
         while True:
             try:
                 return self._look()
             except Failed as failed:
-                if str(failed) != said:
-                    said = str(failed)
-                    self._report.warn(f"waits: {failed}")
+                waits.say(f"waits: {failed}")
                 time.sleep(RETRY_S)
 
 
@@ -137,6 +150,7 @@ class Session:
         self._topic = mirror._ledger_topic
         self._look, self._name = look, name
         self._said: set[str] = set()
+        self._no_look, self._no_groups = Repeated(self._report), Repeated(self._report)
 
     def run(self) -> None:
         """Until all is copied, or for ever."""
@@ -204,13 +218,16 @@ class Session:
         try:
             look = self._mirror._look()
         except Failed as failed:
-            self._report.warn(str(failed))
+            self._no_look.say(str(failed))
             return
+        self._no_look.is_over()
         self._follow(look)
         try:
             self._groups()
         except Failed as failed:
-            self._report.warn(str(failed))
+            self._no_groups.say(str(failed))
+        else:
+            self._no_groups.is_over()
 
     def _follow(self, look: Look) -> None:
         """Copy what there is now."""

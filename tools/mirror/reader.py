@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.partition_offsets import Place
-from kavka.tools.mirror.writer import COMMON, Again
-from kavka.tools.perf.client import consumer, error_text, library, next_messages
+from kavka.tools.mirror.failures import PASSING, Again
+from kavka.tools.mirror.writer import COMMON
+from kavka.tools.perf.client import consumer, error_text, library, next_messages, now_ms
 
 MESSAGES_MAX: Final = 2_000
 POLL_S: Final = 0.1
+DEFAULTS: Final = {"receive.message.max.bytes": str(2**31 - 1)}
+"""The most there is: a batch of zstd that unpacks to more stays unread. It only limits; memory is
+taken for what there is."""
+
 PROPERTIES: Final = {
     "auto.offset.reset": "error",
     "enable.auto.commit": "false",
@@ -21,15 +26,47 @@ PROPERTIES: Final = {
     "isolation.level": "read_committed",
 }
 HOPELESS: Final = ("GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED")
+UNPACKED: Final = "_BAD_COMPRESSION"
+PASSED_OVER: Final = ("_BAD_MSG", "_NOT_IMPLEMENTED")
+"""Behind such a batch librdkafka goes on, as if it was not there."""
+
+LASTS_MS: Final = 30_000
+"""An error of a partition of which nothing else has come."""
+
+OTHER_MS: Final = 10_000
+"""After that time without it an error counts as another one; librdkafka's tries are closer."""
+
+COMMIT_MS: Final = 3_000
+"""Until the error of a batch ends the mirror: what was read before it is copied by then."""
+
+BROKEN: Final = (
+    "leave the topic out, or delete its records up to behind there in the source "
+    "(kavka delete-records)"
+)
+WIDER: Final = (
+    "the batch there is damaged, or unpacks to more than receive.message.max.bytes of "
+    f"--source-config allows ({DEFAULTS['receive.message.max.bytes']} unless it is given)"
+)
+
+
+class Trouble(NamedTuple):
+    """An error of a partition that has come since its last record."""
+
+    since_ms: int
+    last_ms: int
 
 
 class Reader:
     """One consumer."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        self._client = consumer({**COMMON, **properties, **PROPERTIES})
+        self._client = consumer({**COMMON, **DEFAULTS, **properties, **PROPERTIES})
         self.positions: dict[Place, int] = {}
         """Where each partition is read next."""
+
+        self._troubles: dict[Place, Trouble] = {}
+        self._passed_over: dict[Place, tuple[int, str]] = {}
+        """Partitions of which nothing more is taken: since when, and why."""
 
     def take(self, positions: Mapping[Place, int]) -> None:
         """More partitions."""
@@ -45,6 +82,8 @@ class Reader:
         gone = list(places)
         for place in gone:
             del self.positions[place]
+            self._troubles.pop(place, None)
+            self._passed_over.pop(place, None)
         if gone:
             partition = library().TopicPartition
             self._client.incremental_unassign([partition(*place) for place in gone])
@@ -55,18 +94,46 @@ class Reader:
         for message in next_messages(self._client, MESSAGES_MAX, POLL_S):
             place = message.topic(), message.partition()
             error = message.error()
-            if place not in self.positions:
-                continue  # dropped meanwhile
+            if place not in self.positions or place in self._passed_over:
+                continue  # dropped meanwhile, or behind a batch that can't be read
             if error is None:
                 self.positions[place] = message.offset() + 1
                 found.append(message)
             elif error.name() == "_PARTITION_EOF":
                 self.positions[place] = max(self.positions[place], message.offset())
-            elif error.name() == "_AUTO_OFFSET_RESET":
-                raise Again(f"{place[0]}-{place[1]} is not readable at {self.positions[place]}")
-            elif error.name() in HOPELESS:
-                raise Failed(f"the source refuses to be read: {error_text(error)}")
+            else:
+                self._judge(place, error)
+                continue
+            if self._troubles:
+                self._troubles.pop(place, None)
+        for since_ms, why in self._passed_over.values():
+            if now_ms() - since_ms >= COMMIT_MS:
+                raise Failed(why)
         return found
+
+    def _judge(self, place: Place, error: Any) -> None:
+        """Again, Failed; nothing if it may pass."""
+        name, where = error.name(), f"{place[0]}-{place[1]}"
+        if name == "_AUTO_OFFSET_RESET":
+            raise Again(f"{where} is not readable at {self.positions[place]}")
+        if name in HOPELESS:
+            raise Failed(f"the source refuses to be read: {error_text(error)}")
+        if name in PASSING:
+            return
+        now = now_ms()
+        why = (
+            f"{where} can't be read from offset {self.positions[place]} on: {error_text(error)}; "
+            f"{WIDER if name == UNPACKED else BROKEN}"
+        )
+        if name in PASSED_OVER:
+            self._passed_over[place] = now, why
+            return
+        since_ms, last_ms = self._troubles.get(place, (now, now))
+        if now - last_ms > OTHER_MS:
+            since_ms = now
+        self._troubles[place] = Trouble(since_ms, now)
+        if now - since_ms >= (COMMIT_MS if name == UNPACKED else LASTS_MS):
+            raise Failed(why)
 
     def close(self) -> None:
         """Let the consumer go."""

@@ -109,3 +109,21 @@ class Report:
 
     def _event(self, name: str, **content: Any) -> None:
         print(json.dumps({"event": name, "timeMs": now_ms(), **content}), flush=True)
+
+
+class Repeated:
+    """Something that is tried again and again: why it fails is said once, until that changes."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._said = ""
+
+    def say(self, text: str) -> None:
+        """It has failed."""
+        if text != self._said:
+            self._said = text
+            self._report.warn(text)
+
+    def is_over(self) -> None:
+        """It has not: the next failure is another one."""
+        self._said = ""

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.partition_offsets import Place
 from kavka.tools.mirror.clusters import CLIENT_ID
+from kavka.tools.mirror.failures import Again, Fenced, Stuck, may_last
 from kavka.tools.mirror.ledger import Entry
-from kavka.tools.perf.client import error_text, library, producer
+from kavka.tools.perf.client import error_text, library, now_ms, producer
 
 POLL_S: Final = 0.1
 CALL_S: Final = 1.0
 """A call to librdkafka does not end earlier for Ctrl-C."""
 
+REASON_MS: Final = 1_000
 ABORT_S: Final = 5.0
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 REQUEST_BYTES_MAX: Final = 1_000_000_000
@@ -30,12 +33,22 @@ FENCED: Final = ("_FATAL", "_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH
 """A call after a fatal error says _FATAL, whatever it was."""
 
 TOO_LARGE: Final = "MSG_SIZE_TOO_LARGE"
-REMEDY: Final = (
+SMALLER: Final = (
     "give the topic a larger max.message.bytes in the target, or the mirror another "
     "compression.type (in --target-config), as records are compressed anew, by lz4 if it has none"
 )
+INVALID: Final = "INVALID_RECORD"
+WITHOUT_KEY: Final = (
+    "it has no key, and a compacted topic takes no such record: leave the topic out, or set "
+    "cleanup.policy=delete and retention.ms=-1 for it in the source until the record is copied"
+)
+LASTING: Final = (
+    "leave the topic out, or see what the log of the target's brokers says. Kavka's refuse so what "
+    "unpacks to more than 64 MiB in a topic that is compacted or has a compression.type: without "
+    "these settings in the source (cleanup.policy=delete and retention.ms=-1) they take it"
+)
 HOPELESS: Final = (
-    "INVALID_RECORD",
+    INVALID,
     "INVALID_TIMESTAMP",
     TOO_LARGE,
     "POLICY_VIOLATION",
@@ -45,13 +58,15 @@ HOPELESS: Final = (
 """Trying again gives the same."""
 
 
-class Again(Exception):
-    """Something went wrong: nobody knows whether the transaction was committed. Begin anew with
-    what the ledger says."""
+class Refusal(NamedTuple):
+    """A record that was not written."""
 
+    error: Any
+    place: Place
+    offset: int | None
+    """In the source; None: it is one of the ledger's."""
 
-class Fenced(Again):
-    """Perhaps another writer has the transactional id; or the transaction has taken too long."""
+    has_key: bool
 
 
 class Writer:
@@ -73,7 +88,7 @@ class Writer:
             }
         )
         self._is_open = False
-        self._failures: list[tuple[Any, Any]] = []
+        self._refusals: list[Refusal] = []
         self._sources: defaultdict[Place, list[int]] = defaultdict(list)
         self._targets: defaultdict[Place, list[int]] = defaultdict(list)
         self.records = 0
@@ -92,7 +107,7 @@ class Writer:
             partition=partition,
             timestamp=time_ms or 1,  # librdkafka takes 0 for "now"
             headers=_headers(message),
-            on_delivery=self._delivered,
+            on_delivery=partial(self._delivered, message.offset()),
         )
         self._sources[topic, partition].append(message.offset())
         self.records += 1
@@ -104,8 +119,8 @@ class Writer:
 
     def delivered(self) -> dict[Place, tuple[Sequence[int], Sequence[int]]]:
         """The offsets of what was sent since the last call, in the source and in the target."""
-        while len(self._client):  # its own flush, once fenced, ends in a SystemError
-            self._poll(POLL_S)
+        while len(self._client) and not self._refusals:  # behind one, the others only time out
+            self._poll(POLL_S)  # the client's own flush, once fenced, ends in a SystemError
         self._check()
         found: dict[Place, tuple[Sequence[int], Sequence[int]]]
         found = {place: (some, self._targets[place]) for place, some in self._sources.items()}
@@ -145,13 +160,24 @@ class Writer:
             self._is_open = True
         while True:
             try:
-                self._judge(lambda: self._client.produce(*arguments, **more))
+                self._client.produce(*arguments, **more)
             except BufferError:
                 self._poll(POLL_S)
                 self._check()
+            except library().KafkaException as raised:
+                self._await_reason()
+                raise self._judged(raised.args[0]) from raised
             else:
                 self._poll(0)
                 return
+
+    def _await_reason(self) -> None:
+        """librdkafka takes no more, once it knows that a record was refused, perhaps before it says
+        of that: give it the time. Raises what it says."""
+        end_ms = now_ms() + REASON_MS
+        while not self._refusals and self._fatal is None and now_ms() < end_ms:
+            self._poll(POLL_S)
+        self._check()
 
     def _poll(self, timeout_s: float) -> None:
         """Have callbacks called. A fatal error is raised here, once, by its name."""
@@ -174,9 +200,9 @@ class Writer:
             return Failed(f"the target refuses it: {error_text(error)}")
         return (Fenced if error.name() in FENCED else Again)(error_text(error))
 
-    def _delivered(self, error: Any, message: Any) -> None:
+    def _delivered(self, source: int, error: Any, message: Any) -> None:
         if error is not None:
-            self._failures.append((error, message))
+            self._refused(error, message, source)
         elif (offset := message.offset()) is not None:
             self._targets[message.topic(), message.partition()].append(offset)
         # else the response was lost, and that of a later batch says only that this one was written:
@@ -184,18 +210,42 @@ class Writer:
 
     def _noted(self, error: Any, message: Any) -> None:
         if error is not None:
-            self._failures.append((error, message))
+            self._refused(error, message, None)
+
+    def _refused(self, error: Any, message: Any, source: int | None) -> None:
+        place = message.topic(), message.partition()
+        self._refusals.append(Refusal(error, place, source, message.key() is not None))
 
     def _check(self) -> None:
         if self._fatal is not None:
             raise self._judged(self._fatal)
-        for error, message in self._failures:
-            if error.name() in HOPELESS:
-                where = f"{message.topic()}-{message.partition()}"
-                why = error_text(error) + (f"; {REMEDY}" if error.name() == TOO_LARGE else "")
-                raise Failed(f"the target refuses a record of {where}: {why}")
-        if self._failures:
-            raise self._judged(self._failures[0][0])
+        for one in self._refusals:
+            if one.error.name() in HOPELESS:
+                raise Failed(_because(*self._sentence(one)))
+        for one in self._refusals:
+            if one.error.name() not in FENCED and may_last(one.error):
+                raise Stuck(one.place, *self._sentence(one))
+        if self._refusals:
+            raise self._judged(self._refusals[0].error)
+
+    def _sentence(self, first: Refusal) -> tuple[str, str]:
+        """Which records the target refuses, and what may be done. It refuses whole batches, so that
+        the one that it means is not always known."""
+        name, where = first.error.name(), f"{first.place[0]}-{first.place[1]}"
+        same = [
+            one for one in self._refusals if one.place == first.place and one.error.name() == name
+        ]
+        keyless = [one for one in same if not one.has_key] if name == INVALID else []
+        if first.offset is None:
+            which = f"a record of {where}"
+        elif keyless or len(same) == 1:
+            which = f"the record of {where} at offset {(*keyless, first)[0].offset} of the source"
+        else:
+            which = f"one of the records of {where} at offsets {first.offset} to {same[-1].offset} "
+            which += "of the source"
+        remedies = {TOO_LARGE: SMALLER, INVALID: WITHOUT_KEY if keyless else ""}
+        said = f"the target refuses {which}: {error_text(first.error)}"
+        return said, remedies.get(name, "" if name in HOPELESS else LASTING)
 
     def _patiently(self, call: Callable[[float], None]) -> None:
         """Again and again, as long as librdkafka says that another try may help."""
@@ -204,9 +254,14 @@ class Writer:
                 call(CALL_S)
             except library().KafkaException as raised:
                 if not raised.args[0].retriable():
+                    self._check()
                     raise self._judged(raised.args[0]) from raised
             else:
                 return
+
+
+def _because(said: str, remedy: str) -> str:
+    return f"{said}; {remedy}" if remedy else said
 
 
 def _headers(message: Any) -> Any:

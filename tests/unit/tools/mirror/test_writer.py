@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import KafkaError, KafkaException, Message
 
+from kavka.tools.admin.errors import Failed
 from kavka.tools.mirror import writer
-from kavka.tools.mirror.writer import Again, Writer
+from kavka.tools.mirror.failures import Again, Stuck
+from kavka.tools.mirror.writer import Writer
 
 OFFSET_INVALID = -1001
 """What librdkafka reports where the response was lost, and a later batch was acknowledged."""
@@ -55,3 +57,84 @@ def test_a_record_without_offset_has_the_transaction_repeated(
 ) -> None:
     with pytest.raises(Again, match="t-0: the target did not give every record's offset"):
         sent(monkeypatch, [7, OFFSET_INVALID]).delivered()
+
+
+class Refusing(Reporting):
+    """The records of the first batch are refused with this error, when it is polled; then it takes
+    no more, and keeps what it has until that times out."""
+
+    def __init__(self, error: KafkaError, batch: int = 3) -> None:
+        super().__init__([])
+        self._error, self._batch = error, batch
+        self._waiting: list[tuple[Callable[..., None], Message]] = []
+        self._is_refused = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def poll(self, timeout_s: float) -> None:
+        if timeout_s:
+            self._is_refused = True
+            for on_delivery, message in self._waiting[: self._batch]:
+                on_delivery(self._error, message)
+            del self._waiting[: self._batch]
+
+    def produce(self, topic: str, *words: Any, on_delivery: Callable[..., None], **_: Any) -> None:
+        if len(self._waiting) == self._batch + 1:
+            raise KafkaException(KafkaError(KafkaError._STATE, "in an erroneous state"))
+        message = Message(topic=topic, partition=0, offset=-1, key=words[1])
+        self._waiting.append((on_delivery, message))
+
+
+def refused(
+    monkeypatch: pytest.MonkeyPatch, code: int, keys: list[bytes | None], batch: int = 3
+) -> Exception:
+    """What a writer raises when a target refuses the first of these records with this code; in the
+    source they have the offsets from 10 on."""
+    monkeypatch.setattr(writer, "producer", lambda _: Refusing(KafkaError(code), batch))
+    found = Writer({}, "mirror")
+    with pytest.raises((Again, Failed)) as raised:
+        for at, key in enumerate(keys, 10):
+            found.send(Message(topic="t", partition=0, offset=at, key=key, timestamp=(1, 1)))
+        found.delivered()
+    return raised.value
+
+
+def test_a_record_without_key_is_named_where_a_compacted_topic_refuses_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failure = refused(monkeypatch, KafkaError.INVALID_RECORD, [b"k", None, b"k"])
+    assert isinstance(failure, Failed)
+    said = str(failure)
+    assert said.startswith("the target refuses the record of t-0 at offset 11 of the source: INVAL")
+    assert "; it has no key, and a compacted topic takes no such record: leave" in said
+
+
+def test_a_refused_record_with_a_key_is_named_without_a_guess(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failure = refused(monkeypatch, KafkaError.INVALID_RECORD, [b"k"])
+    assert str(failure).startswith("the target refuses the record of t-0 at offset 10 of the sour")
+    assert "has no key" not in str(failure)
+
+
+@pytest.mark.parametrize("records", [3, 4, 5])
+def test_an_error_that_may_last_names_the_batch_at_once(
+    monkeypatch: pytest.MonkeyPatch, records: int
+) -> None:
+    """Also while records wait that only time out, and when no more are taken."""
+    failure = refused(monkeypatch, KafkaError.UNKNOWN, [b"k"] * records)
+    assert isinstance(failure, Stuck)
+    assert failure.place == ("t", 0)
+    assert "the records of t-0 at offsets 10 to 12 of the source: UNKNOWN" in str(failure)
+    assert "more than 64 MiB" in failure.remedy
+
+
+@pytest.mark.parametrize(
+    "code",
+    [KafkaError.NOT_ENOUGH_REPLICAS, KafkaError._MSG_TIMED_OUT, KafkaError.INVALID_PRODUCER_EPOCH],
+)
+def test_what_passes_is_tried_for_ever(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    failure = refused(monkeypatch, code, [b"k"])
+    assert isinstance(failure, Again)
+    assert not isinstance(failure, Stuck)
