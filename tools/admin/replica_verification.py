@@ -25,7 +25,7 @@ from kavka.tools.admin.topic_names import ANY, name_pattern
 from kavka.wire.apis import fetch, list_offsets
 from kavka.wire.apis.fetch import FetchedPartition, ReplicaState
 from kavka.wire.apis.list_offsets import AskedPartition, AskedTopic, ListOffsetsRequest
-from kavka.wire.apis.metadata import TopicResponse
+from kavka.wire.apis.metadata import PartitionResponse, TopicResponse
 from kavka.wire.errors import ErrorCode
 from kavka.wire.message import message
 
@@ -40,6 +40,12 @@ WAIT_MS: Final = 1_000
 REPORT_MS: Final = 30_000
 NO_ID: Final = UUID(int=0)
 TIMEOUT_MS: Final = 60_000
+PAUSE_S: Final = 0.5
+"""With --once, after a replica could not be read."""
+
+REFUSED_MS_MAX: Final = 30_000
+"""How long a partition whose replicas are where they were may be unreadable: a replica may be new
+there, or its broker may still be starting."""
 
 Place = tuple[str, int]
 
@@ -156,10 +162,18 @@ class _Verification:
         self._ends: dict[Place, int] = {}
         """With --once, how far to compare."""
 
+        self._refused: dict[Place, str] = {}
+        """Which could not be read the last time, and why."""
+
+        self._refused_since_ms: dict[Place, int] = {}
+        self._lost: set[Place] = set()
+        """With --once: which can't be compared any more."""
+
         self._differing = 0
 
     async def run(self) -> int:
-        """1 when offsets differ, or at the end of --once when anything did."""
+        """1 when offsets differ, or at the end of --once when anything did, or could not be
+        compared."""
         self._offsets = await self._offsets_at(self._time, self._places)
         ends = await self._offsets_at(list_offsets.LATEST, self._places)
         self._ends = ends if self._is_once else {}
@@ -175,21 +189,28 @@ class _Verification:
             fetched = await self._fetch()
             if self._compare(fetched):
                 return 1
+            if self._is_once:
+                await self._look_again()
             is_done = self._is_once and not self._places_left()
             if clock.now_ms() - reported_ms > self._report_ms or is_done:
                 self._report(fetched)
                 reported_ms = clock.now_ms()
             if is_done:
-                return 1 if self._differing else 0
+                return 1 if self._differing or self._lost else 0
 
     def _places_left(self) -> list[Place]:
-        """Without those that have been compared up to their ends."""
+        """Without those that have been compared up to their ends, or can't be any more."""
         ends = self._ends
-        return [one for one in self._places if one not in ends or self._offsets[one] < ends[one]]
+        return [
+            one
+            for one in self._places
+            if one not in self._lost and (one not in ends or self._offsets[one] < ends[one])
+        ]
 
     async def _fetch(self) -> dict[Place, dict[int, Fetched]]:
         """What each replica sends; nothing of a broker that can't be asked now."""
         asked: defaultdict[int, list[Place]] = defaultdict(list)
+        self._refused = {}
         places = self._places_left()
         for place in places:
             for broker in self._replicas[place]:
@@ -222,14 +243,15 @@ class _Verification:
             return {}
         names = {topic_id: name for name, topic_id in self._ids.items()}
         return await self._read(
+            broker,
             {
                 (topic.topic or names[topic.topic_id], one.partition_index): one
                 for topic in response.responses
                 for one in topic.partitions
-            }
+            },
         )
 
-    async def _read(self, answers: Mapping[Place, Any]) -> dict[Place, Fetched]:
+    async def _read(self, broker: int, answers: Mapping[Place, Any]) -> dict[Place, Fetched]:
         """Where the records asked for are deleted, go on behind them."""
         gone = [
             place
@@ -240,11 +262,58 @@ class _Verification:
             starts = await self._offsets_at(list_offsets.EARLIEST, gone)
             for place, start in starts.items():
                 self._offsets[place] = max(self._offsets[place], start)
+        for place, one in answers.items():
+            if one.error_code and place not in gone:
+                self._refused[place] = f"broker {broker} answers {ErrorCode(one.error_code).name}"
         return {
             place: Fetched(memoryview(one.records or b""), one.high_watermark)
             for place, one in answers.items()
             if not one.error_code
         }
+
+    async def _look_again(self) -> None:
+        """Where the replicas are of what could not be read; nowhere, or nowhere else for long: it
+        is given up."""
+        if not self._refused:
+            self._refused_since_ms = {}
+            return
+        await self._cluster.seams.tasks.sleep(PAUSE_S)
+        now_ms = self._cluster.seams.clock.now_ms()
+        known = self._refused_since_ms
+        self._refused_since_ms = {place: known.get(place, now_ms) for place in self._refused}
+        topics = await self._cluster.topics_named(topic for topic, _ in self._refused)
+        live = {broker.node_id for broker in self._cluster.brokers}
+        for place, why in self._refused.items():
+            found = _partition(topics.get(place[0]), self._ids[place[0]], place[1])
+            if found is None:
+                self._give_up(place, "it is deleted")
+                continue
+            replicas = [one for one in found.replica_nodes if one in live]
+            if not replicas:
+                self._give_up(place, "none of its brokers is live")
+            elif replicas != self._replicas[place]:
+                self._move(place, replicas, found.leader_id)
+            elif now_ms - self._refused_since_ms[place] > REFUSED_MS_MAX:
+                self._give_up(place, why)
+
+    def _move(self, place: Place, replicas: list[int], leader: int) -> None:
+        self._replicas[place], self._leaders[place] = replicas, leader
+        del self._refused_since_ms[place]
+        topic, partition = place
+        self._say(
+            f"{topic}-{partition} is on brokers {joined(replicas)} now",
+            {"event": "moved", "topic": topic, "partition": partition, "brokers": replicas},
+        )
+
+    def _give_up(self, place: Place, why: str) -> None:
+        self._lost.add(place)
+        topic, partition = place
+        shown = {"topic": topic, "partition": partition, "offset": self._offsets[place]}
+        self._say(
+            f"{topic}-{partition} can't be compared any more, from offset {self._offsets[place]} "
+            f"on: {why}",
+            {"event": "lost", **shown, "why": why},
+        )
 
     def _compare(self, fetched: Mapping[Place, Mapping[int, Fetched]]) -> bool:
         """Whether offsets differ somewhere, so that there is no way to go on."""
@@ -325,6 +394,15 @@ class _Verification:
                     if one.offset >= 0:
                         found[topic.name, one.partition_index] = one.offset
         return found
+
+
+def _partition(
+    topic: TopicResponse | None, topic_id: UUID, number: int
+) -> PartitionResponse | None:
+    """One of a topic that is still the same; None if it is gone."""
+    if topic is None or topic.error_code or (topic.topic_id or NO_ID) != topic_id:
+        return None
+    return next((one for one in topic.partitions if one.partition_index == number), None)
 
 
 def _or(number: int | None, default: int) -> int:
