@@ -39,7 +39,7 @@ from kavka.tools.admin.options import (
     usage,
 )
 from kavka.tools.admin.security import Security, security_of
-from kavka.tools.admin.stops import Terminated, stopped_by_signals
+from kavka.tools.admin.stops import STOPPED, Terminated, stopped_by_signals
 from kavka.tools.admin.sub_commands import command_usage, parse_command
 from kavka.tools.java_numbers import trimmed
 from kavka.wire.frame import ArenaPool
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     import ssl
 
 NO_CONFIG: Final[Mapping[str, str]] = {}
-STOPPED: Final = 128
-"""What a signal adds to the exit code."""
 
 
 def _fail(failed: Failed, _: Given) -> int:

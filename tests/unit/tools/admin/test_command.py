@@ -43,14 +43,22 @@ def tool(run_number: int | None) -> ClientTool:
 def ctrl_c() -> Iterator[None]:
     """As where a tool begins, whatever a loop of another test has left behind."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    term = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGINT, before or signal.default_int_handler)
+    signal.signal(signal.SIGTERM, term)
 
 
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_in_a_callback_ends_a_tool_as_any_other(number: int, exit_code: int) -> None:
     assert main(tool(number), []) == exit_code
+
+
+def test_a_tool_that_no_signal_reached_leaves_the_handlers_as_they_were() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(running(lambda _: 0), []) == 0
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_what_confluent_kafka_makes_of_a_signal_is_not_shown() -> None:
