@@ -18,6 +18,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from confluent_kafka import Producer
 
 from commands import mirroring
 from commands.mirroring import MirrorProcess, Watch
@@ -367,9 +368,16 @@ def test_a_batch_that_unpacks_to_more_than_librdkafka_takes_by_default(
 ) -> None:
     source, target = pair
     create_topic(source.bootstrap, "much", 1)
-    with RawConnection(HOST, source.port) as client:
-        for value in (b"before", bytes(2 * MUCH), b"behind"):
-            client.produce("much", 0, bytes(build([Written(value=value)], codec="zstd")))
+    producer = Producer(
+        {
+            "bootstrap.servers": source.bootstrap,
+            "compression.type": "zstd",
+            "message.max.bytes": 4 * MUCH,
+        }
+    )
+    for value in (b"before", bytes(2 * MUCH), b"behind"):
+        producer.produce("much", value)
+        assert producer.flush(60) == 0
     way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up --topic much"
     narrow = tmp_path / "narrow.properties"
     narrow.write_text("receive.message.max.bytes=100000000\n")

@@ -72,7 +72,7 @@ def test_two_signals_end_what_would_not_end() -> None:
         process.send_signal(signal.SIGTERM)
         found = process.communicate(timeout=WITHIN_S)
     assert process.returncode in (130, 143)
-    assert found == (b"goes on\n", b"")
+    assert found in [(b"goes on\n", b""), (b"goes on\n" * 2, b"")]  # together, or on a slow machine
 
 
 def test_each_tool_is_stopped_here() -> None:

@@ -40,8 +40,7 @@ COMMIT_MS: Final = 3_000
 """Until the error of a batch ends the mirror: what was read before it is copied by then."""
 
 BROKEN: Final = (
-    "leave the topic out, or delete its records up to behind there in the source "
-    "(kavka delete-records)"
+    "leave the topic out, or delete its records up to behind there (kavka delete-records)"
 )
 WIDER: Final = (
     "the batch there is damaged, or unpacks to more than receive.message.max.bytes of "
