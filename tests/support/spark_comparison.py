@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import random
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.spark_it.comparing import PARTS, Finding, Place
@@ -173,15 +175,20 @@ class Model:
                 )
                 groups[first.topic, first.partition, second.partition, key].append(matched)
         for pairs in groups.values():
+            behind = sorted(pairs, key=lambda pair: pair.first.offset)
+            offsets = [one.first.offset for one in behind]
+            # The least behind each place, so that only those that were overtaken are looked at.
+            least = list(accumulate((one.second_at_most for one in reversed(behind)), min))[::-1]
             for pair in pairs:
-                overtaking = [
+                start = bisect_right(offsets, pair.first_at_most)
+                if start == len(behind) or least[start] >= pair.second.offset:
+                    continue
+                overtaking = max(
                     (ahead.first.offset, ahead.second_at_most)
-                    for ahead in pairs
-                    if ahead.first.offset > pair.first_at_most
-                    and ahead.second_at_most < pair.second.offset
-                ]
-                if overtaking:
-                    self._add("reordered", pair.first, pair.second, overtaken_by=max(overtaking))
+                    for ahead in behind[start:]
+                    if ahead.second_at_most < pair.second.offset
+                )
+                self._add("reordered", pair.first, pair.second, overtaken_by=overtaking)
 
     def _add(
         self,
