@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from support import wire_client
+from kavka.compat_tests.raw.codec import wire_client
 
 if TYPE_CHECKING:
     from bench.holds import Groups

@@ -31,7 +31,7 @@ from confluent_kafka.admin import (
 from admin.cells import Client, Failed, cells
 from admin.place import Place
 from admin.settings import BROKER_SETTING, READ_ONLY_SETTING, chosen
-from support.batches import BASE_TIMESTAMP_MS
+from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS
 
 Returned = Any
 """What the library returns, as plain values."""

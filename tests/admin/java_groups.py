@@ -10,7 +10,7 @@ from admin.cells import Failed, cells
 from admin.held import HELD, IDLE, MISSING, NEW, SPARE
 from admin.java_tools import CLIENT, run
 from admin.place import Place
-from support.batches import BASE_TIMESTAMP_MS
+from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS
 from support.java_tools import Tools
 
 Returned = Any

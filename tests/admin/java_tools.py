@@ -11,8 +11,8 @@ from typing import Any, Final
 from admin.cells import Client, Failed, cells
 from admin.place import Place
 from admin.settings import BROKER_SETTING, LOGGER, READ_ONLY_SETTING, chosen, served
+from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS
 from support import kafka_transactions
-from support.batches import BASE_TIMESTAMP_MS
 from support.java_tools import Tools
 
 Returned = Any

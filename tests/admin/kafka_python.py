@@ -24,7 +24,7 @@ from kafka.errors import for_code
 from admin.cells import Client, Failed, cells
 from admin.place import Place
 from admin.settings import BROKER_SETTING, LOGGER, READ_ONLY_SETTING, chosen, served
-from support.batches import BASE_TIMESTAMP_MS
+from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS
 
 Returned = Any
 """What the library returns: dicts and objects of its own."""

@@ -15,7 +15,7 @@ from admin.cells import cells
 from admin.held import HELD, IDLE, INSTANCE, MISSING, NEW, SPARE
 from admin.kafka_python import CLIENT
 from admin.place import Place
-from support.batches import BASE_TIMESTAMP_MS
+from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS
 
 Returned = Any
 does = CLIENT.does

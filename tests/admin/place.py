@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from support import wire_client
-from support.batches import Written, build
+from kavka.compat_tests.raw.codec import wire_client
+from kavka.compat_tests.raw.codec.batches import Written, build
 from support.ports import HOST
 from support.process import BrokerProcess
 from support.raw import RawConnection

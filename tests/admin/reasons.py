@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from admin.run import Cell
-from support.differences import Difference
+from kavka.compat_tests.raw.differences import Difference
 
 
 @dataclass(frozen=True)

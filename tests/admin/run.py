@@ -25,9 +25,9 @@ from admin import (
 from admin.cells import Client, Outcome
 from admin.operations import IN_ORDER
 from admin.place import Place
+from kavka.compat_tests.raw.differences import Difference, differences
 from support import java
 from support.broker import Kavka
-from support.differences import Difference, differences
 from support.oracle import ApacheKafka
 from support.process import BrokerProcess, running
 

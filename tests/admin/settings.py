@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from support import messages
-from support.oracle import SET_IN_TESTS
+from kavka.compat_tests.raw.codec import schemas
+from kavka.compat_tests.raw.configs import SET_AT_START
 
 BROKER_SETTING: Final = "message.max.bytes"
 """May be changed on one broker and on all."""
@@ -20,11 +20,11 @@ def chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: one
         for name, one in settings.items()
-        if name not in SET_IN_TESTS and not name.startswith("kavka.")
+        if name not in SET_AT_START and not name.startswith("kavka.")
     }
 
 
 def served(versions: Mapping[str, Any]) -> dict[str, Any]:
     """Of APIs by name those that Kavka serves."""
-    names = {api.name for api in messages.served_apis()}
+    names = {api.name for api in schemas.served_apis()}
     return {name: one for name, one in versions.items() if name in names}

@@ -7,7 +7,7 @@ import pytest
 from admin.cells import OK, Outcome
 from admin.reasons import Reason
 from admin.run import Cell
-from support.differences import ABSENT, Difference, differences
+from kavka.compat_tests.raw.differences import ABSENT, Difference, differences
 
 
 def test_equal_values_do_not_differ() -> None:

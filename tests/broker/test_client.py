@@ -13,6 +13,7 @@ import pytest
 from kavka.client.broker_client import BrokerClient, ClientSettings, Seams
 from kavka.client.connection import Callbacks
 from kavka.client.errors import ConnectFailed, Disconnected
+from kavka.compat_tests.raw.codec import schemas
 from kavka.server.runtime.clock import SystemClock
 from kavka.server.runtime.sockets import SYSTEM_SIZED, SocketNetwork
 from kavka.server.runtime.tasks import LoopTasks
@@ -27,7 +28,6 @@ from kavka.wire.apis import (
 from kavka.wire.building import NewRecord, build_batch
 from kavka.wire.errors import ErrorCode
 from kavka.wire.frame import ArenaPool
-from support import messages
 from support.broker import StartBroker
 from support.process import BrokerProcess
 
@@ -38,7 +38,7 @@ TIMEOUT_S = 60.0
 
 
 def request(name: str, **values: Any) -> Any:
-    return messages.as_namespace(messages.schema(f"{name}Request"), values)
+    return schemas.as_namespace(schemas.schema(f"{name}Request"), values)
 
 
 @asynccontextmanager

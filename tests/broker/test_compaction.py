@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from confluent_kafka import Producer
 from kafka import KafkaConsumer, TopicPartition
 
+from kavka.compat_tests.raw.codec.batches import CODECS, FIELDS, Written, build, field
+from kavka.compat_tests.raw.codec.batches import read as read_batch
 from kavka.log.fs import OsFs
 from kavka.wire.record_batches import CONTROL
 from support import logs
-from support.batches import CODECS, FIELDS, Written, build, field
-from support.batches import read as read_batch
 from support.broker import Kavka
 from support.clients.kafka_python import create_topic
 from support.compaction import Keyed, clean

@@ -10,14 +10,14 @@ from contextlib import ExitStack
 
 import pytest
 
+from kavka.compat_tests.raw.codec import wire_client
+from kavka.compat_tests.raw.codec.wire_client import new_topic
 from kavka.server.runtime.rate_limited_log import LINES_MAX, PERIOD_S
-from support import wire_client
 from support.broker import Kavka, StartBroker, broker_kind
 from support.crowd import connect, is_served
 from support.ports import HOST, free_port
 from support.process import BrokerProcess
 from support.wait import eventually
-from support.wire_client import new_topic
 
 WITHIN_S = 60.0
 ONLY_KAVKA = pytest.mark.skipif(broker_kind() is not Kavka, reason="the oracle has more listeners")

@@ -7,8 +7,9 @@ import resource
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from kavka.compat_tests.raw.codec.batches import Written, build
+from kavka.compat_tests.raw.codec.wire_client import new_topic
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import Written, build
 from support.broker import StartBroker
 from support.crowd import connect
 from support.logs import parse
@@ -17,7 +18,6 @@ from support.ports import HOST
 from support.process import BrokerProcess
 from support.raw import RawConnection
 from support.wait import eventually
-from support.wire_client import new_topic
 
 SPARE = 40
 """Descriptors that the broker has left when the crowd comes."""

@@ -9,19 +9,20 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from differential.case import Case, Facts, Ground, Script, Topic
-from differential.grounds import facts_of, prepare
-from differential.members import (
+from kavka.compat_tests.raw.case import Case, Facts, Ground, Script, Topic
+from kavka.compat_tests.raw.consumer_members import ConsumerMember
+from kavka.compat_tests.raw.grounds import facts_of, prepare
+from kavka.compat_tests.raw.members import (
     Member,
     assignment,
     committed,
     simple_commit,
     subscription,
 )
-from differential.run import played
-from differential.uniform import ConsumerMember
+from kavka.compat_tests.raw.playing import played
 from support import java
 from support.groups.traffic import OFFSETS_TOPIC
+from support.ports import HOST
 from support.process import BrokerProcess
 from support.sides import sides_with
 from support.transactions.readers import read_all
@@ -99,7 +100,7 @@ class Side:
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.broker = broker
-        self.facts: Facts = facts_of(broker.port, "")
+        self.facts: Facts = facts_of(HOST, broker.port, "")
         self.facts = prepare(self.facts, [(case, case.since) for case in CASES])
         self.answers = [played(Ground(case, case.since, self.facts)) for case in CASES]
         self.consumed = {formatter: self.consume(formatter) for formatter in (OFFSETS, GROUPS)}

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from support import logs, wire_client
+from kavka.compat_tests.raw.codec import wire_client
+from support import logs
 from support.broker import Kavka, broker_kind
 from support.clients.kafka_python import create_topic, offsets
 from support.crowd import connect

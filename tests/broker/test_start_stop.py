@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from support.batches import Written, build
+from kavka.compat_tests.raw.codec.batches import Written, build
 from support.broker import Kavka, StartBroker, broker_kind, kavka_environment
 from support.clients.every import CONFLUENT, KAFKA_PYTHON
 from support.clients.idempotent import ConfluentWriter, History

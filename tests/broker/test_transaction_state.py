@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from differential.case import Case, Facts, Ground, Script, Topic
-from differential.compare import Side, differences
-from differential.grounds import facts_of, prepare
-from differential.run import Played, played
-from differential.transactions import Producer, offsets, producers, reading
+from kavka.compat_tests.raw.case import Case, Facts, Ground, Script, Topic
+from kavka.compat_tests.raw.compare import Side, differences
+from kavka.compat_tests.raw.grounds import facts_of, prepare
+from kavka.compat_tests.raw.playing import Played, played
+from kavka.compat_tests.raw.transactions import Producer, offsets, producers, reading
 from support import dump_log
 from support.broker import Kavka
 from support.oracle import ApacheKafka
 from support.oracle39 import ApacheKafka39
+from support.ports import HOST
 from support.process import BrokerProcess
 
 SETTINGS = {
@@ -89,7 +90,7 @@ class Host:
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.broker = broker.start()
-        self.facts: Facts = facts_of(broker.port, "")
+        self.facts: Facts = facts_of(HOST, broker.port, "")
         self.facts = prepare(self.facts, [(case(begin), VERSION)])
 
     def play(self, script: Any) -> list[Played]:

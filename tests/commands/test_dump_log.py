@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from kavka.compat_tests.raw.codec.message_sets import LOG_APPEND_TIME, message, several, wrapped
 from kavka.log.fs import OsFs
 from kavka.tools.admin.command import main
 from kavka.tools.dump_log.command import TOOL
@@ -29,7 +30,6 @@ from support import java
 from support.broker import Kavka
 from support.clients.kafka_python import create_topic
 from support.java_tools import Tools
-from support.message_sets import LOG_APPEND_TIME, message, several, wrapped
 from support.oracle import ApacheKafka
 from support.process import BrokerProcess, running
 

@@ -22,12 +22,12 @@ from confluent_kafka import Producer
 
 from commands import mirroring
 from commands.mirroring import MirrorProcess, Watch
+from kavka.compat_tests.raw.codec.batches import Written, build, patch
 from kavka.tools.admin.command import main
 from kavka.tools.admin.configs import TOOL as CONFIGS_TOOL
 from kavka.tools.admin.delete_records import TOOL as DELETE_RECORDS
 from kavka.tools.mirror import mirroring as mirroring_module
 from kavka.tools.mirror.mirror import TOOL
-from support.batches import Written, build, patch
 from support.broker import Kavka
 from support.clients.kafka_python import create_topic
 from support.oracle import ApacheKafka

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from compressed.compare import Difference, differences
 from compressed.run import SETTINGS, Found, compacted, play, play_old
-from differential.brokers import PROJECTS
-from differential.judges import JUDGES, NEW, OLD
+from differential.brokers import JUDGES, PROJECTS
+from kavka.compat_tests.raw.judges import NEW, OLD
 from support import java
 from support.broker import Kavka
 from support.process import BrokerProcess, running

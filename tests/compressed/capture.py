@@ -22,8 +22,8 @@ import aiokafka
 import confluent_kafka
 import kafka
 
+from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS, CODECS, build, field, patch
 from support import codec_judge, golang, installed, node
-from support.batches import BASE_TIMESTAMP_MS, CODECS, build, field, patch
 from support.broker import Kavka
 from support.clients.kafka_python import create_topic
 from support.codec_batches import RECORDS, in_form

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS, build, field, patch
 from kavka.wire.compression import Codec
-from support.batches import BASE_TIMESTAMP_MS, build, field, patch
 from support.codec_batches import COUNT, LIES, ODD, RECORDS, in_form, promising
 from support.codec_forms import FORMS, Form, zstd_frame
 

@@ -8,7 +8,7 @@ from typing import Final
 from compressed.compare import Difference, reason_of
 from compressed.corpus import Case, cases
 from compressed.run import COMPACTED, KEYED, OLD_TOPICS, SENT, TYPES, Found
-from support.batches import CODECS, field
+from kavka.compat_tests.raw.codec.batches import CODECS, field
 from support.paths import ROOT
 
 PAGE: Final = ROOT / "docs" / "codecs.md"

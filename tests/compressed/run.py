@@ -7,15 +7,15 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from compressed.corpus import APART_MS, PROMISES, Case, cases
-from differential.message_sets import messages
+from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS, CODECS, field, patch, read
+from kavka.compat_tests.raw.codec.message_sets import message
+from kavka.compat_tests.raw.codec.wire_client import new_topic
+from kavka.compat_tests.raw.opened_message_sets import messages
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ErrorCode
-from support.batches import BASE_TIMESTAMP_MS, CODECS, field, patch, read
-from support.message_sets import message
 from support.process import BrokerProcess
 from support.raw import RawConnection
 from support.wait import eventually
-from support.wire_client import new_topic
 
 SETTINGS: Final[Mapping[str, str]] = {
     "log.cleaner.backoff.ms": "200",

@@ -23,11 +23,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from differential import brokers
-from differential.case import Case, Facts, Ground
-from differential.cases import table_of, tables
-from differential.grounds import facts_of, prepare
-from differential.judges import JUDGES, judge_of
-from differential.run import outdated, played, ranges, report, unexplained
+from differential.brokers import JUDGES
+from differential.run import outdated, report, unexplained
+from kavka.compat_tests.raw.case import Case, Facts, Ground
+from kavka.compat_tests.raw.cases import table_of, tables
+from kavka.compat_tests.raw.grounds import facts_of, prepare
+from kavka.compat_tests.raw.judges import judge_of
+from kavka.compat_tests.raw.playing import played, ranges
+from support.ports import HOST
 
 SLOW_S: Final = 2.0
 
@@ -92,7 +95,7 @@ def compared(
     if options.alone:
         for name, port in ports.items():
             summary(
-                facts_of(port, prefix),
+                facts_of(HOST, port, prefix),
                 [one for one in runs if judge_of(one[0].api, one[1]) == name],
             )
         return 0

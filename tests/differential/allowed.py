@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from differential.case import Outcome
+from kavka.compat_tests.raw.case import Outcome
 
 
 class Anything:

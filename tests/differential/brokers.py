@@ -10,11 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from differential.judges import JUDGES
 from differential.run import Pair
+from kavka.compat_tests.raw.judges import NEW, OLD
 from support import java
 from support.broker import Kavka
+from support.oracle import AskingApacheKafka
+from support.oracle39 import ApacheKafka39
 from support.process import BrokerProcess, running
+
+JUDGES: Final[Mapping[str, type[BrokerProcess]]] = {NEW: AskingApacheKafka, OLD: ApacheKafka39}
 
 PROJECTS: Final = ("kafka4", "kafka39")
 """The jars of both judges."""

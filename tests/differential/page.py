@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from differential.allowed import ALLOWED, Allowed
-from differential.case import Cases, Outcome
-from differential.cases import tables
-from differential.judges import NEW, OLD, judge_of
-from differential.nature import NATURE, UNORDERED
-from differential.run import ranges
+from kavka.compat_tests.raw.case import Cases, Outcome
+from kavka.compat_tests.raw.cases import tables
+from kavka.compat_tests.raw.judges import NEW, OLD, judge_of
+from kavka.compat_tests.raw.nature import NATURE, UNORDERED
+from kavka.compat_tests.raw.playing import ranges
 
 _HEAD: Final = """\
 # Conformance
@@ -22,8 +22,8 @@ Does Kavka answer as Apache Kafka does? A test sends the same requests to both, 
 ones, for every API and every version that Kavka serves, and compares the answers field by field;
 where Apache Kafka closes the connection, Kavka must close it too. The judge is Apache Kafka {new},
 and for versions that Kafka 4 dropped Apache Kafka {old} in ZooKeeper mode. Answers are read by
-kafka-python's codec as it is published, and those that it lacks by the schemas in Apache Kafka's
-own jar.
+kafka-python's codec as it is published, and those that it lacks by the schemas that Apache Kafka
+publishes.
 
 This page is made from the test's tables: run `make pages` when they change. The test itself is
 part of `make test`, and needs Java; `PYTHONPATH=src:tests python -m differential --api 2`

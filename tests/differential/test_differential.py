@@ -9,12 +9,13 @@ import pytest
 
 from differential import brokers
 from differential.allowed import ALLOWED
-from differential.case import Cases, Step
-from differential.cases import tables
-from differential.judges import FIRST_IN_NEW, JUDGES, NEW, OLD, judge_of
+from differential.brokers import JUDGES
 from differential.run import Pair, outdated, report, unexplained
-from differential.wire import Link
-from support import wire_client
+from kavka.compat_tests.raw.case import Cases, Step
+from kavka.compat_tests.raw.cases import tables
+from kavka.compat_tests.raw.codec import wire_client
+from kavka.compat_tests.raw.judges import FIRST_IN_NEW, NEW, OLD, judge_of
+from kavka.compat_tests.raw.link import Link
 from support.ports import HOST
 from support.process import BrokerProcess
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from differential.cases import tables
 from differential.page import page
+from kavka.compat_tests.raw.cases import tables
 from kavka.server.connections.dispatch import HANDLERS
 from support.paths import ROOT
 

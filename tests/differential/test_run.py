@@ -6,10 +6,11 @@ import pytest
 
 from differential import run
 from differential.allowed import ANYTHING, Allowed
-from differential.case import Case
-from differential.judges import NEW
-from differential.run import Finding, outdated, ranges, report, unexplained
-from support.differences import Difference
+from differential.run import Finding, outdated, report, unexplained
+from kavka.compat_tests.raw.case import Case
+from kavka.compat_tests.raw.differences import Difference
+from kavka.compat_tests.raw.judges import NEW
+from kavka.compat_tests.raw.playing import ranges
 
 CASE = Case("Fetch", "a case of mine", lambda on: {}, 4, 18, ())
 ENTRY = Allowed("Fetch", "a case *", (4, 6), "topics.*.error_code", 0, ANYTHING, "why not")

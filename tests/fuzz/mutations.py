@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from fuzz import records
 from fuzz.requests import CLIENT_ID, FIXED_HEADER_BYTES, Template
-from support.batches import uvarint
+from kavka.compat_tests.raw.codec.batches import uvarint
 
 Mutate = Callable[[Random, bytearray, Template, Template], bytes]
 """(chance, frame, its template, another template) -> stream."""

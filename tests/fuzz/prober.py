@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from support import batches, wire_client
+from kavka.compat_tests.raw.codec import batches, wire_client
 from support.ports import HOST
 
 EVERY_S = 0.004

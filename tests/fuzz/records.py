@@ -14,8 +14,8 @@ import lz4.frame
 import zstandard
 from crc32c import crc32c
 
-from support import batches, message_sets
-from support.batches import CODECS, CRC_START, FIELDS, HEADER_BYTES, Written
+from kavka.compat_tests.raw.codec import batches, message_sets
+from kavka.compat_tests.raw.codec.batches import CODECS, CRC_START, FIELDS, HEADER_BYTES, Written
 
 _FEW = [Written(b"key", b"value" * 4, [("h", b"x"), ("n", None)]), Written(), Written(None, None)]
 

@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from fuzz.records import BATCHES
+from kavka.compat_tests.raw.codec import schemas, stock_codec
+from kavka.compat_tests.raw.codec.batches import uvarint
+from kavka.compat_tests.raw.codec.schemas import Values
 from kavka.server.connections.dispatch import HANDLERS
 from kavka.wire.api import Api
-from support import messages, stock_codec
-from support.batches import uvarint
-from support.messages import Values
+from support import messages
 
 TOPICS = ("fuzz-a", "fuzz-b")
 PARTITIONS = 2
@@ -86,7 +87,7 @@ def templates(world: World, seed: int) -> list[list[Template]]:
     for api, version in served():
         found = made.setdefault(api.key, [])
         for number in range(SENSIBLE_TEMPLATES + EXTREME_TEMPLATES):
-            schema = messages.schema(api.request_name)
+            schema = schemas.schema(api.request_name)
             values = messages.values(schema, version, rnd)
             if number < SENSIBLE_TEMPLATES:
                 values = _Sense(api, version, world, rnd).of(schema, values)
@@ -98,11 +99,11 @@ def template(api: Api, version: int, values: Values) -> Template:
     """One request with these values."""
     flexible = api.is_flexible(version)
     writer = _Writer(version, flexible)
-    schema = messages.schema(api.request_name)
+    schema = schemas.schema(api.request_name)
     writer.header(api)
     body_at = len(writer.out)
     writer.struct(schema, values)
-    body = stock_codec.encode(api.request_name, version, messages.as_namespace(schema, values))
+    body = stock_codec.encode(api.request_name, version, schemas.as_namespace(schema, values))
     assert bytes(writer.out[body_at:]) == body, f"{api.name} v{version} is written wrongly"
     marks = writer.marks
     return Template(

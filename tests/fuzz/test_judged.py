@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from differential.judges import FIRST_IN_NEW
 from fuzz.frames import Frame, Frames
 from fuzz.session import SETTINGS
 from fuzz.world import prepare
+from kavka.compat_tests.raw.codec import wire_client
+from kavka.compat_tests.raw.judges import FIRST_IN_NEW
 from kavka.server.connections.dispatch import HANDLERS
-from support import wire_client
 from support.broker import Kavka
 from support.oracle import ApacheKafka
 from support.ports import HOST

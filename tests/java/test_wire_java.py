@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 import pytest
 
+from kavka.compat_tests.raw.codec import schemas, stock_codec
 from kavka.wire import header
 from kavka.wire.apis import fetch, produce
 from kavka.wire.codec.frames import encode_response
 from kavka.wire.errors import ErrorCode
-from support import java_compiler, messages, stock_codec, wire_java
+from support import java_compiler, messages, wire_java
 from support.wire_java import Frame, Judged, Kind, Outcome
 
 SEEDS = range(6)
@@ -32,7 +33,7 @@ class Case(NamedTuple):
     module: ModuleType
     version: int
     kind: Kind
-    found: messages.Values
+    found: schemas.Values
     frame: bytes
 
     @property
@@ -55,16 +56,16 @@ def request_frame(module: ModuleType, version: int, body: bytes, client_id: str 
 
 def request_case(module: ModuleType, version: int, seed: int) -> Case:
     name = module.API.request_name
-    struct_ = messages.schema(name)
+    struct_ = schemas.schema(name)
     found = messages.values(struct_, version, Random(seed))
-    body = stock_codec.encode(name, version, messages.as_namespace(struct_, found))
+    body = stock_codec.encode(name, version, schemas.as_namespace(struct_, found))
     frame = request_frame(module, version, body, CLIENT_IDS[seed % len(CLIENT_IDS)])
     return Case(module, version, Kind.REQUEST, found, frame)
 
 
 def response_case(module: ModuleType, version: int, seed: int) -> Case:
     name = messages.response_name(module.API)
-    struct_ = messages.schema(name)
+    struct_ = schemas.schema(name)
     found = messages.values(struct_, version, Random(seed))
     answer = messages.as_answer(getattr(module, name), struct_, found)
     parts = encode_response(module.API, version, CORRELATION_ID, answer)
@@ -129,7 +130,7 @@ def read_differences(case: Case, frame: memoryview) -> list[str]:
         position = header.skip_tags(frame, position)
     request, end = api.decoder(version)(frame, position)
     assert end == len(frame)
-    struct_ = messages.schema(api.request_name)
+    struct_ = schemas.schema(api.request_name)
     return list(messages.differences(struct_, case.found, request))
 
 
@@ -170,7 +171,7 @@ def test_tagged_structs_of_defaults_are_left_out_as_java_does(kafka_libs: Path) 
 def odd_requests() -> Mapping[str, tuple[ModuleType, int, bytes]]:
     """Bodies that a stock client doesn't send: name -> (module, version, body)."""
     plain = stock_codec.encode(
-        "FetchRequest", 15, messages.as_namespace(messages.schema("FetchRequest"), {})
+        "FetchRequest", 15, schemas.as_namespace(schemas.schema("FetchRequest"), {})
     )[:-1]
     state = struct.pack(">iq", 5, 6)
     return {

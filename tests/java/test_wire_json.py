@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from kavka.compat_tests.raw.codec import schemas
 from kavka.wire.apis import (
     allocate_producer_ids,
     alter_partition,
@@ -45,7 +46,7 @@ class Case(NamedTuple):
     module: ModuleType
     version: int
     kind: Kind
-    found: messages.Values
+    found: schemas.Values
 
     @property
     def name(self) -> str:
@@ -54,7 +55,7 @@ class Case(NamedTuple):
 
     @property
     def schema(self) -> Any:
-        return messages.schema(self.name)
+        return schemas.schema(self.name)
 
     @property
     def json(self) -> Any:
@@ -67,7 +68,7 @@ class Case(NamedTuple):
         """As Kavka sends it, without its length."""
         api = self.module.API
         if self.kind is Kind.REQUEST:
-            request = messages.as_namespace(self.schema, self.found)
+            request = schemas.as_namespace(self.schema, self.found)
             parts = encode_request(api, self.version, CORRELATION_ID, CLIENT_ID, request)
         else:
             answer = messages.as_answer(getattr(self.module, self.name), self.schema, self.found)
@@ -95,7 +96,7 @@ def cases() -> list[Case]:
                 (Kind.RESPONSE, module.API.response_name),
             ):
                 for seed in SEEDS:
-                    found = messages.values(messages.schema(name), version, Random(seed))
+                    found = messages.values(schemas.schema(name), version, Random(seed))
                     made.append(Case(module, version, kind, found))
     return made
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from support import messages
+from kavka.compat_tests.raw.codec import schemas
 from support.message_text import Names, read, write
 
 T = UUID(int=1 << 100)
@@ -22,7 +22,7 @@ def names() -> Names:
 
 def test_a_request(names: Names) -> None:
     text = 'topics: [a b {configs: [x {value: "1, \\"2\\""}, y {value: null}]}, c], timeout_ms: 5'
-    assert read(messages.schema("CreateTopicsRequest"), text, names) == {
+    assert read(schemas.schema("CreateTopicsRequest"), text, names) == {
         "topics": [
             {
                 "name": "a b",
@@ -33,7 +33,7 @@ def test_a_request(names: Names) -> None:
         "timeout_ms": 5,
     }
     text = "topics: [{topic_id: #t}, {topic_id: #7}]"
-    assert read(messages.schema("DeleteTopicsRequest"), text, names) == {
+    assert read(schemas.schema("DeleteTopicsRequest"), text, names) == {
         "topics": [{"topic_id": T}, {"topic_id": UUID(int=7)}]
     }
 
@@ -41,14 +41,14 @@ def test_a_request(names: Names) -> None:
 @pytest.mark.parametrize("text", ["nope: 1", "topics: [a {nope: 1}]", "timeout_ms"])
 def test_a_field_that_does_not_exist_or_has_no_value(names: Names, text: str) -> None:
     with pytest.raises(AssertionError, match=r"no field nope|value is missing"):
-        read(messages.schema("CreateTopicsRequest"), text, names)
+        read(schemas.schema("CreateTopicsRequest"), text, names)
 
 
 def test_a_response(names: Names) -> None:
-    struct = messages.schema("DeleteTopicsResponse")
+    struct = schemas.schema("DeleteTopicsResponse")
 
     def response(*responses: dict[str, object]) -> SimpleNamespace:
-        return messages.as_namespace(struct, {"responses": list(responses)})
+        return schemas.as_namespace(struct, {"responses": list(responses)})
 
     assert write(struct, response(), names) == ["ok"]
     found = response({"name": "t", "topic_id": T}, {"name": "u", "error_code": 3})

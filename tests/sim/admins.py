@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
+from kavka.compat_tests.raw.codec.wire_client import new_topic
 from kavka.server.cluster.logger_levels import LEVELS
 from kavka.wire.errors import ErrorCode as Code
 from sim.actors import Actor
@@ -21,7 +22,6 @@ from sim.producers import RETRIABLE
 from sim.readers import Reader, earliest
 from support.logs import batch
 from support.memory_broker import producing
-from support.wire_client import new_topic
 
 BROKER_ID: Final = "1"
 TIMEOUT_MS: Final = 10_000

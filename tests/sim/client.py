@@ -7,10 +7,10 @@ import struct
 from collections import deque
 from typing import Any, NamedTuple
 
+from kavka.compat_tests.raw.codec import wire_client
 from sim.history import Place
 from sim.loop import Process
 from sim.network import HostNetwork, SimTransport
-from support import wire_client
 
 NO_EPOCH = -1
 """Instead of a leader epoch: not known."""

@@ -11,6 +11,7 @@ import asyncio
 import random
 from typing import Any, Final
 
+from kavka.compat_tests.raw.codec.wire_client import new_topic
 from sim.actors import Actor
 from sim.client import BACKOFF_S, REQUEST_TIMEOUT_S, Client
 from sim.history import History
@@ -19,7 +20,6 @@ from sim.producers import PRODUCE_VERSION
 from sim.readers import LATEST
 from support.logs import batch
 from support.memory_broker import producing
-from support.wire_client import new_topic
 
 PARTITIONS: Final = 10
 VALUE_BYTES: Final = 5000

@@ -9,6 +9,7 @@ from functools import singledispatchmethod
 from typing import Any
 from uuid import UUID
 
+from kavka.compat_tests.raw.codec.wire_client import new_topic
 from kavka.wire.errors import ErrorCode as Code
 from sim.actors import Actor
 from sim.admins import Administrator, Lives
@@ -49,7 +50,6 @@ from sim.producers import Producer
 from sim.readers import Reader
 from sim.trace import Trace
 from sim.transactions import TransactionalProducer
-from support.wire_client import new_topic
 
 OFFSETS = "__consumer_offsets"
 

@@ -28,8 +28,9 @@ from typing import Any, Final
 
 import pytest
 
+from kavka.compat_tests.raw.codec import schemas
 from kavka.wire.api import Api
-from support import message_text, messages
+from support import message_text
 from support.loop_context import LoopContext
 from support.memory_broker import Client, MemoryBroker
 from support.memory_network import Closed, until
@@ -67,7 +68,7 @@ DEFAULTS: Final = {
 """Fields of requests, and of the structs in their arrays, that have these values unless a scenario
 says otherwise."""
 
-APIS: Final[dict[str, Api]] = {one.API.name: one.API for one in messages.api_modules().values()}
+APIS: Final[dict[str, Api]] = {one.API.name: one.API for one in schemas.api_modules().values()}
 Lines = list[str]
 
 
@@ -95,7 +96,7 @@ class Side:
         self, api: str, version: int, text: str, defaults: Mapping[str, str], client: str = ""
     ) -> asyncio.Future[Any]:
         """Send the request that is written as `text`."""
-        struct = messages.schema(f"{api}Request")
+        struct = schemas.schema(f"{api}Request")
         values = message_text.read(struct, defaults.get(api, ""), self.names)
         values |= message_text.read(struct, text, self.names)
         for field in struct._fields:
@@ -108,7 +109,7 @@ class Side:
         """A response as text."""
         if isinstance(answer.exception(), Closed):
             return ["connection closed"]
-        return message_text.write(messages.schema(f"{api}Response"), answer.result(), self.names)
+        return message_text.write(schemas.schema(f"{api}Response"), answer.result(), self.names)
 
     async def arrived(self) -> Lines:
         """What has come for requests that were sent before."""

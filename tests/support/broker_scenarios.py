@@ -9,18 +9,13 @@ import importlib
 import re
 from collections.abc import Iterator
 
+from kavka.compat_tests.raw.codec import schemas
+from kavka.compat_tests.raw.codec.batches import CODECS, Written, build
 from kavka.log.memfs import Fault
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.replica.partition_state import Leadership
 from kavka.wire.errors import ErrorCode
-from support import (
-    group_requests,
-    message_text,
-    messages,
-    offset_requests,
-    transaction_requests,
-)
-from support.batches import CODECS, Written, build
+from support import group_requests, message_text, offset_requests, transaction_requests
 from support.broker_machine import BrokerMachine, Lines, Side, on_each
 from support.denied import Denied
 from support.memory_broker import DATA
@@ -238,7 +233,7 @@ class BrokerScenario(BrokerMachine):
     async def do_fetch(self, side: Side, command: Command) -> Lines:
         """fetch TOPIC-PARTITION [offset=N]: one partition, without waiting. Writes its response."""
         answer = await side.broker.fetch(command.number("offset"), *_place(command.words[0]))
-        struct = messages.schema("FetchResponse")
+        struct = schemas.schema("FetchResponse")
         for name in ("responses", "partitions"):
             (struct,) = [one.array_of for one in struct._fields if one.name == name]
         return message_text.write(struct, answer, side.names)

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log.compaction.order import CompactionOrder
 from kavka.log.compaction.run import compact, remove_cleaned
-from support.batches import Written, build
 from support.memory_broker import MemoryBroker
 from support.virtual import InlineWorker
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from support.batches import BASE_TIMESTAMP_MS, HEADER_BYTES, Written, build, patch, varint
+from kavka.compat_tests.raw.codec.batches import (
+    BASE_TIMESTAMP_MS,
+    HEADER_BYTES,
+    Written,
+    build,
+    patch,
+    varint,
+)
 from support.codec_forms import Encode
 
 COUNT: Final = 30

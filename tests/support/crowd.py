@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from support import wire_client
+from kavka.compat_tests.raw.codec import wire_client
 from support.memory_broker import fetching
 from support.ports import HOST
 

@@ -21,6 +21,7 @@ from uuid import UUID
 
 import pytest
 
+from kavka.compat_tests.raw.codec.wire_client import by_topic, new_topic
 from kavka.log.fs import FileSystem
 from kavka.log.memfs import MemFs
 from kavka.seams import Clock, Jobs, Pool, Tasks
@@ -43,7 +44,6 @@ from support.virtual import (
     do,
     run_until_idle,
 )
-from support.wire_client import by_topic, new_topic
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from support import wire_client
+from kavka.compat_tests.raw.codec import wire_client
 
 HOST = "broker.test"
 CLIENT_HOST = "10.0.0.1"

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import pytest
 from kafka.record import MemoryRecords
 
+from kavka.compat_tests.raw.codec.wire_client import by_topic
 from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode as Code
 from support import logs
 from support.logs import Producer
 from support.memory_broker import Client, MemoryBroker
-from support.wire_client import by_topic
 
 TIMEOUT_MS = 60_000
 PLACE = ("t", 0)

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from uuid import UUID
 
+from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS, build
 from kavka.server.auth.authorizer import Operation
 from kavka.wire.errors import ErrorCode
 from support import messages
-from support.batches import BASE_TIMESTAMP_MS, build
 from support.logs import parse
 
 LINE_CHARACTERS_MAX: Final = 110

@@ -6,59 +6,28 @@ check, where it is a seed. `Values` is {field name: value} with structs as `Valu
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from inspect import signature
 from random import Random
 from types import ModuleType, SimpleNamespace
-from typing import Any, TypeAlias, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 from uuid import UUID
 
-from kavka.wire import apis
+from kavka.compat_tests.raw.codec import schemas, stock_codec
+from kavka.compat_tests.raw.codec.schemas import Values
 from kavka.wire.api import Api
-from support import stock_codec
-
-Values: TypeAlias = Mapping[str, Any]
 
 ITEMS_MAX = 3
 TEXTS = ("", "a", "topic-1", "Ægir/テスト", "x" * 200)
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
-OF_CLUSTERS = frozenset(
-    {
-        "allocate_producer_ids",
-        "alter_partition",
-        "controlled_shutdown",
-        "leader_and_isr",
-        "stop_replica",
-        "update_metadata",
-    }
-)
-"""Modules of APIs that a lone broker does not serve."""
-
-
-@cache
-def api_modules() -> dict[str, ModuleType]:
-    """The modules of `kavka.wire.apis` by name."""
-    return {
-        found.name: importlib.import_module(f"{apis.__name__}.{found.name}")
-        for found in pkgutil.iter_modules(apis.__path__)
-    }
-
-
-def served_apis() -> list[Api]:
-    """The APIs of a lone broker."""
-    return [module.API for name, module in api_modules().items() if name not in OF_CLUSTERS]
-
-
 def known() -> list[tuple[ModuleType, int]]:
     """Each (module, version) that can be read and written."""
     return [
         (module, version)
-        for module in api_modules().values()
+        for module in schemas.api_modules().values()
         for version in range(module.API.lowest, module.API.highest + 1)
     ]
 
@@ -71,11 +40,6 @@ def title(module: ModuleType, version: int) -> str:
 def response_name(api: Api) -> str:
     """`FetchResponse`."""
     return f"{api.name}Response"
-
-
-def schema(name: str) -> Any:
-    """The library's description of a message."""
-    return stock_codec.message_class(name)._struct
 
 
 # -- values ---------------------------------------------------------------------------------
@@ -138,26 +102,9 @@ def _scalar(kind: str, rnd: Random) -> Any:
 
 def drawn(name: str, version: int, rnd: Random) -> tuple[Values, bytes]:
     """Random values of a message, and the library's encoding of it."""
-    struct = schema(name)
+    struct = schemas.schema(name)
     found = values(struct, version, rnd)
-    return found, stock_codec.encode(name, version, as_namespace(struct, found))
-
-
-def as_namespace(struct: Any, found: Values) -> SimpleNamespace:
-    """An object with all the schema's attributes, for the library's writer."""
-    return SimpleNamespace(
-        **{one.name: _convert(one, found, as_namespace) for one in struct._fields}
-    )
-
-
-def _convert(field: Any, found: Values, made: Any) -> Any:
-    if field.name not in found:
-        return field.default
-    value = found[field.name]
-    inner = field.array_of if field.is_struct_array() else field
-    if value is None or not getattr(inner, "_fields", None):
-        return value
-    return [made(inner, one) for one in value] if isinstance(value, list) else made(inner, value)
+    return found, stock_codec.encode(name, version, schemas.as_namespace(struct, found))
 
 
 def as_answer(made: type, struct: Any, found: Values) -> Any:
@@ -171,7 +118,7 @@ def as_answer(made: type, struct: Any, found: Values) -> Any:
     required = _required(made)
     for field in struct._fields:
         if field.name in found or field.name in required:
-            given[field.name] = _convert(field, found, make)
+            given[field.name] = schemas.convert(field, found, make)
     return made(**given)
 
 

@@ -8,9 +8,9 @@ from http.client import HTTPConnection
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from kavka.compat_tests.raw.codec import batches
 from kavka.server.monitoring.loop_lag import LoopLag
 from kavka.server.monitoring.metrics.view import Sources
-from support import batches
 from support.http import HttpClient
 from support.memory_broker import MemoryBroker
 from support.ports import HOST

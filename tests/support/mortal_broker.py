@@ -11,12 +11,12 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from kavka.compat_tests.raw.codec.wire_client import plain
 from kavka.log.memfs import Died, MemFs
 from support.loop_context import collect_lost_failures
 from support.memory_broker import MemoryBroker
 from support.memory_network import Closed
 from support.transactional import Answer, Request, Script, check
-from support.wire_client import plain
 
 T = TypeVar("T")
 

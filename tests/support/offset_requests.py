@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from kavka.compat_tests.raw.codec.wire_client import by_topic
 from support.group_requests import GROUP
 from support.memory_broker import MemoryBroker
-from support.wire_client import by_topic
 
 OF_REQUEST: Final = ("generation_id_or_member_epoch", "member_id", "retention_time_ms")
 Place = tuple[str, int]

@@ -27,28 +27,6 @@ OPTIONS = (
 
 REPORTER: Final = JAVA / "telemetry" / "TakeTelemetry.java"
 
-SET_IN_TESTS: Final = frozenset(
-    {
-        "advertised.listeners",
-        "broker.id",
-        "controller.listener.names",
-        "controller.quorum.bootstrap.servers",
-        "inter.broker.listener.name",
-        "listener.security.protocol.map",
-        "listeners",
-        "log.dirs",
-        "metric.reporters",
-        "node.id",
-        "offsets.topic.replication.factor",
-        "process.roles",
-        "share.coordinator.state.topic.min.isr",
-        "share.coordinator.state.topic.replication.factor",
-        "transaction.state.log.min.isr",
-        "transaction.state.log.replication.factor",
-    }
-)
-"""What tests start Apache Kafka and Kavka with, each with its own: not to be compared."""
-
 
 class ApacheKafka(BrokerProcess):
     """The oracle. Its settings are Kafka's defaults, but for one node's replication factors."""

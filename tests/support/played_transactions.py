@@ -6,12 +6,13 @@ import json
 import re
 from collections.abc import Mapping
 
-from differential.case import Case, Facts, Ground, Script, Topic
-from differential.grounds import facts_of, prepare
-from differential.run import played
-from differential.transactions import Producer, reading
+from kavka.compat_tests.raw.case import Case, Facts, Ground, Script, Topic
+from kavka.compat_tests.raw.grounds import facts_of, prepare
+from kavka.compat_tests.raw.playing import played
+from kavka.compat_tests.raw.transactions import Producer, reading
 from support import kafka_transactions
 from support.java_tools import Tools
+from support.ports import HOST
 from support.process import BrokerProcess
 
 SETTINGS: Mapping[str, str] = {
@@ -88,7 +89,7 @@ class Side:
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.broker = broker
-        self.facts: Facts = facts_of(broker.port, "")
+        self.facts: Facts = facts_of(HOST, broker.port, "")
         self.facts = prepare(self.facts, [(case, case.since) for case in CASES])
         grounds = [Ground(case, case.since, self.facts) for case in CASES]
         self.answers = [played(on) for on in grounds]

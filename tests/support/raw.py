@@ -7,7 +7,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
-from support import logs, wire_client
+from kavka.compat_tests.raw.codec import wire_client
+from support import logs
 from support.wait import eventually
 
 TIMEOUT_S = 30.0

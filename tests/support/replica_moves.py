@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import Written, build
 from support.memory_broker import MemoryBroker
 
 BATCH_HEAD_BYTES = 61

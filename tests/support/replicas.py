@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from kavka.compat_tests.raw.codec.batches import build
 from kavka.log.manager import LogManager
 from kavka.log.memfs import MemFs
 from kavka.server.cluster.control_messages import (
@@ -30,7 +31,6 @@ from kavka.server.runtime.purgatory import Purgatory
 from kavka.wire.record_batches import read_header
 from kavka.zktree.paths import TOPIC_CONFIGS
 from support import logs
-from support.batches import build
 from support.memory_broker import HoldableJobs, LifeTasks
 from support.virtual import VirtualClock
 

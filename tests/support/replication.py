@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec import batches
 from kavka.log.follower_append import FollowerAppended, append_as_follower
 from kavka.log.markers import append_marker
 from kavka.log.memfs import MemFs
@@ -17,7 +18,7 @@ from kavka.log.producer_entry import encode_entry
 from kavka.log.settings import LogSettings
 from kavka.wire.control_records import Marker
 from kavka.wire.record_batches import BatchHeader, read_header
-from support import batches, compaction, logs
+from support import compaction, logs
 from support.logs import Broker
 
 ANY_EPOCH = 1 << 30

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from support import messages, stock_codec, wire_client
+from kavka.compat_tests.raw.codec import schemas, stock_codec, wire_client
 from support.virtual import VirtualClock
 
 _HEAD = struct.Struct(">hhih")
@@ -118,7 +118,7 @@ def response_frame(request: Request, *, version: int | None = None, **values: An
     """A response without its length."""
     version = request.version if version is None else version
     name = f"{request.name}Response"
-    body = stock_codec.encode(name, version, messages.as_namespace(messages.schema(name), values))
+    body = stock_codec.encode(name, version, schemas.as_namespace(schemas.schema(name), values))
     head = struct.pack(">i", request.correlation_id)
     if stock_codec.is_flexible(name, version) and request.name != wire_client.API_VERSIONS:
         head += b"\0"

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.record import MemoryRecords
 
-from support.batches import Written, field, read
+from kavka.compat_tests.raw.codec.batches import Written, field, read
 from support.memory_broker import MemoryBroker
 
 NOISE = random.Random(3).randbytes(200_000)

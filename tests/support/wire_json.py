@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from kavka.compat_tests.raw.codec.schemas import Values
 from support import java_compiler
-from support.messages import Values
 from support.paths import JAVA
 from support.wire_java import Kind
 

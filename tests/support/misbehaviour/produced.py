@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from support import stock_codec
+from kavka.compat_tests.raw.codec import stock_codec
 from support.segments import HEADER
 
 PRODUCE = 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from support import batches
+from kavka.compat_tests.raw.codec import batches
+from kavka.compat_tests.raw.codec.wire_client import encode
 from support.memory_broker import producing
 from support.misbehaviour import produced
 from support.misbehaviour.judge import (
@@ -17,7 +18,6 @@ from support.misbehaviour.judge import (
     of_records,
 )
 from support.misbehaviour.producers import Hearing
-from support.wire_client import encode
 
 ONE, OTHER = 1000, 1001
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bench import frames
 
-from support import messages, stock_codec
+from kavka.compat_tests.raw.codec import schemas, stock_codec
 
 
 def asked(name: str, version: int, frame: bytes) -> Any:
@@ -24,8 +24,8 @@ def asked(name: str, version: int, frame: bytes) -> Any:
 
 def answered(name: str, version: int, values: dict[str, Any]) -> memoryview:
     """An answer without its size field."""
-    schema = messages.schema(f"{name}Response")
-    message = messages.as_namespace(schema, values)
+    schema = schemas.schema(f"{name}Response")
+    message = schemas.as_namespace(schema, values)
     body = stock_codec.encode(f"{name}Response", version, message)
     return memoryview(struct.pack(">i", 1) + body)
 

@@ -13,13 +13,13 @@ import pytest
 
 from kavka.client.broker_client import BACKOFF_JITTER, BrokerClient, ClientSettings, Seams
 from kavka.client.errors import ConnectFailed, Disconnected, NotConnected, UnsupportedVersion
+from kavka.compat_tests.raw.codec import schemas
 from kavka.wire.apis import fetch, metadata
 from kavka.wire.frame import ArenaPool
-from support import messages
 from support.scripted_broker import ScriptedConnection, ScriptedNetwork
 from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
-METADATA: SimpleNamespace = messages.as_namespace(messages.schema("MetadataRequest"), {})
+METADATA: SimpleNamespace = schemas.as_namespace(schemas.schema("MetadataRequest"), {})
 SETTINGS = ClientSettings(client_id="us", software_version="1")
 REFUSED = ConnectionRefusedError(111, "Connection refused")
 

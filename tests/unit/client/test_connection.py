@@ -12,9 +12,10 @@ import pytest
 
 from kavka.client.connection import IN_FLIGHT_MAX, Callbacks, Connection
 from kavka.client.errors import Disconnected, NotConnected, TimedOut
+from kavka.compat_tests.raw.codec import schemas, wire_client
 from kavka.wire.apis import fetch, heartbeat, metadata, produce
 from kavka.wire.frame import ArenaPool
-from support import messages, strict_arenas, wire_client
+from support import strict_arenas
 from support.scripted_broker import ScriptedConnection, response_frame
 from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
@@ -22,7 +23,7 @@ TIMEOUT_S = 30.0
 
 
 def request(name: str, **values: Any) -> SimpleNamespace:
-    return messages.as_namespace(messages.schema(f"{name}Request"), values)
+    return schemas.as_namespace(schemas.schema(f"{name}Request"), values)
 
 
 METADATA = request("Metadata")

@@ -12,14 +12,14 @@ import pytest
 from kavka.client.broker_client import BrokerClient, ClientSettings, Seams
 from kavka.client.errors import NotLetIn
 from kavka.client.login import Login
+from kavka.compat_tests.raw.codec import schemas
 from kavka.wire.apis import metadata
 from kavka.wire.errors import ErrorCode
 from kavka.wire.frame import ArenaPool
-from support import messages
 from support.scripted_broker import ScriptedConnection, ScriptedNetwork
 from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
-METADATA: SimpleNamespace = messages.as_namespace(messages.schema("MetadataRequest"), {})
+METADATA: SimpleNamespace = schemas.as_namespace(schemas.schema("MetadataRequest"), {})
 SERVED = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2), "Metadata": (0, 9)}
 
 

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec import batches
+from kavka.compat_tests.raw.codec.batches import patch
 from kavka.log.follower_append import (
     NOTHING_APPENDED,
     CorruptFetchError,
@@ -22,8 +24,7 @@ from kavka.log.txn_index import AbortedTxn
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import read_header
 from kavka.wire.steps import run_at_once
-from support import batches, compaction, logs, replication
-from support.batches import patch
+from support import compaction, logs, replication
 from support.logs import Broker
 from support.replication import Leader, Op, fetch, replicate, state, take
 

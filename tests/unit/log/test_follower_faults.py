@@ -7,9 +7,10 @@ import random
 
 import pytest
 
+from kavka.compat_tests.raw.codec import batches
+from kavka.compat_tests.raw.codec.batches import patch
 from kavka.log.memfs import Died, Fault, MemFs
-from support import batches, logs, replication
-from support.batches import patch
+from support import logs, replication
 from support.logs import Broker
 from support.replication import (
     example_follower,

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
+from kavka.compat_tests.raw.codec import batches
 from kavka.log import producer_snapshots, producer_state
 from kavka.log.compaction.order import Progress, Replacement
 from kavka.log.compaction.run import compact
@@ -30,7 +31,7 @@ from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError
 from kavka.wire.record_batches import read_header
 from kavka.wire.steps import run_at_once
-from support import batches, compaction, log_model, logs
+from support import compaction, log_model, logs
 from support.compaction import Keyed
 from support.log_life import DAY_MS, IDEMPOTENT, TRANSACTIONAL
 from support.log_model import ABORT, COMMIT, Batch, Expected, by_offset, together

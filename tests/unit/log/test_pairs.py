@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec import batches
 from kavka.log.pairs import BROKEN, add_pairs
 from kavka.wire.building import NewRecord, build_batch
 from kavka.wire.record_batches import HEADER_BYTES
-from support import batches
 
 SIZES = st.sampled_from([0, 1, 63, 64, 127, 128, 8191, 8192, 20_000])
 BYTES = st.one_of(st.binary(max_size=20), SIZES.map(lambda size: b"x" * size))

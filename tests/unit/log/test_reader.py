@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log import reader
 from kavka.log.memfs import MemFs
 from kavka.log.partition_log import PartitionLog
 from kavka.log.segment import LOG
 from support import logs
-from support.batches import Written, build
 from support.compaction import clean, end_of, read_all, records_of
 from support.logs import Broker
 

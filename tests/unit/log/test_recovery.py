@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec.batches import patch
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.memfs import MemFs
 from kavka.log.scan import headers
 from kavka.wire.errors import ApiError
 from kavka.wire.record_batches import HEADER_BYTES, set_offset_and_epoch
 from support import logs
-from support.batches import patch
 from support.logs import Broker, Producer, Read
 
 SMALL = logs.settings(segment_bytes=1500, index_interval_bytes=300)

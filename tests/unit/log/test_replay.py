@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import CONTROL, Written, around, build, patch
 from kavka.log.errors import CorruptLogError
 from kavka.log.memfs import MemFs
 from kavka.log.partition_log import PartitionLog
@@ -14,7 +15,6 @@ from kavka.log.txn_index import AbortedTxn
 from kavka.wire.record_batches import read_header
 from kavka.wire.steps import run_at_once
 from support import logs
-from support.batches import CONTROL, Written, around, build, patch
 from support.logs import Broker, Producer
 
 

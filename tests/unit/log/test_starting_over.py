@@ -6,11 +6,12 @@ import random
 
 import pytest
 
+from kavka.compat_tests.raw.codec import batches
+from kavka.compat_tests.raw.codec.batches import patch
 from kavka.log.follower_append import UnexpectedOffsetError
 from kavka.log.memfs import Died, MemFs
 from kavka.wire.steps import run_at_once
-from support import batches, logs, replication
-from support.batches import patch
+from support import logs, replication
 from support.logs import Broker
 from support.replication import example_follower, example_state, state, take
 

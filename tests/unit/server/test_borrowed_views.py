@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.seams import Pool
 from kavka.server.replica.batch_admission import InlineBudget
 from kavka.server.request.context import RequestContext
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.frame import Arena, ArenaPool, Framer
 from support import strict_arenas
-from support.batches import Written, build
 from support.memory_broker import MemoryBroker, producing, scenario
 from support.stored import bare, stored
 from support.virtual import DeferredJobs, run_until_idle

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import build
 from kavka.log.errors import CorruptLogError, StorageError
 from kavka.log.memfs import Fault, MemFs
 from kavka.log.partition_log import PartitionLog
@@ -15,7 +16,6 @@ from kavka.server.monitoring.health import Health
 from kavka.server.replica.replica import Replica
 from kavka.server.start_checks import StartError
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import build
 from support.memory_broker import MemoryBroker, scenario
 
 TWO = "log.dirs=/data,/more"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log.memfs import Fault
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import Written, build
 from support.config_requests import BROKER, DELETE, SET, TOPIC, change, value_of
 from support.logs import Read
 from support.memory_broker import MemoryBroker, fetching, producing, scenario

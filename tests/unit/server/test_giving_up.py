@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log.errors import LoadingStopped
-from support.batches import Written, build
 from support.memory_broker import DATA, MemoryBroker, scenario
 from support.virtual import run_until_idle
 

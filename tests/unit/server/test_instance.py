@@ -8,6 +8,7 @@ import struct
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log.errors import StorageError
 from kavka.log.memfs import Fault
 from kavka.server.coordination.embedded import open_embedded
@@ -17,7 +18,6 @@ from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.record_batches import read_header
 from kavka.zktree import paths
 from kavka.zktree.api import CoordinationError
-from support.batches import Written, build
 from support.memory_broker import DATA, MemoryBroker, fetching, producing, scenario
 from support.memory_network import MemoryNetwork, until
 from support.virtual import DeferredJobs, VirtualClock, VirtualTasks, run_until_idle

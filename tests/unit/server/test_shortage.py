@@ -16,17 +16,17 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
+from kavka.compat_tests.raw.codec.wire_client import new_topic
 from kavka.wire.errors import ErrorCode as Code
 from kavka.zktree import storage
 from support import logs
-from support.batches import Written, build
 from support.cleaning import BACKOFF, COMPACT
 from support.compaction import read_all
 from support.memory_broker import DATA, MemoryBroker
 from support.memory_transactions import Transactor, values_of
 from support.shortage import ShortFs
 from support.virtual import run_until_idle
-from support.wire_client import new_topic
 
 EVERY: Final = int(os.environ.get("SHORTAGE_EVERY", "3"))
 TRIES_MAX: Final = 60

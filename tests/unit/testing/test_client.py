@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec import batches
+from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS, Written, build
 from kavka.testing.client import Client, Record
 from kavka.wire.apis.list_offsets import LATEST
 from kavka.wire.errors import ApiError, ErrorCode
-from support import batches
-from support.batches import BASE_TIMESTAMP_MS, Written, build
 from support.memory_broker import MemoryBroker, scenario
 from support.virtual import run_until_idle
 

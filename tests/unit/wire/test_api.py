@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kavka.compat_tests.raw.codec import schemas
 from kavka.wire import apis
 from kavka.wire.api import Api
 from kavka.wire.apis import api_versions, fetch, produce
-from support import messages
 from support.fresh import printed
 
 SERVED = {
@@ -72,15 +72,15 @@ where 4 has dropped the API."""
 def test_what_is_advertised() -> None:
     found = {
         module.API.name: (module.API.lowest, module.API.highest)
-        for module in messages.api_modules().values()
+        for module in schemas.api_modules().values()
     }
     assert found == SERVED
 
 
 def test_keys_and_names_are_used_once() -> None:
-    found = [module.API for module in messages.api_modules().values()]
+    found = [module.API for module in schemas.api_modules().values()]
     assert len({api.key for api in found}) == len(found)
-    for name, module in messages.api_modules().items():
+    for name, module in schemas.api_modules().items():
         assert module.API.name.lower() == name.replace("_", "")
         assert (module.__doc__ or "").startswith(f"{module.API.name} (key {module.API.key})")
 
@@ -105,7 +105,7 @@ def test_its_repr_has_the_versions(api: Api) -> None:
 
 def test_modules_of_apis_import_no_client() -> None:
     program = "import sys\n" + "".join(
-        f"import {apis.__name__}.{name}\n" for name in messages.api_modules()
+        f"import {apis.__name__}.{name}\n" for name in schemas.api_modules()
     )
     program += "assert not [n for n in sys.modules if n.startswith('kafka')]"
     printed(program)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec import batches
+from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS, Written
 from kavka.wire.building import NewRecord, batch_of_pairs, build_batch, varint
 from kavka.wire.compression import Codec
 from kavka.wire.record_batches import (
@@ -17,8 +19,6 @@ from kavka.wire.record_batches import (
     read_varint,
 )
 from kavka.wire.steps import run_at_once
-from support import batches
-from support.batches import BASE_TIMESTAMP_MS, Written
 
 LIMIT_BYTES = 1 << 20
 

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec import schemas, stock_codec, wire_client
 from kavka.wire import client_frames
 from kavka.wire.apis import api_versions, fetch, metadata, produce
 from kavka.wire.client_frames import MalformedResponse, decode_response, encode_request
-from support import messages, stock_codec, wire_client
+from support import messages
 
 KNOWN = messages.known()
 CASES = pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_requests_are_written_as_the_library_writes_them(
 ) -> None:
     api = module.API
     found, expected = messages.drawn(api.request_name, version, rnd)
-    request = messages.as_namespace(messages.schema(api.request_name), found)
+    request = schemas.as_namespace(schemas.schema(api.request_name), found)
     parts = encode_request(api, version, CORRELATION_ID, wire_client.CLIENT_ID, request)
     flexible = stock_codec.is_flexible(api.request_name, version)
     head = wire_client.header(api.key, version, CORRELATION_ID, flexible=flexible)
@@ -54,14 +55,14 @@ def test_responses_written_by_the_library_are_read(
     frame = memoryview(head + body)
     assert client_frames.correlation_id_of(frame) == CORRELATION_ID
     message = decode_response(api, version, frame)
-    assert list(messages.differences(messages.schema(api.response_name), found, message)) == []
+    assert list(messages.differences(schemas.schema(api.response_name), found, message)) == []
 
 
 def test_tags_of_a_response_s_header_are_skipped() -> None:
     found, body = messages.drawn("MetadataResponse", 12, Random(1))
     tags = b"\x02" + b"\x05\x01x" + b"\x07\x02yz"
     message = decode_response(metadata.API, 12, memoryview(bytes(4) + tags + body))
-    assert list(messages.differences(messages.schema("MetadataResponse"), found, message)) == []
+    assert list(messages.differences(schemas.schema("MetadataResponse"), found, message)) == []
 
 
 def test_a_refusal_of_api_versions_is_read_in_version_0() -> None:
@@ -77,16 +78,16 @@ def test_a_refusal_of_api_versions_is_read_in_version_0() -> None:
 def test_records_are_not_copied() -> None:
     records = bytearray(b"r" * 1000)
     partition = {"index": 0, "records": records}
-    request = messages.as_namespace(
-        messages.schema("ProduceRequest"),
+    request = schemas.as_namespace(
+        schemas.schema("ProduceRequest"),
         {"acks": 1, "timeout_ms": 1, "topic_data": [{"name": "t", "partition_data": [partition]}]},
     )
     parts = encode_request(produce.API, 9, 1, "c", request)
     assert any(part is records for part in parts)
 
     found = {"responses": [{"topic": "t", "partitions": [{"records": bytes(records)}]}]}
-    struct = messages.schema("FetchResponse")
-    body = stock_codec.encode("FetchResponse", 12, messages.as_namespace(struct, found))
+    struct = schemas.schema("FetchResponse")
+    body = stock_codec.encode("FetchResponse", 12, schemas.as_namespace(struct, found))
     frame = memoryview(bytes(5) + body)
     message = decode_response(fetch.API, 12, frame)
     view = message.responses[0].partitions[0].records

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
+from kavka.compat_tests.raw.codec import batches
 from kavka.wire.control_records import Marker, end_marker, read_marker
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import LOG_APPEND_TIME, crc_of, read_header
-from support import batches
 
 INT32_MAX = 2**31 - 1
 

@@ -15,6 +15,14 @@ from hypothesis import strategies as st
 from kafka.codec import lz4_decode, lz4_decode_old_kafka
 from kafka.record import MemoryRecords
 
+from kavka.compat_tests.raw.codec.batches import (
+    BASE_TIMESTAMP_MS,
+    LOG_APPEND_TIME,
+    Written,
+    around,
+    build,
+    patch,
+)
 from kavka.wire.compression import Codec
 from kavka.wire.control_records import Marker, end_marker
 from kavka.wire.down_conversion import down_convert
@@ -22,7 +30,6 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import set_offset_and_epoch
 from kavka.wire.steps import run_at_once
 from kavka.wire.up_conversion import BYTES_PER_STEP, INLINE_CRC_BYTES_MAX, RECORDS_PER_STEP
-from support.batches import BASE_TIMESTAMP_MS, LOG_APPEND_TIME, Written, around, build, patch
 from support.steps import stops_of
 
 MIB = 1 << 20

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec import stock_codec
+from kavka.compat_tests.raw.codec.batches import uvarint
 from kavka.wire.header import read_client_id, read_fixed, skip_tags
-from support import stock_codec
-from support.batches import uvarint
 
 FLEXIBLE = pytest.mark.parametrize("flexible", [False, True])
 

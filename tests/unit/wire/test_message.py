@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec import schemas
 from kavka.wire.message import message
-from support import messages
 
 
 def both(define: Callable[[Any], type]) -> tuple[Any, Any]:
@@ -86,6 +86,6 @@ def test_classes_are_those_of_a_dataclass(define: Callable[[Any], type]) -> None
 
 def test_all_answers_are_made_so() -> None:
     """A dataclass among them would cost each start as much as five of these."""
-    modules = messages.api_modules().values()
+    modules = schemas.api_modules().values()
     found = [one for module in modules for one in vars(module).values() if is_dataclass(one)]
     assert modules and not found

@@ -6,8 +6,8 @@ import zlib
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS, build, build_legacy
 from kavka.wire import message_set
-from support.batches import BASE_TIMESTAMP_MS, build, build_legacy
 
 
 @pytest.mark.parametrize("magic", [0, 1])

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 
+from kavka.compat_tests.raw.codec import batches
+from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS, Written
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import (
     LZ4,
@@ -29,8 +31,6 @@ from kavka.wire.record_batches import (
     read_varint,
     set_offset_and_epoch,
 )
-from support import batches
-from support.batches import BASE_TIMESTAMP_MS, Written
 
 LIMIT_BYTES = 1 << 24
 

@@ -7,13 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 
+from kavka.compat_tests.raw.codec import batches
+from kavka.compat_tests.raw.codec.batches import (
+    BASE_TIMESTAMP_MS,
+    CODECS,
+    LOG_APPEND_TIME,
+    Written,
+    varint,
+)
 from kavka.wire.compressing import compress
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import iter_records, payload_of, read_header
 from kavka.wire.rewriting import iter_heads, rebuild, renumbered, set_times
 from kavka.wire.steps import ITEMS_PER_STEP, run_at_once
-from support import batches
-from support.batches import BASE_TIMESTAMP_MS, CODECS, LOG_APPEND_TIME, Written, varint
 
 LIMIT_BYTES = 1 << 22
 NOW_MS = 1_800_000_000_000

@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
+from kavka.compat_tests.raw.codec import batches, message_sets
+from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS, CODECS
+from kavka.compat_tests.raw.codec.message_sets import framed, message, several, wrapped
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import LOG_APPEND_TIME, check_batch
 from kavka.wire.steps import run_at_once
 from kavka.wire.up_conversion import BYTES_PER_STEP, RECORDS_PER_STEP, up_convert
-from support import batches, message_sets
-from support.batches import BASE_TIMESTAMP_MS, CODECS
-from support.message_sets import framed, message, several, wrapped
 from support.steps import stops_of
 
 MIB = 1 << 20

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec.batches import uvarint
 from kavka.groupcoord.classic import group_records
 from kavka.groupcoord.classic.group_records import NO_TIME, StoredGroup, StoredMember
 from kavka.log.journal import JournalRecord
 from kavka.wire.steps import run_at_once
-from support.batches import uvarint
 
 ID = "i-3a9f5ff5-121d-4c7b-88ac-3d4278d25178"
 SUBSCRIPTION = b"\0\0\0\0\0\1\0\1t\0\0\0\0"

@@ -7,6 +7,15 @@ from collections.abc import Sequence
 import pytest
 from kafka.record.default_records import DefaultRecordBatch
 
+from kavka.compat_tests.raw.codec import batches
+from kavka.compat_tests.raw.codec.batches import (
+    BASE_TIMESTAMP_MS,
+    CODECS,
+    Written,
+    build,
+    field,
+    patch,
+)
 from kavka.log.compaction import filtering
 from kavka.log.compaction.filtering import (
     DELETE_HORIZON,
@@ -22,8 +31,6 @@ from kavka.log.compaction.transactions import CleanedTransactions
 from kavka.log.txn_index import AbortedTxn
 from kavka.wire.control_records import Marker, end_marker
 from kavka.wire.record_batches import LOG_APPEND_TIME, read_header
-from support import batches
-from support.batches import BASE_TIMESTAMP_MS, CODECS, Written, build, field, patch
 
 NOW_MS = BASE_TIMESTAMP_MS + 1_000_000
 RETENTION_MS = 5_000

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec import batches
+from kavka.compat_tests.raw.codec.batches import Written
 from kavka.log.compaction.parsed_records import (
     BrokenRecords,
     ParsedRecords,
@@ -16,8 +18,6 @@ from kavka.log.compaction.parsed_records import (
     split,
     timestamp_deltas,
 )
-from support import batches
-from support.batches import Written
 
 SIZES = st.sampled_from([0, 1, 5, 62, 63, 64, 65, 127, 128, 200, 8191, 8192])
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec.batches import CODECS, Written, around, build
 from kavka.log.compaction import cleaned, run
 from kavka.log.compaction.offset_map import SLOT_BYTES
 from kavka.log.compaction.order import Progress, Replacement
@@ -23,7 +24,6 @@ from kavka.log.snapshots import Snapshots
 from kavka.wire.record_batches import read_header
 from kavka.wire.steps import run_at_once
 from support import compaction, logs, replication
-from support.batches import CODECS, Written, around, build
 from support.compaction import LIMITS, clean, compacted, order, read_all
 from support.logs import Broker
 from support.virtual import InlineWorker

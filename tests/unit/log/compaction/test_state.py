@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log import producer_state, replay
 from kavka.log.compaction.order import LastRecord, LastRecords
 from kavka.log.compaction.run import compact
 from kavka.log.memfs import MemFs
 from kavka.wire.steps import run_at_once
 from support import logs
-from support.batches import Written, build
 from support.compaction import clean, order, read_all
 from support.logs import Broker
 from support.virtual import InlineWorker

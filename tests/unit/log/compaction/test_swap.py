@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log.compaction import cleaned
 from kavka.log.compaction.order import Replacement
 from kavka.log.compaction.run import compact
@@ -17,7 +18,6 @@ from kavka.log.memfs import Fault, MemFs
 from kavka.log.partition_log import PartitionLog
 from kavka.log.segments import SegmentList
 from support import logs
-from support.batches import Written, build
 from support.compaction import Keyed, clean, compacted, order, read_all
 from support.logs import Broker
 from support.virtual import InlineWorker

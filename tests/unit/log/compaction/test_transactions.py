@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from kavka.compat_tests.raw.codec.batches import build, patch
 from kavka.log.compaction.transactions import CleanedTransactions
 from kavka.log.txn_index import AbortedTxn
 from kavka.wire.control_records import Marker
 from kavka.wire.record_batches import CONTROL, TRANSACTIONAL, BatchHeader, read_header
-from support.batches import build, patch
 
 COMMIT, ABORT = Marker(True, 0, 0), Marker(False, 0, 0)
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec import schemas, stock_codec
 from kavka.server.cluster import control_wire
 from kavka.server.cluster.control_messages import (
     NO_EPOCH,
@@ -24,7 +25,7 @@ from kavka.wire.apis import leader_and_isr, stop_replica, update_metadata
 from kavka.wire.client_frames import encode_request
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import run_at_once
-from support import control_requests, messages, stock_codec
+from support import control_requests
 from support.control_requests import LEADER_AND_ISR, PROTOCOLS, STOP_REPLICA, UPDATE_METADATA
 
 SOME = settings(max_examples=10)
@@ -49,7 +50,7 @@ def sent(module: ModuleType, request: Any) -> tuple[Any, bytes]:
 def received(module: ModuleType, version: int, values: Any) -> Any:
     """What a broker receives of another writer."""
     name = module.API.request_name
-    found = messages.as_namespace(messages.schema(name), values)
+    found = schemas.as_namespace(schemas.schema(name), values)
     body = stock_codec.encode(name, version, found)
     return module.API.decoder(version)(memoryview(body), 0)[0]
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import build
+from kavka.compat_tests.raw.codec.wire_client import encode
 from kavka.server.broker import Broker
 from kavka.server.connections import dispatch
 from kavka.server.connections.dispatch import BIG_BYTES
@@ -20,12 +22,10 @@ from kavka.wire.apis import metadata
 from kavka.wire.codec.long_messages import ITEMS_PER_STEP, decode_in_steps
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import build
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
 from support.memory_network import Closed, until
 from support.pauses import pauses_of
 from support.virtual import run_until_idle
-from support.wire_client import encode
 
 VERSION = 9
 NAMES = [f"topic-{number:05d}" for number in range(5_000)]

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import build
+from kavka.compat_tests.raw.codec.wire_client import CLIENT_ID, encode, framed, header
 from kavka.server import handlers
 from kavka.server.broker import Broker
 from kavka.server.connections import dispatch
@@ -22,11 +24,9 @@ from kavka.wire import apis
 from kavka.wire.apis import controlled_shutdown, list_offsets
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import build
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
 from support.memory_network import Closed, until
 from support.virtual import run_until_idle
-from support.wire_client import CLIENT_ID, encode, framed, header
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, CREATE_TOPICS = 0, 1, 2, 3, 19
 

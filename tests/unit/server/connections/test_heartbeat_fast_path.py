@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec import wire_client
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC
@@ -22,7 +23,6 @@ from kavka.server.request.context import RequestContext
 from kavka.server.runtime.java_hash import java_hash
 from kavka.wire.apis.heartbeat import API
 from kavka.wire.errors import ErrorCode
-from support import wire_client
 from support.classic_groups import REBALANCE_MS, SESSION_MS
 from support.denied import Denied
 from support.group_requests import GROUP, answered, beat, joining, stable, sync

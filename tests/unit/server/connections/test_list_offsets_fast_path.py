@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import pytest
 
+from kavka.compat_tests.raw.codec import batches, wire_client
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.connections import fast_path
 from kavka.server.connections.list_offsets_fast_path import FastListOffsets
 from kavka.wire.apis.list_offsets import API, EARLIEST, LATEST, MAX_TIMESTAMP
 from kavka.wire.errors import ErrorCode
-from support import batches, wire_client
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_transactions import Transactor

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from kavka.compat_tests.raw.codec import batches, wire_client
 from kavka.server.auth.authorizer import Operation
 from kavka.server.connections import fast_path
 from kavka.server.connections.connection import Connection
@@ -20,7 +21,6 @@ from kavka.server.connections.produce_fast_path import FastProduce
 from kavka.server.replica.replica import Replica
 from kavka.wire.apis.produce import API, BATCHES_SINCE
 from kavka.wire.errors import ErrorCode as Code
-from support import batches, wire_client
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_transactions import PLACE, Transactor, committed, outcomes

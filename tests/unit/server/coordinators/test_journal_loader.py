@@ -8,12 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
+from kavka.compat_tests.raw.codec import batches
+from kavka.compat_tests.raw.codec.batches import Written
 from kavka.log.journal import JournalRecord, Machine
 from kavka.server.coordinators import journal_loader
 from kavka.server.coordinators.journal_loader import LoadSummary, Superseded, load
 from kavka.wire.control_records import Marker, end_marker
-from support import batches, logs
-from support.batches import Written
+from support import logs
 from support.memory_broker import MemoryBroker, scenario
 from support.toy_machine import BROKEN, Toy
 

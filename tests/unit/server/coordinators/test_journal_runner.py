@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec import batches
 from kavka.log.journal import Decision, JournalRecord, Producer, Reply
 from kavka.log.txn_guards import NOT_NEEDED
 from kavka.server.coordinators import journal_port, journal_runner, serial_queue
 from kavka.server.coordinators.serial_queue import TICK_SLICE_S
 from kavka.wire.compression import Codec
 from kavka.wire.steps import ITEMS_PER_STEP
-from support import batches
 from support.memory_broker import MemoryBroker, scenario
 from support.toy_machine import BROKEN, Toy
 from support.toy_runner import NOT_COORDINATOR, Kit, code

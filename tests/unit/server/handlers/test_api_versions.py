@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
+from kavka.compat_tests.raw.codec import wire_client
 from kavka.server.connections.dispatch import HANDLERS
 from kavka.wire.errors import ErrorCode as Code
-from support import wire_client
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_network import until
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.cluster.control_messages import (
     LeaderAndIsr,
@@ -36,7 +37,6 @@ from kavka.wire.apis import (
 )
 from kavka.wire.errors import ErrorCode as Code
 from support.asked_by_brokers import ask
-from support.batches import Written, build
 from support.config_requests import BROKER, SET, TOPIC, change
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, fetching, producing, scenario

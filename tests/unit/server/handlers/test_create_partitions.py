@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import build
 from kavka.server.coordination.embedded import EmbeddedCoordination
 from kavka.wire.errors import ErrorCode as Code
 from kavka.zktree import paths
-from support.batches import build
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_network import until
 from support.virtual import run_until_idle

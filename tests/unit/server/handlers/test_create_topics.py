@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import build
+from kavka.compat_tests.raw.codec.wire_client import new_topic
 from kavka.server.auth.authorizer import Operation
 from kavka.server.config import describe
 from kavka.server.handlers import create_topics
 from kavka.wire.apis.create_topics import API
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import build
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, scenario
 from support.virtual import run_until_idle
-from support.wire_client import new_topic
 
 VERSIONS = range(API.lowest, API.highest + 1)
 TOPIC_CONFIG, DEFAULT_CONFIG, STATIC_BROKER_CONFIG = 1, 5, 4

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kavka.compat_tests.raw.codec.batches import build
 from kavka.server.handlers.delete_records import PARTITIONS_PER_STEP
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import build
 from support.memory_broker import MemoryBroker, fetching, scenario
 
 Key = tuple[str, int]

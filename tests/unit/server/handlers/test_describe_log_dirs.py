@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log.memfs import Fault
 from kavka.wire.apis.describe_log_dirs import API
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import Written, build
 from support.memory_broker import DATA, MemoryBroker, scenario
 
 VERSIONS = range(API.lowest, API.highest + 1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import Written, build
 from support.memory_broker import MemoryBroker, scenario
 
 NO_TRANSACTION = (-1, -1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kavka.compat_tests.raw.codec.batches import build
 from kavka.wire.apis.elect_leaders import PREFERRED, UNCLEAN
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import build
 from support.memory_broker import MemoryBroker, scenario
 
 NOT_NEEDED = "Leader election not needed for topic partition."

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import kavka.wire.frame
+from kavka.compat_tests.raw.codec.batches import CODECS, Written, build
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.frame import ARENA_BYTES
-from support.batches import CODECS, Written, build
 from support.logs import parse
 from support.memory_broker import MemoryBroker, fetching, scenario
 from support.virtual import run_until_idle

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import build
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.handlers import fetch
 from kavka.server.replica.fetch_reading import split_idle
@@ -23,7 +24,6 @@ from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_at_once
 from support import logs
-from support.batches import build
 from support.denied import Denied
 from support.logs import Producer
 from support.memory_broker import MemoryBroker, fetching, scenario

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import build
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.handlers import fetch
 from kavka.server.replica.fetch_reading import idle_for_follower
@@ -20,7 +21,6 @@ from kavka.server.replica.partition_state import Leadership
 from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode
 from support import logs
-from support.batches import build
 from support.denied import Denied
 from support.memory_broker import MemoryBroker, fetching, scenario
 from support.virtual import run_until_idle

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import build
 from kavka.server.cluster.control_messages import (
     LeaderAndIsr,
     LeaderAndIsrPartitionState,
@@ -23,7 +24,6 @@ from kavka.server.replica.replica import Replica
 from kavka.wire.apis import leader_and_isr, update_metadata
 from kavka.wire.errors import ErrorCode as Code
 from support.asked_by_brokers import ask
-from support.batches import build
 from support.memory_broker import MemoryBroker, fetching, producing, scenario
 
 BATCH = build()

@@ -11,6 +11,13 @@ from typing import Any
 import pytest
 from kafka.record import MemoryRecords
 
+from kavka.compat_tests.raw.codec.batches import (
+    BASE_TIMESTAMP_MS,
+    LOG_APPEND_TIME,
+    Written,
+    around,
+    build,
+)
 from kavka.log.memfs import Fault
 from kavka.server.replica.batch_opening import OPENED_AT_ONCE_MAX
 from kavka.server.replica.fetch_reading import COPIED_BYTES_MAX
@@ -20,7 +27,6 @@ from kavka.wire.control_records import Marker, end_marker
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.frame import ARENA_BYTES, IN_USE_BYTES_MAX, Arena
 from kavka.wire.record_batches import read_header
-from support.batches import BASE_TIMESTAMP_MS, LOG_APPEND_TIME, Written, around, build
 from support.memory_broker import MemoryBroker, fetching, scenario
 from support.virtual import run_until_idle
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.server.handlers import fetch
 from kavka.server.replica import fetch_reading, fetch_sessions
-from support.batches import Written, build
 from support.memory_broker import MemoryBroker, fetching, scenario
 from support.pauses import pauses_of
 from support.virtual import run_until_idle

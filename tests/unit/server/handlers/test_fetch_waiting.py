@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log.memfs import Fault
 from kavka.server.connections.connection import FETCHES_UNANSWERED_MAX
 from kavka.wire.errors import ErrorCode as Code
 from support import logs
-from support.batches import Written, build
 from support.logs import parse
 from support.memory_broker import Client, MemoryBroker, fetching, producing, scenario
 from support.virtual import run_until_idle

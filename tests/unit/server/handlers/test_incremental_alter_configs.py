@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import Written, build
 from support.config_requests import (
     BROKER,
     DELETE,

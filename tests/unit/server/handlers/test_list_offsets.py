@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import CODECS, Written, around, build
 from kavka.log.memfs import Fault
 from kavka.wire.apis.list_offsets import API
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import CODECS, Written, around, build
 from support.memory_broker import MemoryBroker, scenario
 from support.virtual import run_until_idle
 

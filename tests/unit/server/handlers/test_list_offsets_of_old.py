@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import Written, build
 from support.memory_broker import MemoryBroker, scenario
 
 LATEST, EARLIEST = -1, -2

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.wire_client import by_topic
 from kavka.groupcoord import offsets
 from kavka.server.handlers import offset_delete
 from kavka.wire.errors import ErrorCode as Code
@@ -14,7 +15,6 @@ from kavka.wire.record_batches import read_header
 from support.group_requests import make_topic
 from support.memory_broker import MemoryBroker, scenario
 from support.offset_requests import Place, commit, fetch
-from support.wire_client import by_topic
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
 OFFSETS = "__consumer_offsets"

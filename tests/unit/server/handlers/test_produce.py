@@ -10,11 +10,11 @@ import logging
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import CODECS, REFUSED, Written, build
 from kavka.log.memfs import Fault
 from kavka.server.handlers import produce
 from kavka.server.runtime.rate_limited_log import LINES_MAX
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import CODECS, REFUSED, Written, build
 from support.logs import Read
 from support.memory_broker import MemoryBroker, producing, scenario
 from support.pauses import pauses_of

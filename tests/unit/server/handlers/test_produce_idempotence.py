@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import Written, build
 from support.memory_broker import MemoryBroker, scenario
 
 ID = 4000

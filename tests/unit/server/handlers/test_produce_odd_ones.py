@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import LOG_APPEND_TIME, REFUSED, Written, build, patch
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import LOG_APPEND_TIME, REFUSED, Written, build, patch
 from support.logs import Read
 from support.memory_broker import MemoryBroker, producing, scenario
 from support.memory_network import Closed

@@ -11,12 +11,20 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import (
+    BASE_TIMESTAMP_MS,
+    CODECS,
+    LOG_APPEND_TIME,
+    Written,
+    build,
+    field,
+    read,
+)
+from kavka.compat_tests.raw.codec.message_sets import message, several, wrapped
 from kavka.server.replica import batch_opening
 from kavka.wire.apis.produce import BATCHES_SINCE
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import BASE_TIMESTAMP_MS, CODECS, LOG_APPEND_TIME, Written, build, field, read
 from support.memory_broker import MemoryBroker, producing, scenario
-from support.message_sets import message, several, wrapped
 from support.virtual import run_until_idle
 
 OLD = range(BATCHES_SINCE)

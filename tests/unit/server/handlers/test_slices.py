@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.wire_client import plain
 from kavka.server.auth.authorizer import CHECKS_PER_STEP
 from kavka.server.handlers.describe_configs import CONFIGS_PER_STEP
 from kavka.server.handlers.offset_delete import OFFSETS_PER_STEP
 from kavka.wire.steps import ITEMS_PER_STEP
 from support.memory_broker import MemoryBroker, scenario
 from support.pauses import pauses_of
-from support.wire_client import plain
 
 MANY = 2 * CHECKS_PER_STEP
 UNKNOWN = [{"name": f"n{number}"} for number in range(CHECKS_PER_STEP)]

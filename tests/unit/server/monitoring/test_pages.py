@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec import batches
 from kavka.log.memfs import Fault
 from kavka.server.config import BrokerSettings, ConfigError
 from kavka.server.start_checks import StartError
-from support import batches
 from support.http import Answer, HttpClient
 from support.memory_broker import MemoryBroker, scenario
 from support.memory_network import MemoryNetwork

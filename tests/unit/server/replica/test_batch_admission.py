@@ -8,8 +8,16 @@ from __future__ import annotations
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import (
+    BASE_TIMESTAMP_MS,
+    CODECS,
+    Written,
+    build,
+    field,
+    patch,
+    read,
+)
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import BASE_TIMESTAMP_MS, CODECS, Written, build, field, patch, read
 from support.config_requests import SET, TOPIC, change
 from support.memory_broker import MemoryBroker, producing, scenario
 from support.stored import LARGE, MANY, SMALL, bare, stored

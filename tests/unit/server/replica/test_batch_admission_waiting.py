@@ -7,13 +7,13 @@ import random
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build, patch
 from kavka.log.appended import Appended
 from kavka.log.txn_guards import Guard
 from kavka.server.replica.batch_opening import OPENED_AT_ONCE_MAX, RECORDS_PER_STEP
 from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.record_batches import BatchHeader
-from support.batches import Written, build, patch
 from support.config_requests import SET, TOPIC, change
 from support.memory_broker import MemoryBroker, producing, scenario
 from support.memory_network import until

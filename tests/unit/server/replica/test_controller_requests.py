@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import build
+from kavka.compat_tests.raw.codec.wire_client import new_topic
 from kavka.log.memfs import Fault
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.config.dynamic_rules import Dynamic
 from kavka.server.replica import controller_requests
 from kavka.wire.errors import ErrorCode as Code
 from support.async_scenarios import scenario_on_loop
-from support.batches import build
 from support.memory_broker import MemoryBroker, scenario
 from support.replica_machine import ReplicaMachine
 from support.replicas import Hosting, leading, stopping
 from support.scenarios import Scenario, scenario_files
 from support.virtual import run_until_idle
-from support.wire_client import new_topic
 
 
 @scenario_files("replica/leader_and_isr", "replica/log_directories")

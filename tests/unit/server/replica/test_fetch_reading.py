@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log.memfs import Fault
 from kavka.server.replica.fetch_reading import PartitionRead, plan_part, read_cached, read_cold
 from kavka.server.replica.fetch_sessions import FetchPartition
@@ -17,7 +18,6 @@ from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.frame import ARENA_BYTES, ArenaPool
 from kavka.wire.record_batches import read_header
 from kavka.wire.steps import run_at_once
-from support.batches import Written, build
 from support.logs import parse
 from support.replicas import DATA, Hosting
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log.compaction.candidates import Cleanable
 from kavka.log.compaction.order import Progress
 from kavka.log.compaction.run import compact
@@ -18,7 +19,6 @@ from kavka.server.replica.log_cleaner import LogCleaner, examine
 from kavka.server.replica.replica import Replica
 from kavka.wire.steps import run_at_once
 from support import logs
-from support.batches import Written, build
 from support.cleaning import BACKOFF, COMPACT, HeldProcesses, clean_upto, fill, under_way
 from support.compaction import compacted, read_all
 from support.memory_broker import MemoryBroker, scenario

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log import producer_state
 from kavka.log.compaction.order import Progress
 from kavka.log.compaction.run import remove_cleaned
 from kavka.seams import ProcessLost
 from kavka.wire.steps import run_at_once
-from support.batches import Written, build
 from support.cleaning import BACKOFF, COMPACT, HeldProcesses, clean_upto, fill, under_way
 from support.memory_broker import MemoryBroker, scenario
 from support.virtual import run_until_idle

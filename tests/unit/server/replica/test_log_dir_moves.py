@@ -7,12 +7,12 @@ import errno
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log.memfs import Fault
 from kavka.log.mirror import TAIL_BYTES_MAX
 from kavka.log.producer_state import ENTRIES_PER_STEP
 from kavka.server.replica import log_dir_moves
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import Written, build
 from support.config_requests import BROKER, SET, change
 from support.logs import Producer, append, batch, parse, truncate
 from support.memory_broker import MemoryBroker, fetching, producing, scenario

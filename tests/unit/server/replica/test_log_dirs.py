@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import build
 from kavka.log.errors import StorageError
 from kavka.log.memfs import MemFs
 from kavka.server.start_checks import StartError
 from kavka.wire.errors import ErrorCode as Code
 from kavka.zktree import paths
-from support.batches import build
 from support.memory_broker import NEVER_AWAITED, MemoryBroker, scenario
 from support.mortal_broker import MortalBroker
 

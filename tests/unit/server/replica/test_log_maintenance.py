@@ -7,12 +7,12 @@ import errno
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log.memfs import Fault
 from kavka.log.partition_log import PartitionLog
 from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
 from kavka.server.replica.log_maintenance import DELETE_CHECK_INTERVAL_MS, LogMaintenance
 from support import logs
-from support.batches import Written, build
 from support.logs import Producer
 from support.memory_broker import DATA, MemoryBroker, scenario
 from support.virtual import run_until_idle

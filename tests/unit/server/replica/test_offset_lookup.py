@@ -8,6 +8,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import (
+    BASE_TIMESTAMP_MS,
+    CODECS,
+    Written,
+    around,
+    build,
+    patch,
+)
 from kavka.server.replica import offset_lookup
 from kavka.server.replica.batch_opening import OPENED_AT_ONCE_MAX, RECORDS_PER_STEP
 from kavka.server.replica.offset_lookup import NOT_FOUND, FoundOffset
@@ -16,7 +24,6 @@ from kavka.wire import inflating
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.record_batches import read_header
-from support.batches import BASE_TIMESTAMP_MS, CODECS, Written, around, build, patch
 from support.replicas import Hosting, stopping
 from support.virtual import run_until_idle
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import CODECS, build, field, patch, read
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import CODECS, build, field, patch, read
 from support.codec_batches import COUNT, LIES, ODD, RECORDS, in_form, promising
 from support.codec_forms import GZIP, LZ4, SNAPPY, ZSTD, lz4_two, zstd_frame
 from support.memory_broker import MemoryBroker, producing, scenario

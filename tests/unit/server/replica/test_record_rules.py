@@ -8,6 +8,14 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import (
+    BASE_TIMESTAMP_MS,
+    LOG_APPEND_TIME,
+    Written,
+    around,
+    build,
+    patch,
+)
 from kavka.server.replica.record_rules import (
     RECORD_ERRORS_MAX,
     RecordCheck,
@@ -16,7 +24,6 @@ from kavka.server.replica.record_rules import (
 )
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import payload_of, read_header
-from support.batches import BASE_TIMESTAMP_MS, LOG_APPEND_TIME, Written, around, build, patch
 from support.logs import settings
 
 NOW_MS = BASE_TIMESTAMP_MS

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import build
 from kavka.log.memfs import Fault
 from kavka.log.txn_guards import NOT_NEEDED
 from kavka.server.replica.replica import Replica
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.record_batches import read_header
-from support.batches import build
 from support.refusals import refusal
 from support.replicas import Hosting
 from support.virtual import run_until_idle

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kavka.compat_tests.raw.codec import batches
 from kavka.server.replica.topic_traffic import TopicTraffic, Traffic
 from kavka.wire.errors import ErrorCode
-from support import batches
 from support.memory_broker import MemoryBroker, fetching, scenario
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec import batches
 from kavka.server.request import log as request_log
 from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.apis import metadata
-from support import batches
 from support.broker import kavka_environment
 from support.memory_broker import MemoryBroker, scenario
 

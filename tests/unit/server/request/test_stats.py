@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec import batches
 from kavka.server.request import log as request_log
 from kavka.server.request.context import Peer, RequestContext
 from kavka.server.request.stats import HOT_PERIOD, ApiStats, RequestStats, Tally
 from kavka.wire.apis import fetch, metadata, produce
-from support import batches
 from support.memory_broker import MemoryBroker, fetching, scenario
 
 

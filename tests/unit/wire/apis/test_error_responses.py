@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec import stock_codec
 from kavka.wire.codec.frames import encode_response
 from kavka.wire.errors import ErrorCode
-from support import messages, stock_codec
+from support import messages
 
 KNOWN = messages.known()
 CODE = ErrorCode.UNKNOWN_SERVER_ERROR

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec import schemas, stock_codec
 from kavka.wire.codec.frames import encode_response
-from support import messages, stock_codec
+from support import messages
 
 KNOWN = messages.known()
 CASES = pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_requests_written_by_the_library_are_read(
     frame = memoryview(b"head" + body)
     request, end = api.decoder(version)(frame, 4)
     assert end == len(frame)
-    assert list(messages.differences(messages.schema(api.request_name), found, request)) == []
+    assert list(messages.differences(schemas.schema(api.request_name), found, request)) == []
 
 
 @CASES
@@ -54,7 +55,7 @@ def test_answers_are_written_as_the_library_writes_them(
     module: ModuleType, version: int, rnd: Random
 ) -> None:
     name = messages.response_name(module.API)
-    struct = messages.schema(name)
+    struct = schemas.schema(name)
     found, expected = messages.drawn(name, version, rnd)
     answer = messages.as_answer(getattr(module, name), struct, found)
     body = answer_body(module, version, answer)
@@ -64,11 +65,11 @@ def test_answers_are_written_as_the_library_writes_them(
     assert list(messages.differences(struct, found, message)) == []
 
 
-@pytest.mark.parametrize("name", messages.api_modules())
+@pytest.mark.parametrize("name", schemas.api_modules())
 def test_answer_classes_have_the_fields_of_the_schema(name: str) -> None:
-    module = messages.api_modules()[name]
+    module = schemas.api_modules()[name]
     response = messages.response_name(module.API)
-    _assert_same_fields(module, getattr(module, response), messages.schema(response))
+    _assert_same_fields(module, getattr(module, response), schemas.schema(response))
 
 
 def _assert_same_fields(module: ModuleType, made: type, struct: Any) -> None:
@@ -81,9 +82,9 @@ def _assert_same_fields(module: ModuleType, made: type, struct: Any) -> None:
             _assert_same_fields(module, inner[field.name], below)
 
 
-@pytest.mark.parametrize("name", messages.api_modules())
+@pytest.mark.parametrize("name", schemas.api_modules())
 def test_defaults_of_answers_cannot_be_changed(name: str) -> None:
-    module = messages.api_modules()[name]
+    module = schemas.api_modules()[name]
     waiting = [getattr(module, messages.response_name(module.API))]
     while waiting:
         made = waiting.pop()
@@ -93,9 +94,9 @@ def test_defaults_of_answers_cannot_be_changed(name: str) -> None:
         )  # TypeError for a list
 
 
-@pytest.mark.parametrize("name", messages.api_modules())
+@pytest.mark.parametrize("name", schemas.api_modules())
 def test_descriptors_agree_with_the_schemas(name: str) -> None:
-    api = messages.api_modules()[name].API
+    api = schemas.api_modules()[name].API
     request = stock_codec.message_class(api.request_name)
     response = stock_codec.message_class(messages.response_name(api))
     assert api.key == request._json["apiKey"] == response._json["apiKey"]

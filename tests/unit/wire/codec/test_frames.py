@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec import stock_codec
 from kavka.wire.apis import api_versions, fetch, metadata, produce
 from kavka.wire.codec import frames
 from kavka.wire.codec.frames import BUFFER_BYTES, BUFFER_BYTES_MAX, encode_response
 from kavka.wire.errors import ErrorCode
-from support import messages, stock_codec
+from support import messages
 
 TOPIC_ID = UUID(int=0x1234)
 VERSIONS = range(fetch.API.lowest, fetch.API.highest + 1)

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec import schemas, stock_codec
+from kavka.compat_tests.raw.codec.wire_client import plain
 from kavka.wire.api import Api
 from kavka.wire.apis import (
     consumer_group_describe,
@@ -30,9 +32,8 @@ from kavka.wire.codec.long_messages import BYTES_AN_ITEM, ITEMS_PER_STEP, SLICE_
 from kavka.wire.error_counts import error_counter
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import Steps
-from support import messages, stock_codec
+from support import messages
 from support.steps import run_and_look
-from support.wire_client import plain
 
 COUNTS = st.lists(st.integers(0, 12), max_size=4)
 KNOWN = messages.known()
@@ -57,7 +58,7 @@ def a_pause_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_messages, "_encoders", {})
 
 
-def items(fields: Any, version: int, found: messages.Values) -> int:
+def items(fields: Any, version: int, found: schemas.Values) -> int:
     """Items of all lists in these values; numbers are read all at once."""
     count = 0
     for field in fields:
@@ -76,13 +77,11 @@ def items(fields: Any, version: int, found: messages.Values) -> int:
 # -- requests -------------------------------------------------------------------------------
 
 
-def request(api: Api, version: int, rnd: Random) -> tuple[messages.Values, bytes]:
+def request(api: Api, version: int, rnd: Random) -> tuple[schemas.Values, bytes]:
     """Values, and the body in which the library writes them."""
-    schema = messages.schema(api.request_name)
+    schema = schemas.schema(api.request_name)
     found = messages.values(schema, version, rnd)
-    return found, stock_codec.encode(
-        api.request_name, version, messages.as_namespace(schema, found)
-    )
+    return found, stock_codec.encode(api.request_name, version, schemas.as_namespace(schema, found))
 
 
 @EACH_VERSION
@@ -92,7 +91,7 @@ def request(api: Api, version: int, rnd: Random) -> tuple[messages.Values, bytes
 def test_requests_written_by_the_library_are_read(
     module: ModuleType, version: int, rnd: Random
 ) -> None:
-    api, schema = module.API, messages.schema(module.API.request_name)
+    api, schema = module.API, schemas.schema(module.API.request_name)
     found, body = request(api, version, rnd)
     work = long_messages.decode_in_steps(api, version, memoryview(b"head" + body), 4)
     (message, end), pauses = run(work)
@@ -132,8 +131,8 @@ def leaving(count: int) -> memoryview:
     """LeaveGroup 5 of so many members."""
     members = [{"member_id": f"m-{number:05d}", "reason": None} for number in range(count)]
     values = {"group_id": "g", "members": members}
-    schema = messages.schema("LeaveGroupRequest")
-    body = stock_codec.encode("LeaveGroupRequest", 5, messages.as_namespace(schema, values))
+    schema = schemas.schema("LeaveGroupRequest")
+    body = stock_codec.encode("LeaveGroupRequest", 5, schemas.as_namespace(schema, values))
     return memoryview(body)
 
 
@@ -149,8 +148,8 @@ def test_bytes_are_copied_in_steps() -> None:
     each = 20_000
     members = [{"member_id": f"m{one}", "assignment": bytes(each)} for one in range(200)]
     values = {"group_id": "g", "assignments": members}
-    schema = messages.schema("SyncGroupRequest")
-    body = stock_codec.encode("SyncGroupRequest", 5, messages.as_namespace(schema, values))
+    schema = schemas.schema("SyncGroupRequest")
+    body = stock_codec.encode("SyncGroupRequest", 5, schemas.as_namespace(schema, values))
     (message, _), pauses = run(
         long_messages.decode_in_steps(sync_group.API, 5, memoryview(body), 0)
     )
@@ -177,7 +176,7 @@ def test_answers_are_the_bytes_of_the_library(
     module: ModuleType, version: int, rnd: Random
 ) -> None:
     api, name = module.API, messages.response_name(module.API)
-    schema = messages.schema(name)
+    schema = schemas.schema(name)
     found = messages.values(schema, version, rnd)
     response = messages.as_answer(getattr(module, name), schema, found)
     frame, pauses = run(long_messages.encode_in_steps(api, version, 77, response))
@@ -185,7 +184,7 @@ def test_answers_are_the_bytes_of_the_library(
     head = struct.pack(">ii", len(whole) - 4, 77)
     if api.is_flexible(version) and api.flexible_response_header:
         head += b"\0"
-    assert whole == head + stock_codec.encode(name, version, messages.as_namespace(schema, found))
+    assert whole == head + stock_codec.encode(name, version, schemas.as_namespace(schema, found))
     assert pauses >= items(schema.fields.values(), version, found)
 
 

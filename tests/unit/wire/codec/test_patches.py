@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kavka.compat_tests.raw.codec import schemas, stock_codec
+from kavka.compat_tests.raw.codec.batches import uvarint
 from kavka.wire.apis import (
     delete_topics,
     describe_configs,
@@ -21,8 +23,7 @@ from kavka.wire.apis import (
     produce,
     stop_replica,
 )
-from support import messages, stock_codec
-from support.batches import uvarint
+from support import messages
 
 VARINT_BYTES_MAX = 5
 REFUSALS = (ValueError, IndexError, struct.error)
@@ -59,10 +60,10 @@ def stock(module: ModuleType, version: int, body: Any) -> Any:
     return read(body, 0)[0]
 
 
-def request_body(module: ModuleType, version: int, found: messages.Values) -> bytes:
+def request_body(module: ModuleType, version: int, found: schemas.Values) -> bytes:
     """A request with these values and otherwise the schema's defaults."""
     name = module.API.request_name
-    message = messages.as_namespace(messages.schema(name), found)
+    message = schemas.as_namespace(schemas.schema(name), found)
     return stock_codec.encode(name, version, message)
 
 
@@ -135,20 +136,20 @@ KNOWN = messages.known()
 @settings(max_examples=3)
 @given(rnd=st.randoms(use_true_random=False))
 def test_truncated_requests_are_refused(module: ModuleType, version: int, rnd: Any) -> None:
-    found = messages.values(messages.schema(module.API.request_name), version, rnd)
+    found = messages.values(schemas.schema(module.API.request_name), version, rnd)
     body = memoryview(request_body(module, version, found))
     for end in range(len(body)):
         with pytest.raises(REFUSALS):
             mended(module, version, body[:end])
 
 
-@pytest.mark.parametrize("name", messages.api_modules())
+@pytest.mark.parametrize("name", schemas.api_modules())
 @settings(max_examples=30)
 @given(rnd=st.randoms(use_true_random=False))
 def test_damaged_requests_are_refused_or_read_and_nothing_else(name: str, rnd: Any) -> None:
-    module = messages.api_modules()[name]
+    module = schemas.api_modules()[name]
     version = rnd.randint(module.API.lowest, module.API.highest)
-    found = messages.values(messages.schema(module.API.request_name), version, rnd)
+    found = messages.values(schemas.schema(module.API.request_name), version, rnd)
     body = bytearray(request_body(module, version, found))
     for _ in range(min(rnd.randint(1, 4), len(body))):
         body[rnd.randrange(len(body))] = rnd.choice((0, 1, 0x7F, 0x80, 0xFF, rnd.randrange(256)))
@@ -158,11 +159,11 @@ def test_damaged_requests_are_refused_or_read_and_nothing_else(name: str, rnd: A
         pass
 
 
-@pytest.mark.parametrize("name", messages.api_modules())
+@pytest.mark.parametrize("name", schemas.api_modules())
 @settings(max_examples=30)
 @given(body=st.binary(max_size=80), version=st.integers(0, 18))
 def test_garbage_is_refused_or_read_and_nothing_else(name: str, body: bytes, version: int) -> None:
-    api = messages.api_modules()[name].API
+    api = schemas.api_modules()[name].API
     try:
         api.decoder(min(max(version, api.lowest), api.highest))(memoryview(body), 0)
     except REFUSALS:

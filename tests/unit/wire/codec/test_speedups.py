@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec import schemas, stock_codec
 from kavka.wire.apis import describe_configs, fetch
 from kavka.wire.codec import private_copy
 from kavka.wire.codec.frames import SpliceBuffer, encode_response
-from support import messages, stock_codec
+from support import messages
 
 
 def writer_source(made: Any, version: int) -> str:
@@ -29,15 +30,15 @@ def test_every_message_of_the_library_is_read_and_written_as_it_does(name: str) 
             version, compact=flexible, tagged=flexible, data_class=made
         )
         for seed in range(5):
-            found = messages.values(messages.schema(name), version, Random(seed))
-            message = messages.as_namespace(messages.schema(name), found)
+            found = messages.values(schemas.schema(name), version, Random(seed))
+            message = schemas.as_namespace(schemas.schema(name), found)
             body = stock_codec.encode(name, version, message)
             buffer = SpliceBuffer()
             write(message, buffer)
             assert whole(buffer) == body
             again, end = read(memoryview(body), 0)
             assert end == len(body)
-            assert list(messages.differences(messages.schema(name), found, again)) == []
+            assert list(messages.differences(schemas.schema(name), found, again)) == []
 
 
 def whole(buffer: SpliceBuffer) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import build
 from kavka.server.handlers.common.produce_request import (
     is_transactional,
     last_of_each,
@@ -16,7 +17,6 @@ from kavka.server.handlers.common.produce_request import (
 from kavka.server.request.context import COPIED_BYTES_MAX, Peer, RequestContext
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
-from support.batches import build
 
 PLAIN = memoryview(build())
 INSIDE = memoryview(build(producer=(5, 0, 0), transactional=True))

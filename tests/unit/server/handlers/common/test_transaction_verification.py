@@ -9,13 +9,13 @@ from functools import partial
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import build
 from kavka.server.auth.authorizer import Operation
 from kavka.server.handlers.common.transaction_verification import guard_without_waiting
 from kavka.server.replica.partition_state import Leadership
 from kavka.server.request.context import COPIED_BYTES_MAX
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.record_batches import read_header
-from support.batches import build
 from support.denied import Denied
 from support.logs import batch
 from support.memory_broker import MemoryBroker, producing, scenario

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.batches import Written, build
+from kavka.compat_tests.raw.codec.batches import Written, build
 from support.memory_broker import MemoryBroker, scenario
 from support.metrics import ON, look
 

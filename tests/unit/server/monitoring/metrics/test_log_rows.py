@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kavka.compat_tests.raw.codec import batches
 from kavka.log.memfs import Fault
-from support import batches
 from support.memory_broker import MemoryBroker, scenario
 from support.metrics import ON, look, records
 

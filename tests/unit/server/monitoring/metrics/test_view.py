@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from kavka.compat_tests.raw.codec import batches
 from kavka.server.monitoring.metrics.view import (
     LATE_AFTER_MS,
     REPLICAS_PER_STEP,
     View,
     collect,
 )
-from support import batches, logs
+from support import logs
 from support.memory_broker import MemoryBroker, scenario
 from support.metrics import sources
 

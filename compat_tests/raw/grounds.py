@@ -1,0 +1,189 @@
+"""Making what cases need: their topics with the records in them, on one broker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+from uuid import UUID
+
+from kavka.compat_tests.raw.case import Case, Facts, Outcome, Step, Topic, topic_name
+from kavka.compat_tests.raw.codec import wire_client
+from kavka.compat_tests.raw.link import Link
+from kavka.compat_tests.raw.topics import GROUP_TOPIC
+from kavka.compat_tests.raw.waiting import eventually
+
+TOPICS_PER_REQUEST: Final = 100
+WITHIN_S: Final = 60.0
+
+CREATE_TOPICS: Final = ("CreateTopics", 5)
+METADATA: Final = ("Metadata", 12)
+PRODUCE: Final = ("Produce", 8)
+
+PRODUCER_ID: Final = ("InitProducerId", 0)
+
+OFFSET_FETCH: Final = ("OffsetFetch", 5)
+FIND_COORDINATOR: Final = ("FindCoordinator", 3)
+HEARTBEAT: Final = ("ConsumerGroupHeartbeat", 1)
+GROUPS: Final = 32
+"""So many are asked for that each partition of the offsets topic has one of them."""
+DESCRIBE_TRANSACTIONS: Final = ("DescribeTransactions", 0)
+TRANSACTIONS: Final = 32
+"""As for groups."""
+TRANSACTIONAL_ID_NOT_FOUND: Final = 105
+
+NOT_YET: Final = (3, 5, 6)
+"""UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: soon after creation."""
+
+Runs = Iterable[tuple[Case, int]]
+
+
+def facts_of(host: str, port: int, prefix: str) -> Facts:
+    """What there is to know of a broker before anything is made; it must have all it needs."""
+    with Link(host, port) as link:
+        eventually(
+            lambda: _ask(link, PRODUCER_ID, transactional_id=None)["error_code"] == 0,
+            within_s=WITHIN_S,
+            what="the broker gives producer ids",
+        )
+        answer = eventually(
+            lambda: known if (known := _ask(link, METADATA, topics=[]))["brokers"] else None,
+            within_s=WITHIN_S,
+            what="the broker knows itself",
+        )
+    (broker,) = answer["brokers"]
+    return Facts(host, port, broker["node_id"], answer["cluster_id"], {}, prefix)
+
+
+def prepare(facts: Facts, runs: Runs) -> Facts:
+    """Make all that these runs need; the facts with the topics' ids."""
+    wanted = _topics(facts, runs)
+    names = list(wanted)
+    ids: dict[str, UUID] = dict(facts.ids)
+    with Link(facts.host, facts.port) as link:
+        for start in range(0, len(names), TOPICS_PER_REQUEST):
+            chunk = names[start : start + TOPICS_PER_REQUEST]
+            _create(link, {name: wanted[name] for name in chunk})
+            ids.update(_await_leaders(link, chunk))
+        for name, topic in wanted.items():
+            for batch in topic.batches:
+                _append(link, name, bytes(batch))
+        if any(case.of_groups for case, _ in runs):
+            await_coordinators(link)
+            if ids:
+                await_seen(link, list(ids)[-1])
+            ids = {**_await_leaders(link, [GROUP_TOPIC]), **ids}
+        if any(case.transactional for case, _ in runs):
+            await_transactions(link)
+    return replace(facts, ids=ids)
+
+
+def await_coordinators(link: Link) -> None:
+    """Have the topic of offsets made, and wait until each of its partitions is served."""
+
+    def is_served(group: str) -> bool:
+        found = _ask(link, FIND_COORDINATOR, key=group, key_type=0)
+        if found["error_code"]:
+            return False
+        return bool(_ask(link, OFFSET_FETCH, group_id=group, topics=[])["error_code"] == 0)
+
+    for group in (f"group-{number}" for number in range(GROUPS)):
+        eventually(lambda: is_served(group), within_s=WITHIN_S, what=f"{group} has a coordinator")  # noqa: B023 - called here
+
+
+def await_transactions(link: Link) -> None:
+    """The same for the topic of transactions."""
+
+    def is_served(name: str) -> bool:
+        if _ask(link, FIND_COORDINATOR, key=name, key_type=1)["error_code"]:
+            return False
+        (state,) = _ask(link, DESCRIBE_TRANSACTIONS, transactional_ids=[name])["transaction_states"]
+        return bool(state["error_code"] == TRANSACTIONAL_ID_NOT_FOUND)
+
+    for name in (f"transaction-{number}" for number in range(TRANSACTIONS)):
+        eventually(lambda: is_served(name), within_s=WITHIN_S, what=f"{name} has a coordinator")  # noqa: B023 - called here
+
+
+def await_seen(link: Link, topic: str) -> None:
+    """Wait until each coordinator knows of the topic that was made last: in Apache Kafka each
+    learns of it by itself. Nothing to wait for where the protocol of KIP-848 is not served."""
+
+    def is_assigned(group: str) -> bool:
+        member = {"group_id": group, "member_id": "a-member", "rebalance_timeout_ms": 1000}
+        fields = {"member_epoch": 0, "subscribed_topic_names": [topic], "topic_partitions": []}
+        answer = _played(link, HEARTBEAT, **member, **fields)
+        if isinstance(answer, Outcome):
+            return True
+        assigned = answer["assignment"] and answer["assignment"]["topic_partitions"]
+        _played(link, HEARTBEAT, **member, member_epoch=-1)
+        return bool(assigned)
+
+    for group in (f"seeing-{number}" for number in range(GROUPS)):
+        eventually(lambda: is_assigned(group), within_s=WITHIN_S, what=f"{group} sees {topic}")  # noqa: B023 - called here
+
+
+def _topics(facts: Facts, runs: Runs) -> dict[str, Topic]:
+    found: dict[str, Topic] = {}
+    for case, version in runs:
+        for topic in case.topics:
+            name = topic_name(facts.prefix, case, version, topic)
+            assert found.setdefault(name, topic) == topic or not topic.shared, f"two {name}"
+    return {name: topic for name, topic in found.items() if name not in facts.ids}
+
+
+def _create(link: Link, topics: Mapping[str, Topic]) -> None:
+    described = [
+        wire_client.new_topic(name, topic.partitions, configs=topic.configs)
+        for name, topic in topics.items()
+    ]
+    answer = _ask(link, CREATE_TOPICS, topics=described, timeout_ms=60_000, validate_only=False)
+    refused = [one for one in answer["topics"] if one["error_code"]]
+    assert not refused, refused
+
+
+def _await_leaders(link: Link, names: list[str]) -> dict[str, UUID]:
+    def ids() -> dict[str, UUID] | None:
+        answer = _ask(
+            link,
+            METADATA,
+            topics=[{"topic_id": None, "name": name} for name in names],
+            allow_auto_topic_creation=False,
+        )
+        topics = answer["topics"]
+        if any(topic["error_code"] or any(_codes(topic)) for topic in topics):
+            return None
+        return {topic["name"]: topic["topic_id"] for topic in topics}
+
+    return eventually(ids, within_s=WITHIN_S, what="the topics of the cases have leaders")
+
+
+def _codes(topic: Any) -> Iterator[int]:
+    return (partition["error_code"] for partition in topic["partitions"])
+
+
+def _append(link: Link, name: str, batch: bytes) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while True:
+        partition = {"index": 0, "records": batch}
+        answer = _ask(
+            link,
+            PRODUCE,
+            acks=-1,
+            timeout_ms=30_000,
+            topic_data=[{"name": name, "partition_data": [partition]}],
+        )
+        code = answer["responses"][0]["partition_responses"][0]["error_code"]
+        if code not in NOT_YET or time.monotonic() > deadline:
+            break
+    assert code == 0, answer
+
+
+def _played(link: Link, api: tuple[str, int], **fields: Any) -> Any:
+    return link.play(Step(wire_client.framed(wire_client.encode(*api, 1, **fields)), api))
+
+
+def _ask(link: Link, api: tuple[str, int], **fields: Any) -> Any:
+    answer = _played(link, api, **fields)
+    assert not isinstance(answer, Outcome), f"{api}: {answer}"
+    return answer

@@ -1,0 +1,500 @@
+"""What differs between any two brokers by its nature, with a reason each.
+
+It is made alike before answers are compared.
+
+Paths are dotted, with the index of an array's item as a part: `topics.0.partitions.1.offset`.
+Patterns are those of the shell: `*` is any text, dots included, and `?` an index.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from kavka.compat_tests.raw.case import Facts
+from kavka.compat_tests.raw.codec import schemas
+from kavka.compat_tests.raw.judges import FIRST_IN_NEW
+
+
+@dataclass(frozen=True)
+class Nature:
+    """Values at `path` that `made_alike` turns into something comparable."""
+
+    what: str
+    path: str
+    made_alike: Callable[[Any, Facts], Any]
+    why: str
+    api: str = "*"
+
+
+@dataclass(frozen=True)
+class Unordered:
+    """An array whose order means nothing: it is sorted by these fields before comparing; plain
+    values, which have none, by themselves."""
+
+    api: str
+    path: str
+    by: tuple[str, ...]
+    why: str
+
+
+NOW_MS: Final = time.time() * 1000
+DAY_MS: Final = 24 * 3600 * 1000
+
+
+def _port(value: Any, facts: Facts) -> Any:
+    return "<the broker's port>" if value == facts.port else value
+
+
+def _cluster_id(value: Any, facts: Facts) -> Any:
+    return "<the cluster's id>" if value == facts.cluster_id else value
+
+
+def _topic_id(value: Any, facts: Facts) -> Any:
+    if not isinstance(value, UUID):
+        return value
+    name = facts.names.get(value)
+    return value if name is None else f"<id of {name}>"
+
+
+def _known_or_any_id(value: Any, facts: Facts) -> Any:
+    """Of a topic that a case has made, or the one that a case asks for in vain."""
+    if isinstance(value, UUID) and value.int < 1 << 64:
+        return value
+    return _any_id(_topic_id(value, facts), facts)
+
+
+def _any_id(value: Any, facts: Facts) -> Any:
+    return "<an id>" if isinstance(value, UUID) else value
+
+
+def _now(value: Any, facts: Facts) -> Any:
+    return "<now>" if isinstance(value, int) and abs(value - NOW_MS) < DAY_MS else value
+
+
+def _bounds(value: Any, facts: Facts) -> Any:
+    return re.sub(r"within \[-?\d+, -?\d+\]", "within <bounds>", value) if value else value
+
+
+def _positive(value: Any, facts: Facts) -> Any:
+    return "<drawn at random>" if isinstance(value, int) and value > 0 else value
+
+
+def _handed_out(value: Any, facts: Facts) -> Any:
+    return "<handed out>" if isinstance(value, int) and value >= 0 else value
+
+
+def _of_this_api(value: Any, facts: Facts) -> Any:
+    """The topics of DescribeLogDirs' own cases."""
+    if not isinstance(value, list):
+        return value
+    return [topic for topic in value if topic["name"].startswith(f"{facts.prefix}DescribeLogDirs")]
+
+
+def _text(value: Any, facts: Facts) -> Any:
+    return "<a text>" if value else value
+
+
+def _min_isr(value: Any, facts: Facts) -> Any:
+    """A config of a broker or topic, as if it were not set for all brokers."""
+    of_elr = {"name": "min.insync.replicas", "value": "1", "config_source": 3}
+    if not isinstance(value, dict) or not of_elr.items() <= value.items():
+        return value
+    alike = {**value, "config_source": 5}
+    if "synonyms" in value:
+        alike["synonyms"] = [one for one in value["synonyms"] if one["source"] != 3]
+    return alike
+
+
+def _own_topics(value: Any, facts: Facts) -> Any:
+    """Other kinds, and the topics of ListConfigResources' own cases."""
+    prefix = f"{facts.prefix}ListConfigResources"
+    return [one for one in value if one["resource_type"] != 2 or prefix in one["resource_name"]]
+
+
+def _without_others(value: Any, facts: Facts) -> Any:
+    """What is answered about elections, without topics of other APIs' cases of which nothing is."""
+    prefix = f"{facts.prefix}ElectLeaders"
+    return [one for one in value if one["partition_result"] or one["topic"].startswith(prefix)]
+
+
+def _last_part(value: Any, facts: Facts) -> Any:
+    return f"<directory>/{value.rpartition('/')[2]}" if value.startswith("/") else value
+
+
+def _served_by_both(value: Any, facts: Facts) -> Any:
+    """{API key: (lowest, highest)}, of the APIs that Kavka serves, from the first version that
+    the newer judge serves on."""
+    if not isinstance(value, list):
+        return value
+    served = {api.key: api.name for api in schemas.served_apis()}
+    return {
+        str(one["api_key"]): (
+            max(one["min_version"], FIRST_IN_NEW.get(served[one["api_key"]], 0)),
+            one["max_version"],
+        )
+        for one in sorted(value, key=lambda one: one["api_key"])
+        if one["api_key"] in served
+    }
+
+
+def _by_name(value: Any, facts: Facts) -> Any:
+    return {one["name"]: one for one in value} if isinstance(value, list) else value
+
+
+NATURE: Final = (
+    Nature(
+        "APIs and versions that only one of them serves",
+        "api_keys",
+        _served_by_both,
+        "Kavka does not serve all APIs yet, and serves older versions than Kafka 4",
+        api="ApiVersions",
+    ),
+    Nature(
+        "features",
+        "*_features",
+        _by_name,
+        "their order means nothing",
+        api="ApiVersions",
+    ),
+    Nature(
+        "the epoch of features",
+        "finalized_features_epoch",
+        _handed_out,
+        "it grows when features change; in Kavka also at each start",
+        api="ApiVersions",
+    ),
+    *(
+        Nature(
+            what,
+            f"topics.*.{path}",
+            made_alike,
+            "how much a cluster has been through; Kavka counts transactions of its metadata, "
+            "Apache Kafka records",
+            api="DescribeQuorum",
+        )
+        for what, path, made_alike in (
+            ("the quorum's epoch", "leader_epoch", _positive),
+            ("the end of the metadata", "high_watermark", _positive),
+            ("the end of the metadata", "log_end_offset", _positive),
+            ("times of fetching", "last_*_timestamp", _now),
+        )
+    ),
+    Nature("ports", "*port", _port, "each broker listens on a port of its own"),
+    Nature("cluster ids", "cluster_id", _cluster_id, "a cluster's id is drawn at random"),
+    Nature(
+        "ids of topics created by asking",
+        "topics.*.topic_id",
+        _known_or_any_id,
+        "a topic's id is drawn at random (KIP-516)",
+        api="Metadata",
+    ),
+    Nature("topic ids", "*topic_id", _topic_id, "a topic's id is drawn at random (KIP-516)"),
+    Nature(
+        "ids of new topics",
+        "topics.*.topic_id",
+        _any_id,
+        "a topic's id is drawn at random (KIP-516)",
+        api="CreateTopics",
+    ),
+    Nature("times of appending", "*log_append_time_ms", _now, "the broker's clock"),
+    Nature(
+        "bounds of record times",
+        "*.batch_index_error_message",
+        _bounds,
+        "they are those of the broker's clock",
+        api="Produce",
+    ),
+    Nature("times in batches", "*records.*timestamp", _now, "the broker's clock"),
+    Nature(
+        "session ids",
+        "session_id",
+        _positive,
+        "a fetch session's id is drawn at random (KIP-227)",
+        api="Fetch",
+    ),
+    Nature(
+        "producer ids",
+        "producer_id",
+        _handed_out,
+        "which id comes next depends on who asked before",
+        api="InitProducerId",
+    ),
+    Nature(
+        "times of markers",
+        "topics.*.timestamp",
+        _now,
+        "the broker's clock",
+        api="ListOffsets",
+    ),
+    Nature(
+        "starts of transactions",
+        "transaction_states.*.transaction_start_time_ms",
+        _now,
+        "the broker's clock",
+        api="DescribeTransactions",
+    ),
+    Nature(
+        "times of markers",
+        "topics.*.last_timestamp",
+        _now,
+        "the broker's clock",
+        api="DescribeProducers",
+    ),
+    Nature(
+        "documentation",
+        "results.*.documentation",
+        _text,
+        "each broker explains its settings in its own words",
+        api="DescribeConfigs",
+    ),
+    Nature(
+        "min.insync.replicas for all brokers",
+        "results.*.configs.*",
+        _min_isr,
+        "Apache Kafka sets it itself in a new cluster, for the elections of KRaft (KIP-966)",
+        api="DescribeConfigs",
+    ),
+    Nature(
+        "topics that other APIs' cases made",
+        "replica_election_results",
+        _without_others,
+        "some are kept and some are not",
+        api="ElectLeaders",
+    ),
+    Nature(
+        "min.insync.replicas of new topics",
+        "topics.*.configs.*",
+        _min_isr,
+        "Apache Kafka sets it itself in a new cluster, for the elections of KRaft (KIP-966)",
+        api="CreateTopics",
+    ),
+    Nature(
+        "topics that other APIs' cases made",
+        "config_resources",
+        _own_topics,
+        "some are kept and some are not",
+        api="ListConfigResources",
+    ),
+    Nature(
+        "log directories",
+        "results.*.log_dir",
+        _last_part,
+        "each broker has its own",
+        api="DescribeLogDirs",
+    ),
+    Nature(
+        "usable bytes",
+        "results.*.usable_bytes",
+        _positive,
+        "others write to the same disk meanwhile",
+        api="DescribeLogDirs",
+    ),
+    Nature(
+        "logs that other APIs' cases made",
+        "results.*.topics",
+        _of_this_api,
+        "sizes of what the broker compresses depend on the libraries that compress it",
+        api="DescribeLogDirs",
+    ),
+)
+
+UNORDERED: Final = (
+    Unordered(
+        "DeleteTopics",
+        "responses",
+        ("name", "error_code", "topic_id"),
+        "Apache Kafka shuffles them, so that places reveal nothing about hidden topics",
+    ),
+    Unordered("CreatePartitions", "results", ("name",), "Apache Kafka keeps them in a hash map"),
+    Unordered(
+        "ElectLeaders",
+        "replica_election_results",
+        ("topic", "partition_result"),
+        "asked about all topics, Apache Kafka takes them from a hash map",
+    ),
+    Unordered(
+        "Produce", "responses", ("name", "topic_id"), "Apache Kafka keeps them in a hash map"
+    ),
+    Unordered(
+        "Produce",
+        "responses.*.partition_responses",
+        ("index",),
+        "Apache Kafka keeps them in a hash map",
+    ),
+    Unordered(
+        "DeleteRecords",
+        "topics.?.partitions",
+        ("partition_index",),
+        "Apache Kafka keeps them in a hash map",
+    ),
+    Unordered("ListOffsets", "topics", ("name",), "Apache Kafka keeps topics in hash maps"),
+    Unordered(
+        "ListOffsets",
+        "topics.*.partitions",
+        ("partition_index",),
+        "Apache Kafka answers what it can't find before the rest",
+    ),
+    Unordered("Metadata", "topics", ("name", "topic_id"), "Apache Kafka keeps topics in hash maps"),
+    Unordered(
+        "Metadata",
+        "topics.*.partitions",
+        ("partition_index",),
+        "Apache Kafka 3.9 keeps partitions in hash maps",
+    ),
+    Unordered(
+        "DescribeConfigs",
+        "results.*.configs",
+        ("name",),
+        "Apache Kafka keeps configs in hash maps",
+    ),
+    Unordered(
+        "ListConfigResources",
+        "config_resources",
+        ("resource_type", "resource_name"),
+        "Apache Kafka keeps kinds and topics in hash sets",
+    ),
+    Unordered(
+        "AlterReplicaLogDirs", "results", ("topic_name",), "Apache Kafka keeps topics in a hash map"
+    ),
+    Unordered(
+        "AlterReplicaLogDirs",
+        "results.?.partitions",
+        ("partition_index",),
+        "Apache Kafka keeps partitions in a hash map",
+    ),
+    Unordered(
+        "DescribeLogDirs", "results.?.topics", ("name",), "Apache Kafka keeps logs in hash maps"
+    ),
+    Unordered(
+        "DescribeLogDirs",
+        "results.?.topics.*.partitions",
+        ("partition_index",),
+        "Apache Kafka keeps logs in hash maps",
+    ),
+    Unordered(
+        "DescribeProducers",
+        "topics.*.active_producers",
+        ("producer_id",),
+        "Apache Kafka keeps producers in hash maps",
+    ),
+    Unordered("JoinGroup", "members", ("member_id",), "Apache Kafka keeps members in a hash map"),
+    Unordered(
+        "DescribeGroups",
+        "groups.?.members",
+        ("member_id",),
+        "Apache Kafka keeps members in a hash map",
+    ),
+    Unordered(
+        "DescribeGroups", "groups", ("group_id",), "Apache Kafka asks partition by partition"
+    ),
+    Unordered("ListGroups", "groups", ("group_id",), "Apache Kafka keeps groups in a hash map"),
+    Unordered(
+        "DeleteGroups", "results", ("group_id",), "Apache Kafka deletes partition by partition"
+    ),
+    Unordered("OffsetCommit", "topics", ("name",), "Apache Kafka answers what it refuses first"),
+    Unordered(
+        "OffsetCommit",
+        "topics.*.partitions",
+        ("partition_index", "error_code"),
+        "Apache Kafka 3.9 keeps them in a hash map",
+    ),
+    Unordered("OffsetFetch", "topics", ("name",), "Apache Kafka keeps offsets in hash maps"),
+    Unordered(
+        "OffsetFetch",
+        "topics.*.partitions",
+        ("partition_index",),
+        "Apache Kafka keeps offsets in hash maps",
+    ),
+    Unordered(
+        "OffsetFetch",
+        "groups.?.topics",
+        ("name", "topic_id"),
+        "Apache Kafka keeps offsets in hash maps",
+    ),
+    Unordered(
+        "OffsetFetch",
+        "groups.?.topics.*.partitions",
+        ("partition_index",),
+        "Apache Kafka keeps offsets in hash maps",
+    ),
+    Unordered("OffsetFetch", "groups", ("group_id",), "Apache Kafka asks group by group"),
+    Unordered("OffsetDelete", "topics", ("name",), "Apache Kafka keeps topics in a hash map"),
+    *(
+        Unordered("AddPartitionsToTxn", path, by, "Apache Kafka keeps them in hash maps")
+        for path, by in (
+            ("results_by_topic_v3_and_below", ("name",)),
+            ("results_by_topic_v3_and_below.?.results_by_partition", ("partition_index",)),
+            ("results_by_transaction", ("transactional_id",)),
+            ("results_by_transaction.?.topic_results", ("name",)),
+            ("results_by_transaction.?.topic_results.?.results_by_partition", ("partition_index",)),
+        )
+    ),
+    *(
+        Unordered("WriteTxnMarkers", path, by, "Apache Kafka keeps them in hash maps")
+        for path, by in (
+            ("markers", ("producer_id",)),
+            ("markers.?.topics", ("name",)),
+            ("markers.?.topics.?.partitions", ("partition_index",)),
+        )
+    ),
+    Unordered("TxnOffsetCommit", "topics", ("name",), "Apache Kafka answers what it refuses first"),
+    Unordered(
+        "TxnOffsetCommit",
+        "topics.?.partitions",
+        ("partition_index", "error_code"),
+        "Apache Kafka answers what it refuses first",
+    ),
+    Unordered(
+        "DescribeTransactions",
+        "transaction_states.?.topics",
+        ("topic",),
+        "Apache Kafka keeps partitions in a hash set",
+    ),
+    Unordered(
+        "DescribeTransactions",
+        "transaction_states.?.topics.?.partitions",
+        (),
+        "Apache Kafka keeps partitions in a hash set",
+    ),
+    Unordered(
+        "ListTransactions",
+        "transaction_states",
+        ("transactional_id",),
+        "Apache Kafka keeps transactional ids in hash maps",
+    ),
+    Unordered(
+        "ListTransactions", "unknown_state_filters", (), "Apache Kafka keeps them in a hash set"
+    ),
+    Unordered(
+        "ConsumerGroupDescribe",
+        "groups.?.members",
+        ("member_id",),
+        "Apache Kafka keeps members in a hash map",
+    ),
+    Unordered(
+        "ConsumerGroupDescribe",
+        "groups.?.members.?.subscribed_topic_names",
+        (),
+        "Apache Kafka keeps them in a hash set",
+    ),
+    Unordered(
+        "ConsumerGroupDescribe", "groups", ("group_id",), "Apache Kafka asks partition by partition"
+    ),
+    *(
+        Unordered(
+            api,
+            f"{path}.topic_partitions",
+            ("topic_id",),
+            "Apache Kafka keeps assignments in hash maps by topic id",
+        )
+        for api, path in (
+            ("ConsumerGroupHeartbeat", "assignment"),
+            ("ConsumerGroupDescribe", "groups.?.members.*assignment"),
+        )
+    ),
+)

@@ -1,0 +1,177 @@
+"""AddPartitionsToTxn: by clients, and, since version 4, by brokers for several transactions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kavka.compat_tests.raw.case import NEVER_ANSWERED_S, Cases, Ground, Script, Topic
+from kavka.compat_tests.raw.transactions import BATCHED_SINCE, Producer
+
+CASES = Cases("AddPartitionsToTxn")
+T = Topic(partitions=3, shared=True)
+OTHER = Topic("other", partitions=2, shared=True)
+BOTH = [T, OTHER]
+
+
+@CASES.case(topics=BOTH)
+def more_and_more(on: Ground) -> Script:
+    one = Producer(on)
+    yield from one.init()
+    yield one.adding()
+    yield one.describing()
+    yield one.adding()
+    yield one.adding((on.topic, 2), (on.topic, 0), (on.name("other"), 1))
+    yield one.describing()
+    yield one.adding((on.topic, 2), (on.topic, 2))
+    yield from one.end()
+    yield one.adding((on.topic, 1))
+    yield one.describing()
+
+
+@CASES.case(topics=BOTH)
+def nothing(on: Ground) -> Script:
+    one = Producer(on)
+    yield from one.init()
+    for topics in ([], [{"name": on.topic, "partitions": []}]):
+        if on.version >= BATCHED_SINCE:
+            transaction = {"transactional_id": one.transactional_id, **one.who, "topics": topics}
+            yield on.ask(transactions=[transaction])
+        else:
+            yield one.adding(v3_and_below_topics=topics)
+        yield one.describing()
+
+
+@CASES.case(topics=BOTH)
+def by_others(on: Ground) -> Script:
+    """Ids and epochs that are not those of the transactional id, before and in a transaction."""
+    one = Producer(on)
+    yield one.adding(producer_id=5_000_000, producer_epoch=0)
+    yield from one.init()
+    yield from one.init()
+    for _ in range(2):
+        for producer_id in (5_000_000, -1, -7):
+            yield one.adding(producer_id=producer_id)
+        for epoch in (0, 2, -1, 32_767, -(2**15)):
+            yield one.adding(producer_epoch=epoch)
+        yield one.adding(transactional_id="")
+        yield one.adding(transactional_id="nobody's")
+        yield one.describing()
+        yield one.adding()
+
+
+@CASES.case(topics=BOTH)
+def what_is_not_there(on: Ground) -> Script:
+    one = Producer(on)
+    yield from one.init()
+    missing = on.unused("nobody")
+    for places in (
+        [(missing, 0)],
+        [(on.topic, 0), (missing, 0), (on.name("other"), 0)],
+        [(on.topic, 3)],
+        [(on.topic, 0), (on.topic, 3), (on.topic, 1)],
+        [(on.topic, -1)],
+        [("", 0), (on.topic, 0)],
+        [("..", 0)],
+    ):
+        yield one.adding(*places)
+        yield one.describing()
+
+
+@CASES.case(topics=BOTH)
+def internal_topics(on: Ground) -> Script:
+    one = Producer(on)
+    yield from one.init()
+    yield one.adding(("__consumer_offsets", 0), ("__transaction_state", 1), (on.topic, 1))
+    yield one.describing()
+
+
+@CASES.case(topics=BOTH)
+def after_a_timeout(on: Ground) -> Script:
+    one = Producer(on, timeout_ms=1)
+    yield from one.init()
+    yield one.adding()
+    yield from one.timed_out()
+    yield one.describing()
+    yield one.adding()
+
+
+# -- several at once ------------------------------------------------------------------------
+
+
+def transaction(one: Producer, *places: Any, **more: Any) -> dict[str, Any]:
+    """One transaction of a request."""
+    topics = [{"name": name, "partitions": [index]} for name, index in places]
+    return {"transactional_id": one.transactional_id, **one.who, "topics": topics, **more}
+
+
+@CASES.case(topics=[], since=BATCHED_SINCE)
+def no_transactions(on: Ground) -> Script:
+    yield on.ask(transactions=[], within_s=NEVER_ANSWERED_S)
+
+
+@CASES.case(topics=BOTH, since=BATCHED_SINCE)
+def several_transactions(on: Ground) -> Script:
+    first, second, unknown = (Producer(on, name) for name in ("-1", "-2", "-3"))
+    yield from first.init()
+    yield from second.init()
+    place, other = (on.topic, 0), (on.name("other"), 1)
+    yield on.ask(
+        transactions=[
+            transaction(first, place),
+            transaction(second, place, other),
+            transaction(unknown, place),
+        ]
+    )
+    yield on.ask(
+        transactions=[
+            transaction(first, other),
+            transaction(second, (on.unused("nobody"), 0), place),
+        ]
+    )
+    yield on.ask(
+        transactions=[transaction(first, other), transaction(second, place, producer_epoch=9)]
+    )
+    yield first.describing(transactional_ids=[first.transactional_id, second.transactional_id])
+
+
+@CASES.case(topics=BOTH, since=BATCHED_SINCE)
+def verification(on: Ground) -> Script:
+    one = Producer(on)
+    place, other = (on.topic, 0), (on.name("other"), 1)
+
+    def asking(*places: Any, **more: Any) -> Any:
+        return on.ask(transactions=[transaction(one, *places, verify_only=True, **more)])
+
+    yield asking(place, producer_id=5)
+    yield from one.init()
+    yield asking(place)
+    yield one.adding(place)
+    yield asking(place)
+    yield asking(place, other)
+    yield asking(other)
+    yield asking()
+    yield asking((on.unused("nobody"), 0), place)
+    yield asking(place, producer_epoch=9)
+    yield asking(place, producer_epoch=-1)
+    yield asking(place, producer_id=5_000_000)
+    yield asking(place, transactional_id="")
+    yield one.describing()
+    yield from one.end()
+    yield asking(place)
+    yield one.describing()
+
+
+@CASES.case(topics=BOTH, since=BATCHED_SINCE)
+def some_verified_and_some_added(on: Ground) -> Script:
+    first, second = Producer(on, "-1"), Producer(on, "-2")
+    yield from first.init()
+    yield from second.init()
+    place, other = (on.topic, 0), (on.name("other"), 1)
+    yield first.adding(place)
+    yield on.ask(
+        transactions=[
+            transaction(first, place, other, verify_only=True),
+            transaction(second, place, other),
+        ]
+    )
+    yield first.describing(transactional_ids=[first.transactional_id, second.transactional_id])
