@@ -13,11 +13,18 @@ from typing import Any, Final
 
 from kafka import codec
 
+from kavka.compat_tests.raw.codec.packing import unpack
+
 MAGIC_AT: Final = 16
 OVERFLOW: Final = struct.pack(">q", -1)
 """The offset of what Apache Kafka fills an answer up with."""
 
 CODEC_MASK: Final = 7
+LZ4: Final = 3
+
+
+class NoSet(ValueError):
+    """The bytes are no sound message set."""
 
 
 def is_set(records: bytes) -> bool:
@@ -28,7 +35,8 @@ def is_set(records: bytes) -> bool:
 
 
 def messages(records: bytes) -> list[dict[str, Any]]:
-    """All whole messages; of a compressed one those that are in it."""
+    """All whole messages; of a compressed one those that are in it. NoSet and other ValueErrors,
+    struct.error and what libraries raise if the bytes are not sound."""
     found = []
     position = 0
     while len(records) - position > MAGIC_AT:
@@ -51,7 +59,8 @@ def message(whole: bytes) -> dict[str, Any]:
         at += 8
     key, at = _nullable(whole, at)
     value, at = _nullable(whole, at)
-    assert at == len(whole), "bytes behind the value"
+    if at != len(whole):
+        raise NoSet("bytes behind the value")
     head = {
         "offset": offset,
         "magic": magic,
@@ -61,7 +70,8 @@ def message(whole: bytes) -> dict[str, Any]:
         "key": key,
     }
     if attributes & CODEC_MASK:
-        assert value is not None
+        if value is None:
+            raise NoSet("nothing inside")
         return {**head, "inside": messages(_inflate(attributes & CODEC_MASK, magic, value))}
     return {**head, "value": value}
 
@@ -73,9 +83,6 @@ def _nullable(whole: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _inflate(number: int, magic: int, value: bytes) -> bytes:
-    if number == 1:
-        return bytes(codec.gzip_decode(value))
-    if number == 2:
-        return bytes(codec.snappy_decode(value))
-    decode = codec.lz4_decode if magic else codec.lz4_decode_old_kafka
-    return bytes(decode(value))
+    if number == LZ4 and not magic:
+        return bytes(codec.lz4_decode_old_kafka(value))
+    return unpack(number, value)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from kafka import codec
 
 from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS, CODECS
+from kavka.compat_tests.raw.codec.packing import pack
 
 LOG_APPEND_TIME: Final = 0x08
 
@@ -59,14 +60,10 @@ def several(count: int = 3, *, magic: int = 1, **more: Any) -> list[bytes]:
 
 
 def deflate(name: str, data: bytes, magic: int = 1) -> bytes:
-    """`data` as kafka-python compresses it."""
-    if name == "gzip":
-        packed = codec.gzip_encode(data)
-    elif name == "snappy":
-        packed = codec.snappy_encode(data)
-    else:
-        packed = codec.lz4_encode(data) if magic else codec.lz4_encode_old_kafka(data)
-    return bytes(packed)
+    """`data` as clients compress it."""
+    if name == "lz4" and not magic:
+        return bytes(codec.lz4_encode_old_kafka(data))
+    return pack(name, data)
 
 
 def wrapped(
