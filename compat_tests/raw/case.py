@@ -122,6 +122,10 @@ def looking() -> Iterator[None]:
         yield
 
 
+class NotPlayable(Exception):
+    """A case can't be played on this broker; the message says what it lacks."""
+
+
 class Outcome(Enum):
     """What may come instead of an answer."""
 
@@ -258,11 +262,28 @@ class Facts:
     """Of every topic's name."""
     patience_s: float = 0.0
     """How long to wait at least for each answer: Kavka gives those that Apache Kafka forgets."""
+    offered: Mapping[str, tuple[int, int]] | None = None
+    """The (lowest, highest) version of each API that it offers; all if None."""
+    settings: Mapping[str, str | None] = field(default_factory=dict)
+    """Of the broker, by name, as far as they are known."""
+    others: frozenset[str] = frozenset()
+    """Topics and groups that were there before."""
+    listed: tuple[str, int] | None = None
+    """The address that clients are given, if it is another one."""
+    now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    """When it was asked, about: what is less than a day away is its clock's time."""
 
     @cached_property
     def names(self) -> Mapping[UUID, str]:
         """Full names by topic id."""
         return {topic_id: name for name, topic_id in self.ids.items()}
+
+    def offers(self, api: str, version: int) -> bool:
+        """Whether an API may be asked in this version."""
+        if self.offered is None:
+            return True
+        lowest, highest = self.offered.get(api, (0, -1))
+        return lowest <= version <= highest
 
 
 class Ground:
@@ -277,6 +298,12 @@ class Ground:
     @property
     def broker_id(self) -> int:
         return self.facts.broker_id
+
+    def needs(self, setting: str, value: str) -> None:
+        """What the script tries can only be tried where the broker is set so. NotPlayable."""
+        found = self.facts.settings.get(setting, value)
+        if found != value:
+            raise NotPlayable(f"the broker's {setting} is {found}, not {value}")
 
     @property
     def topic(self) -> str:
@@ -294,8 +321,11 @@ class Ground:
         return topic_name(self.facts.prefix, self.case, self.version, found)
 
     def id(self, label: str) -> UUID:
-        """The id of one of the case's topics, on this broker."""
-        return self.facts.ids[self.name(label)]
+        """The id of one of the case's topics, on this broker. NotPlayable where it has none."""
+        found = self.facts.ids.get(self.name(label))
+        if found is None:
+            raise NotPlayable("the broker gives topics no ids")
+        return found
 
     def unused(self, label: str) -> str:
         """The name of a topic that is not there, unless the case makes it."""

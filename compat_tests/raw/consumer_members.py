@@ -10,6 +10,8 @@ from kavka.compat_tests.raw.members import SESSION_MS, Answer, Asking, ask, vers
 
 OWN_IDS_SINCE: Final = 1
 """Clients draw the ids of members themselves, since this version of the heartbeat."""
+ASSIGNED_AT_ONCE: Final = ("group.consumer.assignment.interval.ms", "0")
+"""A setting without which a change of the group is seen only later."""
 LEAVING: Final = -1
 PAUSING: Final = -2
 """The epoch with which an instance says that it will be back."""
@@ -29,6 +31,7 @@ class ConsumerMember:
         assignor: str | None = None,
         regex: str | None = None,
     ) -> None:
+        on.needs(*ASSIGNED_AT_ONCE)
         self.on = on
         self.link = link
         self.group = on.group if group is None else group

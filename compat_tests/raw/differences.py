@@ -1,4 +1,4 @@
-"""Where two plain values differ: of Kavka and of Apache Kafka."""
+"""Where two plain values differ: what was answered, and what was expected."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ class Difference:
     """`path` is dotted, with the index of a list's item as a part."""
 
     path: str
-    kavka: Any
-    kafka: Any
+    answered: Any
+    expected: Any
 
 
-def differences(kavka: Any, kafka: Any, path: str = "") -> Iterator[Difference]:
+def differences(answered: Any, expected: Any, path: str = "") -> Iterator[Difference]:
     """Everything in which two plain values differ."""
-    pairs = list(items(kavka, kafka, path))
+    pairs = list(items(answered, expected, path))
     for pair in pairs:
         yield from differences(*pair)
-    if not pairs and kavka != kafka:
-        yield Difference(path, kavka, kafka)
+    if not pairs and answered != expected:
+        yield Difference(path, answered, expected)
 
 
-def items(kavka: Any, kafka: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
+def items(answered: Any, expected: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
     """The items of two dicts or two lists, with their paths; nothing for other values."""
-    if isinstance(kavka, dict) and isinstance(kafka, dict):
-        for key in {**kavka, **kafka}:
-            yield kavka.get(key, ABSENT), kafka.get(key, ABSENT), _under(path, key)
-    elif isinstance(kavka, list) and isinstance(kafka, list):
-        for index in range(max(len(kavka), len(kafka))):
-            yield _item(kavka, index), _item(kafka, index), _under(path, index)
+    if isinstance(answered, dict) and isinstance(expected, dict):
+        for key in {**answered, **expected}:
+            yield answered.get(key, ABSENT), expected.get(key, ABSENT), under(path, key)
+    elif isinstance(answered, list) and isinstance(expected, list):
+        for index in range(max(len(answered), len(expected))):
+            yield _item(answered, index), _item(expected, index), under(path, index)
 
 
-def _under(path: str, part: object) -> str:
+def under(path: str, part: object) -> str:
+    """The path of a part of what is at `path`."""
     return f"{path}.{part}" if path else str(part)
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
-from kavka.compat_tests.raw.case import Case, Facts, Outcome, Step, Topic, topic_name
+from kavka.compat_tests.raw.case import Case, Facts, NotPlayable, Outcome, Step, Topic, topic_name
 from kavka.compat_tests.raw.codec import wire_client
 from kavka.compat_tests.raw.link import Link
-from kavka.compat_tests.raw.topics import GROUP_TOPIC
+from kavka.compat_tests.raw.topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from kavka.compat_tests.raw.waiting import eventually
 
 TOPICS_PER_REQUEST: Final = 100
@@ -40,7 +40,8 @@ Runs = Iterable[tuple[Case, int]]
 
 
 def facts_of(host: str, port: int, prefix: str) -> Facts:
-    """What there is to know of a broker before anything is made; it must have all it needs."""
+    """What there is to know of a broker before anything is made; it must have all it needs.
+    NotInTime; NotPlayable if it is one of several, or does not answer."""
     with Link(host, port) as link:
         eventually(
             lambda: _ask(link, PRODUCER_ID, transactional_id=None)["error_code"] == 0,
@@ -52,16 +53,37 @@ def facts_of(host: str, port: int, prefix: str) -> Facts:
             within_s=WITHIN_S,
             what="the broker knows itself",
         )
+    if len(answer["brokers"]) > 1:
+        raise NotPlayable("the broker is one of several: cases are for a cluster of one")
     (broker,) = answer["brokers"]
-    return Facts(host, port, broker["node_id"], answer["cluster_id"], {}, prefix)
+    return Facts(
+        host,
+        port,
+        broker["node_id"],
+        answer["cluster_id"],
+        prefix=prefix,
+        listed=(broker["host"], broker["port"]),
+    )
+
+
+def with_coordinators(facts: Facts) -> Facts:
+    """Have the topics of offsets and transactions made. NotInTime, NotPlayable."""
+    with Link(facts.host, facts.port, facts.offered) as link:
+        if facts.offers(*FIND_COORDINATOR) and facts.offers(*OFFSET_FETCH):
+            await_coordinators(link)
+        if facts.offers(*FIND_COORDINATOR) and facts.offers(*DESCRIBE_TRANSACTIONS):
+            await_transactions(link)
+        made = _await_leaders(link, [GROUP_TOPIC, TRANSACTION_TOPIC])
+    others = facts.others | {GROUP_TOPIC, TRANSACTION_TOPIC}
+    return replace(facts, ids={**facts.ids, **made}, others=others)
 
 
 def prepare(facts: Facts, runs: Runs) -> Facts:
-    """Make all that these runs need; the facts with the topics' ids."""
+    """Make all that these runs need; the facts with the topics' ids. NotInTime, NotPlayable."""
     wanted = _topics(facts, runs)
     names = list(wanted)
     ids: dict[str, UUID] = dict(facts.ids)
-    with Link(facts.host, facts.port) as link:
+    with Link(facts.host, facts.port, facts.offered) as link:
         for start in range(0, len(names), TOPICS_PER_REQUEST):
             chunk = names[start : start + TOPICS_PER_REQUEST]
             _create(link, {name: wanted[name] for name in chunk})
@@ -71,9 +93,10 @@ def prepare(facts: Facts, runs: Runs) -> Facts:
                 _append(link, name, bytes(batch))
         if any(case.of_groups for case, _ in runs):
             await_coordinators(link)
-            if ids:
+            if ids and facts.offers(*HEARTBEAT):
                 await_seen(link, list(ids)[-1])
-            ids = {**_await_leaders(link, [GROUP_TOPIC]), **ids}
+            if GROUP_TOPIC not in ids:
+                ids = {**_await_leaders(link, [GROUP_TOPIC]), **ids}
         if any(case.transactional for case, _ in runs):
             await_transactions(link)
     return replace(facts, ids=ids)
@@ -126,10 +149,17 @@ def await_seen(link: Link, topic: str) -> None:
 def _topics(facts: Facts, runs: Runs) -> dict[str, Topic]:
     found: dict[str, Topic] = {}
     for case, version in runs:
-        for topic in case.topics:
+        for topic in _lasting(case):
             name = topic_name(facts.prefix, case, version, topic)
             assert found.setdefault(name, topic) == topic or not topic.shared, f"two {name}"
     return {name: topic for name, topic in found.items() if name not in facts.ids}
+
+
+def _lasting(case: Case) -> Iterable[Topic]:
+    """Its topics, whose records are not deleted for being old, unless cases look at configs."""
+    if "Config" in case.api or case.api == "CreateTopics":
+        return case.topics
+    return [replace(one, configs={"retention.ms": "-1", **one.configs}) for one in case.topics]
 
 
 def _create(link: Link, topics: Mapping[str, Topic]) -> None:
@@ -139,23 +169,24 @@ def _create(link: Link, topics: Mapping[str, Topic]) -> None:
     ]
     answer = _ask(link, CREATE_TOPICS, topics=described, timeout_ms=60_000, validate_only=False)
     refused = [one for one in answer["topics"] if one["error_code"]]
-    assert not refused, refused
+    if refused:
+        raise NotPlayable(f"topics for cases were refused: {refused[0]}")
 
 
 def _await_leaders(link: Link, names: list[str]) -> dict[str, UUID]:
-    def ids() -> dict[str, UUID] | None:
+    def led() -> list[Any] | None:
         answer = _ask(
             link,
             METADATA,
             topics=[{"topic_id": None, "name": name} for name in names],
             allow_auto_topic_creation=False,
         )
-        topics = answer["topics"]
-        if any(topic["error_code"] or any(_codes(topic)) for topic in topics):
-            return None
-        return {topic["name"]: topic["topic_id"] for topic in topics}
+        topics: list[Any] = answer["topics"]
+        missing = any(topic["error_code"] or any(_codes(topic)) for topic in topics)
+        return None if missing else topics
 
-    return eventually(ids, within_s=WITHIN_S, what="the topics of the cases have leaders")
+    topics = eventually(led, within_s=WITHIN_S, what="the topics of the cases have leaders")
+    return {one["name"]: one["topic_id"] for one in topics if one["topic_id"] is not None}
 
 
 def _codes(topic: Any) -> Iterator[int]:
@@ -176,14 +207,17 @@ def _append(link: Link, name: str, batch: bytes) -> None:
         code = answer["responses"][0]["partition_responses"][0]["error_code"]
         if code not in NOT_YET or time.monotonic() > deadline:
             break
-    assert code == 0, answer
+    if code:
+        raise NotPlayable(f"records for cases were refused: {answer}")
 
 
-def _played(link: Link, api: tuple[str, int], **fields: Any) -> Any:
+def _played(link: Link, wanted: tuple[str, int], **fields: Any) -> Any:
+    api = wanted[0], link.usable(*wanted)
     return link.play(Step(wire_client.framed(wire_client.encode(*api, 1, **fields)), api))
 
 
 def _ask(link: Link, api: tuple[str, int], **fields: Any) -> Any:
     answer = _played(link, api, **fields)
-    assert not isinstance(answer, Outcome), f"{api}: {answer}"
+    if isinstance(answer, Outcome) or "unreadable" in answer:
+        raise NotPlayable(f"{api[0]} was answered by {answer}")
     return answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Mapping
 from typing import Any, Final, Self
 
 from kavka.compat_tests.raw.case import Outcome, Step
@@ -17,8 +18,11 @@ PROBE_ID: Final = 0x50524F42
 class Link:
     """A connection that is opened when needed, and opened again after it was closed."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(
+        self, host: str, port: int, offered: Mapping[str, tuple[int, int]] | None = None
+    ) -> None:
         self._address = (host, port)
+        self._offered = offered
         self._socket: socket.socket | None = None
 
     def __enter__(self) -> Self:
@@ -26,6 +30,10 @@ class Link:
 
     def __exit__(self, *failure: object) -> None:
         self._drop()
+
+    def usable(self, api: str, version: int) -> int:
+        """This version of an API, or the highest below that the broker offers."""
+        return version if self._offered is None else min(version, self._offered.get(api, (0, 0))[1])
 
     def play(self, step: Step) -> Any:
         """Send it; the answer as plain values, or an Outcome."""

@@ -35,6 +35,10 @@ SESSION_MS: Final = 60_000
 """Longer than any script takes."""
 SHORT_MS: Final = 500
 """The shortest session that the brokers of the test allow."""
+SHORT_SESSIONS: Final = ("group.min.session.timeout.ms", str(SHORT_MS))
+SMALL_GROUPS: Final = ("group.max.size", "4")
+"""Settings that some scripts need."""
+
 SOON_MS: Final = 5_000
 """Of members of which one does nothing in time: the others must do what they have to before that,
 also where a broker or the test is held up for a moment."""
@@ -90,6 +94,8 @@ class Member:
         session_ms: int = SESSION_MS,
         rebalance_ms: int = SESSION_MS,
     ) -> None:
+        if session_ms < SESSION_MS:
+            on.needs(*SHORT_SESSIONS)
         self.on = on
         self.link = link
         self.instance = instance

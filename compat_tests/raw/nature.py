@@ -9,7 +9,6 @@ Patterns are those of the shell: `*` is any text, dots included, and `?` an inde
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -42,12 +41,61 @@ class Unordered:
     why: str
 
 
-NOW_MS: Final = time.time() * 1000
+GROUP_TOPIC: Final = "__consumer_offsets"
+STATIC, DEFAULT = 4, 5
+"""Sources of configs: the broker's file, and nobody."""
+
+SOME: Final = "<some>"
+
 DAY_MS: Final = 24 * 3600 * 1000
 
 
 def _port(value: Any, facts: Facts) -> Any:
-    return "<the broker's port>" if value == facts.port else value
+    known = facts.port if facts.listed is None else facts.listed[1]
+    return "<the broker's port>" if value == known else value
+
+
+def _host(value: Any, facts: Facts) -> Any:
+    known = facts.host if facts.listed is None else facts.listed[0]
+    return "<the broker's host>" if value and value == known else value
+
+
+def _broker_id(value: Any, facts: Facts) -> Any:
+    own = isinstance(value, int) and value == facts.broker_id
+    return "<the broker's id>" if own else value
+
+
+def _broker_s_name(value: Any, facts: Facts) -> Any:
+    own = str(facts.broker_id)
+    if not isinstance(value, str) or value.lstrip("+0") != own.lstrip("0"):
+        return value
+    return f"{value.removesuffix(own)}<the broker's id>"
+
+
+def _without_topics_of_others(value: Any, facts: Facts) -> Any:
+    """Without topics that were there before, those of other APIs' cases, and the broker's own."""
+    if not isinstance(value, list) or not facts.prefix:
+        return value
+    return [one for one in value if not _is_of_others(one["name"] or "", facts)]
+
+
+def _of_coordinators(value: Any, facts: Facts) -> Any:
+    """Which partitions of the topic of offsets are meant depends on the names of groups."""
+    if not isinstance(value, dict) or not facts.prefix:
+        return value
+    if value.get("topic", value.get("name")) != GROUP_TOPIC:
+        return value
+    partitions = [
+        {**one, "partition_index": SOME} if isinstance(one, dict) else SOME
+        for one in value["partitions"]
+    ]
+    return {**value, "partitions": partitions[:1]}
+
+
+def _is_of_others(name: str, facts: Facts) -> bool:
+    if name.startswith(facts.prefix):
+        return not name.startswith(f"{facts.prefix}Metadata")
+    return name in facts.others
 
 
 def _cluster_id(value: Any, facts: Facts) -> Any:
@@ -73,7 +121,7 @@ def _any_id(value: Any, facts: Facts) -> Any:
 
 
 def _now(value: Any, facts: Facts) -> Any:
-    return "<now>" if isinstance(value, int) and abs(value - NOW_MS) < DAY_MS else value
+    return "<now>" if isinstance(value, int) and abs(value - facts.now_ms) < DAY_MS else value
 
 
 def _bounds(value: Any, facts: Facts) -> Any:
@@ -110,6 +158,18 @@ def _min_isr(value: Any, facts: Facts) -> Any:
     return alike
 
 
+def _inherited(value: Any, facts: Facts) -> Any:
+    """A config with the value that the broker has set, or that it has by default."""
+    if not isinstance(value, dict) or not facts.prefix:
+        return value
+    alike = dict(value)
+    if value.get("config_source") in (STATIC, DEFAULT):
+        alike |= {"value": "<of the broker>", "config_source": DEFAULT}
+    if "synonyms" in value:
+        alike["synonyms"] = [one for one in value["synonyms"] or () if one["source"] < STATIC]
+    return alike
+
+
 def _own_topics(value: Any, facts: Facts) -> Any:
     """Other kinds, and the topics of ListConfigResources' own cases."""
     prefix = f"{facts.prefix}ListConfigResources"
@@ -133,13 +193,18 @@ def _served_by_both(value: Any, facts: Facts) -> Any:
         return value
     served = {api.key: api.name for api in schemas.served_apis()}
     return {
-        str(one["api_key"]): (
+        str(one["api_key"]): [
             max(one["min_version"], FIRST_IN_NEW.get(served[one["api_key"]], 0)),
             one["max_version"],
-        )
+        ]
         for one in sorted(value, key=lambda one: one["api_key"])
         if one["api_key"] in served
     }
+
+
+def _by_unique_name(value: Any, facts: Facts) -> Any:
+    found = _by_name(value, facts)
+    return found if isinstance(value, list) and len(found) == len(value) else value
 
 
 def _by_name(value: Any, facts: Facts) -> Any:
@@ -185,6 +250,29 @@ NATURE: Final = (
         )
     ),
     Nature("ports", "*port", _port, "each broker listens on a port of its own"),
+    Nature("hosts", "*host", _host, "each broker has its own name"),
+    *(
+        Nature("ids of brokers", path, _broker_id, "each broker has its own")
+        for path in (
+            "*node_id",
+            "*leader_id",
+            "*controller_id",
+            "*broker_id",
+            "*replica_id",
+            "*replica_nodes.?",
+            "*isr_nodes.?",
+            "*offline_replicas.?",
+            "*replicas.?",
+        )
+    ),
+    Nature("names of brokers", "*resource_name", _broker_s_name, "each broker has its own id"),
+    Nature(
+        "topics that other APIs' cases made",
+        "topics",
+        _without_topics_of_others,
+        "some are kept and some are not",
+        api="Metadata",
+    ),
     Nature("cluster ids", "cluster_id", _cluster_id, "a cluster's id is drawn at random"),
     Nature(
         "ids of topics created by asking",
@@ -217,6 +305,19 @@ NATURE: Final = (
         "a fetch session's id is drawn at random (KIP-227)",
         api="Fetch",
     ),
+    *(
+        Nature(
+            "partitions of the topic of offsets",
+            path,
+            _of_coordinators,
+            "which one a group has depends on its name, and how many there are",
+            api=api,
+        )
+        for api, path in (
+            ("DescribeTransactions", "transaction_states.?.topics.?"),
+            ("WriteTxnMarkers", "markers.?.topics.?"),
+        )
+    ),
     Nature(
         "producer ids",
         "producer_id",
@@ -244,6 +345,13 @@ NATURE: Final = (
         _now,
         "the broker's clock",
         api="DescribeProducers",
+    ),
+    Nature(
+        "configs",
+        "results.?.configs",
+        _by_unique_name,
+        "their order means nothing",
+        api="DescribeConfigs",
     ),
     Nature(
         "documentation",
@@ -300,6 +408,19 @@ NATURE: Final = (
         _of_this_api,
         "sizes of what the broker compresses depend on the libraries that compress it",
         api="DescribeLogDirs",
+    ),
+    *(
+        Nature(
+            "what topics have from the broker",
+            path,
+            _inherited,
+            "each broker is set as it is; compared between brokers that are set alike",
+            api=api,
+        )
+        for api, path in (
+            ("DescribeConfigs", "results.*.configs.*"),
+            ("CreateTopics", "topics.?.configs.?"),
+        )
     ),
 )
 

@@ -6,14 +6,26 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from kavka.compat_tests.raw.case import LOOKS_WITHIN_S, Case, Facts, Ground, Outcome, Step, looking
+from kavka.compat_tests.raw.case import (
+    LOOKS_WITHIN_S,
+    Case,
+    Facts,
+    Ground,
+    NotPlayable,
+    Outcome,
+    Step,
+    looking,
+)
 from kavka.compat_tests.raw.grounds import prepare
 from kavka.compat_tests.raw.link import Link
 from kavka.compat_tests.raw.names import Names
 
 Runs = Sequence[tuple[Case, int]]
+
+UNEXPECTED: Final = (LookupError, TypeError, ValueError, AttributeError)
+"""What a script raises that expected another answer."""
 
 
 class Played(NamedTuple):
@@ -43,7 +55,7 @@ def played(on: Ground) -> list[Played]:
                 answer = player.play(made.send(answer))
         except StopIteration:
             pass
-        except (KeyError, IndexError, TypeError) as failure:  # the script expected another answer
+        except UNEXPECTED as failure:
             player.found.append(Played(on.case.api, f"the script failed: {failure!r}"))
         return [Played(api, player.names.named(answer)) for api, answer in player.found]
 
@@ -62,6 +74,9 @@ class _Player:
 
     def play(self, step: Step) -> Any:
         """Its answer; None for one that is only sent."""
+        if step.answer_as is not None and not self.on.facts.offers(*step.answer_as):
+            api, version = step.answer_as
+            raise NotPlayable(f"the broker does not offer {api} {version}")
         link = self._link(step.link)
         if step.later:
             self.awaited[step.link] = step

@@ -10,6 +10,7 @@ from kavka.compat_tests.raw.case import Ground, Script, looking
 METADATA: Final = ("Metadata", 9)
 UNKNOWN: Final = 3
 GROUP_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_TOPIC: Final = "__transaction_state"
 
 
 def made(on: Ground, names: Sequence[str], *, unmade: Sequence[str] = ()) -> Script:

@@ -7,6 +7,7 @@ to, or the second (KIP-890), in which each transaction has an epoch of its own.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -14,7 +15,6 @@ from kavka.compat_tests.raw.case import FIRST_LINK, Ground, Script, Step
 from kavka.compat_tests.raw.codec import batches
 from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS, Written, build
 from kavka.compat_tests.raw.members import Answer, Asking
-from kavka.compat_tests.raw.nature import NOW_MS
 
 Place: TypeAlias = tuple[str, int]
 """Topic and partition."""
@@ -50,7 +50,7 @@ READ_COMMITTED: Final = 1
 TIMEOUT_MS: Final = 60_000
 """Longer than any script takes."""
 CONTROL: Final = 0x20
-BEGAN_MS: Final = int(NOW_MS) - BASE_TIMESTAMP_MS
+BEGAN_MS: Final = time.time_ns() // 1_000_000 - BASE_TIMESTAMP_MS
 """Records are new ones: behind an old one, a marker would be in another segment."""
 
 
@@ -325,7 +325,7 @@ def _batches(records: bytes) -> Sequence[Answer]:
         fields |= {name: batches.field(batch, name) for name in ("base_sequence", "record_count")}
         if fields["attributes"] & CONTROL:
             fields["control"] = [
-                (bytes(one.key).hex(), bytes(one.value).hex()) for one in batches.read(batch[:size])
+                [bytes(one.key).hex(), bytes(one.value).hex()] for one in batches.read(batch[:size])
             ]
         found.append(fields)
         position += size

@@ -15,7 +15,9 @@ class NotInTime(Exception):
     """What was waited for did not come."""
 
 
-def eventually(condition: Callable[[], T | None], *, within_s: float, what: str) -> T:
+def eventually(
+    condition: Callable[[], T | None], *, within_s: float, what: str, poll_s: float = POLL_S
+) -> T:
     """Call `condition` until it gives something true, and return that. NotInTime."""
     deadline_s = time.monotonic() + within_s
     while True:
@@ -24,4 +26,4 @@ def eventually(condition: Callable[[], T | None], *, within_s: float, what: str)
             return found
         if time.monotonic() >= deadline_s:
             raise NotInTime(f"not within {within_s:g} s: {what}")
-        time.sleep(POLL_S)
+        time.sleep(poll_s)

@@ -36,8 +36,8 @@ def differing(cells: Sequence[Cell]) -> str:
         for one in cell.differences():
             reason = reason_of(cell, one)
             lines.append(f"    {one.path} ({reason.why if reason else 'WHY?'})")
-            lines.append(f"        Kavka        {one.kavka!r}")
-            lines.append(f"        Apache Kafka {one.kafka!r}")
+            lines.append(f"        Kavka        {one.answered!r}")
+            lines.append(f"        Apache Kafka {one.expected!r}")
     return "".join(f"{line}\n" for line in lines)
 
 

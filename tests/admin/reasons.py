@@ -33,13 +33,13 @@ class Reason:
         return (
             fnmatchcase(cell.operation, self.operation)
             and fnmatchcase(difference.path, self.path)
-            and self.kavka in (None, difference.kavka)
-            and self.kafka in (None, difference.kafka)
+            and self.kavka in (None, difference.answered)
+            and self.kafka in (None, difference.expected)
             and (not self.without or self._same_without(difference))
         )
 
     def _same_without(self, difference: Difference) -> bool:
-        left, right = str(difference.kavka), str(difference.kafka)
+        left, right = str(difference.answered), str(difference.expected)
         return re.sub(self.without, "", left) == re.sub(self.without, "", right)
 
 

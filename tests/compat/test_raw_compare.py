@@ -70,7 +70,7 @@ def test_records_are_compared_field_by_field() -> None:
     batch = bytes(build())
     other = bytes(patch(bytearray(batch), leader_epoch=7))
     (found,) = seen({"records": batch}, {"records": other})
-    assert (found.path, found.kafka) == ("records.batches.0.leader_epoch", 7)
+    assert (found.path, found.expected) == ("records.batches.0.leader_epoch", 7)
 
 
 def test_the_broker_s_clock_may_differ_but_not_the_rest_of_a_batch() -> None:

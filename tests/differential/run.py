@@ -38,8 +38,8 @@ class Finding:
             and entry.api == self.case.api
             and fnmatchcase(self.case.name, entry.cases)
             and fnmatchcase(self.difference.path, entry.path)
-            and bool(entry.kavka == self.difference.kavka)
-            and bool(entry.kafka == self.difference.kafka)
+            and bool(entry.kavka == self.difference.answered)
+            and bool(entry.kafka == self.difference.expected)
         )
 
 
@@ -96,7 +96,7 @@ def report(findings: Sequence[Finding]) -> str:
     for one in findings:
         seen = one.difference
         place = one.case.api, one.case.name, str(one.step), seen.path or "the whole"
-        key = (*place, repr(seen.kavka), repr(seen.kafka), one.judge)
+        key = (*place, repr(seen.answered), repr(seen.expected), one.judge)
         versions.setdefault(key, []).append(one.version)
     lines = []
     for (api, case, step, path, kavka, kafka, judge), found in versions.items():

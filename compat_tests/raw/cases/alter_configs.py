@@ -128,7 +128,7 @@ for name in ("", ".", "a b", "x" * 250):
 for kind in (0, 1, 3, LOGGER, 64, 127, -1):
 
     def unknown_kind(on: Ground, kind: int = kind) -> Values:
-        return altering(resource(kind, "1", ("root", "INFO")))
+        return altering(resource(kind, str(on.broker_id), ("root", "INFO")))
 
     CASES.add(f"kind {kind}", unknown_kind, topics=[])
 

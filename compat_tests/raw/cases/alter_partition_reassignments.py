@@ -14,7 +14,7 @@ CASES = Cases("AlterPartitionReassignments")
 TWO = Topic("two", partitions=2, shared=True)
 ONE = Topic("one", shared=True)
 CHANGE_SINCE = 1
-ANOTHER = 7
+ANOTHER = 1_234_567
 BROKER = None
 
 Target = Sequence[int | None] | None

@@ -14,7 +14,7 @@ CASES = Cases("CreatePartitions")
 
 TWO = Topic("two", partitions=2)
 SHARED = Topic("shared", partitions=2, shared=True)
-ANOTHER = 7
+ANOTHER = 1_234_567
 """Not the id of the broker."""
 
 BROKER = None

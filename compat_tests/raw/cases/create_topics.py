@@ -18,7 +18,7 @@ Describe: TypeAlias = Callable[[Ground], NewTopic]
 
 THERE = Topic("there.topic", shared=True)
 VALIDATES_SINCE = 1
-ANOTHER = 7
+ANOTHER = 1_234_567
 """Not the id of the broker."""
 
 

@@ -245,7 +245,7 @@ for name in (".", "a b", "x" * 250):
 for kind in (0, 1, 3, 64, 127, -1):
 
     def unknown_kind(on: Ground, kind: int = kind) -> Values:
-        return altering(resource(kind, "1", Change("root", SET, "INFO")))
+        return altering(resource(kind, str(on.broker_id), Change("root", SET, "INFO")))
 
     CASES.add(f"kind {kind}", unknown_kind, topics=[])
 
@@ -435,7 +435,8 @@ for name, changes in LOGGERS.items():
 for name in ("", "7", "x", "01"):
 
     def other_loggers(on: Ground, name: str = name) -> Values:
-        return altering(resource(LOGGER, name, Change("root", SET, "INFO")))
+        asked_of = f"0{on.broker_id}" if name == "01" else name
+        return altering(resource(LOGGER, asked_of, Change("root", SET, "INFO")))
 
     CASES.add(f"loggers of a broker named {name!r}", other_loggers, topics=[])
 

@@ -10,6 +10,8 @@ from kavka.compat_tests.raw.members import (
     EMPTY,
     PREPARING,
     SHORT_MS,
+    SHORT_SESSIONS,
+    SMALL_GROUPS,
     SOON_MS,
     Member,
     describing,
@@ -42,6 +44,8 @@ def a_member_alone(on: Ground) -> Script:
 
 def with_values(**more: Any) -> Function:
     def script(on: Ground) -> Script:
+        if more.get("session_timeout_ms") == SHORT_MS:
+            on.needs(*SHORT_SESSIONS)
         answer = yield from Member(on).join(**more)
         if not answer["error_code"]:  # else Apache Kafka may have begun a group, or not
             yield describing(on)
@@ -91,6 +95,7 @@ def two_members(on: Ground) -> Script:
 
 @CASES.case(topics=[])
 def as_many_as_there_may_be_and_one_more(on: Ground) -> Script:
+    on.needs(*SMALL_GROUPS)
     yield from group_of(on, 4, synced=False)
     late = Member(on, "late")
     yield from late.join()
@@ -243,6 +248,7 @@ def an_id_that_is_not_used_yet(on: Ground) -> Script:
 
 @CASES.case(since=FIRST_TWO_ROUNDS, topics=[])
 def ids_that_are_not_used_count(on: Ground) -> Script:
+    on.needs(*SMALL_GROUPS)
     for number in range(6):
         yield Member(on, str(number)).joining()
     yield from until(on, EMPTY, 0)

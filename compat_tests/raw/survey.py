@@ -1,0 +1,84 @@
+"""What there is to know of a broker before it is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from kavka.compat_tests.raw.case import Facts, NotPlayable, Outcome, Step
+from kavka.compat_tests.raw.codec import schemas, wire_client
+from kavka.compat_tests.raw.configs import BROKER, asked
+from kavka.compat_tests.raw.grounds import facts_of, with_coordinators
+from kavka.compat_tests.raw.link import Link
+from kavka.compat_tests.raw.restoring import DESCRIBE, Caretaker
+from kavka.compat_tests.raw.waiting import NotInTime
+
+API_VERSIONS: Final = ("ApiVersions", 0)
+OLD_PRODUCE: Final = ("Produce", 0)
+SERVED_SINCE: Final = 3
+"""What Apache Kafka 4 serves of Produce."""
+NEEDED: Final = {"CreateTopics": 5, "DeleteTopics": 3, "Metadata": 1, "Produce": 8}
+"""Without these in such a version there is nothing to play cases on."""
+
+
+class Unsuitable(Exception):
+    """Nothing can be checked at this address; the message says why."""
+
+
+def survey(bootstrap: str, prefix: str) -> Facts:
+    """Of the broker at HOST:PORT. Unsuitable."""
+    host, _, port = bootstrap.rpartition(":")
+    if not host or not port.isdecimal():
+        raise Unsuitable(f"{bootstrap!r} is not HOST:PORT")
+    with Link(host, int(port)) as link:
+        offered = offered_by(link)
+        for api, version in NEEDED.items():
+            lowest, highest = offered.get(api, (0, -1))
+            if not lowest <= version <= highest:
+                raise Unsuitable(f"{bootstrap} does not offer {api} in version {version}")
+        try:
+            facts = replace(facts_of(host, int(port), prefix), offered=offered)
+            facts = with_coordinators(facts)
+        except (NotInTime, NotPlayable) as failure:
+            raise Unsuitable(f"{bootstrap}: {failure}") from failure
+        caretaker = Caretaker(link, facts)
+        others = facts.others | {*caretaker.topics(), *caretaker.groups()}
+        return replace(facts, others=others, settings=settings_of(link, facts))
+
+
+def offered_by(link: Link) -> dict[str, tuple[int, int]]:
+    """{API: (lowest, highest version)}, of those that there are cases for. Unsuitable."""
+    frame = wire_client.framed(wire_client.encode(*API_VERSIONS, 1))
+    answer = link.play(Step(frame, API_VERSIONS))
+    if isinstance(answer, Outcome) or "unreadable" in answer:
+        raise Unsuitable(f"ApiVersions was not answered: {answer}")
+    names = {api.key: api.name for api in schemas.served_apis()}
+    found = {
+        names[one["api_key"]]: (one["min_version"], one["max_version"])
+        for one in answer["api_keys"]
+        if one["api_key"] in names
+    }
+    if "Produce" in found and not _serves_old_producers(link):
+        found["Produce"] = max(found["Produce"][0], SERVED_SINCE), found["Produce"][1]
+    return found
+
+
+def _serves_old_producers(link: Link) -> bool:
+    """Apache Kafka 4 lists versions of Produce that it does not serve, since old clients fail if
+    they do not see them (KAFKA-18659)."""
+    fields = {"acks": 1, "timeout_ms": 1000, "topic_data": []}
+    frame = wire_client.framed(wire_client.encode(*OLD_PRODUCE, 1, **fields))
+    return not isinstance(link.play(Step(frame, OLD_PRODUCE)), Outcome)
+
+
+def settings_of(link: Link, facts: Facts) -> Mapping[str, Any]:
+    """The broker's settings by name; empty where it does not describe them."""
+    if not facts.offers(*DESCRIBE):
+        return {}
+    resources = [asked(BROKER, str(facts.broker_id))]
+    frame = wire_client.framed(wire_client.encode(*DESCRIBE, 1, resources=resources))
+    answer = link.play(Step(frame, DESCRIBE))
+    if isinstance(answer, Outcome) or "unreadable" in answer:
+        return {}
+    return {one["name"]: one["value"] for one in answer["results"][0]["configs"] or ()}
