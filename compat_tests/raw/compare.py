@@ -13,8 +13,9 @@ from crc32c import crc32c
 from kavka.compat_tests.raw.case import Facts
 from kavka.compat_tests.raw.codec import batches
 from kavka.compat_tests.raw.differences import Difference, items, under
-from kavka.compat_tests.raw.nature import NATURE, UNORDERED, Nature, Unordered
+from kavka.compat_tests.raw.nature import NATURE, Nature
 from kavka.compat_tests.raw.opened_message_sets import is_set, messages
+from kavka.compat_tests.raw.unordered import UNORDERED, Unordered
 
 
 @dataclass(frozen=True)

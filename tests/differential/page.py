@@ -12,8 +12,9 @@ from differential.allowed import ALLOWED, Allowed
 from kavka.compat_tests.raw.case import Cases, Outcome
 from kavka.compat_tests.raw.cases import tables
 from kavka.compat_tests.raw.judges import NEW, OLD, judge_of
-from kavka.compat_tests.raw.nature import NATURE, UNORDERED
+from kavka.compat_tests.raw.nature import NATURE
 from kavka.compat_tests.raw.playing import ranges
+from kavka.compat_tests.raw.unordered import UNORDERED
 
 _HEAD: Final = """\
 # Conformance
