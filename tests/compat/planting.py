@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from support import messages, stock_codec, wire_client
+from kavka.compat_tests.raw.codec import schemas, stock_codec, wire_client
 
 Values = dict[str, Any]
 Change = Callable[[Values], None]
@@ -109,7 +109,7 @@ def _error_code(frame: bytes) -> int:
     return code
 
 
-NAMES = {module.API.key: module.API.name for module in messages.api_modules().values()}
+NAMES = {module.API.key: module.API.name for module in schemas.api_modules().values()}
 
 
 async def frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
@@ -122,8 +122,8 @@ async def frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 def response(name: str, version: int, correlation_id: int, values: Values) -> bytes:
     """A response's frame without its length."""
-    described = messages.schema(f"{name}Response")
-    namespace = messages.as_namespace(described, values)
+    described = schemas.schema(f"{name}Response")
+    namespace = schemas.as_namespace(described, values)
     body = stock_codec.encode(f"{name}Response", version, namespace)
     flexible = stock_codec.is_flexible(f"{name}Response", version) and name != API_VERSIONS
     return _length.pack(correlation_id) + (b"\0" if flexible else b"") + body

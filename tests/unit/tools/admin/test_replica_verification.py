@@ -10,11 +10,11 @@ from uuid import UUID
 
 import pytest
 
+from kavka.compat_tests.raw.codec.batches import Written, build, patch
 from kavka.tools.admin.options import parse
 from kavka.tools.admin.replica_verification import PAUSE_S, REFUSED_MS_MAX, TOOL
 from kavka.wire.apis import fetch, list_offsets, metadata
 from kavka.wire.errors import ErrorCode
-from support.batches import Written, build, patch
 
 TOPIC = "orders"
 OLD, NEW = UUID(int=1), UUID(int=2)
