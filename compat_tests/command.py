@@ -9,14 +9,16 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from kavka.compat_tests import broker, results
+from kavka.compat_tests import broker, protocol, results
 from kavka.compat_tests.broker import Broker
-from kavka.compat_tests.clients.table import CLIENTS
+from kavka.compat_tests.clients.table import CLIENTS, Client
 from kavka.compat_tests.errors import DriverFailed
+from kavka.compat_tests.raw.survey import Unsuitable
 from kavka.compat_tests.reports import html, markdown
 from kavka.compat_tests.results import Cell, Results, Status
 from kavka.compat_tests.scenario import Scenario
@@ -44,12 +46,18 @@ MARKS: Final = {
 }
 
 
-class _Named(Protocol):
+class _HasName(Protocol):
     @property
     def name(self) -> str: ...
 
 
-_T = TypeVar("_T", bound=_Named)
+_T = TypeVar("_T", bound=_HasName)
+
+
+class _Named(NamedTuple):
+    """A name to choose."""
+
+    name: str
 
 
 UnderTest: TypeAlias = AbstractAsyncContextManager[Broker]
@@ -71,33 +79,62 @@ def main(
             first, second = (results.load(Path(path)) for path in options.compare)
             print(markdown.comparison(first, second), end="")
             return 0
-        clients = _chosen(CLIENTS, options.clients, quick=options.quick)
-        scenarios = _chosen(SCENARIOS, options.scenarios, quick=options.quick)
+        plan = _plan(options)
     except (_Unknown, results.NoResults, OSError) as failure:
         parser.error(str(failure))
-
-    async def run() -> Results:
-        async with AsyncExitStack() as stack:
-            under_test = await stack.enter_async_context(_broker(options, own))
-            cluster = None
-            if own_cluster and not options.bootstrap_server and _has_cluster(scenarios):
-                cluster = await stack.enter_async_context(own_cluster())
-            suite = Suite(under_test, options.jobs, _print_cell, cluster)
-            name = options.name or under_test.bootstrap
-            return await suite.run(clients, scenarios, name)
-
     try:
-        found = asyncio.run(run())
+        found = asyncio.run(_run(options, plan, own, own_cluster))
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except (Failed, DriverFailed) as failure:
+    except (Failed, DriverFailed, Unsuitable) as failure:
         print(f"kavka compat: {failure}", file=sys.stderr)
         return 1
     _write(found, options)
     print(_summary(found))
     failed = found.count(Status.FAILED)
     missing = options.no_skips and found.count(Status.UNAVAILABLE)
-    return 1 if failed or missing else 0
+    different = options.apis and found.different
+    return 1 if failed or missing or different else 0
+
+
+class _Plan(NamedTuple):
+    """What to try. `apis`: of the protocol's part, all if None, none if empty."""
+
+    clients: Sequence[Client]
+    scenarios: Sequence[Scenario]
+    apis: Sequence[str] | None
+
+
+def _plan(options: argparse.Namespace) -> _Plan:
+    """_Unknown."""
+    clients = _chosen(CLIENTS, options.clients, quick=options.quick)
+    scenarios = _chosen(SCENARIOS, options.scenarios, quick=options.quick)
+    if options.apis:
+        tables = [_Named(cases.api) for cases in protocol.tables()]
+        chosen = tables if options.apis == "all" else _chosen(tables, options.apis, quick=False)
+        return _Plan([], [], [one.name for one in chosen])
+    is_part = options.quick or options.clients or options.scenarios
+    return _Plan(clients, scenarios, [] if is_part else None)
+
+
+async def _run(
+    options: argparse.Namespace,
+    plan: _Plan,
+    own: Callable[[], UnderTest],
+    own_cluster: Callable[[], UnderTest] | None,
+) -> Results:
+    async with AsyncExitStack() as stack:
+        under_test = await stack.enter_async_context(_broker(options, own))
+        cluster = None
+        if own_cluster and not options.bootstrap_server and _has_cluster(plan.scenarios):
+            cluster = await stack.enter_async_context(own_cluster())
+        suite = Suite(under_test, options.jobs, _print_cell, cluster)
+        name = options.name or under_test.bootstrap
+        found = await suite.run(plan.clients, plan.scenarios, name)
+        if plan.apis is None or plan.apis:
+            rows = await protocol.rows(under_test.bootstrap, plan.apis, _print_line)
+            found = replace(found, protocol=rows)
+        return found
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -121,6 +158,11 @@ def _parser() -> argparse.ArgumentParser:
     option("--name", metavar="TEXT", help="what to call the broker in the results")
     option("--clients", metavar="NAME,..", help="only these clients")
     option("--scenarios", metavar="NAME,..", help="only these scenarios")
+    option(
+        "--apis",
+        metavar="NAME,..",
+        help="instead of clients: whether these APIs (or `all`) are answered as by Apache Kafka",
+    )
     option("--quick", action="store_true", help="a quick subset: one client a language")
     option("--jobs", metavar="N", type=_jobs, default=JOBS, help=f"scenarios at once ({JOBS})")
     option("--no-skips", action="store_true", help="a client that can't be tried is a failure")
@@ -192,6 +234,10 @@ def _print_cell(cell: Cell, left: int) -> None:
     print(f"[{left:4} left] {line}", flush=True)
 
 
+def _print_line(line: str) -> None:
+    print(line, flush=True)
+
+
 def _write(found: Results, options: argparse.Namespace) -> None:
     if options.json:
         results.save(found, Path(options.json))
@@ -205,4 +251,10 @@ def _summary(found: Results) -> str:
     counts = ", ".join(
         f"{found.count(status)} {status}" for status in Status if found.count(status)
     )
-    return f"{found.broker}: {counts}; {found.seconds:.0f} s"
+    said = f"{found.broker}: {counts or 'no scenario'}; {found.seconds:.0f} s"
+    if found.protocol:
+        said += (
+            f"; of {len(found.protocol)} versions of APIs {found.different} are answered otherwise "
+            "than by Apache Kafka"
+        )
+    return said

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 FORMAT: Final = 1
+FAILED_VERDICT: Final = "failed"
 
 
 class Status(StrEnum):
@@ -55,6 +56,19 @@ class ScenarioColumn:
 
 
 @dataclass(frozen=True)
+class ProtocolRow:
+    """One version of an API, without a client. `verdict`: as `raw.outcomes` has it; `played`,
+    `failed`: how many cases; `reasons`: what was answered otherwise, once each."""
+
+    api: str
+    version: int
+    verdict: str
+    played: int = 0
+    failed: int = 0
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Results:
     """A run. `broker`: what is said of the broker; `began`: in UTC, ISO 8601."""
 
@@ -64,6 +78,7 @@ class Results:
     clients: Sequence[ClientRow]
     scenarios: Sequence[ScenarioColumn]
     cells: Sequence[Cell]
+    protocol: Sequence[ProtocolRow] = ()
 
     def cell(self, client: str, scenario: str) -> Cell | None:
         """One, if it was among those to run."""
@@ -71,6 +86,11 @@ class Results:
             if (cell.client, cell.scenario) == (client, scenario):
                 return cell
         return None
+
+    @property
+    def different(self) -> int:
+        """How many versions of APIs are answered otherwise than by Apache Kafka."""
+        return sum(row.verdict == FAILED_VERDICT for row in self.protocol)
 
     def count(self, status: Status) -> int:
         """How many cells have it."""
@@ -106,6 +126,9 @@ def _results(found: Mapping[str, Any]) -> Results:
         clients=[ClientRow(**row) for row in found["clients"]],
         scenarios=[ScenarioColumn(**column) for column in found["scenarios"]],
         cells=[_cell(cell) for cell in found["cells"]],
+        protocol=[
+            ProtocolRow(**{**row, "reasons": tuple(row["reasons"])}) for row in found["protocol"]
+        ],
     )
 
 

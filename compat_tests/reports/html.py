@@ -5,7 +5,14 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
-from kavka.compat_tests.reports.markdown import LEGEND, MARKS, again
+from kavka.compat_tests.reports.markdown import (
+    LEGEND,
+    MARKS,
+    PROTOCOL_HEAD,
+    again,
+    differences,
+    protocol_rows,
+)
 from kavka.compat_tests.results import Cell, Results, Status
 
 STYLE: Final = """
@@ -41,7 +48,7 @@ def page(results: Results) -> str:
         f"<p>Made by <code>kavka compat</code> on {escape(results.began)}, in "
         f"{results.seconds:.0f} s. {escape(LEGEND)}</p>\n"
         f"<table>\n<thead><tr><th>client</th>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table>\n"
-        f"{_reasons(results)}</body>\n</html>\n"
+        f"{_reasons(results)}{_protocol(results)}</body>\n</html>\n"
     )
 
 
@@ -73,4 +80,23 @@ def _reason(cell: Cell) -> str:
     return (
         f'<dt id="{_anchor(cell)}">{escape(cell.client)}, {escape(cell.scenario)}</dt>\n'
         f"<dd>{where}<br>alone: <code>{escape(again(cell))}</code></dd>\n"
+    )
+
+
+def _protocol(results: Results) -> str:
+    if not results.protocol:
+        return ""
+    head = "".join(f"<th>{escape(text)}</th>" for text in PROTOCOL_HEAD)
+    rows = "".join(
+        f"<tr><th>{escape(api)}</th>{''.join(f'<td>{escape(text)}</td>' for text in rest)}</tr>\n"
+        for api, *rest in protocol_rows(results.protocol)
+    )
+    items = "".join(
+        f"<dt>{escape(api)} v{versions}</dt><dd>{escape(reason)}</dd>\n"
+        for api, found in differences(results.protocol).items()
+        for reason, versions in found.items()
+    )
+    return (
+        f"<h2>The protocol, without clients</h2>\n<table>\n<thead><tr>{head}</tr></thead>\n"
+        f"<tbody>\n{rows}</tbody></table>\n<dl>\n{items}</dl>\n"
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from kavka.compat_tests.results import Cell, ClientRow, Results, Status
+from kavka.compat_tests.raw.outcomes import Verdict
+from kavka.compat_tests.raw.playing import ranges
+from kavka.compat_tests.results import Cell, ClientRow, ProtocolRow, Results, Status
 
 MARKS: Final = {
     Status.PASSED: "✓",
@@ -14,6 +16,8 @@ MARKS: Final = {
     Status.UNAVAILABLE: "?",
     Status.NOT_RUN: "·",
 }
+
+PROTOCOL_HEAD: Final = ("API", "the same", "different", "not offered", "not tried", "cases")
 
 LEGEND: Final = (
     "✓ works; ✗ does not, with the reason below; – the client has no such feature; "
@@ -32,6 +36,7 @@ def page(results: Results) -> str:
         "",
         *_scenarios(results),
         *_reasons(results),
+        *_protocol(results),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -121,6 +126,50 @@ def _reasons(results: Results, where: str = "") -> Iterator[str]:
         yield ""
     for client, reason in reasons.items():
         yield f"- {client}: {_one_line(reason)}"
+
+
+def _protocol(results: Results) -> Iterator[str]:
+    """The part without clients: a row an API."""
+    if not results.protocol:
+        return
+    yield ""
+    yield "## The protocol, without clients"
+    yield ""
+    yield (
+        "Requests in every version, whose answers are compared field by field with recorded ones "
+        "of Apache Kafka 4.3.1, and of 3.9.2 for versions that 4.3.1 does not serve."
+    )
+    yield ""
+    yield from _table(PROTOCOL_HEAD, protocol_rows(results.protocol))
+    for api, found in differences(results.protocol).items():
+        yield ""
+        yield f"{api} (alone: `kavka compat --apis {api}`):"
+        yield ""
+        for reason, versions in found.items():
+            yield f"- v{versions}: {_one_line(reason)}"
+
+
+def protocol_rows(protocol: Sequence[ProtocolRow]) -> Iterator[list[str]]:
+    """A row an API, under PROTOCOL_HEAD."""
+    by_api: dict[str, list[ProtocolRow]] = {}
+    for row in protocol:
+        by_api.setdefault(row.api, []).append(row)
+    for api, rows in by_api.items():
+        versions = [ranges([one.version for one in rows if one.verdict == v]) for v in Verdict]
+        yield [api, *versions, str(sum(one.played for one in rows))]
+
+
+def differences(protocol: Sequence[ProtocolRow]) -> dict[str, dict[str, str]]:
+    """By API: each difference, and the versions that show it."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for row in protocol:
+        if row.verdict == Verdict.FAILED:
+            for reason in row.reasons:
+                found.setdefault(row.api, {}).setdefault(reason, []).append(row.version)
+    return {
+        api: {reason: ranges(versions) for reason, versions in of_api.items()}
+        for api, of_api in found.items()
+    }
 
 
 def again(cell: Cell) -> str:

@@ -10,7 +10,15 @@ import pytest
 
 from kavka.compat_tests import results as forms
 from kavka.compat_tests.reports import html, markdown
-from kavka.compat_tests.results import Cell, ClientRow, NoResults, Results, ScenarioColumn, Status
+from kavka.compat_tests.results import (
+    Cell,
+    ClientRow,
+    NoResults,
+    ProtocolRow,
+    Results,
+    ScenarioColumn,
+    Status,
+)
 
 RESULTS = Results(
     broker="a <broker>",
@@ -23,6 +31,13 @@ RESULTS = Results(
         Cell("one", "acks", Status.FAILED, 2.0, "Mismatch: 1,\nexpected <2>", "read", ("Fetch",)),
         Cell("two", "plain", Status.UNAVAILABLE, reason="needs Java"),
         Cell("two", "acks", Status.UNAVAILABLE, reason="needs Java"),
+    ],
+    protocol=[
+        ProtocolRow("Fetch", 4, "passed", 10),
+        ProtocolRow("Fetch", 5, "passed", 10),
+        ProtocolRow("Fetch", 6, "failed", 10, 1, ("'a case', step 1: <1>",)),
+        ProtocolRow("Fetch", 7, "failed", 10, 1, ("'a case', step 1: <1>",)),
+        ProtocolRow("Fetch", 9, "not offered"),
     ],
 )
 
@@ -53,6 +68,14 @@ def test_the_matrix_in_markdown() -> None:
         "Alone: `kavka compat --clients one --scenarios acks`"
     ) in lines
     assert lines.count("- two: needs Java") == 1
+
+
+def test_the_protocol_in_markdown() -> None:
+    lines = markdown.page(RESULTS).splitlines()
+    assert "| API | the same | different | not offered | not tried | cases |" in lines
+    assert "| Fetch | 4-5 | 6-7 | 9 |  | 40 |" in lines
+    assert "- v6-7: 'a case', step 1: <1>" in lines
+    assert RESULTS.different == 2
 
 
 def test_two_results_side_by_side() -> None:
@@ -96,4 +119,5 @@ def test_the_page_shows_all_as_text() -> None:
     text = " ".join("".join(reader.text).split())
     assert "Compatibility of a <broker>" in text
     assert "Mismatch: 1, expected <2>" in text
+    assert "Fetch v6-7'a case', step 1: <1>" in text
     assert reader.links == reader.places == {"#one--acks"}
