@@ -51,7 +51,7 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: compat compat-oracle help run test whole pythons another-python lint unit format crash groups transactions mirror cluster cluster-faults rolling commits moves foreign misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients kerberos clients-page
+.PHONY: compat compat-oracle compat-recording help run test whole pythons another-python lint unit format crash groups transactions mirror cluster cluster-faults rolling commits moves foreign misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients kerberos clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -194,6 +194,9 @@ compat-oracle: $(FOR_TEST) java clients ## the same on Apache Kafka 4.3.1 and 3.
 		--no-skips --json compat-kafka-4.json --html compat-kafka-4.html
 	@env PYTHONPATH=src:tests KAVKA_COMPAT_CACHE=.cache/compat $(BIN)/python -m compat.oracle 3.9.2 \
 		--no-skips --json compat-kafka-3.9.json --html compat-kafka-3.9.html
+
+compat-recording: $(FOR_TEST) java ## record again what Apache Kafka answers to requests, for the compatibility suite
+	@env PYTHONPATH=src:tests $(BIN)/python -m compat.recording
 
 compact: $(FOR_TEST) java ## compact 20 million records (COMPACT_RECORDS=), beside Apache Kafka
 	@env PYTHONPATH=src $(BIN)/python -m bench.compaction --records $(COMPACT_RECORDS)
