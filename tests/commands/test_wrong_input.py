@@ -47,7 +47,7 @@ ASKING: Final[Mapping[str, str]] = {
 }
 """Command lines of which only the broker is missing."""
 
-OWN: Final = frozenset({"start", "dev", "version", "spark", "pipeline", "completion"})
+OWN: Final = frozenset({"start", "dev", "version", "spark", "pipeline", "completion", "compat"})
 """Commands that no broker is asked by."""
 
 UNLIKE: Final = frozenset({"doctor", "dump-log", "storage", "tap"})
