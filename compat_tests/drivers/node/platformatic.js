@@ -24,7 +24,7 @@ const { base64, bootstrap, bytes, findCause, renamed, serve } = require('./serve
 const CODECS = Object.keys(compressionsAlgorithms).filter(
   name => name !== 'none' && compressionsAlgorithms[name].available // not all with each Node.js
 )
-// Its read_committed shows records of transactions that are open or aborted: so there is no isolation.
+// Its read_committed shows records of open and of aborted transactions: so there is no isolation.
 const CAN = [
   ...['produce', 'acks', ...CODECS, 'headers', 'null_headers', 'timestamps', 'idempotence'],
   ...['empty_bytes', 'keyed', 'retries', 'recreated'],
