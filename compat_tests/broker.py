@@ -21,6 +21,7 @@ from kavka.tools.admin.config_entities import BROKERS
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.leader_election import AskedTopic as ElectedTopic
 from kavka.tools.admin.leader_election import ElectLeadersRequest
+from kavka.tools.admin.partition_offsets import offsets_at
 from kavka.tools.admin.reassignment.requests import reassign
 from kavka.tools.admin.requests import AskedResource, DescribeConfigsRequest
 from kavka.tools.admin.resource_configs import RESOURCES
@@ -39,6 +40,9 @@ CLUSTER: Final = 3
 
 PREFERRED: Final = 0
 """The kind of election."""
+
+LATEST: Final = -1
+"""The time that asks for a partition's end."""
 
 NO_LEADER: Final = -1
 SETTINGS: Final = {"group.initial.rebalance.delay.ms": "0"}
@@ -59,7 +63,8 @@ class Broker:
     async def create_topic(
         self, name: str, partitions: int, configs: Mapping[str, str], replicas: int = DEFAULT
     ) -> None:
-        """A topic, all of whose partitions have leaders when this returns. tools.admin's Failed."""
+        """A topic; the leaders of all partitions answer for them when this returns: clients without
+        retries would stumble before that. tools.admin's Failed."""
         settings = [NewConfig(key, value) for key, value in configs.items()]
         topic = NewTopic(name, partitions, replicas, [], settings)
         request = CreateTopicsRequest([topic], TIMEOUT_MS)
@@ -72,6 +77,8 @@ class Broker:
             found = (await self.admin.topics_named([name]))[name]
             led = [one for one in found.partitions if one.leader_id >= 0]
             if not found.error_code and len(led) == partitions:
+                places = [(name, number) for number in range(partitions)]
+                await offsets_at(self.admin, places, LATEST, LED_WITHIN_S)
                 return
         raise Failed(f"topic {name} has no leaders after {LED_WITHIN_S:.0f} s")
 
