@@ -75,13 +75,14 @@ async def run_commit(trial: Trial) -> None:
 async def run_metadata(trial: Trial) -> None:
     topic, group = await trial.topic(), trial.name("group")
     partition = Partition(topic, 0)
+    await stored(await trial.producer(), topic, [Record(b"value")])
     member = await trial.member(group, [topic])
     await becomes(member.assignment, {partition}, "assignment")
     with trial.step("commit an offset with metadata", "OffsetCommit", "OffsetFetch"):
-        offsets = [partition.as_json(offset=0, metadata="by the suite, ø")]
+        offsets = [partition.as_json(offset=1, metadata="by the suite, ø")]
         await member.ask("commit", offsets=offsets)
         found = await member.ask("committed", partitions=[partition.as_json()])
-        expected = [{"offset": 0, "metadata": "by the suite, ø"}]
+        expected = [{"offset": 1, "metadata": "by the suite, ø"}]
         equal(found["offsets"], expected, "committed offset and metadata")
 
 
