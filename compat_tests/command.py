@@ -20,7 +20,7 @@ from kavka.compat_tests.clients.table import CLIENTS, Client
 from kavka.compat_tests.errors import DriverFailed
 from kavka.compat_tests.raw.survey import Unsuitable
 from kavka.compat_tests.reports import html, markdown
-from kavka.compat_tests.results import Cell, Results, Status
+from kavka.compat_tests.results import Cell, ProtocolRow, Results, Status
 from kavka.compat_tests.scenario import Scenario
 from kavka.compat_tests.scenarios.every import SCENARIOS
 from kavka.compat_tests.suite import Suite
@@ -128,13 +128,13 @@ async def _run(
         cluster = None
         if own_cluster and not options.bootstrap_server and _has_cluster(plan.scenarios):
             cluster = await stack.enter_async_context(own_cluster())
+        rows: Sequence[ProtocolRow] = ()
+        if plan.apis is None or plan.apis:  # before restarts, which raise the coordinators' epochs
+            rows = await protocol.rows(under_test.bootstrap, plan.apis, _print_line)
         suite = Suite(under_test, options.jobs, _print_cell, cluster)
         name = options.name or under_test.bootstrap
         found = await suite.run(plan.clients, plan.scenarios, name)
-        if plan.apis is None or plan.apis:
-            rows = await protocol.rows(under_test.bootstrap, plan.apis, _print_line)
-            found = replace(found, protocol=rows)
-        return found
+        return replace(found, protocol=rows)
 
 
 def _parser() -> argparse.ArgumentParser:
