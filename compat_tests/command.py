@@ -18,6 +18,7 @@ from kavka.compat_tests import broker, protocol, results
 from kavka.compat_tests.broker import Broker
 from kavka.compat_tests.clients.table import CLIENTS, Client
 from kavka.compat_tests.errors import DriverFailed
+from kavka.compat_tests.raw.cases import tables
 from kavka.compat_tests.raw.survey import Unsuitable
 from kavka.compat_tests.reports import html, markdown
 from kavka.compat_tests.results import Cell, ProtocolRow, Results, Status
@@ -110,8 +111,8 @@ def _plan(options: argparse.Namespace) -> _Plan:
     clients = _chosen(CLIENTS, options.clients, quick=options.quick)
     scenarios = _chosen(SCENARIOS, options.scenarios, quick=options.quick)
     if options.apis:
-        tables = [_Named(cases.api) for cases in protocol.tables()]
-        chosen = tables if options.apis == "all" else _chosen(tables, options.apis, quick=False)
+        named = [_Named(cases.api) for cases in tables()]
+        chosen = named if options.apis == "all" else _chosen(named, options.apis, quick=False)
         return _Plan([], [], [one.name for one in chosen])
     is_part = options.quick or options.clients or options.scenarios
     return _Plan(clients, scenarios, [] if is_part else None)

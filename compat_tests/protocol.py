@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from kavka.compat_tests.raw.cases import tables
 from kavka.compat_tests.raw.checking import check
 from kavka.compat_tests.raw.outcomes import ApiOutcome, Verdict
 from kavka.compat_tests.raw.playing import ranges
 from kavka.compat_tests.results import ProtocolRow
-
-__all__ = ["rows", "tables"]
 
 REASONS_MAX: Final = 20
 """Differences of one version that are kept; one error shows in many cases."""

@@ -9,8 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from kavka.compat_tests.raw.outcomes import Verdict
+
 FORMAT: Final = 1
-FAILED_VERDICT: Final = "failed"
 
 
 class Status(StrEnum):
@@ -90,7 +91,7 @@ class Results:
     @property
     def different(self) -> int:
         """How many versions of APIs are answered otherwise than by Apache Kafka."""
-        return sum(row.verdict == FAILED_VERDICT for row in self.protocol)
+        return sum(row.verdict == Verdict.FAILED for row in self.protocol)
 
     def count(self, status: Status) -> int:
         """How many cells have it."""

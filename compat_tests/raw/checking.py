@@ -38,7 +38,7 @@ from kavka.compat_tests.raw.judges import NEW, OLD, judge_of
 from kavka.compat_tests.raw.link import Link
 from kavka.compat_tests.raw.needs import needs_of
 from kavka.compat_tests.raw.outcomes import ApiOutcome, Failure, Verdict
-from kavka.compat_tests.raw.playing import Played, Runs, played
+from kavka.compat_tests.raw.playing import NO_STEP, Played, Runs, played
 from kavka.compat_tests.raw.recording import Recording, load, new_prefix
 from kavka.compat_tests.raw.restoring import Caretaker
 from kavka.compat_tests.raw.survey import survey
@@ -55,8 +55,6 @@ CASES_AT_ONCE: Final = 24
 TOO_SLOW: Final = f"{SLOW_MAX} cases of this version took longer than {SLOW_S:.0f} s"
 NOT_RECORDED: Final = "there is no recorded answer"
 STOPPED: Final = "the check was stopped"
-
-NO_STEP: Final = "<no such step>"
 
 OnApi: TypeAlias = Callable[[Sequence[ApiOutcome]], None]
 

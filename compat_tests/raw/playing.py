@@ -24,6 +24,9 @@ from kavka.compat_tests.raw.names import Names
 
 Runs = Sequence[tuple[Case, int]]
 
+NO_STEP: Final = "<no such step>"
+"""The answer in a comparison of a step that one side does not have."""
+
 UNEXPECTED: Final = (LookupError, TypeError, ValueError, AttributeError)
 """What a script raises that expected another answer."""
 

@@ -22,10 +22,9 @@ from kavka.compat_tests.raw.cases import table_of, tables
 from kavka.compat_tests.raw.compare import Side, differences, made_alike
 from kavka.compat_tests.raw.grounds import facts_of, with_coordinators
 from kavka.compat_tests.raw.judges import NEW, OLD, judge_of
-from kavka.compat_tests.raw.playing import Played, prepare_and_play
+from kavka.compat_tests.raw.playing import NO_STEP, Played, prepare_and_play
 from kavka.compat_tests.raw.recording import Answers, Recording, Unstable, new_prefix, save
 
-NO_STEP: Final = "<no such step>"
 FOLDER: Final = Path(__file__).parent / "recorded"
 
 

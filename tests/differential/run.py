@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import zip_longest
-from typing import Final
 
 from differential.allowed import ALLOWED, Allowed
 from kavka.compat_tests.raw.case import ANSWER_WITHIN_S, Case
@@ -15,10 +14,8 @@ from kavka.compat_tests.raw.compare import Side, differences
 from kavka.compat_tests.raw.differences import Difference
 from kavka.compat_tests.raw.grounds import facts_of
 from kavka.compat_tests.raw.judges import judge_of
-from kavka.compat_tests.raw.playing import Played, Runs, prepare_and_play, ranges
+from kavka.compat_tests.raw.playing import NO_STEP, Played, Runs, prepare_and_play, ranges
 from support.ports import HOST
-
-NO_STEP: Final = "<no such step>"
 
 
 @dataclass(frozen=True)

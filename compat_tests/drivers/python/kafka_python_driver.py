@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 import kafka.errors
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import ConfigResource
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from kafka.errors import BrokerResponseError, for_code
-from kafka.structs import OffsetAndMetadata
-from serve import Arguments, from_base64, given, headers_as_json, headers_of, serve, to_base64
+from kafka.errors import for_code
+from kafka_python_parts import (
+    Consuming,
+    error_as_json,
+    offset_and_metadata,
+    partition_of,
+    send,
+)
+from serve import Arguments, given, serve
 
 CAN = [
     *("produce", "acks", "gzip", "snappy", "lz4", "zstd", "headers", "timestamps", "timeout"),
@@ -70,26 +75,7 @@ ASSIGNORS = {
     "cooperative": CooperativeStickyAssignor,
 }
 
-TIMESTAMP_TYPES = {0: "create", 1: "append"}
 CLOSE_S = 5
-
-
-def partition_of(one: Arguments) -> TopicPartition:
-    return TopicPartition(one["topic"], one["partition"])
-
-
-def partitions_of(arguments: Arguments) -> list[TopicPartition]:
-    return [partition_of(one) for one in arguments["partitions"]]
-
-
-def partitions_as_json(partitions: Any) -> list[dict[str, Any]]:
-    return [{"topic": one.topic, "partition": one.partition} for one in sorted(partitions)]
-
-
-def error_as_json(failure: Exception) -> dict[str, Any]:
-    if isinstance(failure, BrokerResponseError):
-        return {"code": failure.errno, "message": str(failure)}
-    return {"name": type(failure).__name__, "message": str(failure)}
 
 
 class Producing:
@@ -112,36 +98,7 @@ class Producing:
         return {}
 
     def send(self, arguments: Arguments) -> dict[str, Any]:
-        futures: list[Any] = []
-        for record in arguments["records"]:
-            try:
-                future = self._producer.send(
-                    arguments["topic"],
-                    value=from_base64(record.get("value")),
-                    key=from_base64(record.get("key")),
-                    headers=headers_of(record) or None,
-                    partition=record.get("partition"),
-                    timestamp_ms=record.get("timestamp"),
-                )
-            except Exception as failure:  # of this record only
-                futures.append(failure)
-            else:
-                futures.append(future)
-        self._producer.flush()
-        return {"placed": [self._placed(future) for future in futures]}
-
-    def _placed(self, future: Any) -> dict[str, Any]:
-        if isinstance(future, Exception):
-            return {"error": error_as_json(future)}
-        try:
-            placed = future.get(timeout=0)
-        except Exception as failure:  # of this record only
-            return {"error": error_as_json(failure)}
-        return {
-            "partition": placed.partition,
-            "offset": placed.offset,
-            "timestamp": placed.timestamp,
-        }
+        return send(self._producer, arguments)
 
     def begin(self, _: Arguments) -> dict[str, Any]:
         self._producer.begin_transaction()
@@ -157,8 +114,7 @@ class Producing:
 
     def send_offsets(self, arguments: Arguments, group: Any) -> dict[str, Any]:
         offsets = {
-            partition_of(one): OffsetAndMetadata(one["offset"], "", -1)
-            for one in arguments["offsets"]
+            partition_of(one): offset_and_metadata(one["offset"]) for one in arguments["offsets"]
         }
         self._producer.send_offsets_to_transaction(offsets, group or arguments["group"])
         return {}
@@ -181,147 +137,6 @@ def timeouts(timeout_ms: int) -> dict[str, int]:
         "request_timeout_ms": max(timeout_ms // 2, 1),
         "max_block_ms": timeout_ms,
         "linger_ms": 0,
-    }
-
-
-class Consuming:
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self.group: str | None = None
-        self._consumer: Any = None
-        self._kept: list[Any] = []
-
-    def consumer(self, arguments: Arguments) -> dict[str, Any]:
-        self.close()
-        settings = {"auto_offset_reset": "earliest", **given(arguments, CONSUMER_SETTINGS)}
-        if "assignor" in arguments:
-            settings["partition_assignment_strategy"] = [ASSIGNORS[arguments["assignor"]]]
-        self._consumer = KafkaConsumer(
-            bootstrap_servers=self._bootstrap, enable_auto_commit=False, **settings
-        )
-        self.group = arguments.get("group")
-        return {}
-
-    def subscribe(self, arguments: Arguments) -> dict[str, Any]:
-        if "pattern" in arguments:
-            pattern = f"^{arguments['pattern']}$"
-            self._consumer.subscribe(pattern=pattern)
-        else:
-            self._consumer.subscribe(arguments["topics"])
-        return {}
-
-    def assign(self, arguments: Arguments) -> dict[str, Any]:
-        self._consumer.assign(partitions_of(arguments))
-        for one in arguments["partitions"]:
-            partition, offset = partition_of(one), one["offset"]
-            if offset == "earliest":
-                self._consumer.seek_to_beginning(partition)
-            elif offset == "latest":
-                self._consumer.seek_to_end(partition)
-            else:
-                self._consumer.seek(partition, offset)
-        return {}
-
-    def poll(self, arguments: Arguments) -> dict[str, Any]:
-        count, until = arguments["records"], time.monotonic() + arguments["timeout_ms"] / 1000
-        records, self._kept = self._kept[:count], self._kept[count:]
-        while len(records) < count and (left_s := until - time.monotonic()) > 0:
-            for found in self._consumer.poll(left_s * 1000, count - len(records)).values():
-                records += found
-        return {"records": [record_as_json(record) for record in records]}
-
-    def assignment(self, arguments: Arguments) -> dict[str, Any]:
-        until = time.monotonic() + arguments["timeout_ms"] / 1000
-        while (left_s := until - time.monotonic()) > 0:
-            for found in self._consumer.poll(left_s * 1000).values():
-                self._kept += found
-        return {"partitions": partitions_as_json(self._consumer.assignment())}
-
-    def seek(self, arguments: Arguments) -> dict[str, Any]:
-        self._kept = [one for one in self._kept if place_of(one) != partition_of(arguments)]
-        self._consumer.seek(partition_of(arguments), arguments["offset"])
-        return {}
-
-    def position(self, arguments: Arguments) -> dict[str, Any]:
-        return {"offset": self._consumer.position(partition_of(arguments))}
-
-    def pause(self, arguments: Arguments) -> dict[str, Any]:
-        self._consumer.pause(*partitions_of(arguments))
-        return {}
-
-    def resume(self, arguments: Arguments) -> dict[str, Any]:
-        self._consumer.resume(*partitions_of(arguments))
-        return {}
-
-    def commit(self, arguments: Arguments) -> dict[str, Any]:
-        if "offsets" not in arguments:
-            self._consumer.commit()
-            return {}
-        self._consumer.commit(
-            {
-                partition_of(one): OffsetAndMetadata(one["offset"], one.get("metadata", ""), -1)
-                for one in arguments["offsets"]
-            }
-        )
-        return {}
-
-    def committed(self, arguments: Arguments) -> dict[str, Any]:
-        found = [self._consumer.committed(one, metadata=True) for one in partitions_of(arguments)]
-        return {
-            "offsets": [
-                {"offset": None, "metadata": ""}
-                if one is None
-                else {"offset": one.offset, "metadata": one.metadata}
-                for one in found
-            ]
-        }
-
-    def offsets_for_times(self, arguments: Arguments) -> dict[str, Any]:
-        asked = {partition_of(one): one["timestamp"] for one in arguments["partitions"]}
-        found = self._consumer.offsets_for_times(asked)
-        return {
-            "offsets": [
-                {"offset": None, "timestamp": None}
-                if found[one] is None
-                else {"offset": found[one].offset, "timestamp": found[one].timestamp}
-                for one in partitions_of(arguments)
-            ]
-        }
-
-    def ends(self, arguments: Arguments) -> dict[str, Any]:
-        asked = partitions_of(arguments)
-        earliest = self._consumer.beginning_offsets(asked)
-        latest = self._consumer.end_offsets(asked)
-        return {"ends": [{"earliest": earliest[one], "latest": latest[one]} for one in asked]}
-
-    def partitions(self, topic: str) -> set[int] | None:
-        return self._consumer.partitions_for_topic(topic)
-
-    def metadata_of(self, group: str) -> Any:
-        """This member's metadata, if it is one of that group."""
-        return self._consumer.group_metadata() if group == self.group else None
-
-    def close(self, _: Arguments | None = None) -> dict[str, Any]:
-        if self._consumer is not None:
-            self._consumer.close(autocommit=False)
-            self._consumer, self.group, self._kept = None, None, []
-        return {}
-
-
-def place_of(record: Any) -> TopicPartition:
-    return TopicPartition(record.topic, record.partition)
-
-
-def record_as_json(record: Any) -> dict[str, Any]:
-    return {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "timestamp_type": TIMESTAMP_TYPES.get(record.timestamp_type),
-        "key": to_base64(record.key),
-        "value": to_base64(record.value),
-        "headers": headers_as_json(record.headers),
     }
 
 
@@ -448,7 +263,7 @@ class Administrating:
 
 def main() -> None:
     (bootstrap,) = sys.argv[1:]
-    producing, consuming = Producing(bootstrap), Consuming(bootstrap)
+    producing, consuming = Producing(bootstrap), Consuming(bootstrap, CONSUMER_SETTINGS, ASSIGNORS)
     administrating = Administrating(bootstrap)
 
     def hello(_: Arguments) -> dict[str, Any]:
