@@ -10,7 +10,7 @@ from cluster_faults.cluster import WITHIN_S
 from cluster_faults.readers import read_all
 from sim.history import Place
 from support.groups.clients import BROKER_SETTINGS, CONFLUENT_CONSUMER, KAFKA_PYTHON, GroupClient
-from support.groups.judge import went_back
+from support.groups.judge import given_up, went_back
 from support.groups.members import Host, Story, processes, shared
 from support.groups.traffic import OFFSETS_TOPIC, commit_of
 from support.wait import eventually
@@ -55,7 +55,8 @@ class Consumers:
             self._await_all(group, host, wanted)
             host.finish()
             found += [f"I7 {one}" for one in self.story.groups[group].complaints]
-        return [*found, *(f"I7 {one}" for one in went_back(self._stored()))]
+        late = given_up(self.story.of("refused"))
+        return [*found, *(f"I7 {one}" for one in went_back(self._stored(), late))]
 
     def _stored(self) -> Iterator[tuple[str, str, int]]:
         """The groups' commits, as they are stored."""

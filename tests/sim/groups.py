@@ -30,6 +30,10 @@ timeout, if that is less."""
 
 AGAIN = RETRIABLE | {Code.UNSTABLE_OFFSET_COMMIT}
 
+MAY_BE_WRITTEN = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
+"""A commit with such an error may lie in the log, and take effect later: that is how the
+coordinator says that the write timed out, or that it lost the lead meanwhile."""
+
 
 class Replaced(Exception):
     """The group goes on without this member as it was: it has to join again."""
@@ -205,10 +209,11 @@ class Member(Actor, ABC):
             return set()
         codes = {one.partition_index: Code(one.error_code) for one in answer.topics[0].partitions}
         for one in commits:
-            if codes[one.place[1]] is Code.NONE:
+            code = codes[one.place[1]]
+            if code is Code.NONE:
                 one.acknowledged_s = history.now_s()
             else:
-                one.is_refused = True
+                one.is_refused = code not in MAY_BE_WRITTEN
         return set(codes.values()) - {Code.NONE}
 
     def committing(self, offsets: Mapping[int, int]) -> dict[str, Any]:

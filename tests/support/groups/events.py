@@ -30,7 +30,7 @@ class Event:
     ranges: tuple[tuple[Place, int, int], ...] = ()
     """Records processed: place, first and last offset."""
     offsets: Mapping[Place, int] = field(default_factory=dict)
-    """Offsets committed."""
+    """Offsets committed, or refused."""
     why: str = ""
 
 

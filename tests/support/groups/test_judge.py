@@ -7,7 +7,14 @@ from collections.abc import Mapping
 import pytest
 
 from support.groups.events import Event, Place, read
-from support.groups.judge import GroupJudge, Processed, judged, unprocessed, went_back
+from support.groups.judge import (
+    GroupJudge,
+    Processed,
+    given_up,
+    judged,
+    unprocessed,
+    went_back,
+)
 
 P, Q = "t/0", "t/1"
 STABLE = Event("g", "stable", places=(P, Q))
@@ -172,6 +179,18 @@ def test_stored_commits_that_go_back() -> None:
     assert went_back([("g", P, 5), ("h", P, 9), ("g", P, 4), ("g", P, 5)]) == [
         "group g: t/0 4 stored after 5"
     ]
+
+
+def test_a_stored_commit_may_be_late_if_its_member_has_given_it_up() -> None:
+    stored = [("g", P, 5), ("g", P, 4), ("g", P, 6)]
+    refused = Event("g", "refused", "a", offsets={P: 4})
+    assert went_back(stored, given_up([refused])) == []
+    others = [
+        Event("g", "committed", "a", offsets={P: 4}),
+        Event("g", "refused", "a", offsets={P: 3, Q: 4}),
+        Event("h", "refused", "a", offsets={P: 4}),
+    ]
+    assert went_back(stored, given_up(others)) == ["group g: t/0 4 stored after 5"]
 
 
 def test_reading_a_line() -> None:

@@ -75,7 +75,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
                 {TopicPartition(*parted(at)): n for at, n in offsets.items()}
             )
         except KafkaError as error:
-            self.uncommitted.refused(error)
+            self.uncommitted.refused(error, offsets)
         else:
             self.uncommitted.committed(offsets)
 

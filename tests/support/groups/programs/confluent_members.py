@@ -56,11 +56,11 @@ class ConfluentMember(hosting.Member):
         try:
             results: list[Any] = self.consumer.commit(offsets=asked, asynchronous=False)
         except KafkaException as error:
-            self.uncommitted.refused(error)
+            self.uncommitted.refused(error, offsets)
             return
         failed = {place(one.topic, one.partition): one.error for one in results if one.error}
         if failed:
-            self.uncommitted.refused(failed)
+            self.uncommitted.refused(failed, {at: offsets[at] for at in failed})
         taken = {at: offset for at, offset in offsets.items() if at not in failed}
         if taken:
             self.uncommitted.committed(taken)

@@ -57,7 +57,7 @@ class KafkaPythonMember(hosting.Member, ConsumerRebalanceListener):  # type: ign
         try:
             found = self.consumer.poll(POLL_MS)
         except KafkaError as error:
-            self.uncommitted.refused(error)
+            self.uncommitted.refused(error, {})
             return {}
         return {place(*at): [one.offset for one in records] for at, records in found.items()}
 
@@ -69,7 +69,7 @@ class KafkaPythonMember(hosting.Member, ConsumerRebalanceListener):  # type: ign
         try:
             self.consumer.commit(asked, **COMMIT_OPTIONS)
         except KafkaError as error:
-            self.uncommitted.refused(error)
+            self.uncommitted.refused(error, offsets)
         else:
             self.uncommitted.committed(offsets)
 

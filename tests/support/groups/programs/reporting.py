@@ -17,7 +17,7 @@ JSON each, as it happens: `t` is the wall clock in ms, `m` the member, `e` what:
     lost        p: [PLACE]  they were taken from it
     read        r: [[PLACE, FIRST, LAST]]   it processed the records from FIRST to LAST
     committed   o: {PLACE: OFFSET}          the broker took this commit
-    refused     why: TEXT                   the broker did not
+    refused     why: TEXT, o: {PLACE: OFFSET}   it did not, or not in time (o: from Python)
     left                                    it has ended politely
     failed      why: TEXT                  it ended by itself
 
@@ -100,9 +100,9 @@ class Uncommitted:
             if self.offsets.get(at) == offset:
                 del self.offsets[at]
 
-    def refused(self, error: object) -> None:
-        """The broker, or the client itself, has not; it's tried again with the next."""
-        report(self._member, "refused", why=repr(error)[:200])
+    def refused(self, error: object, offsets: Mapping[str, int]) -> None:
+        """The broker, or the client itself, has not; they are committed again with the next."""
+        report(self._member, "refused", why=repr(error)[:200], o=offsets)
 
     def forget(self, places: Iterable[str]) -> None:
         """They belong to another now, who begins at what is committed."""
