@@ -48,12 +48,16 @@ class ClientRow:
     title: str
     language: str
     version: str = ""
+    is_application: bool = False
 
 
 @dataclass(frozen=True)
 class ScenarioColumn:
+    """`only`: the application that it is for."""
+
     name: str
     title: str
+    only: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,26 @@ class Results:
     scenarios: Sequence[ScenarioColumn]
     cells: Sequence[Cell]
     protocol: Sequence[ProtocolRow] = ()
+
+    @property
+    def matrix_rows(self) -> list[ClientRow]:
+        """The clients that are no applications."""
+        return [row for row in self.clients if not row.is_application]
+
+    @property
+    def matrix_columns(self) -> list[ScenarioColumn]:
+        """The scenarios that are for all of these."""
+        return [column for column in self.scenarios if not column.only]
+
+    @property
+    def applications(self) -> list[tuple[ClientRow, ScenarioColumn, Cell]]:
+        """Applications with the scenarios that are for them."""
+        rows = {row.name: row for row in self.clients}
+        return [
+            (rows[column.only], column, cell)
+            for column in self.scenarios
+            if column.only and (cell := self.cell(column.only, column.name)) is not None
+        ]
 
     def cell(self, client: str, scenario: str) -> Cell | None:
         """One, if it was among those to run."""

@@ -40,7 +40,8 @@ class Scenario:
 
     `needs`: the features (see drivers/README.md) without which it makes no sense. `controls`: it
     restarts the broker, so that it runs alone and only where the suite can do that. `of_cluster`:
-    it needs two brokers at least.
+    it needs two brokers at least. `only`: the application that it is for, by its name; the others
+    are for all clients that are no applications.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Scenario:
     quick: bool = False
     controls: bool = False
     of_cluster: bool = False
+    only: str = ""
 
 
 @dataclass
@@ -58,6 +60,8 @@ class Trial:
 
     broker: Broker
     drivers: Drivers
+    references: Drivers
+    """Of kafka-python: for what goes into an application, and what comes out."""
     can: Collection[str]
     """The client's features."""
     label: str
@@ -87,7 +91,13 @@ class Trial:
     async def driver(self, bootstrap: str | None = None) -> Driver:
         """A driver of the client, which is this trial's until it ends; `bootstrap`: another address
         than the broker's."""
-        drivers = self.drivers.at(bootstrap or self.broker.bootstrap)
+        return await self._take(self.drivers.at(bootstrap or self.broker.bootstrap))
+
+    async def reference(self, bootstrap: str | None = None) -> Driver:
+        """A driver of kafka-python, which is this trial's until it ends."""
+        return await self._take(self.references.at(bootstrap or self.broker.bootstrap))
+
+    async def _take(self, drivers: Drivers) -> Driver:
         driver = await drivers.take()
         self._taken.append((drivers, driver))
         return driver

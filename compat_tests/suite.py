@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from kavka.compat_tests.broker import Broker
+from kavka.compat_tests.clients import python
 from kavka.compat_tests.clients.table import Client
 from kavka.compat_tests.driver import Drivers
 from kavka.compat_tests.errors import DriverFailed, Mismatch, NotHere, Refused, Unavailable
@@ -26,15 +27,18 @@ CELL_WITHIN_S: Final = 240.0
 MANY: Final = 2
 """Brokers without which there is no cluster to speak of."""
 
+_REFERENCE: Final = python.here("kafka_python_driver.py", "kafka")
+
 EXPECTED: Final = (Mismatch, Refused, DriverFailed, Failed)
 """What a failed scenario raises; anything else is a fault of the suite or of a driver."""
 
 
 class Ready(NamedTuple):
-    """A client whose driver starts."""
+    """A client whose driver starts. `references`: see Trial."""
 
     client: Client
     drivers: Drivers
+    references: Drivers
     version: str
     can: frozenset[str]
 
@@ -64,7 +68,7 @@ class Suite:
         """Every scenario with every client. Those that control the broker run at the end, one
         after the other."""
         began, began_s = datetime.now(UTC), time.monotonic()
-        self._left = len(clients) * len(scenarios)
+        self._left = sum(client.fits(one) for client in clients for one in scenarios)
         with TemporaryDirectory(prefix="kavka-compat-") as directory:
             ready = await asyncio.gather(
                 *(self._prepare(client, Path(directory)) for client in clients)
@@ -75,16 +79,18 @@ class Suite:
                 for one in ready:
                     if isinstance(one, Ready):
                         await one.drivers.kill()
+                        await one.references.kill()
         rows = [
             ClientRow(
                 client.name,
                 client.title,
                 client.language,
                 found.version if isinstance(found, Ready) else "",
+                client.is_application,
             )
             for client, found in zip(clients, ready, strict=True)
         ]
-        columns = [ScenarioColumn(one.name, one.title) for one in scenarios]
+        columns = [ScenarioColumn(one.name, one.title, one.only) for one in scenarios]
         took_s = round(time.monotonic() - began_s, 1)
         when = began.isoformat(timespec="seconds")
         return Results(broker_name, when, took_s, rows, columns, cells)
@@ -98,12 +104,14 @@ class Suite:
                 for scenario in scenarios
                 if not scenario.controls
                 for client, ready in found.items()
+                if client.fits(scenario)
             )
         )
         for scenario in scenarios:
             if scenario.controls:
                 for client, ready in found.items():
-                    cells.append(await self._cell(client, ready, scenario))
+                    if client.fits(scenario):
+                        cells.append(await self._cell(client, ready, scenario))
         return cells
 
     async def _prepare(self, client: Client, directory: Path) -> Ready | str:
@@ -111,12 +119,14 @@ class Suite:
         async with self._slots:
             try:
                 program = await asyncio.to_thread(client.install)
-                own = directory / client.name
+                own, other = directory / client.name, directory / f"{client.name}-references"
                 own.mkdir()
+                other.mkdir()
                 drivers = Drivers(program, self._broker.bootstrap, own)
+                references = Drivers(_REFERENCE(), self._broker.bootstrap, other)
                 driver = await drivers.take()
                 await drivers.give_back(driver)
-                return Ready(client, drivers, driver.version, driver.can)
+                return Ready(client, drivers, references, driver.version, driver.can)
             except (Unavailable, DriverFailed, Refused) as failure:
                 return str(failure)
 
@@ -150,7 +160,7 @@ class Suite:
 
     async def _try(self, ready: Ready, scenario: Scenario) -> Cell:
         label = f"compat-{self._run_id}-{next(self._numbers)}"
-        trial = Trial(self._under_test(scenario), ready.drivers, ready.can, label)
+        trial = Trial(self._under_test(scenario), ready.drivers, ready.references, ready.can, label)
         began_s = time.monotonic()
         reason = ""
         try:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from kavka.compat_tests.clients import go, java, node, python
 from kavka.compat_tests.driver import Program
+from kavka.compat_tests.scenario import Scenario
 
 
 class Client(NamedTuple):
@@ -20,6 +21,12 @@ class Client(NamedTuple):
     """How to start its driver; what it needs is there when this returns. Unavailable."""
     quick: bool = False
     """Whether the quick subset has it: one a language."""
+    is_application: bool = False
+    """Whether it is a program on top of a client, with scenarios of its own."""
+
+    def fits(self, scenario: Scenario) -> bool:
+        """Whether a scenario is for it, whatever it can do."""
+        return scenario.only == (self.name if self.is_application else "")
 
 
 def _python(name: str, driver: str, module: str, *, quick: bool = False) -> Client:

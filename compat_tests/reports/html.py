@@ -6,6 +6,7 @@ from html import escape
 from typing import Final
 
 from kavka.compat_tests.reports.markdown import (
+    APPLICATION_HEAD,
     LEGEND,
     MARKS,
     PROTOCOL_HEAD,
@@ -34,13 +35,13 @@ def page(results: Results) -> str:
     title = escape(f"Compatibility of {results.broker}")
     head = "".join(
         f'<th title="{escape(one.title)}"><span>{escape(one.name)}</span></th>'
-        for one in results.scenarios
+        for one in results.matrix_columns
     )
     rows = "".join(
         f"<tr><th>{escape(f'{row.title} {row.version}'.rstrip())}</th>"
-        + "".join(_cell(results.cell(row.name, one.name)) for one in results.scenarios)
+        + "".join(_cell(results.cell(row.name, one.name)) for one in results.matrix_columns)
         + "</tr>\n"
-        for row in results.clients
+        for row in results.matrix_rows
     )
     return (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}</title>\n'
@@ -48,7 +49,22 @@ def page(results: Results) -> str:
         f"<p>Made by <code>kavka compat</code> on {escape(results.began)}, in "
         f"{results.seconds:.0f} s. {escape(LEGEND)}</p>\n"
         f"<table>\n<thead><tr><th>client</th>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table>\n"
-        f"{_reasons(results)}{_protocol(results)}</body>\n</html>\n"
+        f"{_applications(results)}{_reasons(results)}{_protocol(results)}</body>\n</html>\n"
+    )
+
+
+def _applications(results: Results) -> str:
+    if not results.applications:
+        return ""
+    head = "".join(f"<th>{escape(text)}</th>" for text in APPLICATION_HEAD)
+    rows = "".join(
+        f"<tr><th>{escape(f'{row.title} {row.version}'.rstrip())}</th>"
+        f"<td>{escape(column.title)}</td>{_cell(cell)}</tr>\n"
+        for row, column, cell in results.applications
+    )
+    return (
+        f"<h2>Applications</h2>\n<table>\n<thead><tr>{head}</tr></thead>\n"
+        f"<tbody>\n{rows}</tbody></table>\n"
     )
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kavka.compat_tests.raw.outcomes import Verdict
 from kavka.compat_tests.raw.playing import ranges
-from kavka.compat_tests.results import Cell, ClientRow, ProtocolRow, Results, Status
+from kavka.compat_tests.results import (
+    Cell,
+    ClientRow,
+    ProtocolRow,
+    Results,
+    ScenarioColumn,
+    Status,
+)
 
 MARKS: Final = {
     Status.PASSED: "✓",
@@ -16,6 +23,8 @@ MARKS: Final = {
     Status.UNAVAILABLE: "?",
     Status.NOT_RUN: "·",
 }
+
+APPLICATION_HEAD: Final = ("application", "what it tries", "")
 
 PROTOCOL_HEAD: Final = ("API", "the same", "different", "not offered", "not tried", "cases")
 
@@ -35,6 +44,7 @@ def page(results: Results) -> str:
         *_matrix(results),
         "",
         *_scenarios(results),
+        *_applications(results),
         *_reasons(results),
         *_protocol(results),
     ]
@@ -50,11 +60,9 @@ def comparison(first: Results, second: Results) -> str:
         f"another. {LEGEND}",
         "",
     ]
-    names = [one.name for one in first.scenarios]
-    names += [one.name for one in second.scenarios if one.name not in names]
+    names = _union(first.matrix_columns, second.matrix_columns)
     rows = {row.name: row for row in (*second.clients, *first.clients)}
-    ordered = [row.name for row in first.clients]
-    ordered += [row.name for row in second.clients if row.name not in ordered]
+    ordered = _union(first.matrix_rows, second.matrix_rows)
     lines += _table(
         ["client", *names],
         (
@@ -62,18 +70,41 @@ def comparison(first: Results, second: Results) -> str:
             for client in ordered
         ),
     )
+    lines += _applications_of_both(first, second, rows)
     for results in (first, second):
         lines += ["", *_reasons(results, f" with {results.broker}")]
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _applications_of_both(
+    first: Results, second: Results, rows: Mapping[str, ClientRow]
+) -> Iterator[str]:
+    columns = {column.name: column for one in (second, first) for _, column, _ in one.applications}
+    if columns:
+        yield ""
+        yield from _table(
+            APPLICATION_HEAD,
+            (
+                [_client(rows[one.only]), one.title, _both(first, second, one.only, one.name)]
+                for one in columns.values()
+            ),
+        )
+
+
+def _union(
+    first: Sequence[ClientRow | ScenarioColumn], second: Sequence[ClientRow | ScenarioColumn]
+) -> list[str]:
+    """The names of both, in their order."""
+    return list(dict.fromkeys(one.name for one in (*first, *second)))
+
+
 def _matrix(results: Results) -> Iterator[str]:
-    names = [one.name for one in results.scenarios]
+    names = [one.name for one in results.matrix_columns]
     return _table(
         ["client", *names],
         (
             [_client(row), *(_mark(results.cell(row.name, name)) for name in names)]
-            for row in results.clients
+            for row in results.matrix_rows
         ),
     )
 
@@ -101,8 +132,22 @@ def _both(first: Results, second: Results, client: str, scenario: str) -> str:
 def _scenarios(results: Results) -> Iterator[str]:
     yield "| scenario | what it tries |"
     yield "|---|---|"
-    for one in results.scenarios:
+    for one in results.matrix_columns:
         yield f"| {one.name} | {one.title} |"
+
+
+def _applications(results: Results) -> Iterator[str]:
+    if results.applications:
+        yield ""
+        yield "## Applications"
+        yield ""
+        yield from _table(
+            APPLICATION_HEAD,
+            (
+                [_client(row), column.title, MARKS[cell.status]]
+                for row, column, cell in results.applications
+            ),
+        )
 
 
 def _reasons(results: Results, where: str = "") -> Iterator[str]:

@@ -42,10 +42,19 @@ RESULTS = Results(
 )
 
 
+WITH_APPLICATIONS = replace(
+    RESULTS,
+    clients=[*RESULTS.clients, ClientRow("streams", "Streams", "Java", "4.0", True)],
+    scenarios=[*RESULTS.scenarios, ScenarioColumn("count", "Counts <words>", "streams")],
+    cells=[*RESULTS.cells, Cell("streams", "count", Status.PASSED, 3.0)],
+)
+
+
 def test_json_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
-    forms.save(RESULTS, path)
-    assert forms.load(path) == RESULTS
+    for results in (RESULTS, WITH_APPLICATIONS):
+        forms.save(results, path)
+        assert forms.load(path) == results
 
 
 @pytest.mark.parametrize(
@@ -68,6 +77,17 @@ def test_the_matrix_in_markdown() -> None:
         "Alone: `kavka compat --clients one --scenarios acks`"
     ) in lines
     assert lines.count("- two: needs Java") == 1
+
+
+def test_applications_have_a_table_of_their_own() -> None:
+    lines = markdown.page(WITH_APPLICATIONS).splitlines()
+    assert "| Streams 4.0 | Counts <words> | ✓ |" in lines
+    assert "| client | plain | acks |" in lines
+    assert not [line for line in lines if line.startswith("| count |")]
+    assert "<td>Counts &lt;words&gt;</td>" in html.page(WITH_APPLICATIONS)
+    assert "Applications" not in html.page(RESULTS)
+    beside = markdown.comparison(RESULTS, WITH_APPLICATIONS).splitlines()
+    assert "| Streams 4.0 | Counts <words> | . ✓ |" in beside
 
 
 def test_the_protocol_in_markdown() -> None:

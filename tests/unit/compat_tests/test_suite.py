@@ -95,6 +95,27 @@ async def test_a_client_without_its_toolchain() -> None:
     assert results.clients[0].version == ""
 
 
+async def test_scenarios_of_applications_are_for_them_alone() -> None:
+    application = Client("app", "App", "Java", lambda: FAKE, is_application=True)
+    scenarios = (
+        Scenario("for all", "", passes),
+        Scenario("for it", "Does it", passes, only="app"),
+        Scenario("for another", "", passes, only="other", controls=True),
+    )
+    (cell,) = (await outcome(scenarios[1], of=application)).cells
+    assert (cell.client, cell.scenario, cell.status) == ("app", "for it", Status.PASSED)
+    results = await Suite(NOWHERE, 2, lambda *_: None).run(
+        [client(), application], scenarios, "a broker"
+    )
+    assert {(cell.client, cell.scenario) for cell in results.cells} == {
+        ("fake", "for all"),
+        ("app", "for it"),
+    }
+    assert [row.name for row in results.matrix_rows] == ["fake"]
+    assert [one.name for one in results.matrix_columns] == ["for all"]
+    assert [(row.name, one.title) for row, one, _ in results.applications] == [("app", "Does it")]
+
+
 async def test_a_refusal_must_be_the_expected_one(tmp_path: Path) -> None:
     async def run(trial: Trial) -> None:
         driver = await trial.driver()
