@@ -268,6 +268,8 @@ class Facts:
     """Of the broker, by name, as far as they are known."""
     others: frozenset[str] = frozenset()
     """Topics and groups that were there before."""
+    coordinator_epochs: frozenset[int] = frozenset({0})
+    """Of its transaction coordinators: how often each has been elected."""
     listed: tuple[str, int] | None = None
     """The address that clients are given, if it is another one."""
     now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)

@@ -73,9 +73,11 @@ def with_coordinators(facts: Facts) -> Facts:
             await_coordinators(link)
         if facts.offers(*FIND_COORDINATOR) and facts.offers(*DESCRIBE_TRANSACTIONS):
             await_transactions(link)
-        made = _await_leaders(link, [GROUP_TOPIC, TRANSACTION_TOPIC])
+        made = _ids(_await_leaders(link, [GROUP_TOPIC, TRANSACTION_TOPIC]))
+        (transactions,) = _await_leaders(link, [TRANSACTION_TOPIC])
     others = facts.others | {GROUP_TOPIC, TRANSACTION_TOPIC}
-    return replace(facts, ids={**facts.ids, **made}, others=others)
+    epochs = frozenset(one["leader_epoch"] for one in transactions["partitions"])
+    return replace(facts, ids={**facts.ids, **made}, others=others, coordinator_epochs=epochs)
 
 
 def prepare(facts: Facts, runs: Runs) -> Facts:
@@ -87,7 +89,7 @@ def prepare(facts: Facts, runs: Runs) -> Facts:
         for start in range(0, len(names), TOPICS_PER_REQUEST):
             chunk = names[start : start + TOPICS_PER_REQUEST]
             _create(link, {name: wanted[name] for name in chunk})
-            ids.update(_await_leaders(link, chunk))
+            ids.update(_ids(_await_leaders(link, chunk)))
         for name, topic in wanted.items():
             for batch in topic.batches:
                 _append(link, name, bytes(batch))
@@ -96,7 +98,7 @@ def prepare(facts: Facts, runs: Runs) -> Facts:
             if ids and facts.offers(*HEARTBEAT):
                 await_seen(link, list(ids)[-1])
             if GROUP_TOPIC not in ids:
-                ids = {**_await_leaders(link, [GROUP_TOPIC]), **ids}
+                ids = {**_ids(_await_leaders(link, [GROUP_TOPIC])), **ids}
         if any(case.transactional for case, _ in runs):
             await_transactions(link)
     return replace(facts, ids=ids)
@@ -173,7 +175,9 @@ def _create(link: Link, topics: Mapping[str, Topic]) -> None:
         raise NotPlayable(f"topics for cases were refused: {refused[0]}")
 
 
-def _await_leaders(link: Link, names: list[str]) -> dict[str, UUID]:
+def _await_leaders(link: Link, names: list[str]) -> list[Any]:
+    """What Metadata says of topics once all their partitions have leaders."""
+
     def led() -> list[Any] | None:
         answer = _ask(
             link,
@@ -185,7 +189,10 @@ def _await_leaders(link: Link, names: list[str]) -> dict[str, UUID]:
         missing = any(topic["error_code"] or any(_codes(topic)) for topic in topics)
         return None if missing else topics
 
-    topics = eventually(led, within_s=WITHIN_S, what="the topics of the cases have leaders")
+    return eventually(led, within_s=WITHIN_S, what="the topics of the cases have leaders")
+
+
+def _ids(topics: list[Any]) -> dict[str, UUID]:
     return {one["name"]: one["topic_id"] for one in topics if one["topic_id"] is not None}
 
 

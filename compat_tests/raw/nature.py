@@ -36,6 +36,8 @@ STATIC, DEFAULT = 4, 5
 
 SOME: Final = "<some>"
 
+MARKER_DIGITS: Final = 12
+
 DAY_MS: Final = 24 * 3600 * 1000
 
 
@@ -115,6 +117,18 @@ def _now(value: Any, facts: Facts) -> Any:
 
 def _bounds(value: Any, facts: Facts) -> Any:
     return re.sub(r"within \[-?\d+, -?\d+\]", "within <bounds>", value) if value else value
+
+
+def _coordinator_epoch(value: Any, facts: Facts) -> Any:
+    return "<a coordinator's epoch>" if value in facts.coordinator_epochs else value
+
+
+def _marker_s_epoch(value: Any, facts: Facts) -> Any:
+    """In the value of a marker, in hex: its version (two bytes), then the coordinator's epoch."""
+    if not isinstance(value, str) or len(value) != MARKER_DIGITS:
+        return value
+    epoch = int.from_bytes(bytes.fromhex(value)[2:], signed=True)
+    return f"{value[:4]}{_coordinator_epoch(epoch, facts)}"
 
 
 def _positive(value: Any, facts: Facts) -> Any:
@@ -327,6 +341,20 @@ NATURE: Final = (
         _now,
         "the broker's clock",
         api="DescribeTransactions",
+    ),
+    Nature(
+        "coordinators' epochs",
+        "topics.*.coordinator_epoch",
+        _coordinator_epoch,
+        "a coordinator has a higher one after each start of its broker",
+        api="DescribeProducers",
+    ),
+    Nature(
+        "coordinators' epochs",
+        "*.records.?.control.?.?",
+        _marker_s_epoch,
+        "a coordinator has a higher one after each start of its broker",
+        api="Fetch",
     ),
     Nature(
         "times of markers",

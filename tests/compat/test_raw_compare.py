@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from kavka.compat_tests.raw.case import Facts, Outcome
@@ -11,6 +13,7 @@ from kavka.compat_tests.raw.compare import Side, differences
 from kavka.compat_tests.raw.differences import Difference
 
 HOST = "127.0.0.1"
+EPOCH = "coordinator_epoch"
 ONE = Facts(HOST, 1001, 1, "one", {"t": UUID(int=10)})
 TWO = Facts(HOST, 1002, 1, "two", {"t": UUID(int=20)})
 
@@ -48,6 +51,35 @@ def test_ids_and_ports_are_known_by_what_they_stand_for() -> None:
     assert not seen({"brokers": [{"port": 1001}]}, {"brokers": [{"port": 1002}]})
     assert seen({"topic_id": UUID(int=20)}, {"topic_id": UUID(int=20)}), "no topic of the first"
     assert seen({"brokers": [{"port": 1002}]}, {"brokers": [{"port": 1002}]})
+
+
+def test_coordinators_have_the_epochs_that_their_starts_gave_them() -> None:
+    started_often = replace(ONE, coordinator_epochs=frozenset({3, 4}))
+
+    def differ(epoch: int, recorded: int) -> list[Difference]:
+        def described(number: int) -> Any:
+            return {
+                "topics": [
+                    {"partitions": [{"active_producers": [{"producer_id": 1, EPOCH: number}]}]}
+                ]
+            }
+
+        def fetched(number: int) -> Any:
+            marker = ["00000001", b"\0\0".hex() + number.to_bytes(4, signed=True).hex()]
+            return {"responses": [{"partitions": [{"records": [{"control": [marker]}]}]}]}
+
+        found: list[Difference] = []
+        for api, answer in (("DescribeProducers", described), ("Fetch", fetched)):
+            sides = Side(answer(epoch), started_often), Side(answer(recorded), TWO)
+            found += differences(api, *sides)
+        return found
+
+    assert not differ(3, 0)
+    assert not differ(4, 0)
+    assert not differ(9, 9), "one that was named in a request"
+    assert len(differ(2, 0)) == 2
+    assert len(differ(-1, 0)) == 2
+    assert len(differ(3, 9)) == 2
 
 
 def test_topics_of_metadata_have_no_order_but_others_have() -> None:
