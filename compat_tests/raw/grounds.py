@@ -76,7 +76,7 @@ def with_coordinators(facts: Facts) -> Facts:
         made = _ids(_await_leaders(link, [GROUP_TOPIC, TRANSACTION_TOPIC]))
         (transactions,) = _await_leaders(link, [TRANSACTION_TOPIC])
     others = facts.others | {GROUP_TOPIC, TRANSACTION_TOPIC}
-    epochs = frozenset(one["leader_epoch"] for one in transactions["partitions"])
+    epochs = frozenset(one.get("leader_epoch", 0) for one in transactions["partitions"])
     return replace(facts, ids={**facts.ids, **made}, others=others, coordinator_epochs=epochs)
 
 

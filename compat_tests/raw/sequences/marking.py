@@ -27,9 +27,12 @@ def marker(
     epoch: int,
     *places: Place,
     committed: bool = True,
-    coordinator_epoch: int = 0,
+    coordinator_epoch: int | None = None,
     version: int = 0,
 ) -> dict[str, Any]:
+    """One that the broker's own coordinator could send, if no epoch of it is named."""
+    if coordinator_epoch is None:
+        coordinator_epoch = max(on.facts.coordinator_epochs)
     topics = [
         {"name": topic["name"], "partition_indexes": topic["partitions"]}
         for topic in by_topic(places or [(on.topic, 0)])
