@@ -36,6 +36,7 @@ GO: Final = Toolchain("go", "Go 1.26 or newer", ("version",), (1, 26))
 JAVA: Final = Toolchain("java", "Java 17 or newer", ("-version",), (17,))
 KCAT: Final = Toolchain("kcat", "kcat 1.7 or newer (Debian's package kcat)", ("-V",), (1, 7))
 MAVEN: Final = Toolchain("mvn", "Maven 3 or newer", ("--version",), (3,))
+CARGO: Final = Toolchain("cargo", "Rust 1.80 or newer (cargo)", ("--version",), (1, 80))
 
 
 def found(toolchain: Toolchain) -> str:
@@ -60,13 +61,18 @@ def cache_directory() -> Path:
     return Path(base) / "kavka" / "compat"
 
 
-def once(kind: str, sources: Iterable[Path], install: Callable[[Path], None]) -> Path:
+def once(
+    kind: str,
+    sources: Iterable[Path],
+    install: Callable[[Path], None],
+    cache: Callable[[], Path] = cache_directory,
+) -> Path:
     """A directory for what `sources` say, which `install` fills if it is not there yet, while
     other processes wait. Unavailable."""
     digest = hashlib.sha256()
     for source in sources:
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    directory = cache_directory() / kind / digest.hexdigest()[:12]
+    directory = cache() / kind / digest.hexdigest()[:12]
     if directory.exists():
         return directory
     directory.parent.mkdir(parents=True, exist_ok=True)
