@@ -31,7 +31,7 @@ from kavka.spark_it.parsing import PLACE, REASON, Parser, ValueOptions
 from kavka.spark_it.reading import position, timestamp_ms
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from kavka.spark_it.progress import Summary
@@ -162,7 +162,6 @@ def _rows(events: DataFrame, options: Options, until_ms: int | None = None) -> D
 def _rebuild(spark: SparkSession, options: Options, parser: Parser) -> Summary:
     """Make the table anew from the whole topic."""
     from pyspark.sql import Observation
-    from pyspark.sql import functions as f
 
     from kavka.spark_it import reading
     from kavka.spark_it.progress import Summary
@@ -178,14 +177,12 @@ def _rebuild(spark: SparkSession, options: Options, parser: Parser) -> Summary:
         ending = options.as_of if until_ms is None else ending
     judged = _judged(reading.batch(spark, options, ending=ending), parser, options)
     observation = Observation()
-    counted = judged.observe(
-        observation, f.count(f.lit(1)).alias(READ), f.count(REASON).alias(REJECTS)
-    )
+    counted = judged.observe(observation, *_counted())
     rows = _rows(_events(counted, options), options, until_ms)
     if options.table_format == "delta":
         _open(spark, options, rows.schema, f"{options.form} as of a time")
     _overwrite(rows, options, options.table)
-    counts = observation.get
+    counts = observation.get or judged.agg(*_counted()).collect()[0].asDict()
     if options.rejects is not None:
         _overwrite(changelog.rejected(judged), options, options.rejects)
     return Summary(
@@ -196,6 +193,14 @@ def _rebuild(spark: SparkSession, options: Options, parser: Parser) -> Summary:
         offsets=json.loads(ending) if ends else {},
         details={REJECTS: counts[REJECTS]},
     )
+
+
+def _counted() -> tuple[Column, Column]:
+    """What is counted while the table is written. Under load Spark Connect may answer that nothing
+    was observed, as it does not wait for its own listener: then a query of its own counts."""
+    from pyspark.sql import functions as f
+
+    return f.count(f.lit(1)).alias(READ), f.count(REASON).alias(REJECTS)
 
 
 def _check_replaceable(spark: SparkSession, path: str) -> None:
