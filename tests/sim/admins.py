@@ -27,7 +27,8 @@ BROKER_ID: Final = "1"
 TIMEOUT_MS: Final = 10_000
 TRIES_MAX: Final = 300
 """So often, BACKOFF_S apart, a request may be answered by the same error before that is judged; not
-counted while the disk is stuck, as a topic that is being created stays unknown until then."""
+counted while the disk is stuck or ZooKeeper out of reach, as a topic that is being created stays
+unknown until then."""
 
 CONFIGS: Final[Mapping[str, tuple[str, ...]]] = {
     "segment.ms": ("100", "604800000"),
@@ -73,7 +74,7 @@ class Lives(Protocol):
         ...
 
     @property
-    def stuck_until_s(self) -> float:
+    def held_up_until_s(self) -> float:
         """Until then requests may wait without end."""
         ...
 
@@ -245,7 +246,7 @@ class Administrator(Actor):
         while tries and any(found.get(name) != value for name, value in self._configs.items()):
             await asyncio.sleep(BACKOFF_S)
             found = await self._described()
-            tries -= self.history.now_s() >= self._machine.stuck_until_s
+            tries -= self.history.now_s() >= self._machine.held_up_until_s
         for name, value in self._configs.items():
             if found.get(name) != value:
                 self._violation(f"its config {name} is {found.get(name)}, not {value}")
@@ -409,7 +410,7 @@ class Administrator(Actor):
             if not (code in again or code is also or has_failed):
                 break
             await asyncio.sleep(BACKOFF_S)
-            tries += self.history.now_s() >= self._machine.stuck_until_s
+            tries += self.history.now_s() >= self._machine.held_up_until_s
         self._violation(f"{name} answered {code.name}")
         return answer
 

@@ -43,7 +43,7 @@ class Everyone:
 
     def __init__(self, machines: Sequence[Machine]) -> None:
         self._machines = machines
-        self.stuck_until_s = math.inf
+        self.held_up_until_s = math.inf
 
     @property
     def lives(self) -> int:
@@ -85,7 +85,7 @@ class ClusterWorld(World):
         return self._everyone
 
     def healed(self) -> None:
-        self._everyone.stuck_until_s = self.loop.now_s
+        self._everyone.held_up_until_s = self.loop.now_s
 
     def broker_names(self) -> Sequence[str]:
         return self.plan.names

@@ -148,7 +148,9 @@ class Faults:
             client.offset_ms += fault.by_ms
 
     async def _cut_from_zookeeper(self, fault: Fault) -> None:
-        network, broker = self._world.network, self.machine(fault).name
+        machine, network = self.machine(fault), self._world.network
+        broker, until_s = machine.name, self._world.loop.now_s + fault.lasts_s
+        machine.cut_off_until_s = max(machine.cut_off_until_s, until_s)
         if fault.is_from_client or fault.is_both_ways:
             network.cut(broker, ZOOKEEPER)
         if not fault.is_from_client or fault.is_both_ways:

@@ -77,6 +77,8 @@ class Machine:
         self._drift = drift
         self.stuck_until_s = 0.0
         """Until then its disk does nothing."""
+        self.cut_off_until_s = 0.0
+        """Until then it and ZooKeeper do not reach each other."""
         self._ensemble = ensemble
         self._session_timeout_s = session_timeout_s
         self.rotten: set[str] = set()
@@ -90,6 +92,11 @@ class Machine:
     def is_up(self) -> bool:
         """Whether the process lives."""
         return self.process is not None
+
+    @property
+    def held_up_until_s(self) -> float:
+        """Until then requests may wait without end."""
+        return max(self.stuck_until_s, self.cut_off_until_s)
 
     def launch(self) -> None:
         """Begin a start."""
