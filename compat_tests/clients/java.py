@@ -16,11 +16,23 @@ SOURCES: Final = DRIVERS / "java"
 SHORT_RUN: Final = ("-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 """Options of a Java machine that lives for seconds, beside others."""
 
-COMPILED_AGAINST: Final = {"modern": "kafka_2_8", "old": "kafka_1_1"}
+COMPILED_AGAINST: Final = {
+    "modern": "kafka_2_8",
+    "old": "kafka_1_1",
+    "streams": "kafka_streams",
+    "connect": "kafka_connect",
+    "flink": "flink_2",
+}
 """The oldest version of which a driver uses all by its types, or the newest of old ones; what other
 versions lack is found at run time."""
 
-MAINS: Final = {"modern": "ModernDriver", "old": "OldDriver"}
+MAINS: Final = {
+    "modern": "ModernDriver",
+    "old": "OldDriver",
+    "streams": "StreamsDriver",
+    "connect": "ConnectDriver",
+    "flink": "FlinkDriver",
+}
 
 
 def kafka_clients(version: str, driver: str) -> Callable[[], Program]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from kavka.compat_tests.clients import go, java, node, python
+from kavka.compat_tests.clients import apicurio, go, java, node, python, rust
 from kavka.compat_tests.driver import Program
 from kavka.compat_tests.scenario import Scenario
 
@@ -73,4 +73,35 @@ CLIENTS: Final = (
     Client("franz-go", "franz-go", "Go", go.program("franz_go"), quick=True),
     Client("sarama", "Sarama", "Go", go.program("sarama")),
     Client("kafka-go", "segmentio/kafka-go", "Go", go.program("kafka_go")),
+    Client("rdkafka", "rdkafka", "Rust", rust.rdkafka),
+    Client(
+        "faststream",
+        "FastStream",
+        "Python",
+        python.apart("faststream_driver.py", "faststream.txt"),
+        is_application=True,
+    ),
+    Client(
+        "kafka-streams",
+        "Kafka Streams",
+        "Java",
+        java.kafka_clients("kafka_streams", "streams"),
+        is_application=True,
+    ),
+    Client(
+        "kafka-connect",
+        "Kafka Connect",
+        "Java",
+        java.kafka_clients("kafka_connect", "connect"),
+        is_application=True,
+    ),
+    Client(
+        "mirror-maker-2",
+        "MirrorMaker 2",
+        "Java",
+        java.kafka_clients("kafka_connect", "connect"),
+        is_application=True,
+    ),
+    Client("flink", "Flink", "Java", java.kafka_clients("flink_2", "flink"), is_application=True),
+    Client("apicurio", "Apicurio Registry", "Java", apicurio.program, is_application=True),
 )

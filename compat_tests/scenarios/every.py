@@ -14,6 +14,14 @@ from kavka.compat_tests.scenarios import (
     round_trip,
     transactions,
 )
+from kavka.compat_tests.scenarios.applications import (
+    apicurio,
+    connect,
+    faststream,
+    flink,
+    mirror_maker,
+    streams,
+)
 
 SCENARIOS: Final = (
     *round_trip.ALL,
@@ -24,4 +32,10 @@ SCENARIOS: Final = (
     *groups.ALL,
     *administration.ALL,
     *changes.ALL,
+    *streams.ALL,
+    *connect.ALL,
+    *mirror_maker.ALL,
+    *faststream.ALL,
+    *flink.ALL,
+    *apicurio.ALL,
 )

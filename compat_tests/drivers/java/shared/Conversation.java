@@ -38,6 +38,16 @@ final class Conversation {
 
     /** Talk until the end of the input, then end all parts. */
     static void hold(List<Part> parts) throws IOException {
+        hold("kafka-clients", parts);
+    }
+
+    /** The same for an application, which has the version of the client that it is built on. */
+    static void hold(String client, List<Part> parts) throws IOException {
+        hold(client, Library.version(), parts);
+    }
+
+    /** The same for an application that has versions of its own. */
+    static void hold(String client, String version, List<Part> parts) throws IOException {
         System.setProperty("org.slf4j.simpleLogger.defaultLogLevel", "warn");
         FileOutputStream stdout = new FileOutputStream(FileDescriptor.out);
         System.setOut(System.err); // should a library print, it must not break the conversation
@@ -50,7 +60,7 @@ final class Conversation {
             one.register(conversation);
         }
         conversation.answer("hello", arguments -> Map.of(
-            "client", "kafka-clients", "version", Library.version(), "can", can));
+            "client", client, "version", version, "can", can));
         try (PrintStream out = new PrintStream(stdout, false, StandardCharsets.UTF_8)) {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 out.print(Json.write(conversation.response(new Arguments(Json.read(line)))) + "\n");
