@@ -51,7 +51,7 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: compat compat-oracle compat-recording help run test whole pythons another-python lint unit format crash groups transactions mirror cluster cluster-faults rolling commits moves foreign misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients kerberos clients-page
+.PHONY: compat compat-oracle compat-recording help run test whole pythons another-python lint unit format crash groups transactions mirror cluster cluster-faults rolling commits moves foreign misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients compat-clients kerberos clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -184,12 +184,12 @@ spark-soak: $(FOR_TEST) java ## 5 million records through pipelines (SPARK_RECOR
 	@$(STEP) "Spark soak" env WHOLE=1 SPARK=whole SPARK_SOAK=$(SPARK_RECORDS) SPARK_SOAK_MINUTES=$(SPARK_MINUTES) \
 		$(BIN)/pytest -s tests/spark/test_soak.py
 
-compat: $(FOR_TEST) java clients ## the compatibility suite: every client and scenario on Kavka, and errors that it must find
+compat: $(FOR_TEST) java compat-clients ## the compatibility suite: every client and scenario on Kavka, and errors that it must find
 	@env KAVKA_COMPAT_CACHE=.cache/compat $(BIN)/kavka compat --name Kavka --no-skips \
 		--json compat-kavka.json --html compat-kavka.html --markdown docs/compatibility.md
 	@$(STEP) "planted errors" env WHOLE=1 $(PYTEST) tests/compat
 
-compat-oracle: $(FOR_TEST) java clients ## the same on Apache Kafka 4.3.1 and 3.9.2
+compat-oracle: $(FOR_TEST) java compat-clients ## the same on Apache Kafka 4.3.1 and 3.9.2
 	@env PYTHONPATH=src:tests KAVKA_COMPAT_CACHE=.cache/compat $(BIN)/python -m compat.oracle 4.3.1 \
 		--no-skips --json compat-kafka-4.json --html compat-kafka-4.html
 	@env PYTHONPATH=src:tests KAVKA_COMPAT_CACHE=.cache/compat $(BIN)/python -m compat.oracle 3.9.2 \
@@ -234,6 +234,9 @@ java:
 
 clients:
 	@.ci/clients
+
+compat-clients:
+	@.ci/clients compat
 
 kerberos: $(FOR_TEST)
 	@.ci/kerberos $(VENV)
