@@ -444,13 +444,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _prepare_output() -> None:
-    """Standard output takes every text: what it has no letters for is a question mark, as Java's;
-    where it is closed, nothing."""
-    if sys.stdout is None:
+    """Standard output takes every text: what it has no letters for is a question mark, as Java's.
+    Where it, or standard error, is closed, what is written to it is lost."""
+    if sys.stdout is None or sys.stderr is None:
         from kavka.tools.admin.command import nowhere  # only then
 
-        sys.stdout = nowhere()
-    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout = sys.stdout or nowhere()
+        sys.stderr = sys.stderr or nowhere()
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -27,13 +28,16 @@ from kavka.tools.admin.command import main
 from kavka.tools.admin.configs import TOOL as CONFIGS_TOOL
 from kavka.tools.admin.delete_records import TOOL as DELETE_RECORDS
 from kavka.tools.mirror import mirroring as mirroring_module
+from kavka.tools.mirror.clusters import Clusters, Look
 from kavka.tools.mirror.mirror import TOOL
+from kavka.tools.mirror.topic_plan import Choice
 from support.broker import Kavka
 from support.clients.kafka_python import create_topic
 from support.oracle import ApacheKafka
 from support.ports import HOST
 from support.process import BrokerProcess, running
 from support.raw import RawConnection
+from support.spark import delete_topic
 from support.wait import eventually, random_moment
 
 RECORDS = int(os.environ.get("MIRROR_RECORDS", "20000"))
@@ -387,6 +391,89 @@ def test_a_batch_that_unpacks_to_more_than_librdkafka_takes_by_default(
     assert "much-0 can't be read from offset 1 on: _BAD_COMPRESSION" in said.err
     assert main(TOOL, way.split()) == 0
     assert "2 records copied, 0 offsets behind" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("pair", ["Kavka to Kavka", "Apache Kafka to Kavka"], indirect=True)
+def test_a_damaged_batch_is_not_copied(
+    pair: tuple[BrokerProcess, BrokerProcess], codec: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = pair
+    create_topic(source.bootstrap, "t", 1)
+    with RawConnection(HOST, source.port) as client:
+        for value in (b"before", b"damaged", b"behind"):
+            batch = build([Written(value=value * 100)], codec=codec)
+            client.produce("t", 0, bytes(batch))
+    source.stop()
+    (log,) = source.data_dir.glob("t-0/*.log")
+    data = bytearray(log.read_bytes())
+    second = 12 + int.from_bytes(data[8:12])
+    third = second + 12 + int.from_bytes(data[second + 8 : second + 12])
+    data[third - 2 if codec == "none" else (second + third) // 2 + 30] ^= 0x10
+    log.write_bytes(data)
+    source.start()
+    way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up --topic t"
+    assert main(TOOL, way.split()) == 1
+    said = capsys.readouterr()
+    assert "1 records copied, 2 offsets behind" in said.out
+    assert "t-0 can't be read from offset 1 on: _BAD_MSG" in said.err
+
+
+@pytest.mark.parametrize("pair", ["Kavka to Kavka"], indirect=True)
+def test_a_source_that_has_lost_what_was_copied_is_found_by_its_leader_epochs(
+    pair: tuple[BrokerProcess, BrokerProcess], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has as many records as before: others, at the offsets of those that it has lost."""
+    source, target = pair
+    create_topic(source.bootstrap, "t", 1)
+    way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up --topic t"
+
+    def write(count: int, value: bytes) -> None:
+        with RawConnection(HOST, source.port) as client:
+            for _ in range(count):
+                client.produce("t", 0, bytes(build([Written(value=value)])))
+
+    write(10, b"stays")
+    shutil.copytree(source.data_dir, tmp_path / "copy")
+    write(10, b"lost")
+    assert main(TOOL, way.split()) == 0
+    source.kill()
+    shutil.rmtree(source.data_dir)
+    shutil.copytree(tmp_path / "copy", source.data_dir)
+    source.start()
+    write(30, b"other")
+    capsys.readouterr()
+    assert main(TOOL, way.split()) == 1
+    said = capsys.readouterr().err
+    assert "t-0: records up to offset 19 were copied, but the source has lost those from 10" in said
+
+
+@pytest.mark.parametrize("pair", ["Kavka to Kavka"], indirect=True)
+def test_a_topic_that_is_deleted_before_all_is_copied_is_named(
+    pair: tuple[BrokerProcess, BrokerProcess],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, target = pair
+    for topic in ("t0", "t1"):
+        create_topic(source.bootstrap, topic, mirroring.PARTITIONS)
+    mirroring.fill(source.bootstrap, ["t0", "t1"], 300)
+    look = Clusters.look
+
+    def looked(clusters: Clusters, choice: Choice) -> Look:
+        found = look(clusters, choice)
+        if "t0" in found.source:
+            delete_topic(source.bootstrap, "t0")
+        return found
+
+    monkeypatch.setattr(Clusters, "look", looked)
+    way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up"
+    assert main(TOOL, [*way.split(), "--include", "t.*", "--refresh-ms", "500"]) == 1
+    said = capsys.readouterr()
+    assert "t0 was deleted in the source: nothing more of it is copied" in said.err
+    assert "topic t0: deleted in the source before all records were copied" in said.err
+    here, there = (mirroring.read(one.bootstrap, ["t1"]) for one in pair)
+    assert not [*mirroring.differences(here, there)]
 
 
 def test_a_cluster_is_not_mirrored_to_itself(

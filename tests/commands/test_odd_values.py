@@ -16,6 +16,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from kavka.cli import main
+from kavka.compat_tests.raw.codec.batches import Written, build
 from support.broker import Kavka, kavka_environment
 from support.clients.kafka_python import create_topic
 from support.process import running
@@ -139,3 +140,21 @@ def test_a_full_disk_is_said_in_one_line(broker: Kavka) -> None:
 
 def test_closed_output_is_no_error(broker: Kavka) -> None:
     assert printed(broker, ">&-") == (0, "")
+
+
+def test_a_closed_standard_error_takes_nothing(tmp_path: Path) -> None:
+    """Neither does standard output, in its place."""
+
+    def ran(words: str) -> tuple[int, str]:
+        command = f"{sys.executable} -m kavka {words} 2>&-"
+        done = subprocess.run(
+            command, shell=True, capture_output=True, env=kavka_environment(), check=False
+        )
+        return done.returncode, done.stdout.decode()
+
+    assert ran("topics --list") == (1, "")
+    log = tmp_path / "00000000000000000000.log"
+    log.write_bytes(bytes(build([Written()])))
+    code, said = ran(f"dump-log --files {log}")
+    assert code == 0
+    assert "baseOffset: 0" in said

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, TypeVar
 from kavka.tools.admin import stops
 from kavka.tools.admin.cluster_client import ClusterClient, check_answer
 from kavka.tools.admin.command import Way, reached, way_of
+from kavka.tools.admin.epoch_ends import epoch_ends
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.group_descriptions import CONSUMER_PROTOCOLS
 from kavka.tools.admin.group_requests import (
@@ -109,6 +110,10 @@ class Clusters:
             await _create(target, {name: 1}, self._factor, configs)
 
         self._run(make)
+
+    def epoch_ends(self, epochs: Mapping[Place, int]) -> dict[Place, int]:
+        """Where these leader epochs end in the source; see `tools.admin.epoch_ends`. Failed."""
+        return self._run(lambda source, _: epoch_ends(source, epochs, WITHIN_S))
 
     def groups(self, takes: Callable[[str], bool]) -> Groups:
         """Those of the source whose names it takes. Failed."""

@@ -12,6 +12,8 @@ Keys and values are JSON:
   second run on as gaps behind the run before;
 - `["position", topic, partition]`: `{"offset": ..}`, up to where the source was read, if that is
   past the last copied record: there are markers of transactions, or records were deleted;
+- `["epoch", topic, partition]`: `{"epoch": ..}`, the leader epoch of the last copied record in the
+  source, which shows whether that has lost it since;
 - `["topic", topic]`: the ids that it has in both clusters;
 - `["group", group, topic, partition]`: the offset that the mirror has committed for it in the
   target, and the one before, until that was acknowledged;
@@ -63,6 +65,7 @@ class Ledger:
         self.topics: dict[str, TopicIds] = {}
         self.groups: dict[GroupPlace, Written] = {}
         self.positions: dict[Place, int] = {}
+        self.epochs: dict[Place, int] = {}
         self.owner = ""
         chunks: defaultdict[Place, dict[int, Chunk]] = defaultdict(dict)
         for key, value in entries:
@@ -73,6 +76,8 @@ class Ledger:
                 _put(chunks[topic, partition], first, found, _chunk)
             elif kind == "position":
                 _put(self.positions, tuple(names), found, lambda one: int(one["offset"]))
+            elif kind == "epoch":
+                _put(self.epochs, tuple(names), found, lambda one: int(one["epoch"]))
             elif kind == "topic":
                 _put(self.topics, names[0], found, lambda one: TopicIds(**one))
             elif kind == "group":
@@ -113,6 +118,10 @@ def forgotten_offsets(place: Place, first: int) -> Entry:
 
 def position_entry(place: Place, offset: int) -> Entry:
     return _key("position", *place), _value({"offset": offset})
+
+
+def epoch_entry(place: Place, epoch: int) -> Entry:
+    return _key("epoch", *place), _value({"epoch": epoch})
 
 
 def topic_entry(topic: str, ids: TopicIds) -> Entry:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
+from kavka.tools.admin.epoch_ends import UNKNOWN
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.group_requests import Committed
 from kavka.tools.admin.partition_offsets import Place
@@ -26,6 +27,7 @@ from kavka.tools.mirror.ledger import (
     Entry,
     TopicIds,
     Written,
+    epoch_entry,
     forgotten_offsets,
     group_entry,
     offsets_entry,
@@ -48,6 +50,7 @@ AGE_MS_MAX: Final = 1_000
 """Of a transaction, while more records come."""
 
 RETRY_S: Final = 1.0
+T = TypeVar("T")
 
 
 class Task(NamedTuple):
@@ -133,10 +136,14 @@ class Mirror:
 
     def _patient_look(self) -> Look:
         """Once both clusters answer."""
+        return self._patiently(self._look)
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask again and again until both clusters answer."""
         waits = Repeated(self._report)
         while True:
             try:
-                return self._look()
+                return ask()
             except Failed as failed:
                 waits.say(f"waits: {failed}")
                 time.sleep(RETRY_S)
@@ -163,6 +170,7 @@ class Session:
                 self._follow(self._look)
                 self._copy()
                 self._groups()
+            self._check_goal()
         finally:
             self._end()
 
@@ -197,6 +205,21 @@ class Session:
             positions.get(place, end) >= end for place, end in goal.items()
         )
 
+    def _check_goal(self) -> None:
+        """Failed if a topic was deleted before all of it was copied."""
+        goal = self._mirror._goal or {}
+        missing = {
+            topic
+            for (topic, partition), end in goal.items()
+            if topic not in self._look.source
+            and (self._ledger.position((topic, partition)) or 0) < end
+        }
+        if missing:
+            raise Failed(
+                f"topic{plural(missing)} {', '.join(sorted(missing))}: deleted in the source "
+                "before all records were copied"
+            )
+
     def _commit(self, *, writes_positions: bool = False) -> None:
         """What was read, and what the ledger says of it, in one transaction."""
         counts = {}
@@ -205,6 +228,10 @@ class Session:
             entries = [offsets_entry(place, chunk) for chunk in chunks]
             self._writer.write(self._topic, entries)
             counts[place] = len(sources)
+            epoch = self._reader.epochs.get(place)
+            if epoch is not None and sources and epoch != self._ledger.epochs.get(place):
+                self._ledger.epochs[place] = epoch
+                self._writer.write(self._topic, [epoch_entry(place, epoch)])
         if writes_positions:
             for place, offset in self._reader.positions.items():
                 if offset > (self._ledger.position(place) or 0):
@@ -235,8 +262,12 @@ class Session:
         for topic, names in look.unknown.items():
             self._warn_once(f"{topic}: the target has no config {', '.join(names)}")
         self._check_topics(look)
-        self._reader.drop([at for at in self._reader.positions if at not in look.starts])
+        deleted = [at for at in self._reader.positions if at not in look.starts]
+        self._reader.drop(deleted)
+        for topic in sorted({topic for topic, _ in deleted}):
+            self._report.warn(f"{topic} was deleted in the source: nothing more of it is copied")
         new = {at: start for at, start in look.starts.items() if at not in self._reader.positions}
+        self._check_epochs(new)
         self._reader.take({at: self._begin(at, start) for at, start in new.items()})
         for place, start in look.target_starts.items():
             gone = self._ledger.map_of(place).forget(start)
@@ -255,8 +286,35 @@ class Session:
                 where = "source" if known.source != ids.source else "target"
                 raise Failed(
                     f"the {where}'s topic {name} was deleted and created again since it was "
-                    f"copied: leave it out, or delete it in the target with {self._topic}, which "
-                    "has the mirror copy everything again"
+                    f"copied: {self._anew()}"
+                )
+
+    def _anew(self) -> str:
+        """What to do about a topic whose copies are another topic's records."""
+        return (
+            f"leave it out, or delete it in the target with {self._topic}, which has the mirror "
+            "copy everything again"
+        )
+
+    def _check_epochs(self, places: Iterable[Place]) -> None:
+        """Failed if a source has other records now where some were copied: that of a leader which
+        had not replicated them all (an unclean election), for instance."""
+        copied = {
+            place: behind
+            for place in places
+            if (behind := self._ledger.map_of(place).next_source) is not None
+        }
+        epochs = {place: epoch for place, epoch in self._ledger.epochs.items() if place in copied}
+        if not epochs:
+            return
+        clusters = self._mirror._clusters
+        for place, end in self._mirror._patiently(lambda: clusters.epoch_ends(epochs)).items():
+            if UNKNOWN < end < copied[place]:
+                topic, partition = place
+                raise Failed(
+                    f"{topic}-{partition}: records up to offset {copied[place] - 1} were copied, "
+                    f"but the source has lost those from {end} on, and has others in their place "
+                    f"or none: {self._anew()}"
                 )
 
     def _begin(self, place: Place, start: int) -> int:

@@ -18,6 +18,10 @@ NOT_COPIED: Final = frozenset(
 )
 """Configs that are about the brokers of a cluster."""
 
+LIMIT: Final = "max.message.bytes"
+"""As large in the target as in the source at least, wherever it is set there. It may be set to
+more, as records are compressed anew, and are larger then perhaps."""
+
 _LONGEST: Final = str(2**63 - 1)
 FIXED: Final = {
     "message.timestamp.type": "CreateTime",
@@ -103,6 +107,11 @@ def plan(source: Mapping[str, Topic], target: Mapping[str, Topic]) -> Plan:
 
 def _changes(topic: Topic, there: Topic) -> ConfigChanges:
     wanted = {name: topic.configs[name] for name in topic.own - NOT_COPIED - FIXED.keys()}
+    limit, limit_there = (int(one.configs.get(LIMIT, "0")) for one in (topic, there))
+    if LIMIT in there.own and limit_there >= limit:
+        wanted[LIMIT] = there.configs[LIMIT]
+    elif limit > limit_there:
+        wanted[LIMIT] = topic.configs[LIMIT]
     added = {
         name: value
         for name, value in wanted.items()

@@ -32,9 +32,12 @@ REQUEST_BYTES_MAX: Final = 1_000_000_000
 FENCED: Final = ("_FATAL", "_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 """A call after a fatal error says _FATAL, whatever it was."""
 
+ENDED: Final = ("_STATE", "INVALID_TXN_STATE")
+"""There is no transaction to abort: librdkafka, or the broker, had not begun it or has ended it."""
+
 TOO_LARGE: Final = "MSG_SIZE_TOO_LARGE"
 SMALLER: Final = (
-    "give the topic a larger max.message.bytes in the target, or the mirror another "
+    "give the topic a larger max.message.bytes in the target (it stays so), or the mirror another "
     "compression.type (in --target-config), as records are compressed anew, by lz4 if it has none"
 )
 INVALID: Final = "INVALID_RECORD"
@@ -151,7 +154,7 @@ class Writer:
         try:
             self._client.abort_transaction(ABORT_S)
         except library().KafkaException as raised:
-            if raised.args[0].name() != "_STATE":  # librdkafka had not begun it, or has ended it
+            if raised.args[0].name() not in ENDED:
                 raise
 
     def _produce(self, *arguments: Any, **more: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sys
 import time
@@ -40,7 +41,7 @@ OBJECTS: Final = frozenset(
 
 DEFAULTS: Final = {
     "producer": {"delivery.timeout.ms": "120000"},
-    "consumer": {"isolation.level": "read_uncommitted"},
+    "consumer": {"check.crcs": "true", "isolation.level": "read_uncommitted"},
 }
 """Java's, where librdkafka has others."""
 
@@ -52,6 +53,9 @@ ASSIGNORS: Final = {
 ASSIGNORS_PACKAGE: Final = "org.apache.kafka.clients.consumer."
 IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
 IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
+
+SILENT: Final = "0"
+"""The log_level at which a tool says itself what went wrong."""
 
 STATISTICS_MS: Final = 200
 """How often librdkafka counts what --print-metrics prints."""
@@ -150,6 +154,8 @@ def _made(
     config: dict[str, Any] = {**DEFAULTS[kind], **_translated(properties)}
     if "transactional.id" in properties and "delivery.timeout.ms" not in properties:
         del config["delivery.timeout.ms"]  # librdkafka's is that of the transaction then
+    if properties.get("log_level") == SILENT:  # which librdkafka's fatal errors pass
+        config["logger"] = _silent_logger()
     if metrics is not None:
         config |= {"statistics.interval.ms": STATISTICS_MS, "stats_cb": metrics.take}
     names = {new: old for old, new in (*RENAMED.items(), *KIBIBYTES.items())}
@@ -164,6 +170,12 @@ def _made(
             without_effect([names.get(unknown[1], unknown[1])])
         except (TypeError, ValueError) as failure:
             raise Failed(f"the {kind} can't be made so: {failure}") from failure
+
+
+def _silent_logger() -> logging.Logger:
+    logger = logging.Logger("librdkafka")  # in no tree of loggers
+    logger.addHandler(logging.NullHandler())
+    return logger
 
 
 def _translated(properties: Mapping[str, str]) -> dict[str, str]:

@@ -53,6 +53,29 @@ def test_configs_follow_the_source_but_for_those_about_brokers() -> None:
     assert found.unknown == {"t": ["only.here"]}
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "changes"),
+    [
+        ({}, {"own": "2000"}, None),  # the user has given it more
+        ({}, {"own": "500"}, "1000"),
+        ({}, {"default": "500"}, "1000"),
+        ({"own": "300"}, {}, "300"),
+        ({"own": "300"}, {"own": "400"}, None),
+        ({"own": "300"}, {"own": "200"}, "300"),
+    ],
+)
+def test_the_target_takes_records_as_large_as_the_source_does(
+    source: dict[str, str], target: dict[str, str], changes: str | None
+) -> None:
+    def limited(own: str = "", default: str = "1000") -> Topic:
+        found = topic(max_message_bytes=own) if own else topic()
+        return found._replace(configs={"max.message.bytes": default, **found.configs})
+
+    found = plan({"t": limited(**source)}, {"t": limited(**target)}).configs
+    expected = {} if changes is None else {"t": ConfigChanges({"max.message.bytes": changes}, [])}
+    assert found == expected
+
+
 def test_times_of_records_are_kept() -> None:
     there = topic()._replace(configs={**DEFAULTS, "message.timestamp.type": "LogAppendTime"})
     here = topic(message_timestamp_type="LogAppendTime")
