@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -76,12 +78,17 @@ class Lines:
             file.writelines(f"{line}\n" for line in lines)
         self._written += lines
 
-    async def arrive(self, count: int | None = None) -> None:
-        """Wait until so many lines, or all, are in the topic: each once, in their order."""
+    async def arrive(
+        self, count: int | None = None, is_well: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Wait until so many lines, or all, are in the topic: each once, in their order. `is_well`
+        says why they do not come, if the source has failed."""
         loop = asyncio.get_running_loop()
         until = loop.time() + CHANGED_S
         while len(self._found) < (len(self._written) if count is None else count):
             if loop.time() > until:
+                if is_well is not None:
+                    await is_well()
                 raise Mismatch(f"{len(self._found)} of {len(self._written)} lines are in the topic")
             await self.take(POLL_MS)
 
@@ -202,9 +209,8 @@ async def run_restart(trial: Trial) -> None:
                 await trial.broker.restart()
         with trial.step("copy the rest", "JoinGroup", "InitProducerId", "EndTxn", "Fetch"):
             lines.append()
-            await lines.arrive()
+            await lines.arrive(is_well=partial(workers.become, source, RUNNING))
             await lines.all_in("copy")
-            await workers.become(source, RUNNING)
             await workers.become(sink, RUNNING)
             await workers.stop()
 

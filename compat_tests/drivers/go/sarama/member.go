@@ -49,7 +49,8 @@ func newMember(group string, topics []string, client sarama.Client) (*member, er
 	return m, nil
 }
 
-// consume goes from one session to the next, as the library wants it, until an error ends one.
+// consume goes from one session to the next, as the library wants it. It goes on after errors, as
+// users' programs do that log them: after each it waits until that is read.
 func (m *member) consume(ctx context.Context, topics []string) {
 	defer close(m.ended)
 	for ctx.Err() == nil {
@@ -59,7 +60,6 @@ func (m *member) consume(ctx context.Context, topics []string) {
 			case m.failed <- err:
 			case <-ctx.Done():
 			}
-			return
 		}
 	}
 }
