@@ -323,10 +323,10 @@ def test_what_makes_no_sense_is_said_in_a_line(
     assert printed.out == ""
 
 
-def compact(broker: BrokerProcess, topic: str) -> None:
+def set_config(broker: BrokerProcess, topic: str, config: str) -> None:
     """From now on."""
     words = f"--bootstrap-server {broker.bootstrap} --alter --topic {topic}"
-    assert main(CONFIGS_TOOL, [*words.split(), "--add-config", "cleanup.policy=compact"]) == 0
+    assert main(CONFIGS_TOOL, [*words.split(), "--add-config", config]) == 0
 
 
 def test_what_it_can_t_copy_is_said(
@@ -347,11 +347,11 @@ def test_what_it_can_t_copy_is_said(
                 written = [Written(key=b"k", value=value)]
                 client.produce("much", 0, bytes(build(written, codec="zstd")))
         for topic in ("keyless", "much"):
-            compact(source, topic)
+            set_config(source, topic, "cleanup.policy=compact")
         way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up"
         monkeypatch.setattr(mirroring_module, "RETRY_S", 0.05)
         for topic, why in {
-            "big": "give the topic a larger max.message.bytes in the target, or the mirror another",
+            "big": "give the topic a larger max.message.bytes in the target (it stays so), or the",
             "odd": "the record of odd-0 at offset 0 has a header whose key is not UTF-8",
             "keyless": (
                 "the target refuses the record of keyless-0 at offset 1 of the source: "
@@ -364,6 +364,8 @@ def test_what_it_can_t_copy_is_said(
         }.items():
             assert main(TOOL, [*way.split(), "--topic", topic, "--name", topic]) == 1
             assert why in capsys.readouterr().err
+        set_config(target, "big", "max.message.bytes=2000000")
+        assert main(TOOL, [*way.split(), "--topic", "big", "--name", "big"]) == 0
 
 
 @pytest.mark.parametrize("pair", ["Kavka to Kavka", "Apache Kafka to Kavka"], indirect=True)
