@@ -5,29 +5,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
+from kavka.tools.admin.printing import plural
 from kavka.tools.doctor.findings import Finding, ok, warning
 
 STEP: Final = "retention"
 NO_LIMIT: Final = "-1"
+EACH_MAX: Final = 10
+"""So many of the largest have a finding of their own."""
+
 Configs: TypeAlias = Mapping[str, str | None]
 
 
 def judge_retention(configs: Mapping[str, Configs], sizes: Mapping[str, int]) -> list[Finding]:
     """`configs` of topics that are not internal; `sizes` in bytes, of all their replicas."""
+    unlimited = [topic for topic, config in configs.items() if _is_unlimited(config)]
+    unlimited.sort(key=lambda topic: (-sizes.get(topic, 0), topic))
     findings = [
         warning(
             STEP,
             "no-limit",
             topic,
-            f"keeps all records for ever ({_reason(config)}){_size(sizes.get(topic))}: it grows "
-            "until the disk is full",
+            f"keeps all records for ever ({_reason(configs[topic])}){_size(sizes.get(topic))}: it "
+            "grows until the disk is full",
             f"kavka configs --alter --entity-type topics --entity-name {topic} --add-config "
             "retention.ms=604800000 (a week), or retention.bytes for each partition; "
             "cleanup.policy=compact if only the last record of each key counts",
         )
-        for topic, config in sorted(configs.items())
-        if _is_unlimited(config)
+        for topic in unlimited[:EACH_MAX]
     ]
+    if rest := unlimited[EACH_MAX:]:
+        findings.append(
+            warning(
+                STEP,
+                "no-limit",
+                f"{len(rest)} more topic{plural(rest)}",
+                f"keep all records for ever: {', '.join(sorted(rest))}",
+                "as for the others",
+            )
+        )
     return findings or [ok(STEP, "all topics", "have a limit")]
 
 
