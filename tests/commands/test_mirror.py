@@ -460,6 +460,10 @@ def test_a_topic_that_is_deleted_before_all_is_copied_is_named(
     for topic in ("t0", "t1"):
         create_topic(source.bootstrap, topic, mirroring.PARTITIONS)
     mirroring.fill(source.bootstrap, ["t0", "t1"], 300)
+    way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up"
+    words = [*way.split(), "--include", "t.*", "--refresh-ms", "500"]
+    assert main(TOOL, words) == 0
+    mirroring.fill(source.bootstrap, ["t0", "t1"], 300, 300)
     look = Clusters.look
 
     def looked(clusters: Clusters, choice: Choice) -> Look:
@@ -469,12 +473,29 @@ def test_a_topic_that_is_deleted_before_all_is_copied_is_named(
         return found
 
     monkeypatch.setattr(Clusters, "look", looked)
-    way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up"
-    assert main(TOOL, [*way.split(), "--include", "t.*", "--refresh-ms", "500"]) == 1
+    capsys.readouterr()
+    assert main(TOOL, words) == 1
     said = capsys.readouterr()
     assert "t0 was deleted in the source: nothing more of it is copied" in said.err
     assert "topic t0: deleted in the source before all records were copied" in said.err
     here, there = (mirroring.read(one.bootstrap, ["t1"]) for one in pair)
+    assert not [*mirroring.differences(here, there)]
+
+
+@pytest.mark.parametrize("pair", ["Kavka to Kavka", "Kavka to Apache Kafka"], indirect=True)
+def test_a_topic_of_small_batches_is_copied(pair: tuple[BrokerProcess, BrokerProcess]) -> None:
+    """Its records don't compress; many together would be too large for it."""
+    source, target = pair
+    create_topic(source.bootstrap, "small", mirroring.PARTITIONS, {"max.message.bytes": "20000"})
+    producer = Producer({"bootstrap.servers": source.bootstrap, "batch.size": 10_000})
+    chance = random.Random(SEED)
+    for _ in range(300):
+        producer.produce("small", chance.randbytes(1_500), partition=0)
+    assert producer.flush(60) == 0
+    way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up"
+    assert main(TOOL, [*way.split(), "--topic", "small"]) == 0
+    here, there = (mirroring.read(one.bootstrap, ["small"]) for one in pair)
+    assert len(here["small", 0]) == 300
     assert not [*mirroring.differences(here, there)]
 
 

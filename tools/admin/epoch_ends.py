@@ -8,7 +8,6 @@ from typing import Final
 
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.java_errors import Refused
 from kavka.tools.admin.partition_offsets import Place, leaders_of
 from kavka.wire.apis import offset_for_leader_epoch
 from kavka.wire.apis.offset_for_leader_epoch import PartitionResponse
@@ -45,7 +44,8 @@ async def epoch_ends(
     cluster: ClusterClient, epochs: Mapping[Place, int], within_s: float
 ) -> dict[Place, int]:
     """The offset behind the last record of each partition's epoch and of those before it, UNKNOWN
-    where the leader knows neither; asked again while leaders change. Refused, Failed."""
+    where the leader knows neither, or does not say; asked again while leaders change. Refused if a
+    topic is not there, Failed."""
     left, found = dict(epochs), dict[Place, int]()
     why = ErrorCode.LEADER_NOT_AVAILABLE
     async for _ in cluster.attempts(within_s):
@@ -57,13 +57,11 @@ async def epoch_ends(
         for leader, places in led_by.items():
             for place, one in (await _asked(cluster, leader, places, left)).items():
                 code = ErrorCode(one.error_code)
-                if not code:
-                    found[place] = one.end_offset
-                    del left[place]
-                elif code.retriable:
+                if code.retriable:
                     why = code
-                else:
-                    raise Refused(code)
+                    continue
+                found[place] = UNKNOWN if code else one.end_offset
+                del left[place]
         if not left:
             return found
     topic, partition = next(iter(left))

@@ -36,6 +36,7 @@ from kavka.wire.apis import (
     describe_configs,
     incremental_alter_configs,
     list_offsets,
+    offset_for_leader_epoch,
 )
 from kavka.wire.apis.create_topics import CreateTopicsRequest, NewConfig, NewTopic
 from kavka.wire.errors import ErrorCode
@@ -112,8 +113,15 @@ class Clusters:
         self._run(make)
 
     def epoch_ends(self, epochs: Mapping[Place, int]) -> dict[Place, int]:
-        """Where these leader epochs end in the source; see `tools.admin.epoch_ends`. Failed."""
-        return self._run(lambda source, _: epoch_ends(source, epochs, WITHIN_S))
+        """Where these leader epochs end in the source; see `tools.admin.epoch_ends`. Empty if its
+        brokers do not say that. Failed."""
+
+        async def ask(source: ClusterClient, _: ClusterClient) -> dict[Place, int]:
+            if not await source.serves(offset_for_leader_epoch.API):
+                return {}
+            return await epoch_ends(source, epochs, WITHIN_S)
+
+        return self._run(ask)
 
     def groups(self, takes: Callable[[str], bool]) -> Groups:
         """Those of the source whose names it takes. Failed."""

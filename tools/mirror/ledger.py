@@ -9,11 +9,10 @@ librdkafka can hang in `send_offsets_to_transaction` when a broker dies (docs/tr
 Keys and values are JSON:
 
 - `["offsets", topic, partition, first offset]`: `{"runs": [[source, target, count], ..]}`, from the
-  second run on as gaps behind the run before;
+  second run on as gaps behind the run before; in the last of a partition `"epoch": ..`, the leader
+  epoch of the last copied record in the source, which shows whether that has lost it since;
 - `["position", topic, partition]`: `{"offset": ..}`, up to where the source was read, if that is
   past the last copied record: there are markers of transactions, or records were deleted;
-- `["epoch", topic, partition]`: `{"epoch": ..}`, the leader epoch of the last copied record in the
-  source, which shows whether that has lost it since;
 - `["topic", topic]`: the ids that it has in both clusters;
 - `["group", group, topic, partition]`: the offset that the mirror has committed for it in the
   target, and the one before, until that was acknowledged;
@@ -65,19 +64,21 @@ class Ledger:
         self.topics: dict[str, TopicIds] = {}
         self.groups: dict[GroupPlace, Written] = {}
         self.positions: dict[Place, int] = {}
-        self.epochs: dict[Place, int] = {}
+        self.epochs: dict[Place, int | None] = {}
+        """Of the last copied records; None where none is known."""
+
         self.owner = ""
         chunks: defaultdict[Place, dict[int, Chunk]] = defaultdict(dict)
+        epochs: defaultdict[Place, dict[int, int | None]] = defaultdict(dict)
         for key, value in entries:
             kind, *names = json.loads(key)
             found = None if value is None else json.loads(value)
             if kind == "offsets":
                 topic, partition, first = names
                 _put(chunks[topic, partition], first, found, _chunk)
+                _put(epochs[topic, partition], first, found, lambda one: one.get("epoch"))
             elif kind == "position":
                 _put(self.positions, tuple(names), found, lambda one: int(one["offset"]))
-            elif kind == "epoch":
-                _put(self.epochs, tuple(names), found, lambda one: int(one["epoch"]))
             elif kind == "topic":
                 _put(self.topics, names[0], found, lambda one: TopicIds(**one))
             elif kind == "group":
@@ -88,6 +89,7 @@ class Ledger:
             place: OffsetMap(some[first] for first in sorted(some))
             for place, some in chunks.items()
         }
+        self.epochs |= {place: some[max(some)] for place, some in epochs.items() if some}
 
     def position(self, place: Place) -> int | None:
         """Up to where the source was read; None if it was never read."""
@@ -106,9 +108,12 @@ def _put(table: dict[Any, Any], key: Any, found: Any, read: Any) -> None:
         table[key] = read(found)
 
 
-def offsets_entry(place: Place, chunk: Chunk) -> Entry:
-    """Of some runs of a partition."""
-    return _key("offsets", *place, chunk.first), _value({"runs": list(_gaps(chunk.runs))})
+def offsets_entry(place: Place, chunk: Chunk, epoch: int | None = None) -> Entry:
+    """Of some runs of a partition; `epoch`: that of the last record."""
+    value: dict[str, Any] = {"runs": list(_gaps(chunk.runs))}
+    if epoch is not None:
+        value["epoch"] = epoch
+    return _key("offsets", *place, chunk.first), _value(value)
 
 
 def forgotten_offsets(place: Place, first: int) -> Entry:
@@ -118,10 +123,6 @@ def forgotten_offsets(place: Place, first: int) -> Entry:
 
 def position_entry(place: Place, offset: int) -> Entry:
     return _key("position", *place), _value({"offset": offset})
-
-
-def epoch_entry(place: Place, epoch: int) -> Entry:
-    return _key("epoch", *place), _value({"epoch": epoch})
 
 
 def topic_entry(topic: str, ids: TopicIds) -> Entry:

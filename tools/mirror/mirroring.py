@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from kavka.tools.admin.epoch_ends import UNKNOWN
 from kavka.tools.admin.errors import Failed
@@ -27,7 +27,6 @@ from kavka.tools.mirror.ledger import (
     Entry,
     TopicIds,
     Written,
-    epoch_entry,
     forgotten_offsets,
     group_entry,
     offsets_entry,
@@ -39,7 +38,7 @@ from kavka.tools.mirror.ledger_topic import has_successor, read_ledger
 from kavka.tools.mirror.offset_map import runs_of
 from kavka.tools.mirror.reader import Reader
 from kavka.tools.mirror.report import Repeated, Report
-from kavka.tools.mirror.topic_plan import Choice
+from kavka.tools.mirror.topic_plan import Choice, smallest_limit
 from kavka.tools.mirror.writer import Writer
 from kavka.tools.perf.client import now_ms
 
@@ -50,7 +49,6 @@ AGE_MS_MAX: Final = 1_000
 """Of a transaction, while more records come."""
 
 RETRY_S: Final = 1.0
-T = TypeVar("T")
 
 
 class Task(NamedTuple):
@@ -79,6 +77,9 @@ class Mirror:
         self._tries = Tries()
         self._goal: dict[Place, int] | None = None
         """Where --until-caught-up ends."""
+
+        self._topics: set[str] = set()
+        """Of the last look."""
 
     def run(self) -> None:
         """Until all is copied, or for ever. Failed."""
@@ -131,19 +132,18 @@ class Mirror:
         look = self._clusters.look(self._task.choice)
         if self._goal is None:
             self._goal = dict(look.ends)
+        for topic in sorted(self._topics - look.source.keys()):
+            self._report.warn(f"{topic} was deleted in the source: nothing more of it is copied")
+        self._topics = set(look.source)
         self._report.looked(look.ends)
         return look
 
     def _patient_look(self) -> Look:
         """Once both clusters answer."""
-        return self._patiently(self._look)
-
-    def _patiently(self, ask: Callable[[], T]) -> T:
-        """Ask again and again until both clusters answer."""
         waits = Repeated(self._report)
         while True:
             try:
-                return ask()
+                return self._look()
             except Failed as failed:
                 waits.say(f"waits: {failed}")
                 time.sleep(RETRY_S)
@@ -161,7 +161,8 @@ class Session:
 
     def run(self) -> None:
         """Until all is copied, or for ever."""
-        self._writer = Writer(self._task.target, self._topic)
+        batch_bytes = smallest_limit(self._look.source)
+        self._writer = Writer(self._task.target, self._topic, batch_bytes)
         try:
             self._writer.write(self._topic, [owner_entry(self._name)])
             self._writer.commit()
@@ -225,13 +226,10 @@ class Session:
         counts = {}
         for place, (sources, targets) in self._writer.delivered().items():
             chunks = self._ledger.map_of(place).add(runs_of(sources, targets))
-            entries = [offsets_entry(place, chunk) for chunk in chunks]
+            epoch = self._ledger.epochs[place] = self._reader.epochs.get(place)
+            entries = [offsets_entry(place, chunk, epoch) for chunk in chunks]
             self._writer.write(self._topic, entries)
             counts[place] = len(sources)
-            epoch = self._reader.epochs.get(place)
-            if epoch is not None and sources and epoch != self._ledger.epochs.get(place):
-                self._ledger.epochs[place] = epoch
-                self._writer.write(self._topic, [epoch_entry(place, epoch)])
         if writes_positions:
             for place, offset in self._reader.positions.items():
                 if offset > (self._ledger.position(place) or 0):
@@ -262,10 +260,9 @@ class Session:
         for topic, names in look.unknown.items():
             self._warn_once(f"{topic}: the target has no config {', '.join(names)}")
         self._check_topics(look)
-        deleted = [at for at in self._reader.positions if at not in look.starts]
-        self._reader.drop(deleted)
-        for topic in sorted({topic for topic, _ in deleted}):
-            self._report.warn(f"{topic} was deleted in the source: nothing more of it is copied")
+        if smallest_limit(look.source) < self._writer.batch_bytes:
+            raise Again("a topic takes smaller batches than those before")
+        self._reader.drop([at for at in self._reader.positions if at not in look.starts])
         new = {at: start for at, start in look.starts.items() if at not in self._reader.positions}
         self._check_epochs(new)
         self._reader.take({at: self._begin(at, start) for at, start in new.items()})
@@ -304,11 +301,15 @@ class Session:
             for place in places
             if (behind := self._ledger.map_of(place).next_source) is not None
         }
-        epochs = {place: epoch for place, epoch in self._ledger.epochs.items() if place in copied}
+        known = {place: self._ledger.epochs.get(place) for place in copied}
+        epochs = {place: epoch for place, epoch in known.items() if epoch is not None}
         if not epochs:
             return
-        clusters = self._mirror._clusters
-        for place, end in self._mirror._patiently(lambda: clusters.epoch_ends(epochs)).items():
+        try:
+            ends = self._mirror._clusters.epoch_ends(epochs)
+        except Failed as failed:  # a topic may be gone since the look
+            raise Again(f"the source's leader epochs are not known: {failed}") from failed
+        for place, end in ends.items():
             if UNKNOWN < end < copied[place]:
                 topic, partition = place
                 raise Failed(

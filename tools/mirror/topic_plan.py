@@ -22,6 +22,9 @@ LIMIT: Final = "max.message.bytes"
 """As large in the target as in the source at least, wherever it is set there. It may be set to
 more, as records are compressed anew, and are larger then perhaps."""
 
+BATCH_BYTES: Final = 1_000_000
+"""librdkafka's `batch.size`, unless a topic takes less."""
+
 _LONGEST: Final = str(2**63 - 1)
 FIXED: Final = {
     "message.timestamp.type": "CreateTime",
@@ -103,6 +106,13 @@ def plan(source: Mapping[str, Topic], target: Mapping[str, Topic]) -> Plan:
         {name: one for name, one in changes.items() if one.added or one.deleted},
         {name: some for name, some in unknown.items() if some},
     )
+
+
+def smallest_limit(topics: Mapping[str, Topic]) -> int:
+    """Of the source's topics, below which the target's are not, and of what is usual: a batch may
+    have so many bytes in each topic."""
+    limits = (int(one.configs.get(LIMIT, BATCH_BYTES)) for one in topics.values())
+    return max(1, min((BATCH_BYTES, *limits)))
 
 
 def _changes(topic: Topic, there: Topic) -> ConfigChanges:

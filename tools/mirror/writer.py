@@ -17,6 +17,7 @@ from kavka.tools.admin.partition_offsets import Place
 from kavka.tools.mirror.clusters import CLIENT_ID
 from kavka.tools.mirror.failures import Again, Fenced, Stuck, may_last
 from kavka.tools.mirror.ledger import Entry
+from kavka.tools.mirror.topic_plan import BATCH_BYTES
 from kavka.tools.perf.client import error_text, library, now_ms, producer
 
 POLL_S: Final = 0.1
@@ -75,8 +76,12 @@ class Refusal(NamedTuple):
 class Writer:
     """One producer. Failed, Again."""
 
-    def __init__(self, properties: Mapping[str, str], transactional_id: str) -> None:
-        """Ends the transaction of the writer before, and waits for that end."""
+    def __init__(
+        self, properties: Mapping[str, str], transactional_id: str, batch_bytes: int = BATCH_BYTES
+    ) -> None:
+        """Ends the transaction of the writer before, and waits for that end. `batch_bytes`: before
+        they are compressed, unless a single record has more."""
+        self.batch_bytes = batch_bytes
         self._fatal: Any = None
         """What ended the producer; what it says from then on is only that it is ended."""
 
@@ -85,6 +90,7 @@ class Writer:
                 "compression.type": "lz4",
                 "transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS),
                 "message.max.bytes": str(REQUEST_BYTES_MAX),
+                "batch.size": str(batch_bytes),
                 **COMMON,
                 **properties,
                 "transactional.id": transactional_id,

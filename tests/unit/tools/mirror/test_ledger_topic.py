@@ -8,8 +8,16 @@ import pytest
 
 from kavka.tools.admin.errors import Failed
 from kavka.tools.mirror import ledger_topic
-from kavka.tools.mirror.ledger import Entry, TopicIds, owner_entry, topic_entry
+from kavka.tools.mirror.ledger import (
+    Entry,
+    TopicIds,
+    forgotten_offsets,
+    offsets_entry,
+    owner_entry,
+    topic_entry,
+)
 from kavka.tools.mirror.ledger_topic import has_successor, read_ledger
+from kavka.tools.mirror.offset_map import Chunk, Run
 
 FOREIGN = (
     (b"no JSON", b"value"),
@@ -39,6 +47,19 @@ def test_what_was_written_before_the_session_is_read(put: Put) -> None:
     assert read_ledger({}, "ledger", "me").topics == {"t": TopicIds("a", "b")}
     assert has_successor({}, "ledger", "me")
     assert not has_successor({}, "ledger", "other")
+
+
+def test_the_epoch_of_the_last_record_is_that_of_the_last_chunk(put: Put) -> None:
+    """One that was written without it tells none, whatever the chunks before it say."""
+    place = ("t", 0)
+    first, second = Chunk(0, [Run(0, 0, 5)]), Chunk(5, [Run(5, 5, 5)])
+    known = [offsets_entry(place, first, 3), offsets_entry(place, second, 4)]
+    put(*known, owner_entry("me"))
+    assert read_ledger({}, "ledger", "me").epochs == {place: 4}
+    put(*known, offsets_entry(place, second), owner_entry("me"))
+    assert read_ledger({}, "ledger", "me").epochs == {place: None}
+    put(*known, forgotten_offsets(place, 5), owner_entry("me"))
+    assert read_ledger({}, "ledger", "me").epochs == {place: 3}
 
 
 @pytest.mark.parametrize("entry", FOREIGN)

@@ -6,7 +6,15 @@ import re
 
 import pytest
 
-from kavka.tools.mirror.topic_plan import FIXED, Choice, ConfigChanges, Topic, plan
+from kavka.tools.mirror.topic_plan import (
+    BATCH_BYTES,
+    FIXED,
+    Choice,
+    ConfigChanges,
+    Topic,
+    plan,
+    smallest_limit,
+)
 
 DEFAULTS = {"retention.ms": "604800000", "cleanup.policy": "delete", "min.insync.replicas": "1"}
 
@@ -74,6 +82,16 @@ def test_the_target_takes_records_as_large_as_the_source_does(
     found = plan({"t": limited(**source)}, {"t": limited(**target)}).configs
     expected = {} if changes is None else {"t": ConfigChanges({"max.message.bytes": changes}, [])}
     assert found == expected
+
+
+def test_batches_are_no_larger_than_every_topic_takes_them() -> None:
+    def limited(limit: str) -> Topic:
+        return topic(max_message_bytes=limit)
+
+    assert smallest_limit({}) == smallest_limit({"a": topic()}) == BATCH_BYTES
+    assert smallest_limit({"a": limited("1048588")}) == BATCH_BYTES
+    assert smallest_limit({"a": limited("1048588"), "b": limited("5000")}) == 5000
+    assert smallest_limit({"a": limited("0")}) == 1
 
 
 def test_times_of_records_are_kept() -> None:
