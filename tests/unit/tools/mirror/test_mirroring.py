@@ -12,7 +12,7 @@ from kavka.tools.mirror.clusters import Look
 from kavka.tools.mirror.failures import TRIES_MAX, Again, Fenced, Stuck
 from kavka.tools.mirror.mirroring import RETRY_S, Mirror, Session, Task
 from kavka.tools.mirror.report import Report
-from kavka.tools.mirror.topic_plan import Choice
+from kavka.tools.mirror.topic_plan import Choice, Topic
 
 SERVERS = {"bootstrap.servers": "127.0.0.1:1"}
 TASK = Task(SERVERS, SERVERS, Choice(frozenset("t")), None, "", None, 5_000, False)
@@ -47,6 +47,33 @@ def test_a_source_that_is_down_is_said_once(capsys: pytest.CaptureFixture[str]) 
         session._refresh()
         said.append(capsys.readouterr().err)
     assert said == ["no broker\n", "", "no leader\n", "", "", "", "no leader\n"]
+
+
+class Looked:
+    """Stands in for both clusters: what the source has, look by look."""
+
+    def __init__(self, *looks: set[str]) -> None:
+        self._looks = iter(looks)
+
+    def make_ledger(self, *_: object) -> None:
+        pass
+
+    def look(self, _: object) -> Look:
+        topics = {name: Topic(name, "id", 1, {}, frozenset()) for name in next(self._looks)}
+        return Look(topics, topics, {}, {}, {}, {})
+
+
+def test_a_deleted_topic_is_named_once_in_whichever_session(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = Mirror(TASK, Report(None))
+    monkeypatch.setattr(mirror, "_ledger_topic", "ledger", raising=False)
+    monkeypatch.setattr(mirror, "_clusters", Looked({"a", "b"}, {"b"}, {"b"}))
+    said = []
+    for _ in range(3):
+        mirror._look()
+        said.append(capsys.readouterr().err)
+    assert said == ["", "a was deleted in the source: nothing more of it is copied\n", ""]
 
 
 def test_it_waits_longer_each_time_a_partition_is_stuck_and_then_ends() -> None:
