@@ -34,11 +34,10 @@ EXPECTED: Final = (Mismatch, Refused, DriverFailed, Failed)
 
 
 class Ready(NamedTuple):
-    """A client whose driver starts. `references`: see Trial."""
+    """A client whose driver starts."""
 
     client: Client
     drivers: Drivers
-    references: Drivers
     version: str
     can: frozenset[str]
 
@@ -68,8 +67,10 @@ class Suite:
         """Every scenario with every client. Those that control the broker run at the end, one
         after the other."""
         began, began_s = datetime.now(UTC), time.monotonic()
-        self._left = sum(client.fits(one) for client in clients for one in scenarios)
         with TemporaryDirectory(prefix="kavka-compat-") as directory:
+            references = Path(directory) / "references"
+            references.mkdir()
+            self._references = Drivers(_REFERENCE(), self._broker.bootstrap, references)
             ready = await asyncio.gather(
                 *(self._prepare(client, Path(directory)) for client in clients)
             )
@@ -79,7 +80,7 @@ class Suite:
                 for one in ready:
                     if isinstance(one, Ready):
                         await one.drivers.kill()
-                        await one.references.kill()
+                await self._references.kill()
         rows = [
             ClientRow(
                 client.name,
@@ -98,20 +99,17 @@ class Suite:
     async def _cells(
         self, found: Mapping[Client, Ready | str], scenarios: Sequence[Scenario]
     ) -> list[Cell]:
-        cells = await asyncio.gather(
-            *(
-                self._cell(client, ready, scenario)
-                for scenario in scenarios
-                if not scenario.controls
-                for client, ready in found.items()
-                if client.fits(scenario)
-            )
-        )
-        for scenario in scenarios:
+        pairs = [
+            (client, ready, scenario)
+            for scenario in scenarios
+            for client, ready in found.items()
+            if client.fits(scenario)
+        ]
+        self._left = len(pairs)
+        cells = await asyncio.gather(*(self._cell(*one) for one in pairs if not one[2].controls))
+        for client, ready, scenario in pairs:
             if scenario.controls:
-                for client, ready in found.items():
-                    if client.fits(scenario):
-                        cells.append(await self._cell(client, ready, scenario))
+                cells.append(await self._cell(client, ready, scenario))
         return cells
 
     async def _prepare(self, client: Client, directory: Path) -> Ready | str:
@@ -119,14 +117,12 @@ class Suite:
         async with self._slots:
             try:
                 program = await asyncio.to_thread(client.install)
-                own, other = directory / client.name, directory / f"{client.name}-references"
+                own = directory / client.name
                 own.mkdir()
-                other.mkdir()
                 drivers = Drivers(program, self._broker.bootstrap, own)
-                references = Drivers(_REFERENCE(), self._broker.bootstrap, other)
                 driver = await drivers.take()
                 await drivers.give_back(driver)
-                return Ready(client, drivers, references, driver.version, driver.can)
+                return Ready(client, drivers, driver.version, driver.can)
             except (Unavailable, DriverFailed, Refused) as failure:
                 return str(failure)
 
@@ -160,7 +156,7 @@ class Suite:
 
     async def _try(self, ready: Ready, scenario: Scenario) -> Cell:
         label = f"compat-{self._run_id}-{next(self._numbers)}"
-        trial = Trial(self._under_test(scenario), ready.drivers, ready.references, ready.can, label)
+        trial = Trial(self._under_test(scenario), ready.drivers, self._references, ready.can, label)
         began_s = time.monotonic()
         reason = ""
         try:

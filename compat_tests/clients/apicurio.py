@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from kavka.compat_tests.clients.installing import DRIVERS, JAVA, MAVEN, found, once, run
+from kavka.compat_tests.clients import python
+from kavka.compat_tests.clients.installing import JAVA, MAVEN, found, once, run
 from kavka.compat_tests.driver import Program
 
 VERSION: Final = "3.0.9"
@@ -27,11 +28,10 @@ def program() -> Program:
         run(command, directory, os.environ)
 
     directory = once(f"apicurio-{VERSION}", [], fetch)
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment |= {
+    driver = python.program(Path(sys.executable), "apicurio_driver.py")
+    known = {
         "APICURIO_VERSION": VERSION,
         "APICURIO_JAVA": found(JAVA),
         "APICURIO_JAR": str(directory / f"apicurio-registry-app-{VERSION}-runner.jar"),
     }
-    driver = DRIVERS / "python" / "apicurio_driver.py"
-    return Program([sys.executable, str(driver)], environment)
+    return driver._replace(environment={**driver.environment, **known})

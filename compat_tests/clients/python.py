@@ -22,7 +22,7 @@ def here(driver: str, module: str) -> Callable[[], Program]:
     def install() -> Program:
         if find_spec(module) is None:
             raise Unavailable(f"needs {module}: pip install 'kavka[compat]'")
-        return _program(Path(sys.executable), driver)
+        return program(Path(sys.executable), driver)
 
     return install
 
@@ -42,7 +42,7 @@ def apart(driver: str, requirements: str) -> Callable[[], Program]:
             run([*pip, "--requirement", str(file)], directory, os.environ)
 
         directory = once(f"python-{file.stem}", [file], create)
-        return _program(directory / "bin" / "python", driver)
+        return program(directory / "bin" / "python", driver)
 
     return install
 
@@ -50,9 +50,10 @@ def apart(driver: str, requirements: str) -> Callable[[], Program]:
 def kcat() -> Program:
     """The driver of kcat, a program in C, which is written in Python."""
     found(KCAT)
-    return _program(Path(sys.executable), "kcat_driver.py")
+    return program(Path(sys.executable), "kcat_driver.py")
 
 
-def _program(python: Path, driver: str) -> Program:
+def program(python: Path, driver: str) -> Program:
+    """A driver in a Python, without what this one's environment adds to its path."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return Program([str(python), str(PYTHON / driver)], environment)

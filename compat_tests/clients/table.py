@@ -38,6 +38,13 @@ def _java(name: str, version: str, driver: str, *, quick: bool = False) -> Clien
     return Client(name, "Apache Kafka's client", "Java", install, quick=quick)
 
 
+def _application(name: str, title: str, language: str, install: Callable[[], Program]) -> Client:
+    return Client(name, title, language, install, is_application=True)
+
+
+CONNECT: Final = java.kafka_clients("kafka_connect", "connect")
+"""MirrorMaker 2 is built on Kafka Connect: one driver has both."""
+
 CLIENTS: Final = (
     _python("kafka-python", "kafka_python_driver.py", "kafka", quick=True),
     _python("aiokafka", "aiokafka_driver.py", "aiokafka"),
@@ -74,34 +81,17 @@ CLIENTS: Final = (
     Client("sarama", "Sarama", "Go", go.program("sarama")),
     Client("kafka-go", "segmentio/kafka-go", "Go", go.program("kafka_go")),
     Client("rdkafka", "rdkafka", "Rust", rust.rdkafka),
-    Client(
+    _application(
         "faststream",
         "FastStream",
         "Python",
         python.apart("faststream_driver.py", "faststream.txt"),
-        is_application=True,
     ),
-    Client(
-        "kafka-streams",
-        "Kafka Streams",
-        "Java",
-        java.kafka_clients("kafka_streams", "streams"),
-        is_application=True,
+    _application(
+        "kafka-streams", "Kafka Streams", "Java", java.kafka_clients("kafka_streams", "streams")
     ),
-    Client(
-        "kafka-connect",
-        "Kafka Connect",
-        "Java",
-        java.kafka_clients("kafka_connect", "connect"),
-        is_application=True,
-    ),
-    Client(
-        "mirror-maker-2",
-        "MirrorMaker 2",
-        "Java",
-        java.kafka_clients("kafka_connect", "connect"),
-        is_application=True,
-    ),
-    Client("flink", "Flink", "Java", java.kafka_clients("flink_2", "flink"), is_application=True),
-    Client("apicurio", "Apicurio Registry", "Java", apicurio.program, is_application=True),
+    _application("kafka-connect", "Kafka Connect", "Java", CONNECT),
+    _application("mirror-maker-2", "MirrorMaker 2", "Java", CONNECT),
+    _application("flink", "Flink", "Java", java.kafka_clients("flink_2", "flink")),
+    _application("apicurio", "Apicurio Registry", "Java", apicurio.program),
 )

@@ -73,11 +73,16 @@ def with_coordinators(facts: Facts) -> Facts:
             await_coordinators(link)
         if facts.offers(*FIND_COORDINATOR) and facts.offers(*DESCRIBE_TRANSACTIONS):
             await_transactions(link)
-        made = _ids(_await_leaders(link, [GROUP_TOPIC, TRANSACTION_TOPIC]))
-        (transactions,) = _await_leaders(link, [TRANSACTION_TOPIC])
+        topics = _await_leaders(link, [GROUP_TOPIC, TRANSACTION_TOPIC])
     others = facts.others | {GROUP_TOPIC, TRANSACTION_TOPIC}
-    epochs = frozenset(one.get("leader_epoch", 0) for one in transactions["partitions"])
-    return replace(facts, ids={**facts.ids, **made}, others=others, coordinator_epochs=epochs)
+    epochs = frozenset(
+        one.get("leader_epoch", 0)
+        for topic in topics
+        if topic["name"] == TRANSACTION_TOPIC
+        for one in topic["partitions"]
+    )
+    ids = {**facts.ids, **_ids(topics)}
+    return replace(facts, ids=ids, others=others, coordinator_epochs=epochs)
 
 
 def prepare(facts: Facts, runs: Runs) -> Facts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import Final
 
@@ -56,16 +57,17 @@ def page(results: Results) -> str:
 def _applications(results: Results) -> str:
     if not results.applications:
         return ""
-    head = "".join(f"<th>{escape(text)}</th>" for text in APPLICATION_HEAD)
     rows = "".join(
         f"<tr><th>{escape(f'{row.title} {row.version}'.rstrip())}</th>"
         f"<td>{escape(column.title)}</td>{_cell(cell)}</tr>\n"
         for row, column, cell in results.applications
     )
-    return (
-        f"<h2>Applications</h2>\n<table>\n<thead><tr>{head}</tr></thead>\n"
-        f"<tbody>\n{rows}</tbody></table>\n"
-    )
+    return f"<h2>Applications</h2>\n{_table(APPLICATION_HEAD, rows)}"
+
+
+def _table(head: Sequence[str], rows: str) -> str:
+    names = "".join(f"<th>{escape(text)}</th>" for text in head)
+    return f"<table>\n<thead><tr>{names}</tr></thead>\n<tbody>\n{rows}</tbody></table>\n"
 
 
 def _cell(cell: Cell | None) -> str:
@@ -102,7 +104,6 @@ def _reason(cell: Cell) -> str:
 def _protocol(results: Results) -> str:
     if not results.protocol:
         return ""
-    head = "".join(f"<th>{escape(text)}</th>" for text in PROTOCOL_HEAD)
     rows = "".join(
         f"<tr><th>{escape(api)}</th>{''.join(f'<td>{escape(text)}</td>' for text in rest)}</tr>\n"
         for api, *rest in protocol_rows(results.protocol)
@@ -113,6 +114,5 @@ def _protocol(results: Results) -> str:
         for reason, versions in found.items()
     )
     return (
-        f"<h2>The protocol, without clients</h2>\n<table>\n<thead><tr>{head}</tr></thead>\n"
-        f"<tbody>\n{rows}</tbody></table>\n<dl>\n{items}</dl>\n"
+        f"<h2>The protocol, without clients</h2>\n{_table(PROTOCOL_HEAD, rows)}<dl>\n{items}</dl>\n"
     )

@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kavka.tools.admin.cluster_client import ClusterClient
-from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import Place, leaders_of
+from kavka.tools.admin.partition_offsets import Place, ask_leaders
 from kavka.wire.apis import offset_for_leader_epoch
 from kavka.wire.apis.offset_for_leader_epoch import PartitionResponse
-from kavka.wire.errors import ErrorCode
 from kavka.wire.message import message
 
 CONSUMER: Final = -1
@@ -46,26 +44,15 @@ async def epoch_ends(
     """The offset behind the last record of each partition's epoch and of those before it, UNKNOWN
     where the leader knows neither, or does not say; asked again while leaders change. Refused if a
     topic is not there, Failed."""
-    left, found = dict(epochs), dict[Place, int]()
-    why = ErrorCode.LEADER_NOT_AVAILABLE
-    async for _ in cluster.attempts(within_s):
-        leaders = await leaders_of(cluster, {topic for topic, _ in left})
-        led_by: defaultdict[int, list[Place]] = defaultdict(list)
-        for place in left:
-            led_by[leaders.get(place, -1)].append(place)
-        led_by.pop(-1, None)
-        for leader, places in led_by.items():
-            for place, one in (await _asked(cluster, leader, places, left)).items():
-                code = ErrorCode(one.error_code)
-                if code.retriable:
-                    why = code
-                    continue
-                found[place] = UNKNOWN if code else one.end_offset
-                del left[place]
-        if not left:
-            return found
-    topic, partition = next(iter(left))
-    raise Failed(f"no leader of {topic}-{partition} has answered within {within_s:g} s: {why.name}")
+    found: dict[Place, int] = {}
+
+    def take(place: Place, one: PartitionResponse) -> None:
+        found[place] = UNKNOWN if one.error_code else one.end_offset
+
+    await ask_leaders(
+        cluster, epochs, within_s, lambda leader, led: _asked(cluster, leader, led, epochs), take
+    )
+    return found
 
 
 async def _asked(

@@ -20,11 +20,6 @@ final class Mirror implements Part {
     }
 
     @Override
-    public List<String> features() {
-        return List.of();
-    }
-
-    @Override
     public void register(Conversation conversation) {
         conversation.follow("start_mirror", this::start);
         conversation.answer("mirror_states", arguments -> states());

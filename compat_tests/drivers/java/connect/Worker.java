@@ -9,7 +9,6 @@ import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import org.apache.kafka.connect.cli.ConnectDistributed;
 import org.apache.kafka.connect.runtime.Connect;
@@ -26,11 +25,6 @@ final class Worker implements Part {
 
     Worker(String bootstrap) {
         this.bootstrap = bootstrap;
-    }
-
-    @Override
-    public List<String> features() {
-        return List.of();
     }
 
     @Override

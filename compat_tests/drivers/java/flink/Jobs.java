@@ -1,4 +1,3 @@
-import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -16,11 +15,6 @@ final class Jobs implements Part {
 
     Jobs(String bootstrap) {
         this.bootstrap = bootstrap;
-    }
-
-    @Override
-    public List<String> features() {
-        return List.of();
     }
 
     @Override

@@ -40,11 +40,6 @@ final class WordCount implements Part {
     }
 
     @Override
-    public List<String> features() {
-        return List.of();
-    }
-
-    @Override
     public void register(Conversation conversation) {
         conversation.follow("start", this::start);
         conversation.answer("state", arguments -> state());
