@@ -57,9 +57,9 @@ class Fenced(Again):
 class Stuck(Again):
     """The target refuses a record for a reason that may last."""
 
-    def __init__(self, place: Place, text: str, remedy: str) -> None:
+    def __init__(self, place: Place, text: str, remedy: str, tries_max: int = TRIES_MAX) -> None:
         super().__init__(text)
-        self.place, self.remedy = place, remedy
+        self.place, self.remedy, self.tries_max = place, remedy, tries_max
 
 
 class Tries:
@@ -77,8 +77,9 @@ class Tries:
         if copied != before or now - last_ms > FORGOTTEN_AFTER_MS:
             tries = 0
         self._last[stuck.place] = copied, tries + 1, now
-        if tries + 1 >= TRIES_MAX:
-            raise Failed(f"{stuck}, {TRIES_MAX} times now; {stuck.remedy}") from stuck
+        if tries + 1 >= stuck.tries_max:
+            said = f"{stuck}, {tries + 1} times now"
+            raise Failed(f"{said}; {stuck.remedy}" if stuck.remedy else said) from stuck
         return tries + 1
 
 

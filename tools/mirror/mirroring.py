@@ -38,7 +38,7 @@ from kavka.tools.mirror.ledger_topic import has_successor, read_ledger
 from kavka.tools.mirror.offset_map import runs_of
 from kavka.tools.mirror.reader import Reader
 from kavka.tools.mirror.report import Repeated, Report
-from kavka.tools.mirror.topic_plan import Choice, smallest_limit
+from kavka.tools.mirror.topic_plan import Choice, small_limits
 from kavka.tools.mirror.writer import Writer
 from kavka.tools.perf.client import now_ms
 
@@ -47,6 +47,9 @@ RECORDS_MAX: Final = 20_000
 
 AGE_MS_MAX: Final = 1_000
 """Of a transaction, while more records come."""
+
+SLOW_MS_MAX: Final = 10_000
+"""Of a transaction that is not full yet: the target ends it when it takes a minute."""
 
 RETRY_S: Final = 1.0
 
@@ -161,8 +164,7 @@ class Session:
 
     def run(self) -> None:
         """Until all is copied, or for ever."""
-        batch_bytes = smallest_limit(self._look.source)
-        self._writer = Writer(self._task.target, self._topic, batch_bytes)
+        self._writer = Writer(self._task.target, self._topic)
         try:
             self._writer.write(self._topic, [owner_entry(self._name)])
             self._writer.commit()
@@ -190,6 +192,9 @@ class Session:
                 began_ms = now_ms()
             for message in messages:
                 self._writer.send(message)
+                if now_ms() - began_ms >= SLOW_MS_MAX:  # the target takes them slowly
+                    self._commit()
+                    began_ms = now_ms()
             is_old = now_ms() - began_ms >= AGE_MS_MAX
             if not messages or is_old or self._writer.records >= RECORDS_MAX:
                 self._commit()
@@ -226,7 +231,7 @@ class Session:
         counts = {}
         for place, (sources, targets) in self._writer.delivered().items():
             chunks = self._ledger.map_of(place).add(runs_of(sources, targets))
-            epoch = self._ledger.epochs[place] = self._reader.epochs.get(place)
+            epoch = self._ledger.epochs[place] = self._writer.epochs.get(place)
             entries = [offsets_entry(place, chunk, epoch) for chunk in chunks]
             self._writer.write(self._topic, entries)
             counts[place] = len(sources)
@@ -260,8 +265,7 @@ class Session:
         for topic, names in look.unknown.items():
             self._warn_once(f"{topic}: the target has no config {', '.join(names)}")
         self._check_topics(look)
-        if smallest_limit(look.source) < self._writer.batch_bytes:
-            raise Again("a topic takes smaller batches than those before")
+        self._writer.limits = small_limits(look.source)
         self._reader.drop([at for at in self._reader.positions if at not in look.starts])
         new = {at: start for at, start in look.starts.items() if at not in self._reader.positions}
         self._check_epochs(new)
@@ -330,10 +334,10 @@ class Session:
                     "source before they were copied"
                 )
             return start
-        if position > self._look.ends[place] and self._is_cut(place, position):
+        if position > self._end_of(place) and self._is_cut(place, position):
             raise Failed(
                 f"{topic}-{partition}: {position} offsets were copied, but the source has only "
-                f"{self._look.ends[place]} now: it has lost records that the target has"
+                f"{self._end_of(place)} now: it has lost records that the target has"
             )
         return position
 
@@ -342,9 +346,16 @@ class Session:
         for _ in range(10):
             time.sleep(RETRY_S)
             self._look = self._mirror._patient_look()
-            if self._look.ends[place] >= position:
+            if self._end_of(place) >= position:
                 return False
         return True
+
+    def _end_of(self, place: Place) -> int:
+        """In the source. Again if it is gone since the first look of this session."""
+        end = self._look.ends.get(place)
+        if end is None:
+            raise Again(f"{place[0]}-{place[1]} is not there any more")
+        return end
 
     def _groups(self) -> None:
         """Give groups their offsets in the target."""

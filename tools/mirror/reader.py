@@ -64,9 +64,6 @@ class Reader:
         self.positions: dict[Place, int] = {}
         """Where each partition is read next."""
 
-        self.epochs: dict[Place, int | None] = {}
-        """The leader epoch of each partition's last record; None where its batch has none."""
-
         self._troubles: dict[Place, Trouble] = {}
         self._passed_over: dict[Place, tuple[int, str]] = {}
         """Partitions of which nothing more is taken: since when, and why."""
@@ -85,7 +82,6 @@ class Reader:
         gone = list(places)
         for place in gone:
             del self.positions[place]
-            self.epochs.pop(place, None)
             self._troubles.pop(place, None)
             self._passed_over.pop(place, None)
         if gone:
@@ -102,7 +98,6 @@ class Reader:
                 continue  # dropped meanwhile, or behind a batch that can't be read
             if error is None:
                 self.positions[place] = message.offset() + 1
-                self.epochs[place] = message.leader_epoch()
                 found.append(message)
             elif error.name() == "_PARTITION_EOF":
                 self.positions[place] = max(self.positions[place], message.offset())

@@ -23,7 +23,7 @@ LIMIT: Final = "max.message.bytes"
 more, as records are compressed anew, and are larger then perhaps."""
 
 BATCH_BYTES: Final = 1_000_000
-"""librdkafka's `batch.size`, unless a topic takes less."""
+"""librdkafka's `batch.size`."""
 
 _LONGEST: Final = str(2**63 - 1)
 FIXED: Final = {
@@ -108,11 +108,11 @@ def plan(source: Mapping[str, Topic], target: Mapping[str, Topic]) -> Plan:
     )
 
 
-def smallest_limit(topics: Mapping[str, Topic]) -> int:
-    """Of the source's topics, below which the target's are not, and of what is usual: a batch may
-    have so many bytes in each topic."""
-    limits = (int(one.configs.get(LIMIT, BATCH_BYTES)) for one in topics.values())
-    return max(1, min((BATCH_BYTES, *limits)))
+def small_limits(topics: Mapping[str, Topic]) -> dict[str, int]:
+    """The `max.message.bytes` of those of the source's topics for which a usual batch may be too
+    large; the target's are not smaller."""
+    limits = {name: int(one.configs.get(LIMIT, BATCH_BYTES)) for name, one in topics.items()}
+    return {name: limit for name, limit in limits.items() if limit < BATCH_BYTES}
 
 
 def _changes(topic: Topic, there: Topic) -> ConfigChanges:

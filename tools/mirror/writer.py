@@ -17,7 +17,6 @@ from kavka.tools.admin.partition_offsets import Place
 from kavka.tools.mirror.clusters import CLIENT_ID
 from kavka.tools.mirror.failures import Again, Fenced, Stuck, may_last
 from kavka.tools.mirror.ledger import Entry
-from kavka.tools.mirror.topic_plan import BATCH_BYTES
 from kavka.tools.perf.client import error_text, library, now_ms, producer
 
 POLL_S: Final = 0.1
@@ -62,6 +61,15 @@ HOPELESS: Final = (
 """Trying again gives the same."""
 
 
+CONFIGURED: Final = (INVALID, TOO_LARGE)
+CONFIGURED_TRIES: Final = 2
+"""Of what the topic's configs decide: they may have changed in the source, and follow at the next
+look."""
+
+RECORD_BYTES: Final = 100
+"""Of a record, at most, beside what it holds: numbers, and its share of the batch's header."""
+
+
 class Refusal(NamedTuple):
     """A record that was not written."""
 
@@ -76,12 +84,8 @@ class Refusal(NamedTuple):
 class Writer:
     """One producer. Failed, Again."""
 
-    def __init__(
-        self, properties: Mapping[str, str], transactional_id: str, batch_bytes: int = BATCH_BYTES
-    ) -> None:
-        """Ends the transaction of the writer before, and waits for that end. `batch_bytes`: before
-        they are compressed, unless a single record has more."""
-        self.batch_bytes = batch_bytes
+    def __init__(self, properties: Mapping[str, str], transactional_id: str) -> None:
+        """Ends the transaction of the writer before, and waits for that end."""
         self._fatal: Any = None
         """What ended the producer; what it says from then on is only that it is ended."""
 
@@ -90,7 +94,6 @@ class Writer:
                 "compression.type": "lz4",
                 "transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS),
                 "message.max.bytes": str(REQUEST_BYTES_MAX),
-                "batch.size": str(batch_bytes),
                 **COMMON,
                 **properties,
                 "transactional.id": transactional_id,
@@ -103,12 +106,23 @@ class Writer:
         self.records = 0
         """Of the open transaction."""
 
+        self.limits: Mapping[str, int] = {}
+        """How many bytes a batch may have in topics that take no usual one."""
+
+        self.epochs: dict[Place, int | None] = {}
+        """The source's leader epoch of the last record of each partition, where it is known."""
+
+        self._bytes: defaultdict[Place, int] = defaultdict(int)
+        """Of records of such topics that may be under way, at most."""
+
         self._patiently(self._client.init_transactions)
 
     def send(self, message: Any) -> None:
         """A record of the source."""
         time_ms = message.timestamp()[1]
         topic, partition = message.topic(), message.partition()
+        if topic in self.limits:
+            self._await_room((topic, partition), message)
         self._produce(
             topic,
             message.value(),
@@ -119,7 +133,25 @@ class Writer:
             on_delivery=partial(self._delivered, message.offset()),
         )
         self._sources[topic, partition].append(message.offset())
+        self.epochs[topic, partition] = message.leader_epoch()
         self.records += 1
+
+    def _await_room(self, place: Place, message: Any) -> None:
+        """Wait until a record fits one batch with those of its partition that are under way:
+        librdkafka's limit is one for all topics, and it does not split what is refused."""
+        headers = _headers(message) or ()
+        size = RECORD_BYTES + len(message) + len(message.key() or b"")
+        size += sum(len(name.encode()) + len(value or b"") for name, value in headers)
+        if self._bytes[place] and self._bytes[place] + size > self.limits[place[0]]:
+            self._await_acknowledgements()
+        self._bytes[place] += size
+
+    def _await_acknowledgements(self) -> None:
+        """Of all records; not of those behind one that was refused, which only time out."""
+        while len(self._client) and not self._refusals:
+            self._poll(POLL_S)  # the client's own flush, once fenced, ends in a SystemError
+        self._check()
+        self._bytes.clear()
 
     def write(self, topic: str, entries: Iterable[Entry]) -> None:
         """Records of the ledger."""
@@ -128,9 +160,7 @@ class Writer:
 
     def delivered(self) -> dict[Place, tuple[Sequence[int], Sequence[int]]]:
         """The offsets of what was sent since the last call, in the source and in the target."""
-        while len(self._client) and not self._refusals:  # behind one, the others only time out
-            self._poll(POLL_S)  # the client's own flush, once fenced, ends in a SystemError
-        self._check()
+        self._await_acknowledgements()
         found: dict[Place, tuple[Sequence[int], Sequence[int]]]
         found = {place: (some, self._targets[place]) for place, some in self._sources.items()}
         for place, (sources, targets) in found.items():
@@ -229,6 +259,8 @@ class Writer:
         if self._fatal is not None:
             raise self._judged(self._fatal)
         for one in self._refusals:
+            if one.error.name() in CONFIGURED:
+                raise Stuck(one.place, *self._sentence(one), tries_max=CONFIGURED_TRIES)
             if one.error.name() in HOPELESS:
                 raise Failed(_because(*self._sentence(one)))
         for one in self._refusals:

@@ -13,7 +13,7 @@ from kavka.tools.mirror.topic_plan import (
     ConfigChanges,
     Topic,
     plan,
-    smallest_limit,
+    small_limits,
 )
 
 DEFAULTS = {"retention.ms": "604800000", "cleanup.policy": "delete", "min.insync.replicas": "1"}
@@ -84,14 +84,14 @@ def test_the_target_takes_records_as_large_as_the_source_does(
     assert found == expected
 
 
-def test_batches_are_no_larger_than_every_topic_takes_them() -> None:
+def test_topics_that_take_no_usual_batch() -> None:
     def limited(limit: str) -> Topic:
         return topic(max_message_bytes=limit)
 
-    assert smallest_limit({}) == smallest_limit({"a": topic()}) == BATCH_BYTES
-    assert smallest_limit({"a": limited("1048588")}) == BATCH_BYTES
-    assert smallest_limit({"a": limited("1048588"), "b": limited("5000")}) == 5000
-    assert smallest_limit({"a": limited("0")}) == 1
+    assert small_limits({}) == small_limits({"a": topic()}) == {}
+    found = small_limits({"a": limited("1048588"), "b": limited("5000"), "c": limited("0")})
+    assert found == {"b": 5000, "c": 0}
+    assert small_limits({"a": limited(str(BATCH_BYTES))}) == {}
 
 
 def test_times_of_records_are_kept() -> None:
