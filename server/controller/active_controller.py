@@ -11,7 +11,7 @@ import asyncio
 import logging
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -528,10 +528,12 @@ class ActiveController:
         if deleted := tuple(name for name in known if name not in there):
             self._handle(TopicsRemoved(deleted))
         if new := [name for name in names if name not in known]:
-            await self._load_partitions(new)
+            is_first = not self._loaded.done()
+            await self._load_partitions(new, await self.store.marked_topics() if is_first else ())
 
-    async def _load_partitions(self, names: Sequence[str]) -> None:
-        """Read topics and their partitions: new ones, or ones that another process changed."""
+    async def _load_partitions(self, names: Sequence[str], marked: Collection[str] = ()) -> None:
+        """Read topics and their partitions: new ones, or ones that another process changed.
+        `marked`: see `TopicsFound`."""
         for start in range(0, len(names), CHUNK_PARTITIONS):
             part = names[start : start + CHUNK_PARTITIONS]
             topics = await self.store.topics(part, self._topic_changed)
@@ -540,7 +542,7 @@ class ActiveController:
                 ids[name] = assignment.topic_id or await self._assign_topic_id(name, assignment)
             if self._unclean is not None:
                 await self._unclean.refresh(topics)
-            self._handle(TopicsFound(ids))
+            self._handle(TopicsFound(ids, marked))
             await self._load_states(topics)
 
     def _topic_changed(self, event: WatchEvent) -> None:

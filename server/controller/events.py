@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from kavka.server.cluster.control_messages import (
@@ -51,6 +51,8 @@ class TopicsFound(NamedTuple):
     """New topics, with their ids; a `PartitionsFound` follows."""
 
     topics: Mapping[str, uuid.UUID]
+    marked: Collection[str] = ()
+    """Those whose deletion an earlier controller may have begun; a `TopicsMarked` follows."""
 
 
 class PartitionsFound(NamedTuple):

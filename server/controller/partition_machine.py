@@ -224,7 +224,8 @@ class PartitionMachine:
 
     def _topics_found(self, event: TopicsFound) -> Iterator[Command]:
         for name, topic_id in event.topics.items():
-            self.cluster.topics.setdefault(name, Topic(name, topic_id))
+            topic = Topic(name, topic_id, marked=name in event.marked)
+            self.cluster.topics.setdefault(name, topic)
         return iter(())
 
     def _topic_read(self, event: TopicRead) -> Iterator[Command]:
@@ -252,7 +253,7 @@ class PartitionMachine:
                 topic.partitions[found.tp.partition] = partition
             if found.stored is not None:
                 _set_state(partition, found.stored)
-            if topic.deleting:
+            if topic.deleting or topic.marked:
                 continue
             is_decided = partition.state is not None and reassignments.end_decision(
                 found.tp, partition, new

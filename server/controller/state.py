@@ -128,6 +128,9 @@ class Topic:
     changing: int = 0
     """Requests that are changing assignments in the node: no reassignment ends before the
     controller has seen what they have written."""
+    marked: bool = False
+    """An earlier controller may have begun its deletion, which goes on when the marks are read:
+    brokers must not create replicas again that they have deleted."""
     deleting: bool = False
     undeleted: dict[int, None] = field(default_factory=dict)
     """Of a topic being deleted: partitions that still have a replica on some broker."""

@@ -174,7 +174,7 @@ class TreeStore:
         """All topics; the watch fires when one is created or deleted."""
         return await self._coordination.children(paths.TOPICS, watch)
 
-    async def marked_topics(self, watch: Watch) -> list[str]:
+    async def marked_topics(self, watch: Watch | None = None) -> list[str]:
         """Topics marked for deletion; the watch fires when a mark is made or removed."""
         return await self._coordination.children(paths.DELETE_TOPICS, watch)
 
