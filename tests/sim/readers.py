@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from kafka.record import MemoryRecords
@@ -58,11 +59,10 @@ class Reader:
         self.end = -1
         """The high watermark that came with the last response, or the last stable offset."""
 
-    async def run(self, until_end: bool = False, at_least: int = 0) -> None:
+    async def run(self, until_end: bool = False, at_least: Callable[[], int] = lambda: 0) -> None:
         """Read on; with `until_end` only to the end that the log has then, and `at_least` to this
-        offset, unless records may be lost: a new leader may not know yet that it is below the high
-        watermark."""
-        while not until_end or self.end < 0 or self.position < self._goal(at_least):
+        offset: a new leader may not know yet that it is below the high watermark."""
+        while not until_end or self.end < 0 or self.position < max(self.end, at_least()):
             try:
                 connection, epoch = await self._client.leader(self._place)
                 answer = await connection.ask(
@@ -86,7 +86,7 @@ class Reader:
                 before = self.position
                 self._take(response, epoch)
                 if until_end and self.position == before:
-                    if self._may_skip:
+                    if self._may_skip and self.end >= at_least():
                         return  # nothing is left before an open transaction
                     await asyncio.sleep(BACKOFF_S)
                 await asyncio.sleep(self._pause_s)
@@ -97,9 +97,6 @@ class Reader:
                 self._history.violation(f"{self.reading.reader}: Fetch answered {code.name}")
             self._client.refresh()
             await asyncio.sleep(BACKOFF_S)
-
-    def _goal(self, at_least: int) -> int:
-        return self.end if self._history.may_lose else max(self.end, at_least)
 
     def _begin(self, at: int) -> None:
         """Read from an offset on."""

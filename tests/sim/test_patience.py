@@ -14,7 +14,9 @@ from sim.groups import Member
 from sim.history import History
 from sim.machine import Machine
 from sim.plan import Fault
+from sim.readers import Reader
 from sim.world import World
+from support.logs import batch
 
 
 @pytest.mark.parametrize(
@@ -61,3 +63,30 @@ async def test_what_is_slow_holds_requests_up(kind: str, is_up_after: str) -> No
     changed = {"stuck": machine.stuck_until_s, "cut off": machine.cut_off_until_s}
     assert changed.pop(is_up_after) > 100
     assert list(changed.values()) == [0.0]
+
+
+async def test_a_reader_waits_until_a_new_leader_knows_the_high_watermark() -> None:
+    """Also of a topic from which records may be deleted: there an empty response may be the end."""
+    values = [b"a", b"b", b"c", b"d"]
+    answers = iter([(0, b""), (0, b""), (len(values), bytes(batch(values)))])
+
+    async def ask(*_: object, **values: Any) -> object:
+        high_watermark, records = next(answers)
+        partition = SimpleNamespace(
+            error_code=0,
+            high_watermark=high_watermark,
+            last_stable_offset=high_watermark,
+            aborted_transactions=None,
+            records=records,
+        )
+        return SimpleNamespace(error_code=0, responses=[SimpleNamespace(partitions=[partition])])
+
+    async def leader(*_: object) -> tuple[object, int]:
+        return SimpleNamespace(ask=ask), 1
+
+    client = SimpleNamespace(leader=leader, process=SimpleNamespace(name="r"))
+    history = History(lambda: 1.0)
+    history.loses()
+    reader = Reader(cast(Client, client), history, ("t", 0), compacted=True)
+    await reader.run(until_end=True, at_least=lambda: len(values))
+    assert [one.value for one in reader.reading.records] == values
