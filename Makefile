@@ -51,7 +51,7 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: compat compat-oracle compat-recording help run test whole pythons another-python lint unit format crash groups transactions mirror cluster cluster-faults rolling commits moves foreign misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients compat-clients kerberos clients-page
+.PHONY: compat compat-oracle compat-secured compat-recording help run test whole pythons another-python lint unit format crash groups transactions mirror cluster cluster-faults rolling commits moves foreign misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients compat-clients kerberos clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -194,6 +194,11 @@ compat-oracle: $(FOR_TEST) java compat-clients ## the same on Apache Kafka 4.3.1
 		--no-skips --json compat-kafka-4.json --html compat-kafka-4.html
 	@env PYTHONPATH=src:tests KAVKA_COMPAT_CACHE=.cache/compat $(BIN)/python -m compat.oracle 3.9.2 \
 		--no-skips --json compat-kafka-3.9.json --html compat-kafka-3.9.html
+
+compat-secured: $(FOR_TEST) java compat-clients ## the same on Apache Kafka 4.3.1 with TLS and a login; some of it with each other way to log in
+	@env PYTHONPATH=src:tests KAVKA_COMPAT_CACHE=.cache/compat $(BIN)/python -m compat.oracle \
+		4.3.1-SASL_SSL --json compat-kafka-secured.json --html compat-kafka-secured.html
+	@$(STEP) "each way to log in" env WHOLE=1 $(PYTEST) --dist=load tests/compat/test_secured.py
 
 compat-recording: $(FOR_TEST) java ## record again what Apache Kafka answers to requests, for the compatibility suite
 	@env PYTHONPATH=src:tests $(BIN)/python -m compat.recording

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -59,6 +59,8 @@ class Broker:
     bootstrap: str
     admin: ClusterClient
     restart: Callable[[], Awaitable[None]] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Of a Java client: TLS and the login that clients need."""
 
     async def create_topic(
         self, name: str, partitions: int, configs: Mapping[str, str], replicas: int = DEFAULT
@@ -126,7 +128,7 @@ async def given(bootstrap: str, config: Mapping[str, str]) -> AsyncIterator[Brok
     """One that runs already; `config`: properties as Java clients have them. tools.admin's
     Failed."""
     async with reached(way_of(bootstrap, SERVER, config)) as admin:
-        yield Broker(bootstrap, admin)
+        yield Broker(bootstrap, admin, properties=config)
 
 
 @asynccontextmanager

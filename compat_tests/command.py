@@ -24,6 +24,7 @@ from kavka.compat_tests.reports import html, markdown
 from kavka.compat_tests.results import Cell, ProtocolRow, Results, Status
 from kavka.compat_tests.scenario import Scenario
 from kavka.compat_tests.scenarios.every import SCENARIOS
+from kavka.compat_tests.security import Wanted, wanted_by
 from kavka.compat_tests.suite import Suite
 from kavka.tools.admin.command import read_client_properties
 from kavka.tools.admin.errors import Failed
@@ -129,13 +130,24 @@ async def _run(
         cluster = None
         if own_cluster and not options.bootstrap_server and _has_cluster(plan.scenarios):
             cluster = await stack.enter_async_context(own_cluster())
-        rows: Sequence[ProtocolRow] = ()
-        if plan.apis is None or plan.apis:  # before restarts, which raise the coordinators' epochs
-            rows = await protocol.rows(under_test.bootstrap, plan.apis, _print_line)
+        rows = await _protocol(under_test, plan.apis)
         suite = Suite(under_test, options.jobs, _print_cell, cluster)
         name = options.name or under_test.bootstrap
         found = await suite.run(plan.clients, plan.scenarios, name)
         return replace(found, protocol=rows)
+
+
+async def _protocol(under_test: Broker, apis: Sequence[str] | None) -> Sequence[ProtocolRow]:
+    """The part without clients. It comes before restarts of the broker, which raise the epochs of
+    its coordinators."""
+    if apis is not None and not apis:
+        return ()
+    if wanted_by(under_test.properties) == Wanted():
+        return await protocol.rows(under_test.bootstrap, apis, _print_line)
+    if apis is not None:
+        raise Unsuitable("--apis needs a listener without TLS and login")
+    _print_line("The protocol without clients is left out: it connects without TLS and login.")
+    return ()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -154,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
     option(
         "--command-config",
         metavar="FILE",
-        help="properties of a Java client, for the suite's own requests",
+        help="properties of a Java client: TLS and the login of all clients, and the suite's own",
     )
     option("--name", metavar="TEXT", help="what to call the broker in the results")
     option("--clients", metavar="NAME,..", help="only these clients")

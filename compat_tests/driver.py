@@ -30,6 +30,9 @@ ANSWER_S: Final = 60.0
 """Beyond the time that a request itself names. Clients give up after 30 to 60 s."""
 
 ASSIGNMENT_MS: Final = 500
+CLIENT_ID: Final = "KAVKA_COMPAT_CLIENT_ID"
+"""Of a driver's environment."""
+
 LINE_BYTES_MAX: Final = 64 << 20
 SHOWN_CHARS: Final = 600
 
@@ -39,6 +42,10 @@ class Program(NamedTuple):
 
     command: Sequence[str]
     environment: Mapping[str, str]
+
+    def within(self, more: Mapping[str, str]) -> Program:
+        """The same with more in its environment."""
+        return self._replace(environment={**self.environment, **more})
 
 
 class Driver:
@@ -200,17 +207,20 @@ class Drivers:
         self._directory = directory
         self._idle: list[Driver] = []
         self._count = 0
-        self._elsewhere: dict[str, Drivers] = {}
+        self._others: dict[tuple[str, str | None], Drivers] = {}
 
-    def at(self, bootstrap: str) -> Drivers:
-        """Those of the same client at another address."""
-        if bootstrap == self._bootstrap:
+    def other(self, bootstrap: str | None, client_id: str | None) -> Drivers:
+        """Those of the same client at another address, or with an id that is not the library's own;
+        None: as these."""
+        bootstrap = bootstrap or self._bootstrap
+        if (bootstrap, client_id) == (self._bootstrap, None):
             return self
-        if bootstrap not in self._elsewhere:
-            directory = self._directory / str(len(self._elsewhere) + 1)
+        if (bootstrap, client_id) not in self._others:
+            directory = self._directory / str(len(self._others) + 1)
             directory.mkdir()
-            self._elsewhere[bootstrap] = Drivers(self._program, bootstrap, directory)
-        return self._elsewhere[bootstrap]
+            named = self._program.within({} if client_id is None else {CLIENT_ID: client_id})
+            self._others[bootstrap, client_id] = Drivers(named, bootstrap, directory)
+        return self._others[bootstrap, client_id]
 
     async def take(self) -> Driver:
         """One that has neither producer nor consumer. DriverFailed; Refused."""
@@ -232,7 +242,7 @@ class Drivers:
 
     async def kill(self) -> None:
         """End all that are idle, at all addresses."""
-        for one in self._elsewhere.values():
+        for one in self._others.values():
             await one.kill()
         while self._idle:
             await self._idle.pop().kill()

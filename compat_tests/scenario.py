@@ -88,14 +88,14 @@ class Trial:
         await self.broker.create_topic(name, partitions, named)
         return name
 
-    async def driver(self, bootstrap: str | None = None) -> Driver:
+    async def driver(self, bootstrap: str | None = None, *, client_id: str | None = None) -> Driver:
         """A driver of the client, which is this trial's until it ends; `bootstrap`: another address
         than the broker's."""
-        return await self._take(self.drivers.at(bootstrap or self.broker.bootstrap))
+        return await self._take(self.drivers.other(bootstrap or self.broker.bootstrap, client_id))
 
     async def reference(self, bootstrap: str | None = None) -> Driver:
         """A driver of kafka-python, which is this trial's until it ends."""
-        return await self._take(self.references.at(bootstrap or self.broker.bootstrap))
+        return await self._take(self.references.other(bootstrap or self.broker.bootstrap, None))
 
     async def _take(self, drivers: Drivers) -> Driver:
         driver = await drivers.take()

@@ -19,6 +19,7 @@ from kavka.compat_tests.driver import Drivers
 from kavka.compat_tests.errors import DriverFailed, Mismatch, NotHere, Refused, Unavailable
 from kavka.compat_tests.results import Cell, ClientRow, Results, ScenarioColumn, Status
 from kavka.compat_tests.scenario import Scenario, Trial
+from kavka.compat_tests.security import environment, wanted_by
 from kavka.tools.admin.errors import Failed
 
 CELL_WITHIN_S: Final = 240.0
@@ -52,7 +53,8 @@ class Suite:
         on_cell: Callable[[Cell, int], None],
         cluster: Broker | None = None,
     ) -> None:
-        """`cluster`: for scenarios that need more than one broker, if `broker` is alone."""
+        """`cluster`: for scenarios that need more than one broker, if `broker` is alone.
+        tools.admin's Failed, if what clients need for TLS or their login is not right."""
         self._broker = broker
         self._cluster = cluster
         self._slots = asyncio.Semaphore(jobs)
@@ -60,6 +62,8 @@ class Suite:
         self._run_id = token_hex(3)
         self._numbers = count(1)
         self._left = 0
+        self._wanted = wanted_by(broker.properties)
+        self._environment: Mapping[str, str] = {}
 
     async def run(
         self, clients: Sequence[Client], scenarios: Sequence[Scenario], broker_name: str
@@ -68,9 +72,11 @@ class Suite:
         after the other."""
         began, began_s = datetime.now(UTC), time.monotonic()
         with TemporaryDirectory(prefix="kavka-compat-") as directory:
+            self._environment = environment(self._broker.properties, Path(directory))
             references = Path(directory) / "references"
             references.mkdir()
-            self._references = Drivers(_REFERENCE(), self._broker.bootstrap, references)
+            reference = _REFERENCE().within(self._environment)
+            self._references = Drivers(reference, self._broker.bootstrap, references)
             ready = await asyncio.gather(
                 *(self._prepare(client, Path(directory)) for client in clients)
             )
@@ -114,11 +120,15 @@ class Suite:
 
     async def _prepare(self, client: Client, directory: Path) -> Ready | str:
         """The client, or why it can't be tried."""
+        lack = client.access.lack(self._wanted)
+        if lack:
+            return lack
         async with self._slots:
             try:
                 program = await asyncio.to_thread(client.install)
                 own = directory / client.name
                 own.mkdir()
+                program = program.within(self._environment)
                 drivers = Drivers(program, self._broker.bootstrap, own)
                 driver = await drivers.take()
                 await drivers.give_back(driver)

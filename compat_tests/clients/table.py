@@ -8,6 +8,15 @@ from typing import Final, NamedTuple
 from kavka.compat_tests.clients import apicurio, go, java, node, python, rust
 from kavka.compat_tests.driver import Program
 from kavka.compat_tests.scenario import Scenario
+from kavka.compat_tests.security import (
+    AS_JAVA,
+    AS_JAVA_0_10,
+    AS_JAVA_1_1,
+    BY_PASSWORD,
+    NOTHING,
+    ONLY_TLS,
+    Access,
+)
 
 
 class Client(NamedTuple):
@@ -23,6 +32,8 @@ class Client(NamedTuple):
     """Whether the quick subset has it: one a language."""
     is_application: bool = False
     """Whether it is a program on top of a client, with scenarios of its own."""
+    access: Access = BY_PASSWORD
+    """What it can do with a broker that wants TLS or a login."""
 
     def fits(self, scenario: Scenario) -> bool:
         """Whether a scenario is for it, whatever it can do."""
@@ -33,9 +44,11 @@ def _python(name: str, driver: str, module: str, *, quick: bool = False) -> Clie
     return Client(name, name, "Python", python.here(driver, module), quick=quick)
 
 
-def _java(name: str, version: str, driver: str, *, quick: bool = False) -> Client:
+def _java(
+    name: str, version: str, driver: str, access: Access = AS_JAVA, *, quick: bool = False
+) -> Client:
     install = java.kafka_clients(version, driver)
-    return Client(name, "Apache Kafka's client", "Java", install, quick=quick)
+    return Client(name, "Apache Kafka's client", "Java", install, quick=quick, access=access)
 
 
 def _application(name: str, title: str, language: str, install: Callable[[], Program]) -> Client:
@@ -65,10 +78,10 @@ CLIENTS: Final = (
     _java("java-4", "kafka_4", "modern", quick=True),
     _java("java-3.9", "kafka_3_9", "modern"),
     _java("java-2.8", "kafka_2_8", "modern"),
-    _java("java-1.1", "kafka_1_1", "old"),
-    _java("java-0.10", "kafka_0_10", "old"),
-    _java("java-0.9", "kafka_0_9", "old"),
-    _java("java-0.8", "kafka_0_8", "old"),
+    _java("java-1.1", "kafka_1_1", "old", AS_JAVA_1_1),
+    _java("java-0.10", "kafka_0_10", "old", AS_JAVA_0_10),
+    _java("java-0.9", "kafka_0_9", "old", ONLY_TLS),
+    _java("java-0.8", "kafka_0_8", "old", NOTHING),
     Client("kafkajs", "KafkaJS", "Node.js", node.script("kafkajs.js"), quick=True),
     Client("platformatic", "@platformatic/kafka", "Node.js", node.script("platformatic.js")),
     Client(

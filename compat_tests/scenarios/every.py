@@ -11,6 +11,7 @@ from kavka.compat_tests.scenarios import (
     groups,
     positions,
     producing,
+    quotas,
     round_trip,
     transactions,
 )
@@ -32,6 +33,7 @@ SCENARIOS: Final = (
     *groups.ALL,
     *administration.ALL,
     *changes.ALL,
+    *quotas.ALL,
     *streams.ALL,
     *connect.ALL,
     *mirror_maker.ALL,

@@ -224,8 +224,7 @@ class PartitionMachine:
 
     def _topics_found(self, event: TopicsFound) -> Iterator[Command]:
         for name, topic_id in event.topics.items():
-            topic = Topic(name, topic_id, marked=name in event.marked)
-            self.cluster.topics.setdefault(name, topic)
+            self.cluster.topics.setdefault(name, Topic(name, topic_id, marked=name in event.marked))
         return iter(())
 
     def _topic_read(self, event: TopicRead) -> Iterator[Command]:

@@ -1,6 +1,7 @@
 """The compatibility suite against Apache Kafka: `python -m compat.oracle VERSION [OPTION]...`.
 
-The options are those of `kavka compat`. A scenario that fails here is a fault of the suite, unless
+The options are those of `kavka compat`. With `4.3.1-SASL_SSL`, for instance (compat.secured.WAYS),
+the broker wants TLS and a login. A scenario that fails here is a fault of the suite, unless
 that version does not serve the client any more.
 """
 
@@ -13,21 +14,26 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from compat.secured import WAYS, Way, let_in
 from kavka.compat_tests.broker import Broker, given
 from kavka.compat_tests.command import main
 from support.oracle import ApacheKafka
 from support.oracle39 import ApacheKafka39
 from support.process import BrokerProcess
+from support.secure_kafka import SecureKafka
 
 VERSIONS: Mapping[str, type[BrokerProcess]] = {"4.3.1": ApacheKafka, "3.9.2": ApacheKafka39}
+SECURED: Mapping[str, Way] = {f"4.3.1-{name}": way for name, way in WAYS.items()}
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 
 @asynccontextmanager
 async def started(version: str) -> AsyncIterator[Broker]:
     """An Apache Kafka in a temporary directory."""
+    way = SECURED.get(version)
     with TemporaryDirectory(prefix="kavka-compat-") as home:
-        kafka = VERSIONS[version](Path(home) / "kafka", SETTINGS)
+        kind = VERSIONS[version] if way is None else SecureKafka
+        kafka = kind(Path(home) / "kafka", SETTINGS)
 
         async def restart() -> None:
             await asyncio.to_thread(kafka.stop)
@@ -35,7 +41,12 @@ async def started(version: str) -> AsyncIterator[Broker]:
 
         try:
             await asyncio.to_thread(kafka.start)
-            async with given(kafka.bootstrap, {}) as broker:
+            bootstrap, config = kafka.bootstrap, dict[str, str]()
+            if way is not None:
+                assert isinstance(kafka, SecureKafka)
+                bootstrap = kafka.at(way.listener)
+                config = await asyncio.to_thread(let_in, kafka, way)
+            async with given(bootstrap, config) as broker:
                 broker.restart = restart
                 yield broker
         finally:
@@ -43,7 +54,8 @@ async def started(version: str) -> AsyncIterator[Broker]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] and sys.argv[1] in VERSIONS:
+    names = [*VERSIONS, *SECURED]
+    if sys.argv[1:2] and sys.argv[1] in names:
         version, *words = sys.argv[1:]
         sys.exit(main(["--name", f"Apache Kafka {version}", *words], lambda: started(version)))
-    sys.exit(f"usage: python -m compat.oracle {'|'.join(VERSIONS)} [OPTION]...")
+    sys.exit(f"usage: python -m compat.oracle {'|'.join(names)} [OPTION]...")

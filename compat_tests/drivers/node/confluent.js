@@ -6,7 +6,8 @@ const { KafkaJS, features } = require('@confluentinc/kafka-javascript')
 const { version } = require('@confluentinc/kafka-javascript/package.json')
 const { Deliveries, keyOf } = require('./deliveries')
 const api = require('./kafkajs_api')
-const { bootstrap, findCause, renamed, serve } = require('./serve')
+const { properties } = require('./security')
+const { bootstrap, clientId, findCause, renamed, serve } = require('./serve')
 
 const CODECS = ['gzip', 'snappy', 'lz4', 'zstd'].filter(name => features.includes(name))
 const CAN = [
@@ -35,7 +36,7 @@ const STATES = {
   EMPTY: 'Empty',
 }
 
-const kafka = new KafkaJS.Kafka({ kafkaJS: { brokers: bootstrap } })
+const kafka = new KafkaJS.Kafka({ kafkaJS: { brokers: bootstrap, clientId }, ...properties })
 const admin = kafka.admin()
 let administering = null // its connection, made when it is first needed
 let producer = null

@@ -12,7 +12,8 @@ const {
 const { version } = require('kafkajs/package.json')
 const { Deliveries, keyOf } = require('./deliveries')
 const api = require('./kafkajs_api')
-const { bootstrap, findCause, renamed, serve } = require('./serve')
+const { login, tlsOptions } = require('./security')
+const { bootstrap, clientId, findCause, renamed, serve } = require('./serve')
 
 const CAN = [
   ...['produce', 'acks', 'gzip', 'headers', 'timestamps', 'idempotence', 'transactions'],
@@ -29,7 +30,7 @@ const CAN = [
 const ACKS = { 0: 0, 1: 1, all: -1 }
 const CODECS = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP }
 
-const kafka = new Kafka({ brokers: bootstrap })
+const kafka = new Kafka({ brokers: bootstrap, clientId, ssl: tlsOptions, sasl: login })
 const admin = kafka.admin()
 let administering = null // its connection, made when it is first needed
 let producer = null

@@ -19,7 +19,8 @@ const {
   defaultPartitioner,
 } = require('@platformatic/kafka')
 const { Deliveries, keyOf } = require('./deliveries')
-const { base64, bootstrap, bytes, findCause, renamed, serve } = require('./serve')
+const { login, tlsOptions } = require('./security')
+const { base64, bootstrap, bytes, clientId, findCause, renamed, serve } = require('./serve')
 
 const CODECS = Object.keys(compressionsAlgorithms).filter(
   name => name !== 'none' && compressionsAlgorithms[name].available // not all with each Node.js
@@ -50,7 +51,12 @@ const FALLBACK = {
 }
 const STATES = ['PreparingRebalance', 'CompletingRebalance', 'Stable', 'Dead', 'Empty']
 
-const common = { clientId: 'compat-driver', bootstrapBrokers: bootstrap }
+const common = {
+  clientId: clientId ?? 'compat-driver',
+  bootstrapBrokers: bootstrap,
+  tls: tlsOptions,
+  sasl: login,
+}
 const admin = new Admin(common)
 
 let producer = null

@@ -8,6 +8,8 @@ const readline = require('node:readline')
 globalThis.console = new Console(process.stderr, process.stderr)
 
 const bootstrap = process.argv[2].split(',')
+// of all clients; undefined for the library's own
+const clientId = process.env.KAVKA_COMPAT_CLIENT_ID
 
 /**
  * Answer requests until the end of the input.
@@ -55,4 +57,4 @@ function findCause(error, holds, causesOf) {
   return undefined
 }
 
-module.exports = { base64, bootstrap, bytes, findCause, renamed, serve }
+module.exports = { base64, bootstrap, bytes, clientId, findCause, renamed, serve }

@@ -17,6 +17,7 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.errors import BrokerResponseError, for_code
+from brokers import for_aiokafka
 from serve import Arguments, from_base64, given, headers_as_json, headers_of, serve_async, to_base64
 
 ADMINISTRATION = (
@@ -116,7 +117,7 @@ class Producing:
         if settings.get("compression_type") == "none":
             settings["compression_type"] = None
         self._producer = await started(
-            AIOKafkaProducer(bootstrap_servers=self._bootstrap, **settings)
+            AIOKafkaProducer(bootstrap_servers=self._bootstrap, **for_aiokafka(), **settings)
         )
         return {}
 
@@ -198,7 +199,10 @@ class Consuming:
             settings["partition_assignment_strategy"] = (ASSIGNORS[arguments["assignor"]],)
         self._consumer = await started(
             AIOKafkaConsumer(
-                bootstrap_servers=self._bootstrap, enable_auto_commit=False, **settings
+                bootstrap_servers=self._bootstrap,
+                enable_auto_commit=False,
+                **for_aiokafka(),
+                **settings,
             )
         )
         return {}
@@ -329,7 +333,7 @@ class Administrating:
 
     async def _admin(self) -> Any:
         if self._opened is None:
-            self._opened = AIOKafkaAdminClient(bootstrap_servers=self._bootstrap)
+            self._opened = AIOKafkaAdminClient(bootstrap_servers=self._bootstrap, **for_aiokafka())
             await self._opened.start()
         return self._opened
 

@@ -8,10 +8,13 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from brokers import VARIABLE, wanted
 from serve import Arguments, serve
 
 HOST = "127.0.0.1"
@@ -19,6 +22,9 @@ READY_S = 120
 RETRY_S = 0.2
 REST_S = 30
 STOP_S = 20
+PREFIX = "apicurio.kafka.common."
+"""Of properties that all its clients get."""
+
 SHORT_RUN = ["-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 CONTENT = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
 
@@ -38,7 +44,7 @@ class Registry:
         self.close()
         self._port = free_port()
         command = [os.environ["APICURIO_JAVA"], *SHORT_RUN, "-jar", os.environ["APICURIO_JAR"]]
-        settings = self._settings(arguments)
+        settings = self._settings(arguments) | secured()
         # It stays in this driver's process group, and so ends with it.
         self._process = subprocess.Popen(
             command, env=os.environ | settings, stdin=subprocess.DEVNULL, stdout=sys.stderr
@@ -107,6 +113,21 @@ class Registry:
         except subprocess.TimeoutExpired:
             self.kill({})
         self._process = None
+
+
+def secured() -> dict[str, str]:
+    """Settings of its Kafka clients: in a file, for their names are none for an environment."""
+    properties = wanted().get("properties")
+    if not properties:
+        return {}
+    directory = Path(os.environ[VARIABLE]).parent  # which the suite removes
+    with tempfile.NamedTemporaryFile(
+        "w", suffix=".properties", dir=directory, delete=False
+    ) as file:
+        for name, value in properties.items():
+            escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
+            file.write(f"{PREFIX}{name}={escaped}\n")
+    return {"QUARKUS_CONFIG_LOCATIONS": file.name}
 
 
 def free_port() -> int:

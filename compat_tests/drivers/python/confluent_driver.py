@@ -33,6 +33,7 @@ from confluent_parts import (
     Kept,
     checked,
     committed_as_json,
+    common_settings,
     consumer_settings,
     error_as_json,
     numbers_of,
@@ -244,7 +245,7 @@ class Administrating:
     @property
     def _admin(self) -> Any:
         if self._opened is None:
-            self._opened = AdminClient({"bootstrap.servers": self._bootstrap})
+            self._opened = AdminClient(common_settings(self._bootstrap))
         return self._opened
 
     def create_topic(self, arguments: Arguments) -> dict[str, Any]:

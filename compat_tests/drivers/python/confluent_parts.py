@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from brokers import for_librdkafka
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -73,13 +74,17 @@ CLOSE_S = 5
 POLL_RECORDS = 500
 
 
+def common_settings(bootstrap: str) -> dict[str, Any]:
+    return {"bootstrap.servers": bootstrap, **for_librdkafka()}
+
+
 def producer_settings(bootstrap: str, arguments: Arguments) -> dict[str, Any]:
-    return {"bootstrap.servers": bootstrap, **given(arguments, PRODUCER_SETTINGS)}
+    return {**common_settings(bootstrap), **given(arguments, PRODUCER_SETTINGS)}
 
 
 def consumer_settings(bootstrap: str, arguments: Arguments) -> dict[str, Any]:
     settings = {
-        "bootstrap.servers": bootstrap,
+        **common_settings(bootstrap),
         "enable.auto.commit": False,
         "group.id": NO_GROUP,
         "auto.offset.reset": "earliest",

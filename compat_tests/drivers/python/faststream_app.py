@@ -6,10 +6,17 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from brokers import for_librdkafka, tls_context, wanted
 from faststream import AckPolicy, FastStream
+from faststream.security import BaseSecurity, SASLPlaintext, SASLScram256, SASLScram512
 from pydantic import BaseModel
 
 BATCH_RECORDS = 50
+LOGINS = {
+    "PLAIN": SASLPlaintext,
+    "SCRAM-SHA-256": SASLScram256,
+    "SCRAM-SHA-512": SASLScram512,
+}
 
 
 class Order(BaseModel):
@@ -28,6 +35,26 @@ def bill_of(order: Order) -> Bill:
     return Bill(customer=order.customer, number=order.number, total=order.amount * 2)
 
 
+def security(library: str) -> dict[str, Any]:
+    """Arguments of its brokers, if there is TLS or a login; on librdkafka, what TLS needs is given
+    in that one's settings."""
+    asked = wanted()
+    if not asked:
+        return {}
+    context = tls_context()
+    shared: dict[str, Any] = {"use_ssl": context is not None}
+    more = {}
+    if library == "confluent":
+        settings = for_librdkafka()
+        more = {"config": {name: settings[name] for name in settings if name.startswith("ssl.")}}
+    else:
+        shared["ssl_context"] = context
+    if "mechanism" not in asked:
+        return {"security": BaseSecurity(**shared), **more}
+    login = LOGINS[asked["mechanism"]]
+    return {"security": login(asked["user"], asked["password"], **shared), **more}
+
+
 def application(
     bootstrap: str, library: str, topics: tuple[str, str], group: str, count: Callable[[int], None]
 ) -> FastStream:
@@ -37,7 +64,7 @@ def application(
     once.
     """
     package: Any = importlib.import_module(f"faststream.{library}")
-    broker = package.KafkaBroker(bootstrap)
+    broker = package.KafkaBroker(bootstrap, **security(library))
 
     @broker.subscriber(
         topics[0], group_id=group, auto_offset_reset="earliest", ack_policy=AckPolicy.ACK
@@ -55,7 +82,7 @@ def application_of_batches(
 ) -> FastStream:
     """The same with many orders at once, whose bills share batches too."""
     package: Any = importlib.import_module(f"faststream.{library}")
-    broker = package.KafkaBroker(bootstrap)
+    broker = package.KafkaBroker(bootstrap, **security(library))
 
     @broker.subscriber(
         topics[0],

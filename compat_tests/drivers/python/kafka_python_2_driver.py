@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import kafka
+from brokers import for_kafka_python
 from kafka import KafkaProducer
 from kafka.admin import (
     ConfigResource,
@@ -81,7 +82,9 @@ class Producing:
         if "timeout_ms" in arguments:
             timeout_ms = arguments["timeout_ms"]
             settings |= {"request_timeout_ms": timeout_ms, "max_block_ms": timeout_ms}
-        self._producer = KafkaProducer(bootstrap_servers=self._bootstrap, **settings)
+        self._producer = KafkaProducer(
+            bootstrap_servers=self._bootstrap, **for_kafka_python(), **settings
+        )
         return {}
 
     def send(self, arguments: Arguments) -> dict[str, Any]:
@@ -104,7 +107,7 @@ class Administrating:
     @property
     def _admin(self) -> Any:
         if self._opened is None:
-            self._opened = KafkaAdminClient(bootstrap_servers=self._bootstrap)
+            self._opened = KafkaAdminClient(bootstrap_servers=self._bootstrap, **for_kafka_python())
         return self._opened
 
     def create_topic(self, arguments: Arguments) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import kafka.errors
+from brokers import for_kafka_python
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import ConfigResource
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -92,7 +93,9 @@ class Producing:
             settings["compression_type"] = None
         if "timeout_ms" in arguments:
             settings |= timeouts(arguments["timeout_ms"])
-        self._producer = KafkaProducer(bootstrap_servers=self._bootstrap, **settings)
+        self._producer = KafkaProducer(
+            bootstrap_servers=self._bootstrap, **for_kafka_python(), **settings
+        )
         if "transactional_id" in settings:
             self._producer.init_transactions()
         return {}
@@ -148,7 +151,7 @@ class Administrating:
     @property
     def _admin(self) -> Any:
         if self._opened is None:
-            self._opened = KafkaAdminClient(bootstrap_servers=self._bootstrap)
+            self._opened = KafkaAdminClient(bootstrap_servers=self._bootstrap, **for_kafka_python())
         return self._opened
 
     def create_topic(self, arguments: Arguments) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from brokers import for_kafka_python
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import BrokerResponseError
 from kafka.structs import OffsetAndMetadata
@@ -91,7 +92,10 @@ class Consuming:
         if "assignor" in arguments:
             settings["partition_assignment_strategy"] = [self._assignors[arguments["assignor"]]]
         self._consumer = KafkaConsumer(
-            bootstrap_servers=self._bootstrap, enable_auto_commit=False, **settings
+            bootstrap_servers=self._bootstrap,
+            enable_auto_commit=False,
+            **for_kafka_python(),
+            **settings,
         )
         self.group = arguments.get("group")
         return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 
@@ -19,6 +20,8 @@ for line in sys.stdin:
     elif do == "die":
         print("the last words", file=sys.stderr)
         sys.exit(3)
+    elif do == "environment":
+        response["result"] = {"value": os.environ.get(request["name"])}
     elif do == "sleep":
         time.sleep(600)
     elif do == "late":  # the response to another request comes first

@@ -107,6 +107,11 @@ func Servers() []string {
 	return strings.Split(os.Args[1], ",")
 }
 
+// ClientID is of all clients; empty for the library's own.
+func ClientID() string {
+	return os.Getenv("KAVKA_COMPAT_CLIENT_ID")
+}
+
 func (l *Library) converse(from io.Reader, to io.Writer) error {
 	lines := bufio.NewReader(from)
 	for {

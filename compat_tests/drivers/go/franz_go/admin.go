@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -13,8 +14,8 @@ import (
 
 // admin makes its client when it is first needed.
 type admin struct {
-	servers []string
-	made    *kadm.Client
+	connection []kgo.Opt
+	made       *kadm.Client
 }
 
 func (a *admin) offer(requests map[string]driver.Handler) {
@@ -37,8 +38,8 @@ func (a *admin) client() (*kadm.Client, error) {
 	if a.made == nil {
 		// By default kadm may answer out of metadata that is up to five seconds old: too old for what
 		// was just changed.
-		made, err := kadm.NewOptClient(
-			kgo.SeedBrokers(a.servers...), kgo.MetadataMinAge(10*time.Millisecond))
+		fresh := kgo.MetadataMinAge(10 * time.Millisecond)
+		made, err := kadm.NewOptClient(append(slices.Clone(a.connection), fresh)...)
 		if err != nil {
 			return nil, err
 		}

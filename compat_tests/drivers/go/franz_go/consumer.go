@@ -25,11 +25,11 @@ var timestampTypes = map[int8]string{0: "create", 1: "append"}
 // consumer is a client that is made anew by subscribe and by assign: the library wants to know then
 // whether it consumes in a group. Before, it consumes nothing.
 type consumer struct {
-	servers []string
-	given   driver.ConsumerOptions
-	options []kgo.Opt
-	client  *kgo.Client
-	member  *member
+	connection []kgo.Opt
+	given      driver.ConsumerOptions
+	options    []kgo.Opt
+	client     *kgo.Client
+	member     *member
 	// starts and next are of assigned partitions, whose positions the library tells nobody.
 	starts map[driver.Place]int64
 	next   map[driver.Place]int64
@@ -88,7 +88,7 @@ func (c *consumer) start(more ...kgo.Opt) error {
 }
 
 func (c *consumer) clientOptions() ([]kgo.Opt, error) {
-	options := []kgo.Opt{kgo.SeedBrokers(c.servers...)}
+	options := slices.Clone(c.connection)
 	reset := "earliest"
 	if c.given.Reset != nil {
 		reset = *c.given.Reset

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -49,16 +50,19 @@ func nameOf(err error) string {
 }
 
 func main() {
-	servers := driver.Servers()
+	connection, err := connecting(driver.Servers(), driver.ReadSecurity())
+	if err != nil {
+		log.Fatal(err)
+	}
 	library := &driver.Library{
 		Client: "franz-go",
 		Module: "github.com/twmb/franz-go",
 		Can:    can,
 		Name:   nameOf,
 	}
-	producer := &producer{servers: servers, failure: library.Failure}
-	consumer := &consumer{servers: servers}
-	admin := &admin{servers: servers}
+	producer := &producer{connection: connection, failure: library.Failure}
+	consumer := &consumer{connection: connection}
+	admin := &admin{connection: connection}
 	library.Requests = map[string]driver.Handler{
 		"partitions": driver.Take(func(topic driver.Topic) (driver.Numbers, error) {
 			if producer.client != nil {

@@ -48,10 +48,10 @@ func (p topicPartitioner) PartitionByBackup(
 }
 
 type producer struct {
-	servers []string
-	failure func(error) *driver.Failure
-	client  *kgo.Client
-	acks    string
+	connection []kgo.Opt
+	failure    func(error) *driver.Failure
+	client     *kgo.Client
+	acks       string
 }
 
 func (p *producer) offer(requests map[string]driver.Handler) {
@@ -84,10 +84,8 @@ func (p *producer) make(given driver.ProducerOptions) error {
 }
 
 func (p *producer) options(given driver.ProducerOptions) ([]kgo.Opt, error) {
-	options := []kgo.Opt{
-		kgo.SeedBrokers(p.servers...),
-		kgo.RecordPartitioner(partitioner{kgo.UniformBytesPartitioner(bytesOnPartition, true, true, nil)}),
-	}
+	partitioner := partitioner{kgo.UniformBytesPartitioner(bytesOnPartition, true, true, nil)}
+	options := append(slices.Clone(p.connection), kgo.RecordPartitioner(partitioner))
 	p.acks = "all"
 	if given.Acks != nil {
 		p.acks = *given.Acks

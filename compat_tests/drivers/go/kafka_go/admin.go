@@ -9,7 +9,10 @@ import (
 	"kavka.test/drivers/driver"
 )
 
-type admin struct{ client *kafka.Client }
+type admin struct {
+	cluster
+	client *kafka.Client
+}
 
 func (a *admin) offer(requests map[string]driver.Handler) {
 	requests["create_topic"] = driver.Do(a.createTopic)
@@ -68,7 +71,7 @@ func (a *admin) createPartitions(given driver.Growth) error {
 // metadata is read by connections of its own: what a client has read it may tell for six seconds more,
 // which is too long after a change.
 func (a *admin) metadata(topics ...string) (*kafka.MetadataResponse, error) {
-	transport := &kafka.Transport{}
+	transport := a.newTransport()
 	defer transport.CloseIdleConnections()
 	client := &kafka.Client{Addr: a.client.Addr, Transport: transport}
 	return client.Metadata(background, &kafka.MetadataRequest{Topics: topics})

@@ -29,7 +29,7 @@ type source interface {
 }
 
 type consumer struct {
-	servers []string
+	cluster
 	client  *kafka.Client
 	given   driver.ConsumerOptions
 	reading kafka.ReaderConfig
@@ -61,7 +61,9 @@ func (c *consumer) make(given driver.ConsumerOptions) error {
 	}
 	c.given = given
 	// A reader ends with its fetch only, which by default waits ten seconds for records.
-	c.reading = kafka.ReaderConfig{Brokers: c.servers, MaxWait: 500 * time.Millisecond}
+	c.reading = kafka.ReaderConfig{
+		Brokers: c.servers, Dialer: c.newDialer(), MaxWait: 500 * time.Millisecond,
+	}
 	if given.Isolation != nil && *given.Isolation == "read_committed" {
 		c.reading.IsolationLevel = kafka.ReadCommitted
 	}
@@ -88,7 +90,8 @@ func (c *consumer) close() error {
 
 func (c *consumer) groupConfig(topics []string) (kafka.ConsumerGroupConfig, error) {
 	config := kafka.ConsumerGroupConfig{
-		ID: *c.given.Group, Brokers: c.servers, Topics: topics, StartOffset: kafka.FirstOffset,
+		ID: *c.given.Group, Brokers: c.servers, Dialer: c.newDialer(), Topics: topics,
+		StartOffset: kafka.FirstOffset,
 	}
 	if c.given.Reset != nil && *c.given.Reset == "latest" {
 		config.StartOffset = kafka.LastOffset

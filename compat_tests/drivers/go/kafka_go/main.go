@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log"
 
 	"github.com/segmentio/kafka-go"
 
@@ -43,16 +44,19 @@ func nameOf(err error) string {
 }
 
 func main() {
-	servers := driver.Servers()
+	cluster, err := newCluster(driver.Servers(), driver.ReadSecurity())
+	if err != nil {
+		log.Fatal(err)
+	}
 	library := &driver.Library{
 		Client: "kafka-go",
 		Module: "github.com/segmentio/kafka-go",
 		Can:    can,
 		Name:   nameOf,
 	}
-	client := &kafka.Client{Addr: kafka.TCP(servers...)}
-	producer := &producer{client: client, failure: library.Failure}
-	consumer := &consumer{servers: servers, client: client}
+	client := &kafka.Client{Addr: kafka.TCP(cluster.servers...), Transport: cluster.newTransport()}
+	producer := &producer{cluster: cluster, client: client, failure: library.Failure}
+	consumer := &consumer{cluster: cluster, client: client}
 	library.Requests = map[string]driver.Handler{
 		"partitions": driver.Take(func(topic driver.Topic) (driver.Numbers, error) {
 			return partitions(client, topic.Topic)
@@ -60,7 +64,7 @@ func main() {
 	}
 	producer.offer(library.Requests)
 	consumer.offer(library.Requests)
-	(&admin{client}).offer(library.Requests)
+	(&admin{cluster, client}).offer(library.Requests)
 	library.Close = func() error { return errors.Join(producer.close(), consumer.close()) }
 	library.Main()
 }

@@ -55,6 +55,7 @@ func (b balancer) Balance(message kafka.Message, partitions ...int) int {
 }
 
 type producer struct {
+	cluster
 	client  *kafka.Client
 	failure func(error) *driver.Failure
 	writer  *kafka.Writer
@@ -73,7 +74,7 @@ func (p *producer) make(given driver.ProducerOptions) error {
 	}
 	// A transport of its own starts with new metadata: by default one is for the whole program, with
 	// metadata of up to six seconds before. The client shares it, and so knows what the writer does.
-	transport := &kafka.Transport{}
+	transport := p.newTransport()
 	p.client.Transport = transport
 	writer := &kafka.Writer{
 		Addr:      p.client.Addr,

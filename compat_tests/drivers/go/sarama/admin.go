@@ -13,15 +13,15 @@ import (
 
 // admin makes its client when it is first needed.
 type admin struct {
-	servers []string
-	made    sarama.ClusterAdmin
+	cluster
+	made sarama.ClusterAdmin
 }
 
 // with makes a handler of a function that wants the library's administration.
 func with[A, R any](a *admin, carryOut func(sarama.ClusterAdmin, A) (R, error)) driver.Handler {
 	return driver.Take(func(arguments A) (R, error) {
 		if a.made == nil {
-			made, err := sarama.NewClusterAdmin(a.servers, newConfig())
+			made, err := sarama.NewClusterAdmin(a.servers, a.newConfig())
 			if err != nil {
 				var nothing R
 				return nothing, err
@@ -223,7 +223,7 @@ func describeCluster(admin sarama.ClusterAdmin, _ driver.Nothing) (driver.Cluste
 	if err != nil {
 		return driver.Cluster{}, err
 	}
-	metadata, err := asked.GetMetadata(sarama.NewMetadataRequest(newConfig().Version, nil))
+	metadata, err := asked.GetMetadata(sarama.NewMetadataRequest(sarama.MaxVersion, nil))
 	if err != nil {
 		return driver.Cluster{}, err
 	}

@@ -34,11 +34,11 @@ type source interface {
 }
 
 type consumer struct {
-	servers []string
-	given   driver.ConsumerOptions
-	client  sarama.Client
-	admin   sarama.ClusterAdmin
-	source  source
+	cluster
+	given  driver.ConsumerOptions
+	client sarama.Client
+	admin  sarama.ClusterAdmin
+	source source
 	// next are the positions, which the library doesn't tell: in a session of a group, as the next one
 	// begins where the group has committed.
 	next    map[driver.Place]int64
@@ -69,8 +69,8 @@ func (c *consumer) make(given driver.ConsumerOptions) error {
 	if err := c.close(); err != nil {
 		return err
 	}
-	config, err := consumerConfig(given)
-	if err != nil {
+	config := c.newConfig()
+	if err := configureConsumer(config, given); err != nil {
 		return err
 	}
 	client, err := sarama.NewClient(c.servers, config)
@@ -106,8 +106,7 @@ func (c *consumer) close() error {
 	return err
 }
 
-func consumerConfig(given driver.ConsumerOptions) (*sarama.Config, error) {
-	config := newConfig()
+func configureConsumer(config *sarama.Config, given driver.ConsumerOptions) error {
 	config.Consumer.Return.Errors = true
 	config.Consumer.Offsets.AutoCommit.Enable = false
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
@@ -119,7 +118,7 @@ func consumerConfig(given driver.ConsumerOptions) (*sarama.Config, error) {
 		case "none":
 			config.Consumer.Group.ResetInvalidOffsets = false
 		default:
-			return nil, fmt.Errorf("no reset: %q", *given.Reset)
+			return fmt.Errorf("no reset: %q", *given.Reset)
 		}
 	}
 	if given.Isolation != nil && *given.Isolation == "read_committed" {
@@ -128,7 +127,7 @@ func consumerConfig(given driver.ConsumerOptions) (*sarama.Config, error) {
 	if given.Assignor != nil {
 		strategy, known := strategies[*given.Assignor]
 		if !known {
-			return nil, fmt.Errorf("no assignor: %q", *given.Assignor)
+			return fmt.Errorf("no assignor: %q", *given.Assignor)
 		}
 		config.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{strategy()}
 	}
@@ -150,7 +149,7 @@ func consumerConfig(given driver.ConsumerOptions) (*sarama.Config, error) {
 	if given.MetadataMaxAgeMs != nil {
 		config.Metadata.RefreshFrequency = given.MetadataMaxAgeMs.Duration()
 	}
-	return config, nil
+	return nil
 }
 
 func (c *consumer) subscribe(to driver.Subscription) error {

@@ -50,24 +50,34 @@ func nameOf(err error) string {
 	return ""
 }
 
+// cluster is what all clients connect to.
+type cluster struct {
+	servers  []string
+	security driver.Security
+}
+
 // newConfig is the library's default one, for the newest brokers: it wants to be told their version.
-func newConfig() *sarama.Config {
+func (c cluster) newConfig() *sarama.Config {
 	config := sarama.NewConfig()
 	config.Version = sarama.MaxVersion
+	secure(config, c.security)
+	if id := driver.ClientID(); id != "" {
+		config.ClientID = id
+	}
 	return config
 }
 
 func main() {
-	servers := driver.Servers()
+	cluster := cluster{driver.Servers(), driver.ReadSecurity()}
 	library := &driver.Library{
 		Client: "sarama",
 		Module: "github.com/IBM/sarama",
 		Can:    can,
 		Name:   nameOf,
 	}
-	consumer := &consumer{servers: servers}
-	producer := &producer{servers: servers, failure: library.Failure, consumer: consumer}
-	admin := &admin{servers: servers}
+	consumer := &consumer{cluster: cluster}
+	producer := &producer{cluster: cluster, failure: library.Failure, consumer: consumer}
+	admin := &admin{cluster: cluster}
 	library.Requests = map[string]driver.Handler{
 		"partitions": driver.Take(func(topic driver.Topic) (driver.Numbers, error) {
 			client := consumer.client

@@ -50,7 +50,7 @@ func (p partitioner) MessageRequiresConsistency(message *sarama.ProducerMessage)
 }
 
 type producer struct {
-	servers  []string
+	cluster
 	failure  func(error) *driver.Failure
 	consumer *consumer
 	client   sarama.Client
@@ -72,8 +72,8 @@ func (p *producer) make(given driver.ProducerOptions) error {
 	if err := p.close(); err != nil {
 		return err
 	}
-	config, err := producerConfig(given)
-	if err != nil {
+	config := p.newConfig()
+	if err := configureProducer(config, given); err != nil {
 		return err
 	}
 	client, err := sarama.NewClient(p.servers, config)
@@ -97,8 +97,7 @@ func (p *producer) close() error {
 	return err
 }
 
-func producerConfig(given driver.ProducerOptions) (*sarama.Config, error) {
-	config := newConfig()
+func configureProducer(config *sarama.Config, given driver.ProducerOptions) error {
 	config.Producer.Partitioner = newPartitioner
 	// The library demands both for a SyncProducer.
 	config.Producer.Return.Successes, config.Producer.Return.Errors = true, true
@@ -114,14 +113,14 @@ func producerConfig(given driver.ProducerOptions) (*sarama.Config, error) {
 	if given.Acks != nil {
 		wanted, known := acks[*given.Acks]
 		if !known {
-			return nil, fmt.Errorf("no acks: %q", *given.Acks)
+			return fmt.Errorf("no acks: %q", *given.Acks)
 		}
 		config.Producer.RequiredAcks = wanted
 	}
 	if given.Codec != nil {
 		codec, known := codecs[*given.Codec]
 		if !known {
-			return nil, fmt.Errorf("no codec: %q", *given.Codec)
+			return fmt.Errorf("no codec: %q", *given.Codec)
 		}
 		config.Producer.Compression = codec
 	}
@@ -138,7 +137,7 @@ func producerConfig(given driver.ProducerOptions) (*sarama.Config, error) {
 	if given.BatchBytes != nil {
 		config.Producer.MaxMessageBytes = *given.BatchBytes
 	}
-	return config, nil
+	return nil
 }
 
 func (p *producer) send(given driver.Send) (driver.Placements, error) {

@@ -39,8 +39,8 @@ final class Mirror implements Part {
         way = new SourceAndTarget(arguments.text("source"), arguments.text("target"));
         Map<String, String> settings = new HashMap<>();
         settings.put("clusters", way.source() + ", " + way.target());
-        settings.put(way.source() + ".bootstrap.servers", bootstrap);
-        settings.put(way.target() + ".bootstrap.servers", bootstrap);
+        settings.putAll(Brokers.settings(way.source() + ".", bootstrap));
+        settings.putAll(Brokers.settings(way.target() + ".", bootstrap));
         settings.put(way.source() + "->" + way.target() + ".enabled", "true");
         settings.put(way.target() + "->" + way.source() + ".enabled", "false");
         settings.putAll(arguments.pairs("settings"));

@@ -9,6 +9,7 @@ import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.kafka.connect.cli.ConnectDistributed;
 import org.apache.kafka.connect.runtime.Connect;
@@ -47,7 +48,10 @@ final class Worker implements Part {
         String worker = HOST + ":" + freePort(); // other workers must know it: 0 would not do
         address = "http://" + worker;
         Map<String, String> settings = new HashMap<>(arguments.pairs("settings"));
-        settings.put("bootstrap.servers", bootstrap);
+        settings.putAll(Brokers.settings(bootstrap));
+        for (String client : List.of("producer.", "consumer.", "admin.")) { // of its connectors
+            settings.putAll(Brokers.settings(client, bootstrap));
+        }
         settings.put("listeners", address);
         connect = new ConnectDistributed().startConnect(settings);
         return Map.of("worker", worker);

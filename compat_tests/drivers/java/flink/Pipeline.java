@@ -5,6 +5,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Comparator;
 import java.util.Optional;
+import java.util.Properties;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.serialization.SimpleStringSchema;
@@ -90,7 +91,7 @@ final class Pipeline {
     /** It commits offsets to its group with each checkpoint, for others to see. */
     private static KafkaSource<String> source(String bootstrap, Arguments arguments) {
         KafkaSourceBuilder<String> builder = KafkaSource.<String>builder()
-            .setBootstrapServers(bootstrap)
+            .setProperties(properties(bootstrap))
             .setTopics(arguments.text("input"))
             .setGroupId(arguments.text("group"))
             .setStartingOffsets(OffsetsInitializer.earliest())
@@ -104,6 +105,7 @@ final class Pipeline {
     private static KafkaSink<String> sink(String bootstrap, Arguments arguments) {
         return KafkaSink.<String>builder()
             .setBootstrapServers(bootstrap)
+            .setKafkaProducerConfig(properties(bootstrap))
             .setDeliveryGuarantee(DeliveryGuarantee.EXACTLY_ONCE)
             .setTransactionalIdPrefix(arguments.text("transactional_id_prefix"))
             .setTransactionNamingStrategy(
@@ -116,5 +118,11 @@ final class Pipeline {
                 .setValueSerializationSchema(new SimpleStringSchema())
                 .build())
             .build();
+    }
+
+    private static Properties properties(String bootstrap) {
+        Properties found = new Properties();
+        found.putAll(Brokers.settings(bootstrap));
+        return found;
     }
 }

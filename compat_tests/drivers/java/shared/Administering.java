@@ -1,5 +1,6 @@
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -61,7 +62,7 @@ abstract class Administering implements Part {
     /** The admin client, which is made when the first request needs it. */
     protected AdminClient admin() {
         if (admin == null) {
-            admin = AdminClient.create(Map.<String, Object>of("bootstrap.servers", bootstrap));
+            admin = AdminClient.create(new HashMap<>(Brokers.settings(bootstrap)));
         }
         return admin;
     }

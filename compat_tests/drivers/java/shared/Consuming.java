@@ -87,7 +87,7 @@ abstract class Consuming implements Part {
     /** Settings of the library for arguments of `consumer`. */
     protected Map<String, Object> settings(Arguments arguments) {
         Map<String, Object> settings = arguments.settings(SETTINGS);
-        settings.put("bootstrap.servers", bootstrap);
+        settings.putAll(Brokers.settings(bootstrap));
         settings.put("key.deserializer", ByteArrayDeserializer.class.getName());
         settings.put("value.deserializer", ByteArrayDeserializer.class.getName());
         settings.put("enable.auto.commit", "false");

@@ -113,7 +113,7 @@ abstract class Producing implements Part {
     private void open(Arguments arguments) {
         end();
         Map<String, Object> settings = arguments.settings(SETTINGS);
-        settings.put("bootstrap.servers", bootstrap);
+        settings.putAll(Brokers.settings(bootstrap));
         settings.put("key.serializer", ByteArraySerializer.class.getName());
         settings.put("value.serializer", ByteArraySerializer.class.getName());
         if (arguments.has("timeout_ms")) {

@@ -56,7 +56,7 @@ final class WordCount implements Part {
     private void start(Arguments arguments) {
         Properties settings = new Properties();
         settings.putAll(arguments.settings(SETTINGS));
-        settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
+        settings.putAll(Brokers.settings(bootstrap));
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
         // Without a cache every single count is written, so that none can be lost unseen.
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, "0");

@@ -10,14 +10,13 @@ use rdkafka::admin::{
 use rdkafka::client::{Client, DefaultClientContext};
 use rdkafka::error::{KafkaResult, RDKafkaErrorCode};
 use rdkafka::metadata::MetadataPartition;
-use rdkafka::util::Timeout;
-use rdkafka::{Offset, TopicPartitionList};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use serde::Deserialize;
 use serde_json::{json, Map, Value};
 
-use crate::data::{config_for, Place, Topic};
+use crate::data::{Place, Topic};
 use crate::groups::group_as_json;
-use crate::metadata::topic_in;
+use crate::metadata::{topic_in, PATIENCE};
 use crate::names::{Answer, Failure};
 
 const DEFAULT_OF_BROKER: i32 = -1;
@@ -50,17 +49,17 @@ pub struct Group {
 }
 
 pub struct Administering {
-    bootstrap: String,
+    cluster: ClientConfig,
     open: OnceCell<AdminClient<DefaultClientContext>>,
     options: AdminOptions,
 }
 
 impl Administering {
-    pub fn new(bootstrap: &str) -> Administering {
+    pub fn new(cluster: &ClientConfig) -> Administering {
         Administering {
-            bootstrap: bootstrap.to_owned(),
+            cluster: cluster.clone(),
             open: OnceCell::new(),
-            options: AdminOptions::new(),
+            options: AdminOptions::new().request_timeout(Some(PATIENCE)),
         }
     }
 
@@ -68,7 +67,7 @@ impl Administering {
         if let Some(open) = self.open.get() {
             return Ok(open);
         }
-        let mut config = config_for(&self.bootstrap);
+        let mut config = self.cluster.clone();
         // The library takes it for a producer, which would create the topics that it describes.
         let admin = config.set("allow.auto.create.topics", "false").create()?;
         Ok(self.open.get_or_init(|| admin))
@@ -102,14 +101,14 @@ impl Administering {
     }
 
     pub fn list_topics(&self) -> Answer {
-        let found = self.client()?.fetch_metadata(None, Timeout::Never)?;
+        let found = self.client()?.fetch_metadata(None, PATIENCE)?;
         let topics: Vec<&str> = found.topics().iter().map(|one| one.name()).collect();
         Ok(json!({"topics": topics}))
     }
 
     pub fn describe_topic(&self, given: Topic) -> Answer {
         let topic = Some(given.topic.as_str());
-        let found = self.client()?.fetch_metadata(topic, Timeout::Never)?;
+        let found = self.client()?.fetch_metadata(topic, PATIENCE)?;
         let mut partitions: Vec<_> = topic_in(&found)?.partitions().iter().collect();
         partitions.sort_by_key(|one| one.id());
         let shown: Vec<Value> = partitions.into_iter().map(partition_as_json).collect();
@@ -142,14 +141,14 @@ impl Administering {
     }
 
     pub fn list_groups(&self) -> Answer {
-        let found = self.client()?.fetch_group_list(None, Timeout::Never)?;
+        let found = self.client()?.fetch_group_list(None, PATIENCE)?;
         let groups: Vec<&str> = found.groups().iter().map(|one| one.name()).collect();
         Ok(json!({"groups": groups}))
     }
 
     pub fn describe_group(&self, given: Group) -> Answer {
         let group = Some(given.group.as_str());
-        let found = self.client()?.fetch_group_list(group, Timeout::Never)?;
+        let found = self.client()?.fetch_group_list(group, PATIENCE)?;
         match found.groups() {
             [one] => group_as_json(one),
             _ => Err(Failure::named("NoGroup", "the library lists no such group")),
@@ -165,9 +164,9 @@ impl Administering {
     /// The crate does not tell the controller.
     pub fn describe_cluster(&self) -> Answer {
         let client = self.client()?;
-        let found = client.fetch_metadata(None, Timeout::Never)?;
+        let found = client.fetch_metadata(None, PATIENCE)?;
         let brokers: Vec<i32> = found.brokers().iter().map(|one| one.id()).collect();
-        let cluster_id = client.fetch_cluster_id(Timeout::Never);
+        let cluster_id = client.fetch_cluster_id(PATIENCE);
         Ok(json!({"cluster_id": cluster_id, "controller": null, "brokers": brokers}))
     }
 }

@@ -8,7 +8,7 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use serde::Deserialize;
 use serde_json::{json, Value};
 
-use crate::data::{config_for, places_of, set_given, Arguments, Partitions, Place};
+use crate::data::{places_of, set_given, Arguments, Partitions, Place};
 use crate::kept::{Consumed, Kept};
 use crate::names::{Answer, Failure};
 
@@ -82,16 +82,16 @@ pub struct Seeking {
 }
 
 pub struct Consuming {
-    bootstrap: String,
+    cluster: ClientConfig,
     group: Option<String>,
     open: Option<BaseConsumer>,
     kept: Kept,
 }
 
 impl Consuming {
-    pub fn new(bootstrap: &str) -> Consuming {
+    pub fn new(cluster: &ClientConfig) -> Consuming {
         Consuming {
-            bootstrap: bootstrap.to_owned(),
+            cluster: cluster.clone(),
             group: None,
             open: None,
             kept: Kept::default(),
@@ -105,7 +105,7 @@ impl Consuming {
 
     pub fn open(&mut self, given: &Arguments) -> Answer {
         self.close()?;
-        self.open = Some(config_of(&self.bootstrap, given).create()?);
+        self.open = Some(config_of(&self.cluster, given).create()?);
         self.group = given
             .get("group")
             .and_then(Value::as_str)
@@ -190,7 +190,7 @@ impl Consuming {
         let found = if self.group.as_deref() == Some(group) {
             self.consumer()?.group_metadata()
         } else {
-            let mut config = config_for(&self.bootstrap);
+            let mut config = self.cluster.clone();
             let other: BaseConsumer = config.set("group.id", group).create()?;
             other.group_metadata()
         };
@@ -205,8 +205,8 @@ impl Consuming {
     }
 }
 
-fn config_of(bootstrap: &str, given: &Arguments) -> ClientConfig {
-    let mut config = config_for(bootstrap);
+fn config_of(cluster: &ClientConfig, given: &Arguments) -> ClientConfig {
+    let mut config = cluster.clone();
     config
         .set("enable.auto.commit", "false")
         .set("group.id", NO_GROUP)

@@ -117,9 +117,3 @@ pub fn set_given(config: &mut ClientConfig, given: &Arguments, names: &[(&str, &
         };
     }
 }
-
-pub fn config_for(bootstrap: &str) -> ClientConfig {
-    let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", bootstrap);
-    config
-}

@@ -1,6 +1,7 @@
 //! The driver of rdkafka, the crate over librdkafka (see ../../README.md).
 
 mod administering;
+mod cluster;
 mod consuming;
 mod conversation;
 mod data;
@@ -149,10 +150,11 @@ fn main() -> io::Result<()> {
     if log::set_logger(&ToStandardError).is_ok() {
         log::set_max_level(LevelFilter::Warn);
     }
+    let cluster = cluster::settings(bootstrap)?;
     let mut driver = Driver {
-        producing: Producing::new(bootstrap),
-        consuming: Consuming::new(bootstrap),
-        administering: Administering::new(bootstrap),
+        producing: Producing::new(&cluster),
+        consuming: Consuming::new(&cluster),
+        administering: Administering::new(&cluster),
     };
     conversation::hold(|what, given| driver.carry_out(what, given))
 }

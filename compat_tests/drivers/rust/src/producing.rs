@@ -6,10 +6,11 @@ use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord, Producer};
 use rdkafka::util::Timeout;
+use rdkafka::ClientConfig;
 use serde::Deserialize;
 use serde_json::{json, Value};
 
-use crate::data::{config_for, offsets_of, set_given, Arguments, Bytes, Committing, Headers};
+use crate::data::{offsets_of, set_given, Arguments, Bytes, Committing, Headers};
 use crate::names::{Answer, Failure};
 
 const SETTINGS: &[(&str, &str)] = &[
@@ -49,14 +50,14 @@ pub struct SendingOffsets {
 }
 
 pub struct Producing {
-    bootstrap: String,
+    cluster: ClientConfig,
     open: Option<FutureProducer>,
 }
 
 impl Producing {
-    pub fn new(bootstrap: &str) -> Producing {
+    pub fn new(cluster: &ClientConfig) -> Producing {
         Producing {
-            bootstrap: bootstrap.to_owned(),
+            cluster: cluster.clone(),
             open: None,
         }
     }
@@ -73,7 +74,7 @@ impl Producing {
 
     pub fn open(&mut self, given: &Arguments) -> Answer {
         self.open = None; // which drops the last one and what it has not sent yet
-        let mut config = config_for(&self.bootstrap);
+        let mut config = self.cluster.clone();
         set_given(&mut config, given, SETTINGS);
         let producer: FutureProducer = config.create()?;
         if given.contains_key("transactional_id") {
