@@ -197,7 +197,7 @@ compat-oracle: $(FOR_TEST) java compat-clients ## the same on Apache Kafka 4.3.1
 
 compat-secured: $(FOR_TEST) java compat-clients ## the same on Apache Kafka 4.3.1 with TLS and a login; some of it with each other way to log in
 	@env PYTHONPATH=src:tests KAVKA_COMPAT_CACHE=.cache/compat $(BIN)/python -m compat.oracle \
-		4.3.1-SASL_SSL --json compat-kafka-secured.json --html compat-kafka-secured.html
+		4.3.1-SASL_SSL --no-skips --without java-0.8,java-0.9,java-0.10,kcat --json compat-kafka-secured.json --html compat-kafka-secured.html
 	@$(STEP) "each way to log in" env WHOLE=1 $(PYTEST) --dist=load tests/compat/test_secured.py
 
 compat-recording: $(FOR_TEST) java ## record again what Apache Kafka answers to requests, for the compatibility suite

@@ -110,6 +110,9 @@ class _Plan(NamedTuple):
 def _plan(options: argparse.Namespace) -> _Plan:
     """_Unknown."""
     clients = _chosen(CLIENTS, options.clients, quick=options.quick)
+    if options.without:
+        without = _chosen(CLIENTS, options.without, quick=False)
+        clients = [one for one in clients if one not in without]
     scenarios = _chosen(SCENARIOS, options.scenarios, quick=options.quick)
     if options.apis:
         named = [_Named(cases.api) for cases in tables()]
@@ -170,6 +173,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     option("--name", metavar="TEXT", help="what to call the broker in the results")
     option("--clients", metavar="NAME,..", help="only these clients")
+    option("--without", metavar="NAME,..", help="not these clients")
     option("--scenarios", metavar="NAME,..", help="only these scenarios")
     option(
         "--apis",

@@ -19,16 +19,21 @@ from support.secure_kafka import SecureKafka
 
 JOBS: Final = 2
 SETTINGS: Final = {"group.initial.rebalance.delay.ms": "0"}
-TRIED: Final = ("commits", "transactions", "topic-admin")
+TRIED: Final = ("plain", "commits", "transactions", "topic-admin")
 """Scenarios with all a driver has: a producer, a member of a group, an admin client."""
 
 
 ONE: Final = "SASL_SSL"
+NOT_SERVED: Final = ("java-0.9", "java-0.10")
+"""By Apache Kafka 4 (KIP-896). It lets in no kcat by SCRAM, either: librdkafka sends a wrong nonce
+before 2.6.1, and Debian's is older."""
+
 PAIRS: Final = [
     pytest.param(name, client, id=f"{name}-{client.name}")
     for name, way in WAYS.items()
     for client in CLIENTS
     if not client.is_application and not client.access.lack(way.wanted)
+    if client.name not in NOT_SERVED and not (client.name == "kcat" and "SCRAM" in way.mechanism)
     if not (name == ONE and client.quick)
 ]
 

@@ -22,6 +22,7 @@ def test_it_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "message"),
     [
         (["--clients", "kafka-pithon"], "did you mean kafka-python"),
+        (["--without", "kafka-pithon"], "did you mean kafka-python"),
         (["--scenarios", "xyzzy"], "--list has the names"),
         (["--jobs", "0"], "is not a number from 1 on"),
         (["--compare", "/nowhere/a.json", "/nowhere/b.json"], "No such file"),
@@ -44,6 +45,7 @@ def test_results_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_broker_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--bootstrap", "127.0.0.1:1", "--clients", "kafka-python", "--scenarios", "plain"]
+    words = ["--bootstrap", "127.0.0.1:1", "--scenarios", "plain"]
+    words += ["--clients", "kafka-python,aiokafka", "--without", "aiokafka"]
     assert main(words) == 1
     assert "no broker answers" in capsys.readouterr().err
