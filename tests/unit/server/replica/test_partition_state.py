@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -204,3 +205,15 @@ def test_a_follower_that_has_gone_does_not_hold_back_the_high_watermark() -> Non
     live.remove(2)
     partition.appended(3)
     assert not partition.brokers_gone(), "it is in the ISR until the controller says otherwise"
+
+
+@pytest.mark.parametrize("leader", [-1, 2])
+def test_the_whole_isr_may_be_dropped_replicas_only_without_a_leader(leader: int) -> None:
+    """A reassignment may drop them while the ISR shrinks to them; they are kept then."""
+    state = PartitionState(1, high_watermark=0, log_end=0)
+    state.follow(Leadership(1, leader, 13, (3,), 31, (4, 1, 2)))
+    if leader == -1:
+        state.check_invariants()
+    else:
+        with pytest.raises(AssertionError, match="follow 2 epoch 13"):
+            state.check_invariants()
