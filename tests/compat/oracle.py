@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from compat.secured import WAYS, Way, let_in
 from kavka.compat_tests.broker import Broker, given
 from kavka.compat_tests.command import main
+from support.kavka_cluster import ProcessCluster
 from support.oracle import ApacheKafka
 from support.oracle39 import ApacheKafka39
 from support.process import BrokerProcess
@@ -53,9 +54,34 @@ async def started(version: str) -> AsyncIterator[Broker]:
             kafka.close()
 
 
+class Cluster39(ProcessCluster):
+    """Three of Apache Kafka 3.9, with ZooKeeper."""
+
+    def new_member(self, home: Path, settings: Mapping[str, str]) -> BrokerProcess:
+        return ApacheKafka39(home, settings, self.zookeeper)
+
+
+@asynccontextmanager
+async def cluster39() -> AsyncIterator[Broker]:
+    """It, in a temporary directory."""
+    with TemporaryDirectory(prefix="kavka-compat-") as home:
+        cluster = Cluster39(Path(home), SETTINGS)
+        try:
+            await asyncio.to_thread(cluster.open)
+            async with given(cluster.bootstrap, {}) as broker:
+                yield broker
+        finally:
+            await asyncio.to_thread(cluster.close)
+
+
+CLUSTERS = {"3.9.2": cluster39}
+"""Those of one broker's version; without one, what needs a cluster is not tried."""
+
+
 if __name__ == "__main__":
     names = [*VERSIONS, *SECURED]
     if sys.argv[1:2] and sys.argv[1] in names:
         version, *words = sys.argv[1:]
-        sys.exit(main(["--name", f"Apache Kafka {version}", *words], lambda: started(version)))
+        named = ["--name", f"Apache Kafka {version}", *words]
+        sys.exit(main(named, lambda: started(version), CLUSTERS.get(version)))
     sys.exit(f"usage: python -m compat.oracle {'|'.join(names)} [OPTION]...")
