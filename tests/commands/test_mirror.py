@@ -28,7 +28,8 @@ from kavka.tools.admin.command import main
 from kavka.tools.admin.configs import TOOL as CONFIGS_TOOL
 from kavka.tools.admin.delete_records import TOOL as DELETE_RECORDS
 from kavka.tools.mirror import mirroring as mirroring_module
-from kavka.tools.mirror.clusters import Clusters, Look
+from kavka.tools.mirror.clusters import Clusters
+from kavka.tools.mirror.look import Look
 from kavka.tools.mirror.mirror import TOOL
 from kavka.tools.mirror.topic_plan import Choice
 from support.broker import Kavka

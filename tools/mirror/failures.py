@@ -12,6 +12,10 @@ TRIES_MAX: Final = 5
 FORGOTTEN_AFTER_MS: Final = 600_000
 """Since the last try; what gets a partition stuck then is taken for something else."""
 
+PAUSE_S_MAX: Final = 30.0
+FORGOTTEN_PAUSES_MS: Final = 60_000
+"""After the last pause; what has worked for so long does not fail again and again."""
+
 PASSING: Final = frozenset(
     {
         "BROKER_NOT_AVAILABLE",
@@ -57,30 +61,64 @@ class Fenced(Again):
 class Stuck(Again):
     """The target refuses a record for a reason that may last."""
 
-    def __init__(self, place: Place, text: str, remedy: str, tries_max: int = TRIES_MAX) -> None:
+    def __init__(
+        self,
+        place: Place,
+        text: str,
+        remedy: str,
+        *,
+        offset: int | None = None,
+        tries_max: int = TRIES_MAX,
+    ) -> None:
+        """`offset`: that of the first record in the source; `tries_max`: of this one."""
         super().__init__(text)
-        self.place, self.remedy, self.tries_max = place, remedy, tries_max
+        self.place, self.remedy, self.offset, self.tries_max = place, remedy, offset, tries_max
+
+
+class Declined(Failed):
+    """A broker refuses what is asked: to ask it again gives the same."""
 
 
 class Tries:
-    """How often each partition got stuck at one point."""
+    """How often each partition got stuck before another of its records was copied."""
 
     def __init__(self) -> None:
-        self._last: dict[Place, tuple[int, int, int]] = {}
-        """How many of its records were copied, how many tries there were, when the last was."""
+        self._last: dict[Place, tuple[int, int, list[int | None]]] = {}
+        """How many of its records were copied, when the last try was, and at which offset each."""
 
     def count(self, stuck: Stuck, copied: int) -> int:
         """How many, with this one, after so many of the partition's records were copied. Failed if
-        they were too many without another record."""
+        they were too many, in all or at this offset: when configs are changed again and again,
+        another record is refused each time."""
         now = now_ms()
-        before, tries, last_ms = self._last.get(stuck.place, (copied, 0, now))
+        before, last_ms, offsets = self._last.get(stuck.place, (copied, now, []))
         if copied != before or now - last_ms > FORGOTTEN_AFTER_MS:
-            tries = 0
-        self._last[stuck.place] = copied, tries + 1, now
-        if tries + 1 >= stuck.tries_max:
-            said = f"{stuck}, {tries + 1} times now"
+            offsets = []
+        offsets = [*offsets, stuck.offset]
+        self._last[stuck.place] = copied, now, offsets
+        same = offsets.count(stuck.offset)
+        if same >= stuck.tries_max or len(offsets) >= TRIES_MAX:
+            said = f"{stuck}, {same if same > 1 else len(offsets)} times now"
             raise Failed(f"{said}; {stuck.remedy}" if stuck.remedy else said) from stuck
-        return tries + 1
+        return len(offsets)
+
+
+class Pauses:
+    """How long to wait before it begins anew: not at all first, then longer each time that nothing
+    was copied in between."""
+
+    def __init__(self) -> None:
+        self._count, self._copied, self._last_ms = 0, -1, 0
+
+    def next_s(self, copied: int) -> float:
+        """After so many records were copied in all."""
+        now = now_ms()
+        if copied != self._copied or now - self._last_ms > FORGOTTEN_PAUSES_MS:
+            self._count = 0
+        self._count, self._copied = self._count + 1, copied
+        pause_s = min(PAUSE_S_MAX, 2.0 ** (self._count - 2)) if self._count > 1 else 0.0
+        self._last_ms = now + round(1000 * pause_s)
+        return pause_s
 
 
 def may_last(error: Any) -> bool:

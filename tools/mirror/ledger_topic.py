@@ -16,6 +16,9 @@ from kavka.tools.perf.client import now_ms
 READ_WITHIN_MS: Final = 60_000
 SUCCESSOR_WITHIN_MS: Final = 10_000
 OWNER: Final = ["owner"]
+TRANSACTIONAL_ID: Final = "transactional.id"
+"""It may be among a producer's properties, and is none of a consumer's."""
+
 T = TypeVar("T")
 
 
@@ -70,7 +73,8 @@ def _understood(topic: str, read: Callable[[], T]) -> T:
 def _entries(properties: Mapping[str, str], topic: str, within_ms: int) -> Iterator[Entry]:
     """Those that there are and come until the time is over."""
     end_ms = now_ms() + within_ms
-    with closing(Reader(properties)) as reader:
+    given = {name: value for name, value in properties.items() if name != TRANSACTIONAL_ID}
+    with closing(Reader(given)) as reader:
         reader.take({(topic, 0): 0})
         while now_ms() < end_ms:
             for message in reader.read():

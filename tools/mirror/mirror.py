@@ -8,8 +8,9 @@ from typing import Final
 from kavka.tools.admin.command import ClientTool, read_client_properties
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import Given, Option
-from kavka.tools.mirror.mirroring import Mirror, Task
+from kavka.tools.mirror.mirroring import Mirror
 from kavka.tools.mirror.report import Report
+from kavka.tools.mirror.task import Task
 from kavka.tools.mirror.topic_plan import Choice
 from kavka.tools.perf.client import explained, library
 

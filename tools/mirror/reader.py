@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kavka.tools.admin.errors import Failed
@@ -64,6 +64,9 @@ class Reader:
         self.positions: dict[Place, int] = {}
         """Where each partition is read next."""
 
+        self._resting: set[Place] = set()
+        """Partitions that are not read for a while."""
+
         self._troubles: dict[Place, Trouble] = {}
         self._passed_over: dict[Place, tuple[int, str]] = {}
         """Partitions of which nothing more is taken: since when, and why."""
@@ -71,31 +74,53 @@ class Reader:
     def take(self, positions: Mapping[Place, int]) -> None:
         """More partitions."""
         self.positions |= positions
+        self._assign(positions)
+
+    def drop(self, places: Iterable[Place]) -> None:
+        """Partitions that are read no longer."""
+        gone = list(places)
+        self._unassign([place for place in gone if place not in self._resting])
+        self._resting.difference_update(gone)
+        for place in gone:
+            del self.positions[place]
+            self._troubles.pop(place, None)
+            self._passed_over.pop(place, None)
+
+    def rest(self, places: Iterable[Place]) -> None:
+        """Partitions that are not read until they are resumed, from the same position. Not by
+        librdkafka's pause, which would resume by what it takes for the position."""
+        resting = list(places)
+        self._unassign(resting)
+        self._resting.update(resting)
+
+    def resume(self, places: Iterable[Place]) -> None:
+        """They are read on."""
+        ready = {place: self.positions[place] for place in places}
+        self._resting.difference_update(ready)
+        self._assign(ready)
+
+    def _assign(self, positions: Mapping[Place, int]) -> None:
         if positions:
             partition = library().TopicPartition
             self._client.incremental_assign(
                 [partition(*place, offset) for place, offset in positions.items()]
             )
 
-    def drop(self, places: Iterable[Place]) -> None:
-        """Partitions that are read no longer."""
-        gone = list(places)
-        for place in gone:
-            del self.positions[place]
-            self._troubles.pop(place, None)
-            self._passed_over.pop(place, None)
-        if gone:
+    def _unassign(self, places: Sequence[Place]) -> None:
+        if places:
             partition = library().TopicPartition
-            self._client.incremental_unassign([partition(*place) for place in gone])
+            self._client.incremental_unassign([partition(*place) for place in places])
 
-    def read(self) -> list[Any]:
+    def read(self, wait_s: float = POLL_S) -> list[Any]:
         """The next records; none if nothing has come for a moment. Again, Failed."""
         found = []
-        for message in next_messages(self._client, MESSAGES_MAX, POLL_S):
+        for message in next_messages(self._client, MESSAGES_MAX, wait_s):
             place = message.topic(), message.partition()
             error = message.error()
-            if place not in self.positions or place in self._passed_over:
-                continue  # dropped meanwhile, or behind a batch that can't be read
+            if place not in self.positions or place in self._resting:
+                continue  # it was dropped, or is not read, since this was fetched
+            if place in self._passed_over:
+                continue
             if error is None:
                 self.positions[place] = message.offset() + 1
                 found.append(message)

@@ -127,3 +127,17 @@ class Repeated:
     def is_over(self) -> None:
         """It has not: the next failure is another one."""
         self._said = ""
+
+
+class Once:
+    """Warnings that are said again and again."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._said: set[str] = set()
+
+    def warn(self, text: str) -> None:
+        """Say it, unless it was said before."""
+        if text not in self._said:
+            self._said.add(text)
+            self._report.warn(text)

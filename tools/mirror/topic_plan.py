@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from kavka.tools.admin.options import is_whole
 from kavka.tools.mirror.ledger import PREFIX
 
 NOT_COPIED: Final = frozenset(
@@ -22,8 +23,9 @@ LIMIT: Final = "max.message.bytes"
 """As large in the target as in the source at least, wherever it is set there. It may be set to
 more, as records are compressed anew, and are larger then perhaps."""
 
+BATCH: Final = "batch.size"
 BATCH_BYTES: Final = 1_000_000
-"""librdkafka's `batch.size`."""
+"""librdkafka's default."""
 
 _LONGEST: Final = str(2**63 - 1)
 FIXED: Final = {
@@ -71,6 +73,11 @@ class ConfigChanges(NamedTuple):
     added: Mapping[str, str]
     deleted: Sequence[str]
 
+    def made_to(self, topic: Topic) -> Topic:
+        """The topic, once they are made; those that are left to a default keep their values here,
+        as nothing tells the default."""
+        return topic._replace(configs={**topic.configs, **self.added})
+
 
 class Plan(NamedTuple):
     """What to do in the target."""
@@ -108,11 +115,17 @@ def plan(source: Mapping[str, Topic], target: Mapping[str, Topic]) -> Plan:
     )
 
 
-def small_limits(topics: Mapping[str, Topic]) -> dict[str, int]:
-    """The `max.message.bytes` of those of the source's topics for which a usual batch may be too
-    large; the target's are not smaller."""
-    limits = {name: int(one.configs.get(LIMIT, BATCH_BYTES)) for name, one in topics.items()}
-    return {name: limit for name, limit in limits.items() if limit < BATCH_BYTES}
+def small_limits(target: Mapping[str, Topic], batch_bytes: int) -> dict[str, int]:
+    """The `max.message.bytes` of those of the target's topics for which a full batch of the mirror
+    may be too large."""
+    limits = {name: int(one.configs.get(LIMIT, batch_bytes)) for name, one in target.items()}
+    return {name: limit for name, limit in limits.items() if limit < batch_bytes}
+
+
+def batch_bytes(properties: Mapping[str, str]) -> int:
+    """Of a full batch, by a producer's properties."""
+    text = properties.get(BATCH, "")
+    return int(text) if is_whole(text, 32) else BATCH_BYTES
 
 
 def _changes(topic: Topic, there: Topic) -> ConfigChanges:

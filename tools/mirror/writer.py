@@ -10,75 +10,35 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from kavka.tools.admin.errors import Failed
+from kavka.tools.admin.options import is_whole
 from kavka.tools.admin.partition_offsets import Place
 from kavka.tools.mirror.clusters import CLIENT_ID
-from kavka.tools.mirror.failures import Again, Fenced, Stuck, may_last
+from kavka.tools.mirror.failures import Again
 from kavka.tools.mirror.ledger import Entry
-from kavka.tools.perf.client import error_text, library, now_ms, producer
+from kavka.tools.mirror.pace import Pace
+from kavka.tools.mirror.refusals import Refusal, judged, judged_refusals
+from kavka.tools.mirror.unsent import Unsent
+from kavka.tools.perf.client import library, now_ms, producer
 
 POLL_S: Final = 0.1
 CALL_S: Final = 1.0
 """A call to librdkafka does not end earlier for Ctrl-C."""
 
+NOW: Final = 0
+"""librdkafka takes this time for the present one."""
+
 REASON_MS: Final = 1_000
 ABORT_S: Final = 5.0
 TRANSACTION_TIMEOUT_MS: Final = 60_000
+TIMEOUT: Final = "transaction.timeout.ms"
+DELIVERY_TIMEOUT: Final = "delivery.timeout.ms"
 REQUEST_BYTES_MAX: Final = 1_000_000_000
 """What librdkafka allows: the target decides how large a record may be."""
 
-FENCED: Final = ("_FATAL", "_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
-"""A call after a fatal error says _FATAL, whatever it was."""
-
 ENDED: Final = ("_STATE", "INVALID_TXN_STATE")
 """There is no transaction to abort: librdkafka, or the broker, had not begun it or has ended it."""
-
-TOO_LARGE: Final = "MSG_SIZE_TOO_LARGE"
-SMALLER: Final = (
-    "give the topic a larger max.message.bytes in the target (it stays so), or the mirror another "
-    "compression.type (in --target-config), as records are compressed anew, by lz4 if it has none"
-)
-INVALID: Final = "INVALID_RECORD"
-WITHOUT_KEY: Final = (
-    "it has no key, and a compacted topic takes no such record: leave the topic out, or set "
-    "cleanup.policy=delete and retention.ms=-1 for it in the source until the record is copied"
-)
-LASTING: Final = (
-    "leave the topic out, or see what the log of the target's brokers says. Kavka's refuse so what "
-    "unpacks to more than 64 MiB in a topic that is compacted or has a compression.type: without "
-    "these settings in the source (cleanup.policy=delete and retention.ms=-1) they take it"
-)
-HOPELESS: Final = (
-    INVALID,
-    "INVALID_TIMESTAMP",
-    TOO_LARGE,
-    "POLICY_VIOLATION",
-    "TOPIC_AUTHORIZATION_FAILED",
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-)
-"""Trying again gives the same."""
-
-
-CONFIGURED: Final = (INVALID, TOO_LARGE)
-CONFIGURED_TRIES: Final = 2
-"""Of what the topic's configs decide: they may have changed in the source, and follow at the next
-look."""
-
-RECORD_BYTES: Final = 100
-"""Of a record, at most, beside what it holds: numbers, and its share of the batch's header."""
-
-
-class Refusal(NamedTuple):
-    """A record that was not written."""
-
-    error: Any
-    place: Place
-    offset: int | None
-    """In the source; None: it is one of the ledger's."""
-
-    has_key: bool
 
 
 class Writer:
@@ -92,10 +52,11 @@ class Writer:
         self._client = producer(
             {
                 "compression.type": "lz4",
-                "transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS),
+                TIMEOUT: str(TRANSACTION_TIMEOUT_MS),
                 "message.max.bytes": str(REQUEST_BYTES_MAX),
                 **COMMON,
                 **properties,
+                **_delivered_within(properties),
                 "transactional.id": transactional_id,
             }
         )
@@ -106,61 +67,57 @@ class Writer:
         self.records = 0
         """Of the open transaction."""
 
-        self.limits: Mapping[str, int] = {}
-        """How many bytes a batch may have in topics that take no usual one."""
+        self.began_ms = 0
+        """When the first of them was sent."""
 
+        self.pace = Pace()
         self.epochs: dict[Place, int | None] = {}
         """The source's leader epoch of the last record of each partition, where it is known."""
 
-        self._bytes: defaultdict[Place, int] = defaultdict(int)
-        """Of records of such topics that may be under way, at most."""
-
         self._patiently(self._client.init_transactions)
 
-    def send(self, message: Any) -> None:
-        """A record of the source."""
-        time_ms = message.timestamp()[1]
-        topic, partition = message.topic(), message.partition()
-        if topic in self.limits:
-            self._await_room((topic, partition), message)
-        self._produce(
-            topic,
-            message.value(),
-            message.key(),
-            partition=partition,
-            timestamp=time_ms or 1,  # librdkafka takes 0 for "now"
-            headers=_headers(message),
-            on_delivery=partial(self._delivered, message.offset()),
-        )
-        self._sources[topic, partition].append(message.offset())
-        self.epochs[topic, partition] = message.leader_epoch()
-        self.records += 1
-
-    def _await_room(self, place: Place, message: Any) -> None:
-        """Wait until a record fits one batch with those of its partition that are under way:
-        librdkafka's limit is one for all topics, and it does not split what is refused."""
-        headers = _headers(message) or ()
-        size = RECORD_BYTES + len(message) + len(message.key() or b"")
-        size += sum(len(name.encode()) + len(value or b"") for name, value in headers)
-        if self._bytes[place] and self._bytes[place] + size > self.limits[place[0]]:
-            self._await_acknowledgements()
-        self._bytes[place] += size
-
-    def _await_acknowledgements(self) -> None:
-        """Of all records; not of those behind one that was refused, which only time out."""
-        while len(self._client) and not self._refusals:
-            self._poll(POLL_S)  # the client's own flush, once fenced, ends in a SystemError
-        self._check()
-        self._bytes.clear()
+    def send(self, unsent: Unsent) -> bool:
+        """What may be under way now of some records of the source; whether there was any."""
+        before = self.records
+        for place, (message, headers, size) in unsent.take(self.pace.send):
+            if not self.records:
+                self.began_ms = now_ms()
+            offset = message.offset()
+            self._produce(
+                place,
+                message.value(),
+                message.key(),
+                partial(self._delivered, place, offset, size),
+                message.timestamp()[1] or NOW + 1,
+                headers,
+            )
+            self._sources[place].append(offset)
+            self.epochs[place] = message.leader_epoch()
+            self.records += 1
+        return self.records > before
 
     def write(self, topic: str, entries: Iterable[Entry]) -> None:
         """Records of the ledger."""
         for key, value in entries:
-            self._produce(topic, value, key, partition=0, on_delivery=self._noted)
+            self._produce((topic, 0), value, key, self._noted)
+
+    def listen(self, timeout_s: float) -> None:
+        """Hear which records were acknowledged; wait so long at most for the first of them."""
+        self._poll(timeout_s)
+        self._check()
+
+    def is_acknowledged(self) -> bool:
+        """Whether all records are, after a moment; none is waited for behind one that was refused,
+        as it only times out."""
+        if len(self._client):
+            self.listen(POLL_S)  # the client's own flush, once fenced, ends in a SystemError
+        else:
+            self._check()
+        return not len(self._client)
 
     def delivered(self) -> dict[Place, tuple[Sequence[int], Sequence[int]]]:
-        """The offsets of what was sent since the last call, in the source and in the target."""
-        self._await_acknowledgements()
+        """The offsets of what was sent since the last call, in the source and in the target, once
+        all of it is acknowledged."""
         found: dict[Place, tuple[Sequence[int], Sequence[int]]]
         found = {place: (some, self._targets[place]) for place, some in self._sources.items()}
         for place, (sources, targets) in found.items():
@@ -193,21 +150,35 @@ class Writer:
             if raised.args[0].name() not in ENDED:
                 raise
 
-    def _produce(self, *arguments: Any, **more: Any) -> None:
+    def _produce(
+        self,
+        place: Place,
+        value: Any,
+        key: Any,
+        on_delivery: Callable[[Any, Any], None],
+        time_ms: int = NOW,
+        headers: Any = None,
+    ) -> None:
         if not self._is_open:
             self._judge(self._client.begin_transaction)
             self._is_open = True
         while True:
             try:
-                self._client.produce(*arguments, **more)
+                self._client.produce(
+                    place[0],
+                    value,
+                    key,
+                    place[1],
+                    on_delivery=on_delivery,
+                    timestamp=time_ms,
+                    headers=headers,
+                )
             except BufferError:
-                self._poll(POLL_S)
-                self._check()
+                self.listen(POLL_S)
             except library().KafkaException as raised:
                 self._await_reason()
                 raise self._judged(raised.args[0]) from raised
             else:
-                self._poll(0)
                 return
 
     def _await_reason(self) -> None:
@@ -233,60 +204,28 @@ class Writer:
             raise self._judged(raised.args[0]) from raised
 
     def _judged(self, error: Any) -> Exception:
-        if error.fatal() and self._fatal is not None:
-            error = self._fatal
-        if error.name() in HOPELESS:
-            return Failed(f"the target refuses it: {error_text(error)}")
-        return (Fenced if error.name() in FENCED else Again)(error_text(error))
+        return judged(self._fatal if error.fatal() and self._fatal is not None else error)
 
-    def _delivered(self, source: int, error: Any, message: Any) -> None:
+    def _delivered(self, place: Place, source: int, size: int, error: Any, message: Any) -> None:
         if error is not None:
-            self._refused(error, message, source)
-        elif (offset := message.offset()) is not None:
-            self._targets[message.topic(), message.partition()].append(offset)
+            self._refusals.append(Refusal(error, place, source, message.key() is not None))
+            return
+        self.pace.acknowledged(place, size)
+        if (offset := message.offset()) is not None:
+            self._targets[place].append(offset)
         # else the response was lost, and that of a later batch says only that this one was written:
         # `delivered` misses the offset
 
     def _noted(self, error: Any, message: Any) -> None:
         if error is not None:
-            self._refused(error, message, None)
-
-    def _refused(self, error: Any, message: Any, source: int | None) -> None:
-        place = message.topic(), message.partition()
-        self._refusals.append(Refusal(error, place, source, message.key() is not None))
+            place = message.topic(), message.partition()
+            self._refusals.append(Refusal(error, place, None, message.key() is not None))
 
     def _check(self) -> None:
         if self._fatal is not None:
             raise self._judged(self._fatal)
-        for one in self._refusals:
-            if one.error.name() in CONFIGURED:
-                raise Stuck(one.place, *self._sentence(one), tries_max=CONFIGURED_TRIES)
-            if one.error.name() in HOPELESS:
-                raise Failed(_because(*self._sentence(one)))
-        for one in self._refusals:
-            if one.error.name() not in FENCED and may_last(one.error):
-                raise Stuck(one.place, *self._sentence(one))
         if self._refusals:
-            raise self._judged(self._refusals[0].error)
-
-    def _sentence(self, first: Refusal) -> tuple[str, str]:
-        """Which records the target refuses, and what may be done. It refuses whole batches, so that
-        the one that it means is not always known."""
-        name, where = first.error.name(), f"{first.place[0]}-{first.place[1]}"
-        same = [
-            one for one in self._refusals if one.place == first.place and one.error.name() == name
-        ]
-        keyless = [one for one in same if not one.has_key] if name == INVALID else []
-        if first.offset is None:
-            which = f"a record of {where}"
-        elif keyless or len(same) == 1:
-            which = f"the record of {where} at offset {(*keyless, first)[0].offset} of the source"
-        else:
-            which = f"one of the records of {where} at offsets {first.offset} to {same[-1].offset} "
-            which += "of the source"
-        remedies = {TOO_LARGE: SMALLER, INVALID: WITHOUT_KEY if keyless else ""}
-        said = f"the target refuses {which}: {error_text(first.error)}"
-        return said, remedies.get(name, "" if name in HOPELESS else LASTING)
+            raise judged_refusals(self._refusals)
 
     def _patiently(self, call: Callable[[float], None]) -> None:
         """Again and again, as long as librdkafka says that another try may help."""
@@ -301,20 +240,19 @@ class Writer:
                 return
 
 
-def _because(said: str, remedy: str) -> str:
-    return f"{said}; {remedy}" if remedy else said
+def transaction_timeout_ms(properties: Mapping[str, str]) -> int:
+    """After what time the target ends a transaction."""
+    text = properties.get(TIMEOUT, "")
+    return int(text) if is_whole(text, 64) else TRANSACTION_TIMEOUT_MS
 
 
-def _headers(message: Any) -> Any:
-    """A record's. Failed if it can't be copied."""
-    try:
-        return message.headers()
-    except (SystemError, UnicodeDecodeError) as failure:  # the first is confluent-kafka's
-        raise Failed(
-            f"the record of {message.topic()}-{message.partition()} at offset {message.offset()} "
-            "has a header whose key is not UTF-8, which confluent-kafka can't read: leave its "
-            "topic out"
-        ) from failure
+def _delivered_within(properties: Mapping[str, str]) -> dict[str, str]:
+    """The time for a record, if one was given: not more than a transaction's, which librdkafka
+    refuses."""
+    text = properties.get(DELIVERY_TIMEOUT, "")
+    if not is_whole(text, 64):
+        return {}
+    return {DELIVERY_TIMEOUT: str(min(int(text), transaction_timeout_ms(properties)))}
 
 
 COMMON: Final = {

@@ -153,7 +153,7 @@ def _made(
     without_effect(name for name in properties if name in OBJECTS)
     config: dict[str, Any] = {**DEFAULTS[kind], **_translated(properties)}
     if "transactional.id" in properties and "delivery.timeout.ms" not in properties:
-        del config["delivery.timeout.ms"]  # librdkafka's is that of the transaction then
+        config.pop("delivery.timeout.ms", None)  # librdkafka's is that of the transaction then
     if properties.get("log_level") == SILENT:  # which librdkafka's fatal errors pass
         config["logger"] = _silent_logger()
     if metrics is not None:

@@ -6,7 +6,15 @@ import pytest
 
 from kavka.tools.admin.errors import Failed
 from kavka.tools.mirror import failures
-from kavka.tools.mirror.failures import FORGOTTEN_AFTER_MS, TRIES_MAX, Stuck, Tries
+from kavka.tools.mirror.failures import (
+    FORGOTTEN_AFTER_MS,
+    FORGOTTEN_PAUSES_MS,
+    PAUSE_S_MAX,
+    TRIES_MAX,
+    Pauses,
+    Stuck,
+    Tries,
+)
 
 HERE = Stuck(("t", 0), "refused", "leave it out")
 THERE = Stuck(("t", 1), "refused too", "leave it out")
@@ -51,3 +59,38 @@ def test_what_was_long_ago_does_not_count(clock: Clock) -> None:
     for _ in range(20):
         clock.now += FORGOTTEN_AFTER_MS + 1
         assert tries.count(HERE, 0) == 1
+
+
+def refused(offset: int) -> Stuck:
+    """For what the topic's configs say, which may change."""
+    return Stuck(("t", 0), f"offset {offset} refused", "", offset=offset, tries_max=2)
+
+
+def test_another_record_is_tried_anew(clock: Clock) -> None:
+    """As the last one was not committed, though it is not refused any more."""
+    tries = Tries()
+    assert [tries.count(refused(offset), 7) for offset in (1, 2, 3)] == [1, 2, 3]
+    with pytest.raises(Failed, match="offset 2 refused, 2 times now"):
+        tries.count(refused(2), 7)
+
+
+def test_records_that_are_refused_in_turn_end_it(clock: Clock) -> None:
+    tries = Tries()
+    for offset in range(TRIES_MAX - 1):
+        tries.count(refused(offset), 7)
+    with pytest.raises(Failed, match="offset 9 refused, 5 times now"):
+        tries.count(refused(9), 7)
+
+
+def test_it_waits_longer_each_time_that_nothing_was_copied(clock: Clock) -> None:
+    pauses = Pauses()
+    assert [pauses.next_s(7) for _ in range(5)] == [0, 1, 2, 4, 8]
+    assert [pauses.next_s(7) for _ in range(3)] == [16, PAUSE_S_MAX, PAUSE_S_MAX]
+    assert [pauses.next_s(8), pauses.next_s(8), pauses.next_s(9)] == [0, 1, 0]
+
+
+def test_what_has_worked_for_long_begins_at_once(clock: Clock) -> None:
+    pauses = Pauses()
+    for _ in range(5):
+        assert pauses.next_s(7) == 0
+        clock.now += FORGOTTEN_PAUSES_MS + 1

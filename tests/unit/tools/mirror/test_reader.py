@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from kavka.tools.admin.errors import Failed
 from kavka.tools.mirror import reader
@@ -22,6 +22,7 @@ class Source:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_ms, self.next, self.config = 0, list[Message](), dict[str, str]()
+        self.assigned: dict[tuple[str, int], int] = {}
         monkeypatch.setattr(reader, "consumer", self._made)
         monkeypatch.setattr(reader, "next_messages", self._taken)
         monkeypatch.setattr(reader, "now_ms", lambda: self.now_ms)
@@ -35,11 +36,12 @@ class Source:
         taken, self.next = self.next, []
         return taken
 
-    def incremental_assign(self, places: object) -> None:
-        pass
+    def incremental_assign(self, places: list[TopicPartition]) -> None:
+        self.assigned |= {(one.topic, one.partition): one.offset for one in places}
 
-    def incremental_unassign(self, places: object) -> None:
-        pass
+    def incremental_unassign(self, places: list[TopicPartition]) -> None:
+        for one in places:
+            del self.assigned[one.topic, one.partition]
 
 
 @pytest.fixture
@@ -145,3 +147,29 @@ def test_offsets_that_are_gone_have_it_begin_anew(source: Source) -> None:
 def test_no_permission_ends_it_at_once(source: Source) -> None:
     with pytest.raises(Failed, match="the source refuses to be read: TOPIC_AUTHORIZATION_FAILED"):
         list(reads(source, opened(), KafkaError.TOPIC_AUTHORIZATION_FAILED, STEP_MS))
+
+
+def test_a_partition_that_rests_is_read_on_from_where_it_was(source: Source) -> None:
+    """What was read ahead does not count."""
+    found = opened()
+    source.next = [record(5), record(6)]
+    assert len(found.read()) == 2
+    found.rest([PLACE])
+    assert source.assigned == {}
+    source.next = [record(7), error(KafkaError._PARTITION_EOF), error(KafkaError._BAD_MSG)]
+    assert found.read() == []
+    assert found.positions == {PLACE: 7}
+    found.resume([PLACE])
+    assert source.assigned == {PLACE: 7}
+    source.next = [record(7)]
+    assert [one.offset() for one in found.read()] == [7]
+
+
+def test_a_partition_that_rests_may_be_dropped(source: Source) -> None:
+    found = opened()
+    found.rest([PLACE])
+    found.drop([PLACE])
+    found.take({PLACE: 9})
+    assert source.assigned == found.positions == {PLACE: 9}
+    source.next = [record(9)]
+    assert len(found.read()) == 1

@@ -12,6 +12,7 @@ from kavka.tools.mirror.topic_plan import (
     Choice,
     ConfigChanges,
     Topic,
+    batch_bytes,
     plan,
     small_limits,
 )
@@ -84,14 +85,28 @@ def test_the_target_takes_records_as_large_as_the_source_does(
     assert found == expected
 
 
-def test_topics_that_take_no_usual_batch() -> None:
+def test_topics_that_take_no_full_batch() -> None:
     def limited(limit: str) -> Topic:
         return topic(max_message_bytes=limit)
 
-    assert small_limits({}) == small_limits({"a": topic()}) == {}
-    found = small_limits({"a": limited("1048588"), "b": limited("5000"), "c": limited("0")})
-    assert found == {"b": 5000, "c": 0}
-    assert small_limits({"a": limited(str(BATCH_BYTES))}) == {}
+    assert small_limits({}, BATCH_BYTES) == small_limits({"a": topic()}, BATCH_BYTES) == {}
+    topics = {"a": limited("1048588"), "b": limited("5000"), "c": limited("0")}
+    assert small_limits(topics, BATCH_BYTES) == {"b": 5000, "c": 0}
+    assert small_limits(topics, 5000) == {"c": 0}
+    assert small_limits(topics, 2_000_000) == {"a": 1048588, "b": 5000, "c": 0}
+
+
+@pytest.mark.parametrize(
+    ("given", "size"), [(None, BATCH_BYTES), ("2000000", 2_000_000), ("many", BATCH_BYTES)]
+)
+def test_a_batch_is_as_large_as_its_producer_was_told(given: str | None, size: int) -> None:
+    assert batch_bytes({} if given is None else {"batch.size": given}) == size
+
+
+def test_changes_that_are_made_to_a_topic() -> None:
+    changes = ConfigChanges({"max.message.bytes": "3000"}, ["retention.ms"])
+    after = changes.made_to(topic(max_message_bytes="1048588"))
+    assert after == topic(max_message_bytes="3000")
 
 
 def test_times_of_records_are_kept() -> None:

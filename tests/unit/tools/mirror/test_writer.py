@@ -11,7 +11,8 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from kavka.tools.admin.errors import Failed
 from kavka.tools.mirror import writer
 from kavka.tools.mirror.failures import Again, Stuck, Tries
-from kavka.tools.mirror.writer import RECORD_BYTES, Writer
+from kavka.tools.mirror.unsent import RECORD_BYTES, Unsent
+from kavka.tools.mirror.writer import TRANSACTION_TIMEOUT_MS, Writer, transaction_timeout_ms
 
 OFFSET_INVALID = -1001
 """What librdkafka reports where the response was lost, and a later batch was acknowledged."""
@@ -39,12 +40,20 @@ class Reporting:
         on_delivery(None, Message(topic=topic, partition=0, offset=next(self._offsets)))
 
 
+def send(writer: Writer, *messages: Message) -> Unsent:
+    """What is left of records."""
+    unsent = Unsent()
+    unsent.add(messages)
+    writer.send(unsent)
+    return unsent
+
+
 def sent(monkeypatch: pytest.MonkeyPatch, offsets: list[int]) -> Writer:
     """A writer that has sent records, which are delivered at these offsets."""
     monkeypatch.setattr(writer, "producer", lambda _: Reporting(offsets))
     found = Writer({}, "mirror")
     for number in range(len(offsets)):
-        found.send(Message(topic="t", partition=0, offset=number, value=b"v", timestamp=(1, 1)))
+        send(found, Message(topic="t", partition=0, offset=number, value=b"v", timestamp=(1, 1)))
     return found
 
 
@@ -87,15 +96,24 @@ def test_no_batch_is_larger_than_a_topic_takes_it(monkeypatch: pytest.MonkeyPatc
     client = Slow()
     monkeypatch.setattr(writer, "producer", lambda _: client)
     found = Writer({}, "mirror")
-    found.limits = {"t": 3 * RECORD_BYTES}
+    found.pace.limit({"t": 3 * RECORD_BYTES})
     sizes = [50, 50, 50, 10 * RECORD_BYTES, 100, 100]
-    for at, size in enumerate(sizes):
-        value = bytes(size)
-        found.send(Message(topic="t", partition=0, offset=at, value=value, timestamp=(1, 1)))
+    unsent = send(
+        found,
+        *(
+            Message(topic="t", partition=0, offset=at, value=bytes(size), timestamp=(1, 1))
+            for at, size in enumerate(sizes)
+        ),
+    )
+    while unsent:
+        assert not found.send(unsent)
+        found.listen(1)
+        assert found.send(unsent)
     assert [[*map(len, one)] for one in client.batches] == [[50, 50], [50], [1000], [100], [100]]
     for at in range(100):
-        found.send(Message(topic="u", partition=0, offset=at, value=b"v", timestamp=(1, 1)))
+        send(found, Message(topic="u", partition=0, offset=at, value=b"v", timestamp=(1, 1)))
     assert len(client.batches[-1]) == 101
+    assert found.is_acknowledged()
     assert [len(one) for one, _ in found.delivered().values()] == [6, 100]
 
 
@@ -135,8 +153,8 @@ def refused(
     found = Writer({}, "mirror")
     with pytest.raises((Again, Failed)) as raised:
         for at, key in enumerate(keys, 10):
-            found.send(Message(topic="t", partition=0, offset=at, key=key, timestamp=(1, 1)))
-        found.delivered()
+            send(found, Message(topic="t", partition=0, offset=at, key=key, timestamp=(1, 1)))
+        found.is_acknowledged()
     return raised.value
 
 
@@ -182,3 +200,43 @@ def test_what_passes_is_tried_for_ever(monkeypatch: pytest.MonkeyPatch, code: in
     failure = refused(monkeypatch, code, [b"k"])
     assert isinstance(failure, Again)
     assert not isinstance(failure, Stuck)
+
+
+def test_a_transaction_timeout_that_the_target_refuses_has_its_remedy_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Long(Reporting):
+        def init_transactions(self, timeout_s: float) -> None:
+            raise KafkaException(KafkaError(KafkaError.INVALID_TRANSACTION_TIMEOUT))
+
+    monkeypatch.setattr(writer, "producer", lambda _: Long([]))
+    with pytest.raises(
+        Failed, match="INVALID_TRANSACTION_TIMEOUT.*; give the mirror a transaction.t"
+    ):
+        Writer({}, "mirror")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, None),
+        ({"delivery.timeout.ms": "30000"}, "30000"),
+        ({"delivery.timeout.ms": "120000"}, str(TRANSACTION_TIMEOUT_MS)),
+        ({"delivery.timeout.ms": "120000", "transaction.timeout.ms": "5000"}, "5000"),
+        ({"delivery.timeout.ms": "soon"}, "soon"),
+    ],
+)
+def test_a_record_has_no_longer_than_its_transaction(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], expected: str | None
+) -> None:
+    made: list[dict[str, str]] = []
+
+    def producer(properties: dict[str, str]) -> Reporting:
+        made.append(properties)
+        return Reporting([])
+
+    monkeypatch.setattr(writer, "producer", producer)
+    Writer(given, "mirror")
+    assert made[0].get("delivery.timeout.ms") == expected
+    timeout_ms = int(made[0]["transaction.timeout.ms"])
+    assert transaction_timeout_ms(given) == timeout_ms

@@ -1,0 +1,151 @@
+"""How a session copies, and how it goes on when something goes wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+
+from kavka.tools.admin.errors import Failed
+from kavka.tools.mirror import session
+from kavka.tools.mirror.look import Look
+from kavka.tools.mirror.pace import Pace
+from kavka.tools.mirror.report import Report
+from kavka.tools.mirror.session import SILENCE_MS, Session, age_to_commit
+from kavka.tools.mirror.task import Task
+from kavka.tools.mirror.topic_plan import Choice
+from kavka.tools.mirror.unsent import Unsent
+
+TASK = Task({}, {}, Choice(frozenset("t")), None, "", None, 5_000, False)
+NOTHING = Look({}, {}, {}, {}, {}, {})
+PLACE = ("t", 0)
+
+
+class Looks:
+    """Stands in for the looks, which may fail for this reason."""
+
+    why = ""
+    count = 0
+
+    def next(self) -> Look:
+        self.count += 1
+        if self.why:
+            raise Failed(self.why)
+        return NOTHING
+
+
+class Writer:
+    """Stands in for the target, which acknowledges one record each time that it is listened to."""
+
+    def __init__(self) -> None:
+        self.pace = Pace()
+        self.records = self.began_ms = 0
+        self.sent: list[int] = []
+        self.is_silent_for = 0
+
+    def send(self, unsent: Unsent) -> bool:
+        is_free = not self.records
+
+        def may_send(*_: object) -> bool:
+            nonlocal is_free
+            is_free, was_free = False, is_free
+            return was_free
+
+        self.sent += [message.offset() for _, (message, *_) in unsent.take(may_send)]
+        self.records = len(unsent) and 1
+        return not is_free
+
+    def listen(self, _: float) -> None:
+        self.records = 0
+
+    def is_acknowledged(self) -> bool:
+        self.is_silent_for -= 1
+        return self.is_silent_for < 0
+
+
+class Following(Session):
+    """One that follows nothing, and counts commits."""
+
+    def __init__(self) -> None:
+        somewhere: Any = Looks()
+        super().__init__(TASK, Report(None), somewhere, somewhere, "ledger", "session")
+        self.looks: Looks = somewhere
+        self.commits = 0
+
+    def _follow(self, look: Look) -> None:
+        pass
+
+    def _commit(self, *, writes_positions: bool = False) -> None:
+        self.commits += 1
+
+
+def test_a_source_that_is_down_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    found = Following()
+    said = []
+    for why in ("no broker", "no broker", "no leader", "no leader", "", "", "no leader"):
+        found.looks.why = why
+        found._refresh()
+        said.append(capsys.readouterr().err)
+    assert said == ["no broker\n", "", "no leader\n", "", "", "", "no leader\n"]
+
+
+def test_what_was_read_before_an_error_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Damaged:
+        def read(self, _: float) -> list[Message]:
+            raise Failed("t-0 can't be read from offset 3 on")
+
+    found = Following()
+    writer = Writer()
+    monkeypatch.setattr(found, "_reader", Damaged(), raising=False)
+    monkeypatch.setattr(found, "_writer", writer, raising=False)
+    found._unsent.add(Message(topic="t", partition=0, offset=at, value=b"v") for at in range(3))
+    with pytest.raises(Failed, match="t-0 can't be read from offset 3 on"):
+        found._step()
+    assert (writer.sent, found.commits) == ([0, 1, 2], 1)
+
+
+@pytest.mark.parametrize("why", ["", "no broker"])
+def test_topics_are_looked_at_when_the_target_is_silent(
+    monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """Whatever comes of that, it is waited for on."""
+    found, writer, now_ms = Following(), Writer(), 0
+
+    def later() -> int:
+        nonlocal now_ms
+        now_ms += SILENCE_MS // 4
+        return now_ms
+
+    class Continuity:
+        checked = 0
+
+        def check_topics(self, _: Look) -> None:
+            self.checked += 1
+
+    continuity = Continuity()
+    monkeypatch.setattr(session, "now_ms", later)
+    monkeypatch.setattr(found, "_writer", writer, raising=False)
+    monkeypatch.setattr(found, "_continuity", continuity, raising=False)
+    found._await_acknowledgements()
+    assert found.looks.count == 0
+    found.looks.why, writer.is_silent_for = why, 20
+    found._await_acknowledgements()
+    assert found.looks.count > 1
+    assert continuity.checked == (0 if why else found.looks.count)
+
+
+@pytest.mark.parametrize(
+    ("commit_ms", "timeout_ms", "age_ms"),
+    [
+        (10, 60_000, 1_000),
+        (500, 60_000, 5_000),
+        (9_000, 60_000, 10_000),
+        (9_000, 6_000, 2_000),
+        (10, 1_500, 500),
+    ],
+)
+def test_commits_take_a_small_part_of_the_time(
+    commit_ms: int, timeout_ms: int, age_ms: int
+) -> None:
+    assert age_to_commit(commit_ms, timeout_ms) == age_ms

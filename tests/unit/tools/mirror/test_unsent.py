@@ -1,0 +1,164 @@
+"""Records that wait until they may be sent."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Message
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kavka.compat_tests.raw.codec.batches import Written, build
+from kavka.tools.admin.errors import Failed
+from kavka.tools.mirror.pace import BYTES_MAX
+from kavka.tools.mirror.unsent import (
+    ALL_BYTES_MAX,
+    ASIDE_BYTES,
+    ASIDE_RECORDS,
+    RECORD_BYTES,
+    RECORDS_MAX,
+    Unsent,
+    sized,
+)
+
+HERE, THERE = ("t", 0), ("t", 1)
+Place = tuple[str, int]
+
+
+def record(place: Place, offset: int, size: int = 1) -> Message:
+    return Message(topic=place[0], partition=place[1], offset=offset, value=bytes(size))
+
+
+def taken(unsent: Unsent, count: int, *, only: Place | None = None) -> list[tuple[Place, int]]:
+    """So many at most, those of one partition if it is given."""
+    left = count
+
+    def may_send(place: Place, _: int) -> bool:
+        nonlocal left
+        if not left or only not in (None, place):
+            return False
+        left -= 1
+        return True
+
+    return [(place, message.offset()) for place, (message, *_) in unsent.take(may_send)]
+
+
+def test_a_partition_that_may_send_nothing_holds_up_no_other() -> None:
+    unsent = Unsent()
+    unsent.add([record(HERE, 5), record(THERE, 7), record(THERE, 8)])
+    assert taken(unsent, 9, only=THERE) == [(THERE, 7), (THERE, 8)]
+    assert (len(unsent), unsent.positions()) == (1, {HERE: 5})
+
+
+def test_partitions_take_turns() -> None:
+    unsent = Unsent()
+    unsent.add(record(place, offset) for offset in range(3) for place in (HERE, THERE))
+    assert taken(unsent, 2) == [(HERE, 0), (HERE, 1)]
+    assert taken(unsent, 2) == [(THERE, 0), (THERE, 1)]
+    assert taken(unsent, 9) == [(HERE, 2), (THERE, 2)]
+    assert not unsent
+
+
+def test_what_is_dropped_is_not_sent() -> None:
+    unsent = Unsent()
+    unsent.add([record(HERE, 5, BYTES_MAX), record(THERE, 7)])
+    assert not unsent.has_room
+    unsent.drop([HERE, ("other", 0)])
+    assert unsent.has_room
+    assert taken(unsent, 9) == [(THERE, 7)]
+
+
+def test_no_more_is_read_while_too_many_wait() -> None:
+    unsent = Unsent()
+    unsent.add(record(HERE, offset) for offset in range(RECORDS_MAX))
+    assert not unsent.has_room
+    assert len(taken(unsent, 1)) == 1
+    assert unsent.has_room
+
+
+@given(st.lists(st.one_of(st.sampled_from([HERE, THERE]), st.integers(0, 5)), max_size=50))
+def test_each_record_is_sent_once_in_the_order_of_its_partition(steps: list[Place | int]) -> None:
+    """A place is a record that was read, a number how many may be sent."""
+    unsent, waiting = Unsent(), defaultdict[Place, list[int]](list)
+    for offset, step in enumerate(steps):
+        if isinstance(step, int):
+            for place, found in taken(unsent, step):
+                assert found == waiting[place].pop(0)
+        else:
+            unsent.add([record(step, offset)])
+            waiting[step].append(offset)
+        assert unsent.positions() == {place: some[0] for place, some in waiting.items() if some}
+        assert len(unsent) == sum(map(len, waiting.values()))
+
+
+HEADERS = st.lists(st.tuples(st.text(max_size=200), st.none() | st.binary(max_size=200)))
+
+
+@given(st.none() | st.binary(max_size=200), st.none() | st.binary(max_size=200), HEADERS)
+def test_no_batch_is_larger_than_its_records_are_taken_for(
+    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
+) -> None:
+    message = Message(topic="t", partition=0, offset=3, key=key, value=value, headers=headers)
+    _, found, size = sized(message)
+    assert (found or []) == headers
+    written = Written(key=key, value=value, headers=headers)
+    for count in (1, 3, 200):
+        assert len(build([written] * count)) <= count * size
+    assert size >= RECORD_BYTES
+
+
+def test_a_record_that_can_t_be_copied_is_named() -> None:
+    class Odd:
+        """A message as confluent-kafka gives it where it can't read a header's key."""
+
+        def headers(self) -> None:
+            raise SystemError
+
+        def __getattr__(self, name: str) -> Callable[[], object]:
+            return lambda: getattr(record(HERE, 3), name)()
+
+    with pytest.raises(Failed, match="the record of t-0 at offset 3 has a header whose key is not"):
+        Unsent().add([Odd()])
+
+
+def test_a_partition_that_is_slow_is_set_aside_until_little_of_it_waits() -> None:
+    unsent = Unsent()
+    unsent.add([record(THERE, 0)])
+    unsent.add(record(HERE, offset) for offset in range(ASIDE_RECORDS))
+    unsent.add(record(("u", 0), offset) for offset in range(RECORDS_MAX - ASIDE_RECORDS))
+    assert not unsent.has_room
+    assert unsent.set_aside({"t"}) == [HERE]
+    assert unsent.set_aside({"t"}) == []
+    assert unsent.has_room
+    taken(unsent, 3 * ASIDE_RECORDS // 4, only=HERE)
+    assert unsent.take_back() == []
+    taken(unsent, 1, only=HERE)
+    assert unsent.take_back() == [HERE]
+    assert unsent.take_back() == []
+
+
+def test_a_partition_is_slow_by_its_bytes_too() -> None:
+    unsent = Unsent()
+    unsent.add([record(HERE, 0, ASIDE_BYTES)])
+    assert unsent.set_aside({"t"}) == [HERE]
+    assert taken(unsent, 1) == [(HERE, 0)]
+    assert unsent.take_back() == [HERE]
+
+
+def test_one_that_is_dropped_does_not_come_back() -> None:
+    unsent = Unsent()
+    unsent.add([record(HERE, 0, ASIDE_BYTES)])
+    unsent.set_aside({"t"})
+    unsent.drop([HERE])
+    assert unsent.take_back() == []
+
+
+def test_partitions_that_are_set_aside_are_not_too_many() -> None:
+    unsent = Unsent()
+    for at in range(ALL_BYTES_MAX // ASIDE_BYTES):
+        assert unsent.has_room
+        unsent.add([record(("t", at), 0, ASIDE_BYTES)])
+        unsent.set_aside({"t"})
+    assert not unsent.has_room

@@ -1,0 +1,250 @@
+"""What both clusters have of the topics that are copied; the target is made to have them all.
+
+Topics come and go meanwhile. One that the source has no more is left out. What a broker refuses for
+one topic is told with the look, and is no matter of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from kavka.tools.admin.cluster_client import ClusterClient, check_answer
+from kavka.tools.admin.errors import Failed
+from kavka.tools.admin.java_errors import Refused
+from kavka.tools.admin.partition_offsets import COMMITTED, Place, offsets_at
+from kavka.tools.admin.requests import (
+    AskedResource,
+    ChangedConfig,
+    ChangedResource,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
+from kavka.tools.admin.resource_configs import DELETE, RESOURCES, SET
+from kavka.tools.admin.topic_descriptions import id_text
+from kavka.tools.admin.topics import CreatePartitionsRequest, MorePartitions
+from kavka.tools.mirror.topic_plan import Choice, ConfigChanges, Topic, plan
+from kavka.wire.apis import (
+    create_partitions,
+    create_topics,
+    describe_configs,
+    incremental_alter_configs,
+    list_offsets,
+)
+from kavka.wire.apis.create_topics import CreateTopicsRequest, NewConfig, NewTopic
+from kavka.wire.errors import ErrorCode
+
+WITHIN_S: Final = 10.0
+"""How long leaders and coordinators have to be there."""
+
+TOPIC: Final = RESOURCES["topics"]
+GONE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+Refusals = dict[str, str]
+"""What was refused, by topic, in a sentence."""
+
+
+class Look(NamedTuple):
+    """Of one moment."""
+
+    source: Mapping[str, Topic]
+    target: Mapping[str, Topic]
+    """The same topics."""
+
+    starts: Mapping[Place, int]
+    """Of the source's partitions, as far as the target has them."""
+
+    ends: Mapping[Place, int]
+    """The offsets behind what committed readers may see there now."""
+
+    target_starts: Mapping[Place, int]
+    unknown: Mapping[str, Iterable[str]]
+    """Configs of topics that the target's brokers do not know."""
+
+    refused: Mapping[str, str] = {}
+    """Why a topic is not as in the source; it is left out if the target has none."""
+
+
+async def look(source: ClusterClient, target: ClusterClient, choice: Choice, factor: int) -> Look:
+    """Make the target have the topics of the source. Refused, Failed."""
+    refusals: Refusals = {}
+    wanted, starts, ends = await _source(source, choice, refusals)
+    first = plan(wanted, await _topics(target, "target", choice, refusals))
+    refusals |= await create(target, first.new, factor)
+    refusals |= await _grow(target, first.more)
+    there = await _awaited(target, choice, wanted, refusals)
+    wanted = {name: topic for name, topic in wanted.items() if name in there}
+    then = plan(wanted, there)
+    refusals |= (failed := await _alter(target, then.configs))
+    changes = {name: one for name, one in then.configs.items() if name not in failed}
+    after = {
+        name: changes[name].made_to(there[name]) if name in changes else there[name]
+        for name in wanted
+    }
+    places = [
+        (name, at)
+        for name, topic in wanted.items()
+        for at in range(min(topic.partitions, after[name].partitions))
+    ]
+    return Look(
+        wanted,
+        after,
+        {place: starts[place] for place in places},
+        {place: ends[place] for place in places},
+        await offsets_at(target, places, list_offsets.EARLIEST, WITHIN_S),
+        then.unknown,
+        refusals,
+    )
+
+
+async def _source(
+    source: ClusterClient, choice: Choice, refusals: Refusals
+) -> tuple[dict[str, Topic], dict[Place, int], dict[Place, int]]:
+    """The topics, where they begin, and where they end; asked again if one of them goes."""
+    why: Refused | None = None
+    async for _ in source.attempts(WITHIN_S):
+        topics = await _topics(source, "source", choice, refusals)
+        places = [(name, at) for name, topic in topics.items() for at in range(topic.partitions)]
+        try:
+            return (
+                topics,
+                await offsets_at(source, places, list_offsets.EARLIEST, WITHIN_S),
+                await offsets_at(source, places, list_offsets.LATEST, WITHIN_S, COMMITTED),
+            )
+        except Refused as refused:
+            if refused.code != GONE:
+                raise
+            why = refused
+    raise Failed(f"the source's topics change all the time: {why}")
+
+
+async def _topics(
+    cluster: ClusterClient, side: str, choice: Choice, refusals: Refusals
+) -> dict[str, Topic]:
+    """Those that it has, but for those of which it does not tell the configs."""
+    found = {
+        topic.name or "": topic
+        for topic in await cluster.topics()
+        if choice.takes(topic.name or "", is_internal=topic.is_internal) and not topic.error_code
+    }
+    if not found:
+        return {}
+    request = DescribeConfigsRequest([AskedResource(TOPIC.number, name) for name in found])
+    response = await cluster.ask(describe_configs.API, request)
+    topics = {}
+    for one in response.results:
+        name, topic = one.resource_name, found[one.resource_name]
+        if one.error_code == GONE:
+            continue
+        what = f"the {side} does not tell the configs of topic {name}"
+        if refusal := _refusal(what, one.error_code, one.error_message):
+            refusals[name] = refusal
+            continue
+        topics[name] = Topic(
+            name,
+            id_text(topic.topic_id) if topic.topic_id else "",
+            len(topic.partitions),
+            {config.name: config.value or "" for config in one.configs},
+            frozenset(
+                config.name for config in one.configs if config.config_source == TOPIC.source
+            ),
+        )
+    return topics
+
+
+async def _awaited(
+    target: ClusterClient, choice: Choice, wanted: Mapping[str, Topic], refusals: Refusals
+) -> dict[str, Topic]:
+    """The target's topics, once a broker tells of all that was created."""
+    late: list[str] = []
+    async for _ in target.attempts(WITHIN_S):
+        there = await _topics(target, "target", choice, refusals)
+        late = [
+            name
+            for name, topic in wanted.items()
+            if name not in refusals
+            and (name not in there or there[name].partitions < topic.partitions)
+        ]
+        if not late:
+            return there
+    raise Failed(f"the target does not show its new topic within {WITHIN_S:g} s: {late[0]}")
+
+
+async def create(
+    target: ClusterClient, new: Mapping[str, int], factor: int, configs: Mapping[str, str] = {}
+) -> Refusals:
+    """Topics, with so many partitions each, unless they are there. Failed."""
+    if not new:
+        return {}
+    given = [NewConfig(*one) for one in configs.items()]
+    topics = [NewTopic(name, count, factor, (), given) for name, count in new.items()]
+    response = await target.ask_controller(
+        create_topics.API,
+        CreateTopicsRequest(topics, round(WITHIN_S * 1000)),
+        lambda it: [one.error_code for one in it.topics],
+    )
+    found = {
+        one.name: _refusal(
+            f"the target does not create topic {one.name}", one.error_code, one.error_message
+        )
+        for one in response.topics
+        if one.error_code != ErrorCode.TOPIC_ALREADY_EXISTS
+    }
+    return {name: why for name, why in found.items() if why}
+
+
+async def _grow(target: ClusterClient, more: Mapping[str, int]) -> Refusals:
+    if not more:
+        return {}
+    wanted = [MorePartitions(name, count, None) for name, count in more.items()]
+    response = await target.ask_controller(
+        create_partitions.API,
+        CreatePartitionsRequest(wanted),
+        lambda it: [one.error_code for one in it.results],
+    )
+    found = {
+        one.name: _refusal(
+            f"the target gives topic {one.name} no more partitions",
+            one.error_code,
+            one.error_message,
+        )
+        for one in response.results
+    }
+    return {name: why for name, why in found.items() if why}
+
+
+async def _alter(target: ClusterClient, changes: Mapping[str, ConfigChanges]) -> Refusals:
+    if not changes:
+        return {}
+    resources = [
+        ChangedResource(
+            TOPIC.number,
+            name,
+            [ChangedConfig(key, SET, value) for key, value in one.added.items()]
+            + [ChangedConfig(key, DELETE, "") for key in one.deleted],
+        )
+        for name, one in changes.items()
+    ]
+    request = IncrementalAlterConfigsRequest(resources)
+    response = await target.ask(incremental_alter_configs.API, request)
+    found = {
+        one.resource_name: _refusal(
+            f"the target does not take the configs of topic {one.resource_name}",
+            one.error_code,
+            one.error_message,
+        )
+        for one in response.responses
+    }
+    return {name: why for name, why in found.items() if why}
+
+
+def _refusal(what: str, error_code: int, error_message: str | None) -> str:
+    """Why, in a sentence; "" if it is done. Failed if the broker may do it later."""
+    try:
+        check_answer(error_code, error_message)
+    except Failed as failed:
+        known = error_code in ErrorCode.__members__.values()
+        if known and ErrorCode(error_code).retriable:
+            raise Failed(f"{what}: {failed}") from failed
+        return f"{what}: {failed}"
+    return ""

@@ -1,0 +1,150 @@
+"""Records that were read and are not sent yet, in the order of each partition."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator
+from typing import Any, Final
+
+from kavka.tools.admin.errors import Failed
+from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.mirror.pace import BYTES_MAX
+
+RECORDS_MAX: Final = 2_000
+ASIDE_RECORDS: Final = RECORDS_MAX // 2
+ASIDE_BYTES: Final = BYTES_MAX // 4
+"""Of a partition that is sent slowly; it is not read further."""
+
+BACK_SHARE: Final = 0.25
+"""Of these, when it is read again: what librdkafka has read ahead is read twice."""
+
+ALL_BYTES_MAX: Final = 64 * 2**20
+"""Of partitions that are not read further, too."""
+
+RECORD_BYTES: Final = 100
+"""Of a record, at most, beside what it holds: numbers, and its share of the batch's header."""
+
+HEADER_BYTES: Final = 10
+"""The lengths of a header's key and value, at most."""
+
+Record = tuple[Any, Any, int]
+"""A message of librdkafka, its headers, and how many bytes it takes in a batch at most."""
+
+
+class Queue:
+    """The records of a partition."""
+
+    __slots__ = ("bytes", "records")
+
+    def __init__(self) -> None:
+        self.records: deque[Record] = deque()
+        self.bytes = 0
+
+    def fills(self, share: float) -> bool:
+        """Whether they are this share, or more, of what may wait of a partition that is slow."""
+        return self.bytes >= share * ASIDE_BYTES or len(self.records) >= share * ASIDE_RECORDS
+
+
+class Unsent:
+    """They wait until there is room for them on the way to the target."""
+
+    def __init__(self) -> None:
+        self._queues: dict[Place, Queue] = {}
+        """None is empty. In the order in which they are served."""
+
+        self._aside: set[Place] = set()
+        """Partitions that are not read meanwhile."""
+
+    def __len__(self) -> int:
+        return sum(len(queue.records) for queue in self._queues.values())
+
+    def __bool__(self) -> bool:
+        return bool(self._queues)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be read."""
+        if not self._queues:
+            return True
+        read = [queue for place, queue in self._queues.items() if place not in self._aside]
+        return (
+            sum(len(queue.records) for queue in read) < RECORDS_MAX
+            and sum(queue.bytes for queue in read) < BYTES_MAX
+            and sum(queue.bytes for queue in self._queues.values()) < ALL_BYTES_MAX
+        )
+
+    def add(self, messages: Iterable[Any]) -> None:
+        """They were read. Failed if one can't be copied."""
+        queues = self._queues
+        for message in messages:
+            record = sized(message)
+            place = message.topic(), message.partition()
+            queue = queues.get(place)
+            if queue is None:
+                queue = queues[place] = Queue()
+            queue.records.append(record)
+            queue.bytes += record[2]
+
+    def take(self, may_send: Callable[[Place, int], bool]) -> Iterator[tuple[Place, Record]]:
+        """Those that may be sent now; they are no longer unsent. Partitions of which something is
+        sent come last the next time."""
+        for place, queue in list(self._queues.items()):
+            is_sent, records = False, queue.records
+            while records and may_send(place, records[0][2]):
+                is_sent = True
+                record = records.popleft()
+                queue.bytes -= record[2]
+                yield place, record
+            if is_sent:
+                del self._queues[place]
+                if records:
+                    self._queues[place] = queue
+
+    def set_aside(self, topics: Container[str]) -> list[Place]:
+        """Partitions of these topics of which much waits: from now on they are not to be read, so
+        that no other waits for them."""
+        slow = [
+            place
+            for place, queue in self._queues.items()
+            if place[0] in topics and place not in self._aside and queue.fills(1)
+        ]
+        self._aside.update(slow)
+        return slow
+
+    def take_back(self) -> list[Place]:
+        """Those of which little waits by now: from now on they are to be read again."""
+        ready = [
+            place
+            for place in self._aside
+            if place not in self._queues or not self._queues[place].fills(BACK_SHARE)
+        ]
+        self._aside.difference_update(ready)
+        return ready
+
+    def positions(self) -> dict[Place, int]:
+        """The offset of the first record of each partition that has one."""
+        return {place: queue.records[0][0].offset() for place, queue in self._queues.items()}
+
+    def drop(self, places: Iterable[Place]) -> None:
+        """They are copied no longer."""
+        for place in places:
+            self._queues.pop(place, None)
+            self._aside.discard(place)
+
+
+def sized(message: Any) -> Record:
+    """With its headers and its size. Failed if it can't be copied."""
+    try:
+        headers = message.headers()
+    except (SystemError, UnicodeDecodeError) as failure:  # the first is confluent-kafka's
+        raise Failed(
+            f"the record of {message.topic()}-{message.partition()} at offset {message.offset()} "
+            "has a header whose key is not UTF-8, which confluent-kafka can't read: leave its "
+            "topic out"
+        ) from failure
+    size = RECORD_BYTES + len(message) + len(message.key() or b"")
+    if headers:
+        size += sum(
+            HEADER_BYTES + len(name.encode()) + len(value or b"") for name, value in headers
+        )
+    return message, headers, size
