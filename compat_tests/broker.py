@@ -106,6 +106,10 @@ class Broker:
         leader: int = found.partitions[0].leader_id
         return leader
 
+    async def await_leader(self, topic: str) -> None:
+        """Wait until the leader of a topic's first partition answers. tools.admin's Failed."""
+        await offsets_at(self.admin, [(topic, 0)], LATEST, LED_WITHIN_S)
+
     async def move_leader(self, topic: str) -> None:
         """Let another replica lead a topic's first partition: it becomes the preferred one.
         tools.admin's Failed."""

@@ -106,6 +106,7 @@ async def run_restart(trial: Trial) -> None:
     with trial.step("restart the broker"):
         assert trial.broker.restart is not None
         await trial.broker.restart()
+        await trial.broker.await_leader(topic)  # some clients retry for a second only
     with trial.step("go on writing", "Produce", "Metadata"):
         placed = await stored(producer, topic, [Record(b"after")] * 3)
         equal(sorted(one.offset for one in placed), [3, 4, 5], "offsets")
