@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from kavka.wire.errors import ErrorCode as Code
+from sim.admins import Lives
 from sim.client import Client
 from sim.faults import Faults
 from sim.groups import Member
 from sim.history import History
 from sim.machine import Machine
 from sim.plan import Fault
+from sim.probers import Prober
 from sim.readers import Reader
 from sim.world import World
 from support.logs import batch
@@ -90,3 +93,24 @@ async def test_a_reader_waits_until_a_new_leader_knows_the_high_watermark() -> N
     reader = Reader(cast(Client, client), history, ("t", 0), compacted=True)
     await reader.run(until_end=True, at_least=lambda: len(values))
     assert [one.value for one in reader.reading.records] == values
+
+
+@pytest.mark.parametrize("in_cluster", [False, True])
+async def test_a_former_leader_may_answer_until_it_hears_of_its_successor(
+    in_cluster: bool,
+) -> None:
+    answers = iter([7, 7, 85])
+
+    async def ask(*_: object, **values: Any) -> object:
+        partition = SimpleNamespace(error_code=0, offset=next(answers))
+        return SimpleNamespace(topics=[SimpleNamespace(partitions=[partition])])
+
+    client = SimpleNamespace(ask=ask, refresh=lambda: None, process=SimpleNamespace(name="q"))
+    history = History(lambda: 1.0)
+    history.ends["t", 0] = 85
+    brokers = SimpleNamespace(held_up_until_s=0.0) if in_cluster else None
+    prober = Prober(
+        cast(Client, client), history, random.Random(1), [("t", 0)], cast(Lives, brokers)
+    )
+    await prober._end()
+    assert len(history.violations) == (0 if in_cluster else 1)

@@ -350,7 +350,8 @@ class World:
     @_begin.register
     def _(self, actor: ProberPlan) -> None:
         client, chance = self.client(actor.name), random.Random(actor.seed)
-        prober = Prober(client, self.history, chance, self.plan.places)
+        brokers = self.lives() if len(self.machines) > 1 else None
+        prober = Prober(client, self.history, chance, self.plan.places, brokers)
         client.process.spawn(prober.run(), name="probe")
 
     # -- administration -------------------------------------------------------------------
