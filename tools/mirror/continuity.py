@@ -38,9 +38,15 @@ class Continuity:
             )
 
     def _is_untouched(self, name: str) -> bool:
-        """Whether nothing was read of a topic, so that another one may take its place."""
+        """Whether nothing was copied of a topic, so that another one may take its place."""
         known = {*self._ledger.maps, *self._ledger.positions}
         return not any(self._ledger.position(place) for place in known if place[0] == name)
+
+    def replaced(self, look: Look) -> set[str]:
+        """Topics in whose place there is another one, of which nothing was copied yet; after
+        `check_topics`, and before `new_topics`."""
+        known = self._ledger.topics
+        return {name for name, ids in _ids(look).items() if known.get(name, ids) != ids}
 
     def new_topics(self, look: Look) -> list[Entry]:
         """What the ledger is to say of topics that it does not know, after `check_topics`."""

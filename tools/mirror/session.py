@@ -124,7 +124,6 @@ class Session:
     def _step(self) -> bool:
         """Read some records, send some, hear of some; whether there may be more to do at once."""
         messages = self._read() if self._unsent.has_room else []
-        self._unsent.add(messages)
         is_sending = self._writer.send(self._unsent)
         if messages or is_sending:
             self._reader.rest(self._unsent.set_aside(self._small))
@@ -135,7 +134,9 @@ class Session:
 
     def _read(self) -> list[Any]:
         try:
-            return self._reader.read(0 if self._unsent else WAIT_S)
+            messages = self._reader.read(0 if self._unsent else WAIT_S)
+            self._unsent.add(messages)
+            return messages
         except Failed:
             self._send_all()  # that it can't go on is no matter of what was read before
             raise
@@ -178,6 +179,8 @@ class Session:
             if topic not in self._look.source
             and (self._ledger.position((topic, partition)) or 0) < end
         }
+        for topic in sorted(missing & self._look.refused.keys()):
+            raise Failed(f"{topic} was not copied to its end: {self._look.refused[topic]}")
         if missing:
             raise Failed(
                 f"topic{plural(missing)} {', '.join(sorted(missing))}: deleted in the source "
@@ -250,10 +253,11 @@ class Session:
         for topic, names in look.unknown.items():
             self._once.warn(f"{topic}: the target has no config {', '.join(names)}")
         self._continuity.check_topics(look)
+        replaced = self._continuity.replaced(look)  # what was read of those before is not sent
         self._writer.write(self._topic, self._continuity.new_topics(look))
         self._small = small_limits(look.target, self._batch_bytes)
         self._writer.pace.limit(self._small)
-        gone = [at for at in self._reader.positions if at not in look.starts]
+        gone = [at for at in self._reader.positions if at not in look.starts or at[0] in replaced]
         self._reader.drop(gone)
         self._unsent.drop(gone)
         new = [at for at in look.starts if at not in self._reader.positions]

@@ -18,8 +18,8 @@ ASIDE_BYTES: Final = BYTES_MAX // 4
 BACK_SHARE: Final = 0.25
 """Of these, when it is read again: what librdkafka has read ahead is read twice."""
 
-ALL_BYTES_MAX: Final = 64 * 2**20
-"""Of partitions that are not read further, too."""
+ALL_ASIDE_BYTES: Final = 32 * 2**20
+"""Of all of these, about: when there are very many, none may have as much of it."""
 
 RECORD_BYTES: Final = 100
 """Of a record, at most, beside what it holds: numbers, and its share of the batch's header."""
@@ -70,7 +70,6 @@ class Unsent:
         return (
             sum(len(queue.records) for queue in read) < RECORDS_MAX
             and sum(queue.bytes for queue in read) < BYTES_MAX
-            and sum(queue.bytes for queue in self._queues.values()) < ALL_BYTES_MAX
         )
 
     def add(self, messages: Iterable[Any]) -> None:
@@ -103,23 +102,31 @@ class Unsent:
     def set_aside(self, topics: Container[str]) -> list[Place]:
         """Partitions of these topics of which much waits: from now on they are not to be read, so
         that no other waits for them."""
+        share = 0 if self._are_many else 1
         slow = [
             place
             for place, queue in self._queues.items()
-            if place[0] in topics and place not in self._aside and queue.fills(1)
+            if place[0] in topics and place not in self._aside and queue.fills(share)
         ]
         self._aside.update(slow)
         return slow
 
     def take_back(self) -> list[Place]:
         """Those of which little waits by now: from now on they are to be read again."""
+        share = 0 if self._are_many else BACK_SHARE
         ready = [
             place
             for place in self._aside
-            if place not in self._queues or not self._queues[place].fills(BACK_SHARE)
+            if place not in self._queues or not self._queues[place].fills(share)
         ]
         self._aside.difference_update(ready)
         return ready
+
+    @property
+    def _are_many(self) -> bool:
+        return sum(self._queues[place].bytes for place in self._aside if place in self._queues) >= (
+            ALL_ASIDE_BYTES
+        )
 
     def positions(self) -> dict[Place, int]:
         """The offset of the first record of each partition that has one."""

@@ -73,6 +73,8 @@ def test_a_topic_that_was_created_again_is_named(look: Look, where: str) -> None
 def test_one_may_take_the_place_of_a_topic_of_which_nothing_was_copied() -> None:
     found = of(KNOWN)
     found.check_topics(seen("another"))
+    assert found.replaced(seen()) == set()
+    assert found.replaced(seen("another")) == {"t"}
     assert found.new_topics(seen("another")) == [topic_entry("t", TopicIds("another", "there"))]
     with pytest.raises(Failed, match="the target's topic t"):
         found.check_topics(seen("another", "another"))

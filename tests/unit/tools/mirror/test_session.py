@@ -9,6 +9,7 @@ from confluent_kafka import Message
 
 from kavka.tools.admin.errors import Failed
 from kavka.tools.mirror import session
+from kavka.tools.mirror.ledger import Ledger
 from kavka.tools.mirror.look import Look
 from kavka.tools.mirror.pace import Pace
 from kavka.tools.mirror.report import Report
@@ -149,3 +150,62 @@ def test_commits_take_a_small_part_of_the_time(
     commit_ms: int, timeout_ms: int, age_ms: int
 ) -> None:
     assert age_to_commit(commit_ms, timeout_ms) == age_ms
+
+
+def test_what_was_read_of_a_topic_in_whose_place_another_is_now_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The new one is read from its beginning."""
+
+    class Ledgerless:
+        def check_topics(self, _: Look) -> None: ...
+
+        def replaced(self, _: Look) -> set[str]:
+            return {"t"}
+
+        def new_topics(self, _: Look) -> list[object]:
+            return []
+
+        def beginnings(self, look: Look, places: list[tuple[str, int]]) -> dict[Any, int]:
+            return {place: look.starts[place] for place in places}
+
+    class Reads:
+        positions = {PLACE: 5, ("u", 0): 7}
+
+        def drop(self, places: list[tuple[str, int]]) -> None:
+            for place in places:
+                del self.positions[place]
+
+        def take(self, positions: dict[Any, int]) -> None:
+            self.positions |= positions
+
+    writer: Any = Writer()
+    monkeypatch.setattr(writer, "write", lambda *_: None, raising=False)
+    monkeypatch.setattr(writer, "commit", lambda: None, raising=False)
+    somewhere: Any = Looks()
+    found = Session(TASK, Report(None), somewhere, somewhere, "ledger", "session")
+    monkeypatch.setattr(found, "_writer", writer, raising=False)
+    monkeypatch.setattr(found, "_reader", Reads(), raising=False)
+    monkeypatch.setattr(found, "_continuity", Ledgerless(), raising=False)
+    found._unsent.add(
+        Message(topic=topic, partition=0, offset=4, value=b"old") for topic in ("t", "u")
+    )
+    found._follow(NOTHING._replace(starts={PLACE: 0, ("u", 0): 0}))
+    assert Reads.positions == {PLACE: 0, ("u", 0): 7}
+    assert found._unsent.positions() == {("u", 0): 4}
+
+
+def test_a_topic_that_is_refused_later_is_not_said_to_be_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: Any = Looks()
+    looks.goal = {PLACE: 3}
+    found = Session(TASK, Report(None), looks, looks, "ledger", "session")
+    monkeypatch.setattr(found, "_ledger", Ledger([]), raising=False)
+    why = {"t": "the source does not tell the configs of topic t: not allowed"}
+    monkeypatch.setattr(found, "_look", NOTHING._replace(refused=why), raising=False)
+    with pytest.raises(Failed, match="t was not copied to its end: .* not allowed"):
+        found._check_goal()
+    monkeypatch.setattr(found, "_look", NOTHING, raising=False)
+    with pytest.raises(Failed, match="deleted in the source"):
+        found._check_goal()

@@ -14,7 +14,7 @@ from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.tools.admin.errors import Failed
 from kavka.tools.mirror.pace import BYTES_MAX
 from kavka.tools.mirror.unsent import (
-    ALL_BYTES_MAX,
+    ALL_ASIDE_BYTES,
     ASIDE_BYTES,
     ASIDE_RECORDS,
     RECORD_BYTES,
@@ -155,10 +155,18 @@ def test_one_that_is_dropped_does_not_come_back() -> None:
     assert unsent.take_back() == []
 
 
-def test_partitions_that_are_set_aside_are_not_too_many() -> None:
-    unsent = Unsent()
-    for at in range(ALL_BYTES_MAX // ASIDE_BYTES):
-        assert unsent.has_room
+def test_of_very_many_slow_partitions_little_waits_and_others_are_read() -> None:
+    """They come back when nothing of them waits."""
+    unsent, many = Unsent(), ALL_ASIDE_BYTES // ASIDE_BYTES
+    for at in range(many):
         unsent.add([record(("t", at), 0, ASIDE_BYTES)])
-        unsent.set_aside({"t"})
-    assert not unsent.has_room
+        assert unsent.set_aside({"t"}) == [("t", at)]
+    more = ("t", many)
+    unsent.add([record(more, 0), record(more, 1)])
+    assert unsent.set_aside({"t"}) == [more]
+    assert unsent.has_room
+    assert taken(unsent, 1, only=more) == [(more, 0)]
+    assert unsent.take_back() == []
+    assert taken(unsent, 1, only=more) == [(more, 1)]
+    assert unsent.take_back() == [more]
+    assert unsent.has_room
