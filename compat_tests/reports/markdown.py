@@ -30,7 +30,7 @@ PROTOCOL_HEAD: Final = ("API", "the same", "different", "not offered", "not trie
 
 LEGEND: Final = (
     "✓ works; ✗ does not, with the reason below; – the client has no such feature; "
-    "· needs a broker that the suite can restart; ? the client could not be tried."
+    "· the scenario could not be tried on this broker; ? the client could not be tried."
 )
 
 
@@ -162,15 +162,20 @@ def _reasons(results: Results, where: str = "") -> Iterator[str]:
             f"- {cell.client}, {cell.scenario}: {cell.step}{about}: {_one_line(cell.reason)}. "
             f"Alone: `{again(cell)}`"
         )
-    reasons = {
-        cell.client: cell.reason for cell in results.cells if cell.status == Status.UNAVAILABLE
-    }
+    reasons = not_tried(results)
     if reasons:
         yield ""
         yield f"## What could not be tried{where}"
         yield ""
-    for client, reason in reasons.items():
-        yield f"- {client}: {_one_line(reason)}"
+    for what, reason in reasons.items():
+        yield f"- {what}: {_one_line(reason)}"
+
+
+def not_tried(results: Results) -> dict[str, str]:
+    """Why clients could not be tried, and scenarios on this broker; by their names."""
+    clients = {one.client: one.reason for one in results.cells if one.status == Status.UNAVAILABLE}
+    scenarios = {one.scenario: one.reason for one in results.cells if one.status == Status.NOT_RUN}
+    return clients | scenarios
 
 
 def _protocol(results: Results) -> Iterator[str]:

@@ -141,3 +141,14 @@ def test_the_page_shows_all_as_text() -> None:
     assert "Mismatch: 1, expected <2>" in text
     assert "Fetch v6-7'a case', step 1: <1>" in text
     assert reader.links == reader.places == {"#one--acks"}
+
+
+def test_a_scenario_that_was_not_tried_says_why() -> None:
+    lacks = "the broker has no quotas (AlterClientQuotas)"
+    results = replace(
+        RESULTS,
+        scenarios=[*RESULTS.scenarios, ScenarioColumn("throttled", "Held back")],
+        cells=[*RESULTS.cells, Cell("one", "throttled", Status.NOT_RUN, reason=lacks)],
+    )
+    text = markdown.page(results)
+    assert text.endswith("\n") and f"\n- two: needs Java\n- throttled: {lacks}\n" in text
