@@ -23,6 +23,14 @@ from support.memory_broker import fetching
 
 TOPIC = "t"
 SESSION_S = 6.0
+NOT_YET = {
+    Code.UNKNOWN_TOPIC_OR_PARTITION,
+    Code.NOT_LEADER_OR_FOLLOWER,
+    Code.FENCED_LEADER_EPOCH,
+    Code.UNKNOWN_LEADER_EPOCH,
+}
+"""Of a leader that another broker names, and which has not heard of it itself."""
+
 ATTEMPT_S = 0.2
 
 
@@ -188,7 +196,11 @@ class Cluster:
             asked = fetching({(TOPIC, index): offset})
             answer = await self.ask(self.machine(leader), "Fetch", 12, **asked)
             part = answer.responses[0].partitions[0]
-            assert part.error_code == Code.NONE
+            if part.error_code in NOT_YET:
+                await asyncio.sleep(ATTEMPT_S)
+                leader = (await self.partition(index)).leader_id
+                continue
+            assert part.error_code == Code.NONE, Code(part.error_code)
             records = parse(bytes(part.records or b""))
             if not records:
                 return found

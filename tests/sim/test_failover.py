@@ -84,7 +84,7 @@ async def controllers_die(cluster: Cluster) -> None:
 
 
 def test_others_lead_at_once_when_the_controller_dies() -> None:
-    live(Cluster(22, 3, session_timeout_s=60.0), controllers_die)
+    live(Cluster(14, 3, session_timeout_s=60.0), controllers_die)
 
 
 async def listener_restarts(cluster: Cluster, *, cut_from_zookeeper: bool) -> None:
