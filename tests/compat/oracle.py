@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from tempfile import TemporaryDirectory
 from compat.secured import WAYS, Way, let_in
 from kavka.compat_tests.broker import Broker, given
 from kavka.compat_tests.command import main
+from kavka.tools.admin.errors import Failed
 from support.kavka_cluster import ProcessCluster
 from support.oracle import ApacheKafka
 from support.oracle39 import ApacheKafka39
@@ -25,6 +27,8 @@ from support.secure_kafka import SecureKafka
 
 VERSIONS: Mapping[str, type[BrokerProcess]] = {"4.3.1": ApacheKafka, "3.9.2": ApacheKafka39}
 SECURED: Mapping[str, Way] = {f"4.3.1-{name}": way for name, way in WAYS.items()}
+KNOWN_WITHIN_S = 60.0
+RETRY_S = 0.2
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 
@@ -47,11 +51,25 @@ async def started(version: str) -> AsyncIterator[Broker]:
                 assert isinstance(kafka, SecureKafka)
                 bootstrap = kafka.at(way.listener)
                 config = await asyncio.to_thread(let_in, kafka, way)
+            await until_known(bootstrap, config)
             async with given(bootstrap, config) as broker:
                 broker.restart = restart
                 yield broker
         finally:
             kafka.close()
+
+
+async def until_known(bootstrap: str, config: Mapping[str, str]) -> None:
+    """Wait until the broker has heard of itself: with ZooKeeper it answers before. Failed."""
+    deadline_s = time.monotonic() + KNOWN_WITHIN_S
+    while True:
+        try:
+            async with given(bootstrap, config):
+                return
+        except Failed:
+            if time.monotonic() > deadline_s:
+                raise
+        await asyncio.sleep(RETRY_S)
 
 
 class Cluster39(ProcessCluster):
