@@ -209,10 +209,8 @@ class Drivers:
         self._count = 0
         self._others: dict[tuple[str, str | None], Drivers] = {}
 
-    def other(self, bootstrap: str | None, client_id: str | None) -> Drivers:
-        """Those of the same client at another address, or with an id that is not the library's own;
-        None: as these."""
-        bootstrap = bootstrap or self._bootstrap
+    def other(self, bootstrap: str, client_id: str | None) -> Drivers:
+        """Those of the same client at this address, and with this id; None: the library's own."""
         if (bootstrap, client_id) == (self._bootstrap, None):
             return self
         if (bootstrap, client_id) not in self._others:

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from compat.passing import check_passed
 from compat.secured import WAYS, let_in
 from kavka.compat_tests.broker import given
 from kavka.compat_tests.clients.table import CLIENTS, Client
-from kavka.compat_tests.results import Status
 from kavka.compat_tests.scenarios.every import SCENARIOS
 from kavka.compat_tests.suite import Suite
 from support import java
@@ -71,8 +71,4 @@ async def gets_in(secured: Secured, way: str, client: Client) -> None:
     async with given(bootstrap, secured.properties[way]) as broker:
         suite = Suite(broker, JOBS, lambda cell, left: None)
         results = await suite.run([client], scenarios, "secured")
-    unavailable = {cell.reason for cell in results.cells if cell.status == Status.UNAVAILABLE}
-    if unavailable:
-        java.missing("; ".join(unavailable))
-    assert not [cell for cell in results.cells if cell.status == Status.FAILED]
-    assert results.count(Status.PASSED)
+    check_passed(results)

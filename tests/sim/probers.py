@@ -65,7 +65,7 @@ class Prober(Actor):
         place = self.chance.choice(self._places)
         known = self._acknowledged_end(place)
         found = await self._latest(place)
-        tries = 0 if self._brokers is None else TRIES_MAX
+        tries = TRIES_MAX
         while self._brokers is not None and tries and found is not None and found < known:
             self.client.refresh()
             await asyncio.sleep(BACKOFF_S)

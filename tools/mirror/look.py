@@ -7,7 +7,7 @@ one topic is told with the look, and is no matter of the others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kavka.tools.admin.cluster_client import ClusterClient, check_answer
 from kavka.tools.admin.errors import Failed
@@ -183,14 +183,11 @@ async def create(
         CreateTopicsRequest(topics, round(WITHIN_S * 1000)),
         lambda it: [one.error_code for one in it.topics],
     )
-    found = {
-        one.name: _refusal(
-            f"the target does not create topic {one.name}", one.error_code, one.error_message
-        )
+    return _refusals(
+        (f"the target does not create topic {one.name}", one.name, one)
         for one in response.topics
         if one.error_code != ErrorCode.TOPIC_ALREADY_EXISTS
-    }
-    return {name: why for name, why in found.items() if why}
+    )
 
 
 async def _grow(target: ClusterClient, more: Mapping[str, int]) -> Refusals:
@@ -202,15 +199,10 @@ async def _grow(target: ClusterClient, more: Mapping[str, int]) -> Refusals:
         CreatePartitionsRequest(wanted),
         lambda it: [one.error_code for one in it.results],
     )
-    found = {
-        one.name: _refusal(
-            f"the target gives topic {one.name} no more partitions",
-            one.error_code,
-            one.error_message,
-        )
+    return _refusals(
+        (f"the target gives topic {one.name} no more partitions", one.name, one)
         for one in response.results
-    }
-    return {name: why for name, why in found.items() if why}
+    )
 
 
 async def _alter(target: ClusterClient, changes: Mapping[str, ConfigChanges]) -> Refusals:
@@ -227,14 +219,19 @@ async def _alter(target: ClusterClient, changes: Mapping[str, ConfigChanges]) ->
     ]
     request = IncrementalAlterConfigsRequest(resources)
     response = await target.ask(incremental_alter_configs.API, request)
-    found = {
-        one.resource_name: _refusal(
+    return _refusals(
+        (
             f"the target does not take the configs of topic {one.resource_name}",
-            one.error_code,
-            one.error_message,
+            one.resource_name,
+            one,
         )
         for one in response.responses
-    }
+    )
+
+
+def _refusals(results: Iterable[tuple[str, str, Any]]) -> Refusals:
+    """Of results that have an error code: what each says if it is one, and its topic. Failed."""
+    found = {name: _refusal(what, one.error_code, one.error_message) for what, name, one in results}
     return {name: why for name, why in found.items() if why}
 
 
