@@ -46,7 +46,7 @@ from kavka.server.controller.events import (
     Warn,
     WriteStates,
 )
-from kavka.server.controller.isr_decisions import decide_isr
+from kavka.server.controller.isr_decisions import decide_isrs
 from kavka.server.controller.partition_machine import PartitionMachine, chunks
 from kavka.server.controller.request_outcomes import not_controller
 from kavka.server.controller.state import Assignment, LiveBroker, assignment_of, with_assignments
@@ -147,8 +147,9 @@ class ActiveController:
         self._runner: asyncio.Task[None] | None = None
         self._pending_commands = 0
         """Commands that are still being executed in tasks."""
-        self._state_writes: dict[asyncio.Task[None], None] = {}
-        """Tasks of the commands that write partition states."""
+        self._state_writes: dict[asyncio.Future[None], None] = {}
+        """Writes of partition states that are in progress: each is done when its result is in the
+        queue."""
         self._ends: dict[str, Ends] = {}  # by topic: for the next write of its node
         self._idle_waits: list[asyncio.Future[None]] = []
         self._closed = False
@@ -310,26 +311,24 @@ class ActiveController:
     ) -> Mapping[TopicPartition, StoredState | ApiError]:
         """Change ISRs as their leaders ask (AlterPartition). Returns the partitions' present
         states, or errors. ControllerMoved, or another of TERM_ENDED: no outcome is known."""
-        results: dict[TopicPartition, StoredState | ApiError] = {}
-        writes: list[StateWrite] = []
-        for tp, one in wanted.items():
-            try:
-                decided = decide_isr(self.cluster, tp, one)
-            except ApiError as error:
-                results[tp] = error.with_traceback(None)  # its frames would make a reference cycle
-                continue
-            if isinstance(decided, StateWrite):
-                writes.append(decided)
-            else:
-                results[tp] = decided
-        if writes:
+        writes, results = decide_isrs(self.cluster, wanted)
+        return {**results, **(await self._write_isrs(writes) if writes else {})}
+
+    async def _write_isrs(
+        self, writes: Sequence[StateWrite]
+    ) -> Mapping[TopicPartition, StoredState | ApiError]:
+        is_queued: asyncio.Future[None] = self._tasks.future()
+        self._state_writes[is_queued] = None
+        try:
             written, failed = await self.store.write_states(writes)
             self.put(IsrsWritten(written.stored))
-            results |= written.stored
             if failed:
                 self._reload(failed)
-                results |= {tp: ApiError(ErrorCode.INVALID_UPDATE_VERSION) for tp in failed}
-        return results
+        finally:
+            del self._state_writes[is_queued]
+            is_queued.set_result(None)
+        refused = ApiError(ErrorCode.INVALID_UPDATE_VERSION)
+        return {**written.stored, **dict.fromkeys(failed, refused)}
 
     async def until_states_are_written(self) -> None:
         """Wait for all writes of partition states that are in progress."""

@@ -14,12 +14,8 @@ from typing import Final
 
 from kavka.server.cluster.control_messages import LEADER_DURING_DELETE, TopicPartition
 from kavka.server.controller import reassignments, request_builders
-from kavka.server.controller.election import (
-    first_state,
-    next_state,
-    preferred_state,
-    unclean_state,
-)
+from kavka.server.controller.election import first_state, next_state
+from kavka.server.controller.election_requests import decide_election
 from kavka.server.controller.events import (
     CHUNK_PARTITIONS,
     BrokerLeaving,
@@ -327,6 +323,7 @@ class PartitionMachine:
 
     def _decide(self, tp: TopicPartition, partition: Partition) -> StateWrite | None:
         live, epoch = self.cluster.eligible_replicas(partition), self.cluster.epoch
+        topic = self.cluster.topics[tp.topic]
         if partition.state is None:
             state = first_state(live, epoch)
         else:
@@ -336,7 +333,7 @@ class PartitionMachine:
                     reassignments.take_back(partition)
                     live = self.cluster.eligible_replicas(partition)
                     away = self.cluster.away(partition, live)
-            elif self.cluster.topics[tp.topic].changing == 0:
+            elif not topic.planned:
                 if reassignments.is_caught_up(partition, live, away):
                     reassignments.finish(partition)
                     live = self.cluster.eligible_replicas(partition)
@@ -348,6 +345,9 @@ class PartitionMachine:
                 may_be_unclean=self._allows_unclean(tp.topic),
                 controller_epoch=epoch,
             )
+        if state is not None and not topic.keeps_planned_replica(tp.partition, state.isr):
+            return None  # decided when the controller has seen the new assignment
+        if partition.state is not None:
             partition.decided_state = state
             if state is None:
                 partition.away = ()
@@ -400,7 +400,7 @@ class PartitionMachine:
         results: dict[TopicPartition, int | ApiError] = {}
         for tp in event.partitions:
             try:
-                write = self._election_write(tp, unclean=event.unclean)
+                write = decide_election(self.cluster, tp, unclean=event.unclean)
             except ApiError as error:
                 results[tp] = error.with_traceback(None)  # its frames would make a reference cycle
             else:
@@ -408,26 +408,6 @@ class PartitionMachine:
                 results[tp] = write.state.leader
         yield from _write(list(writes.values()))
         yield ElectionResults(results)
-
-    def _election_write(self, tp: TopicPartition, *, unclean: bool) -> StateWrite:
-        topic, partition = self._find(tp)
-        if topic is None:
-            message = f"No such topic as {tp.topic}"
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-        if partition is None:
-            message = f"No such partition as {tp}"
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-        if topic.deleting:
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
-        live, epoch = self.cluster.eligible_replicas(partition), self.cluster.epoch
-        if unclean:
-            state = unclean_state(partition.state, live=live, controller_epoch=epoch)
-        else:
-            live = list(without(tuple(live), partition.away))
-            state = preferred_state(
-                partition.state, replicas=partition.replicas, live=live, controller_epoch=epoch
-            )
-        return StateWrite(tp, state, partition.version)
 
     # Responses
 

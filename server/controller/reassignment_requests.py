@@ -16,6 +16,7 @@ from kavka.server.controller.state import (
     Assignment,
     assignment_of,
     with_assignments,
+    without,
 )
 from kavka.server.controller.topic_waiters import Condition
 from kavka.wire.errors import ApiError, ErrorCode
@@ -117,23 +118,24 @@ class ReassignmentRequests:
         topic = self._controller.cluster.topics.get(write.name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        topic.changing += 1
+        planned: dict[int, Assignment] = {}
+        topic.planned.append(planned)
         try:
             await self._until(
                 write.name, lambda: all(one.finishing is None for one in topic.partitions.values())
             )
-            write.wrote(await self._write_node(write.name, wanted, results))
+            write.wrote(await self._write_node(write.name, wanted, planned, results))
             await self._until(write.name, write.is_seen)
         finally:
-            topic.changing -= 1
-            if not topic.changing:  # some may end now
-                self._controller.reevaluate(
-                    [
-                        TopicPartition(topic.name, index)
-                        for index, one in topic.partitions.items()
-                        if (one.adding or one.removing) and not one.is_reassigned
-                    ]
-                )
+            topic.planned = [one for one in topic.planned if one is not planned]
+            # some may end now, or get the state that none of the planned replicas was in sync in
+            self._controller.reevaluate(
+                [
+                    TopicPartition(topic.name, index)
+                    for index, one in topic.partitions.items()
+                    if (one.adding or one.removing) and one.decided_state is None
+                ]
+            )
 
     async def _until(self, name: str, condition: Condition) -> None:
         """Wait until a condition on a topic holds. ApiError."""
@@ -142,29 +144,69 @@ class ReassignmentRequests:
             raise error
 
     async def _write_node(
-        self, name: str, wanted: Mapping[int, Reassignment], results: dict[int, ApiError | None]
+        self,
+        name: str,
+        wanted: Mapping[int, Reassignment],
+        planned: dict[int, Assignment],
+        results: dict[int, ApiError | None],
     ) -> int:
         """Write the new assignments to the topic's node, and plan them again if something else
         changes it meanwhile. Returns the node's new version. ApiError."""
 
         async def plan(before: TopicAssignment) -> TopicAssignment:
-            after: dict[int, Assignment] = {}
-            for done, (number, one) in enumerate(wanted.items(), 1):
-                if done % PARTITIONS_PER_STEP == 0:
-                    await self._tasks.sleep(0)
-                index = one.tp.partition
-                current = after.get(index) or assignment_of(before, index)
-                results[number] = None  # an earlier plan may have failed
-                try:
-                    after[index] = self._plan(one, current)
-                except ApiError as error:
-                    results[number] = error.with_traceback(None)
+            after = await self._plan_all(wanted, before, results)
+            planned.clear()
+            planned.update(after)
+            if any(
+                without(assignment_of(before, index).replicas, one.replicas)
+                for index, one in after.items()
+            ):
+                # From here on ISRs keep a replica of those that are planned. One that was decided
+                # on before may have none, and is not known yet.
+                await self._until_states_are_known(name)
+                after = await self._plan_all(wanted, before, results)
+                planned.clear()
+                planned.update(after)
             return with_assignments(before, after)
 
         try:
             return await self._controller.store.change_assignment(name, plan)
         except NoNode:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
+
+    async def _plan_all(
+        self,
+        wanted: Mapping[int, Reassignment],
+        before: TopicAssignment,
+        results: dict[int, ApiError | None],
+    ) -> dict[int, Assignment]:
+        """The new assignments by partition. Sets the results."""
+        after: dict[int, Assignment] = {}
+        for done, (number, one) in enumerate(wanted.items(), 1):
+            if done % PARTITIONS_PER_STEP == 0:
+                await self._tasks.sleep(0)
+            index = one.tp.partition
+            current = after.get(index) or assignment_of(before, index)
+            results[number] = None  # an earlier plan may have failed
+            try:
+                after[index] = self._plan(one, current)
+            except ApiError as error:
+                results[number] = error.with_traceback(None)
+        return after
+
+    async def _until_states_are_known(self, name: str) -> None:
+        """Wait until the controller knows the results of all writes of partition states that are
+        in progress. ApiError."""
+        await self._controller.until_states_are_written()
+        is_known = False
+
+        async def handled() -> None:  # the results are in the queue before it
+            nonlocal is_known
+            is_known = True
+            self._controller.ready.check(name)
+
+        self._controller.put(handled)
+        await self._until(name, lambda: is_known)
 
 
 class _TopicWrite:

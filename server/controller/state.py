@@ -125,9 +125,9 @@ class Topic:
     partitions: dict[int, Partition] = field(default_factory=dict)
     version: int = NOT_STORED
     """Version of the topic's node, whose assignments the partitions have."""
-    changing: int = 0
-    """Requests that are changing assignments in the node: no reassignment ends before the
-    controller has seen what they have written."""
+    planned: list[Mapping[int, Assignment]] = field(default_factory=list)
+    """Of each request that is changing assignments in the node: what it writes, by partition. No
+    reassignment ends before the controller has seen that, and the ISRs keep a replica of it."""
     marked: bool = False
     """An earlier controller may have begun its deletion, which goes on when the marks are read:
     brokers must not create replicas again that they have deleted."""
@@ -140,6 +140,12 @@ class Topic:
     def all_partitions(self) -> list[TopicPartition]:
         """Its partitions."""
         return [TopicPartition(self.name, index) for index in self.partitions]
+
+    def keeps_planned_replica(self, index: int, isr: Collection[int]) -> bool:
+        """Whether a partition with this ISR still has an in-sync replica when the assignments that
+        requests are writing are in force."""
+        plans = [plan[index].replicas for plan in self.planned if index in plan]
+        return not any(map(set(isr).isdisjoint, plans))
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ python -m sim --seeds 200 --same       # whether each has the same trace in two 
 python -m sim --seed 17                # one: its plan, its trace, what is violated
 python -m sim --seed 17 --shrink       # the smallest plan that still shows it
 python -m sim --cluster ...            # the same of clusters, whose seeds are others
+python -m sim --planted                # the seed of each planted bug, or another that finds it
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from sim.cluster_planted import CLUSTER_BUGS
 from sim.digests import digests
+from sim.planted import BUGS, caught_by
 from sim.run import Outcome, run, shrink
 
 TRACE_LINES = 200
@@ -119,6 +122,24 @@ def one(seed: int, *, smallest: bool, cluster: bool) -> int:
     return int(bool(outcome.violations))
 
 
+def planted(seeds: range, *, cluster: bool) -> int:
+    """Print where planted bugs are found, as their rows say or in one of `seeds`, which they have
+    to say then: a change of the broker gives seeds another course. The number of those that are
+    not found where they should."""
+    lost = 0
+    for bug in CLUSTER_BUGS if cluster else BUGS:
+        found = caught_by(bug, cluster=cluster)
+        if found is not None:
+            print(f"{bug.name}: found", flush=True)
+            continue
+        lost += 1
+        print(f"{bug.name}: not found in {bug.seeds_max} from {bug.first} on", flush=True)
+        found = caught_by(bug._replace(first=seeds[0], seeds_max=len(seeds)), cluster=cluster)
+        where = "nor in any other" if found is None else f"but in seed {seeds[found[0] - 1]}"
+        print(f"  {where}", flush=True)
+    return lost
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="sim")
     parser.add_argument("--seeds", type=int, default=100, help="how many")
@@ -130,10 +151,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="show what happens in this one")
     parser.add_argument("--shrink", action="store_true", help="with the smallest plan")
     parser.add_argument("--cluster", action="store_true", help="seeds of clusters")
+    parser.add_argument("--planted", action="store_true", help="look for all planted bugs")
     given = parser.parse_args()
     seeds = range(given.first, given.first + given.seeds)
     if given.seed is not None:
         return one(given.seed, smallest=given.shrink, cluster=given.cluster)
+    if given.planted:
+        return int(planted(seeds, cluster=given.cluster) > 0)
     if given.same:
         return int(same(seeds, cluster=given.cluster) > 0)
     if given.digests:

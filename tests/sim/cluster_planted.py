@@ -12,7 +12,7 @@ import pytest
 
 from kavka.log.partition_log import PartitionLog
 from kavka.seams import Tasks
-from kavka.server.controller import election, leader_balance, partition_machine
+from kavka.server.controller import election, election_requests, leader_balance
 from kavka.server.controller.controller import Controller
 from kavka.server.controller.state import ClusterState, Partition
 from kavka.server.controller.tree_store import TreeStore
@@ -29,31 +29,6 @@ from kavka.wire.steps import Steps
 from kavka.zktree.api import Op, OpResult
 from kavka.zktree.paths import StoredPartitionState
 from sim.planted import Bug, markers_dropped_at_the_start
-
-RICH: Final = 35
-"""A seed in which leaders die and are cut off again and again, and a controller that was replaced
-tells brokers of a death."""
-
-OTHER: Final = 33
-"""One with transactions, too."""
-
-GROUPS: Final = 246
-"""One with groups."""
-
-RICHER: Final = 159
-"""Another, in which most brokers die."""
-
-RESTLESS: Final = 7
-"""One with an operator, in which replicas leave the ISR and join it all the time."""
-
-DEPOSED: Final = 26
-"""One in which a controller is deposed while it ends reassignments."""
-
-TRANSACTIONS: Final = 39
-"""One in which leaders with open transactions die."""
-
-DELETIONS: Final = 3
-"""One in which topics are deleted while brokers are away."""
 
 
 def _acknowledged_before_replication(patch: pytest.MonkeyPatch) -> None:
@@ -198,7 +173,7 @@ def _preferred_although_out_of_sync(patch: pytest.MonkeyPatch) -> None:
         return original(state, replicas=replicas, live=live, controller_epoch=controller_epoch)
 
     original = election.preferred_state
-    patch.setattr(partition_machine, "preferred_state", preferred_state)
+    patch.setattr(election_requests, "preferred_state", preferred_state)
     patch.setattr(leader_balance, "_can_lead", lambda cluster, broker_id, tp: True)
 
 
@@ -215,22 +190,24 @@ CLUSTER_BUGS: Final = (
     Bug("a replica out of sync counts as in sync", 2, _out_of_sync_replica_counts),
     Bug("no election is seen in a new session", 2, _election_missed_in_a_new_session),
     Bug("a broker never registers again", 2, _never_registers_again),
-    Bug("a broker that bounced was never away", 2, _bounced_broker_was_never_away, RICH),
-    Bug("records above the high watermark are served", 2, _serves_above_its_high_watermark, RICH),
-    Bug("min.insync.replicas is ignored", 2, _too_few_in_sync, RICH),
-    Bug("leader epochs are not kept", 2, _leader_epoch_not_kept, RICH),
-    Bug("a new coordinator drops markers", 2, markers_dropped_at_the_start, RICH),
-    Bug("a new leader trusts what it does not know", 2, _follower_counts_what_it_had, RICHER),
-    Bug("a follower truncates to its high watermark", 2, _truncates_to_the_high_watermark, OTHER),
-    Bug("the maximal ISR is lost", 5, _maximal_isr_lost, RICH),
-    Bug("producers are not known after a truncation", 1, _producers_not_rebuilt, TRANSACTIONS),
-    Bug("a coordinator answers before replication", 2, _coordinator_answers_too_early, GROUPS),
-    Bug("an earlier LeaderAndIsr is taken", 1, _earlier_decision_taken, RESTLESS),
-    Bug("a late answer of AlterPartition is taken", 1, _late_answer_taken, RESTLESS),
-    Bug("a controller that was replaced still writes", 1, _controller_not_fenced, DEPOSED),
-    Bug("a controller that was replaced is heard", 1, _earlier_controller_heard, RICH),
-    Bug("leaders are elected out of those out of sync", 1, _unclean_elections, RICH),
-    Bug("a preferred replica leads out of sync", 1, _preferred_although_out_of_sync, RESTLESS),
-    Bug("a leader does not see where logs diverge", 1, _divergence_not_seen, RESTLESS),
-    Bug("a deletion does not wait for all replicas", 1, _deletion_does_not_wait, DELETIONS),
+    Bug("a broker that bounced was never away", 2, _bounced_broker_was_never_away, 35),
+    Bug("records above the high watermark are served", 2, _serves_above_its_high_watermark, 35),
+    Bug("min.insync.replicas is ignored", 2, _too_few_in_sync, 35),
+    Bug("leader epochs are not kept", 2, _leader_epoch_not_kept, 35),
+    Bug("a new coordinator drops markers", 2, markers_dropped_at_the_start, 35),
+    Bug("a new leader trusts what it does not know", 2, _follower_counts_what_it_had, 159),
+    Bug("a follower truncates to its high watermark", 1, _truncates_to_the_high_watermark, 5),
+    Bug("the maximal ISR is lost", 5, _maximal_isr_lost, 35),
+    Bug("producers are not known after a truncation", 1, _producers_not_rebuilt, 17),
+    Bug("a coordinator answers before replication", 1, _coordinator_answers_too_early, 59),
+    Bug("an earlier LeaderAndIsr is taken", 1, _earlier_decision_taken, 7),
+    Bug("a late answer of AlterPartition is taken", 1, _late_answer_taken, 55),
+    Bug("a controller that was replaced still writes", 1, _controller_not_fenced, 26),
+    Bug("a controller that was replaced is heard", 1, _earlier_controller_heard, 35),
+    Bug("leaders are elected out of those out of sync", 1, _unclean_elections, 35),
+    Bug("a preferred replica leads out of sync", 1, _preferred_although_out_of_sync, 7),
+    Bug("a leader does not see where logs diverge", 1, _divergence_not_seen, 45),
+    Bug("a deletion does not wait for all replicas", 1, _deletion_does_not_wait, 3),
 )
+"""The last number is the seed that finds it, or the first that may. A change of the broker gives
+seeds another course; `python -m sim --cluster --planted` names one that finds it then."""

@@ -8,6 +8,7 @@ passes only when no process has anything to run; when no timer is left either, t
 from __future__ import annotations
 
 import asyncio
+import gc
 import heapq
 import math
 import random
@@ -181,6 +182,9 @@ class SimLoop(asyncio.AbstractEventLoop):
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine of the world to its end. All other tasks stop there; `Deadlock` when
         it waits for something that never comes."""
+        # What is left of an earlier world runs code of its own when it is collected: not while
+        # this one runs.
+        gc.collect()
         task = self.world.spawn(work, name="main")
         before = asyncio._get_running_loop()
         asyncio._set_running_loop(self)

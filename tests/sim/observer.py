@@ -250,6 +250,7 @@ class Observer:
             return
         now = paths.decode_controller_epoch(epoch.data)
         for place, node in self._state_nodes():
+            self._check_isr_assigned(place, node)
             before = self._states.get(place)
             if before is not None and before.stat.mzxid == node.stat.mzxid:
                 continue
@@ -265,6 +266,13 @@ class Observer:
             assert not is_next or state.leader in (NO_LEADER, *isr), (
                 f"{place}: {state} follows one with the ISR {isr}"
             )
+
+    def _check_isr_assigned(self, place: tuple[str, int], node: Znode) -> None:
+        """No reassignment takes away the whole ISR."""
+        assigned, isr = self._assignment(place[0]), _decoded_state(node.data).isr
+        assert assigned is not None
+        replicas = assigned.replicas[place[1]]
+        assert not set(isr).isdisjoint(replicas), f"{place}: the ISR {isr} is not of {replicas}"
 
     def _state_nodes(self) -> Iterator[tuple[tuple[str, int], Znode]]:
         """Those in ZooKeeper of the states of all partitions."""

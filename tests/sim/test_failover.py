@@ -10,7 +10,7 @@ from sim.cluster import ATTEMPT_S, Cluster, live
 from sim.ensemble import ZOOKEEPER
 
 SOON_S = 1.5
-AT_ONCE_S = 0.3
+AT_ONCE_S = 0.1
 
 
 async def started(cluster: Cluster) -> asyncio.Event:
@@ -70,7 +70,7 @@ async def controllers_die(cluster: Cluster) -> None:
         machine.kill()
         killed_s = cluster.loop.now_s
         while controller in [
-            one.leader_id for one in (await cluster.metadata()).topics[0].partitions
+            one.leader_id for one in (await cluster.metadata(machine)).topics[0].partitions
         ]:
             await asyncio.sleep(AT_ONCE_S / 20)
         assert cluster.loop.now_s - killed_s < AT_ONCE_S

@@ -9,7 +9,7 @@ import pytest
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.events import StateWrite, StoredState, WantedIsr
 from kavka.server.controller.isr_decisions import decide_isr
-from kavka.server.controller.state import ClusterState, LiveBroker, Partition, Topic
+from kavka.server.controller.state import Assignment, ClusterState, LiveBroker, Partition, Topic
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
 from kavka.zktree.paths import BrokerInfo, StoredPartitionState
@@ -75,6 +75,23 @@ def test_the_first_of_several_reasons_counts() -> None:
 def test_a_replica_that_is_not_alive_can_t_join() -> None:
     assert refusal(WANTED, cluster(live=(1, 2))) == Code.INELIGIBLE_REPLICA
     assert refusal(WANTED, cluster(offline=(3,))) == Code.INELIGIBLE_REPLICA
+
+
+@pytest.mark.parametrize(
+    ("replicas", "isr", "may_be"),
+    [((2, 3), (1,), False), ((2, 3), (1, 3), True), ((1, 2, 3), (1,), True)],
+)
+def test_an_isr_without_a_replica_that_a_request_plans(
+    replicas: tuple[int, ...], isr: tuple[int, ...], may_be: bool
+) -> None:
+    """The leader keeps its ISR: it is of a reassignment that ends without its replica."""
+    known = cluster()
+    known.topics["t"].planned = [{1: Assignment((4,))}, {}, {0: Assignment(replicas)}]
+    wanted = WANTED._replace(isr=isr)
+    if may_be:
+        assert isinstance(decide_isr(known, TP, wanted), StateWrite)
+    else:
+        assert refusal(wanted, known) == Code.OPERATION_NOT_ATTEMPTED
 
 
 def test_a_topic_that_is_gone_or_going() -> None:

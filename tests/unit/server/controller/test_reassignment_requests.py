@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,6 +41,16 @@ class Store:
         return self.topic.version
 
 
+async def written() -> None:
+    """No write of a state is in progress."""
+
+
+def handled_at_once(item: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """The queue of a controller."""
+    with pytest.raises(StopIteration):
+        item().send(None)
+
+
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
@@ -63,6 +73,8 @@ async def test_the_last_plan_counts(
         ready=TopicWaiters(tasks),
         store=Store(topic, found),
         reevaluate=lambda partitions: None,
+        until_states_are_written=written,
+        put=handled_at_once,
     )
     requests = ReassignmentRequests(controller, tasks=tasks)
     (result,) = await requests.reassign([Reassignment(TP, None)], timeout_ms=1000)
@@ -95,3 +107,35 @@ async def test_a_term_that_ends_while_the_node_is_written() -> None:
     asked = requests.reassign([Reassignment(TP, (3, 2))], timeout_ms=1000)
     (result,) = await asyncio.wait_for(asked, 10)
     assert result is not None and result.code == ErrorCode.NOT_CONTROLLER
+
+
+async def test_an_isr_that_is_being_written_when_its_replicas_are_dropped() -> None:
+    """Broker 3 leads, whose replica is not of the partition without the reassignment. An ISR of it
+    alone is being written when the reassignment is cancelled: the cancellation is refused, as it
+    would be a moment later. Until that is known, no other request hears that it is planned."""
+    both, alone = (StoredPartitionState(3, 4, isr, 1) for isr in ((3, 1), (3,)))
+    moving = Partition((3, 1, 2), (3,), (2,), state=both, version=0)
+    topic = Topic("t", T, {0: moving}, version=4)
+    brokers = {one: LiveBroker(one, 5, BrokerInfo(())) for one in (1, 2, 3)}
+    tasks = VirtualTasks(VirtualClock())
+    planned: list[bool] = []
+
+    async def is_written() -> None:
+        planned.append(topic.keeps_planned_replica(0, (3,)))
+        planned.append(topic.keeps_planned_replica(0, (3, 1)))
+        moving.state = alone
+
+    controller: Any = SimpleNamespace(
+        cluster=ClusterState(1, 1, brokers, {"t": topic}),
+        ready=TopicWaiters(tasks),
+        store=Store(topic, [MOVING]),
+        reevaluate=lambda partitions: None,
+        until_states_are_written=is_written,
+        put=handled_at_once,
+    )
+    requests = ReassignmentRequests(controller, tasks=tasks)
+    (result,) = await requests.reassign([Reassignment(TP, None)], timeout_ms=1000)
+    assert result is not None and result.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert controller.store.written == [MOVING]
+    assert planned == [False, True]
+    assert topic.keeps_planned_replica(0, (3,)), "nothing is planned any more"
