@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,8 +71,16 @@ class BrokerClient:
         self._next_attempt_s = 0.0
         self._is_closed = False
 
-    async def ask(self, api: Api, request: Any, *, timeout_s: float | None = None) -> Any:
-        """The response to a request, in the highest version that both know; it owns its bytes.
+    async def ask(
+        self,
+        api: Api,
+        request: Any,
+        *,
+        timeout_s: float | None = None,
+        take: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        """The response to a request, in the highest version that both know; it owns its bytes,
+        unless `take` is called with it: see `Connection.ask`.
 
         `timeout_s` is for the response alone; `request_timeout_s` if None. ConnectFailed if the
         broker can't be reached, NotLetIn if it refuses the client, Disconnected if the connection
@@ -80,7 +89,7 @@ class BrokerClient:
         connection = await self.connection()
         version = self.version_of(api)
         limit_s = self._settings.request_timeout_s if timeout_s is None else timeout_s
-        return await connection.ask(api, version, request, timeout_s=limit_s)
+        return await connection.ask(api, version, request, timeout_s=limit_s, take=take)
 
     async def connection(self) -> Connection:
         """An open connection, whose broker's versions are known. ConnectFailed if it can't be

@@ -77,23 +77,37 @@ class Connection(asyncio.BufferedProtocol):
         """
         self._send(api, version, request, callbacks, timeout_s, owns_bytes=False)
 
-    async def ask(self, api: Api, version: int, request: Any, *, timeout_s: float) -> Any:
-        """The response to a request; it owns its bytes, for which the frame is copied.
+    async def ask(
+        self,
+        api: Api,
+        version: int,
+        request: Any,
+        *,
+        timeout_s: float,
+        take: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        """The response to a request; it owns its bytes, for which the frame is copied. With `take`
+        nothing is copied: that is called with the response, whose records are views that are valid
+        during the call, and this returns or raises what it returns or raises.
 
         Disconnected (TimedOut) if the connection ends first, and as `send`.
         """
         response = self._tasks.future()
 
         def on_response(message: Any) -> None:
-            if not response.done():  # else the caller was cancelled
-                response.set_result(message)
+            if response.done():
+                return  # the caller was cancelled
+            try:
+                response.set_result(message if take is None else take(message))
+            except Exception as failure:
+                response.set_exception(failure)
 
         def on_failure(failure: Disconnected) -> None:
             if not response.done():
                 response.set_exception(failure)
 
         callbacks = Callbacks(on_response, on_failure)
-        self._send(api, version, request, callbacks, timeout_s, owns_bytes=True)
+        self._send(api, version, request, callbacks, timeout_s, owns_bytes=take is None)
         return await response
 
     def send_without_response(self, api: Api, version: int, request: Any) -> None:

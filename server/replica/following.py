@@ -1,5 +1,5 @@
-"""A replica as follower: appends what was fetched from the leader, and truncates where the logs
-diverge (KIP-101, KIP-279, KIP-595)."""
+"""A replica as follower: where its log ends, and how it is brought to where the leader's can be
+appended: truncated where the logs diverge (KIP-101, KIP-279, KIP-595), or started over."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ class Divergence(NamedTuple):
     end_offset: int
 
 
-class Fetched(NamedTuple):
-    """The leader's response for one partition. `records` stay valid: their buffer is not reused."""
+class Misplaced(NamedTuple):
+    """The leader's response for a partition, whose first batch begins below the end of the log."""
 
-    records: memoryview | bytes
+    failure: UnexpectedOffsetError
+    records: bytes
+    """They own their bytes."""
     high_watermark: int
     log_start_offset: int
-    divergence: Divergence | None
 
 
 class Following:
@@ -66,36 +67,25 @@ class Following:
             await self._truncate(self._replica.high_watermark, tasks)
         self.is_prepared = True
 
-    async def take(self, fetched: Fetched, tasks: Tasks) -> None:
-        """Append the records, or truncate to where the logs diverge. ApiError, StorageError,
-        OSError."""
-        if fetched.divergence is not None:
-            await self._truncate(self._truncation_offset(fetched.divergence), tasks)
-            return
-        try:
-            self._append(fetched)
-        except UnexpectedOffsetError as failure:
-            if not await self._begins_with(failure, tasks):
-                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(failure)) from None
-            self._append(fetched)
+    async def truncate_to(self, divergence: Divergence, tasks: Tasks) -> None:
+        """Truncate to where the logs diverge. ApiError, StorageError, OSError."""
+        await self._truncate(self._truncation_offset(divergence), tasks)
 
-    def _append(self, fetched: Fetched) -> None:
-        self._replica.append_fetched(
-            memoryview(fetched.records), fetched.high_watermark, fetched.log_start_offset
-        )
-
-    async def _begins_with(self, batch: UnexpectedOffsetError, tasks: Tasks) -> bool:
-        """Have an empty log start over at the first offset of `batch`, as in Apache Kafka, if the
-        leader's log starts within that batch (as after DeleteRecords): a fetch from the leader's
-        start offset gets the whole batch. Whether that was done, and the batch may be appended."""
+    async def begin_with(self, fetched: Misplaced, tasks: Tasks) -> None:
+        """Have an empty log start over at the first offset of the first batch, as in Apache Kafka,
+        if the leader's log starts within that batch (as after DeleteRecords): a fetch from the
+        leader's start offset gets the whole batch, and none from before it is answered. Then append
+        the records. ApiError if that is not so; StorageError, OSError."""
         replica, log = self._replica, self._replica.log
-        is_empty = log.start_offset == log.end_offset
+        batch, is_empty = fetched.failure, log.start_offset == log.end_offset
         if not is_empty or not batch.first_offset < log.end_offset <= batch.last_offset:
-            return False
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(batch))
         partition, epoch = replica.partition, replica.partition.leader_epoch
         await run_rest(tasks, replica.start_over_at(batch.first_offset))
-        follows = replica.is_served and not partition.is_leader
-        return follows and partition.leader_epoch == epoch
+        if replica.is_served and not partition.is_leader and partition.leader_epoch == epoch:
+            replica.append_fetched(
+                memoryview(fetched.records), fetched.high_watermark, fetched.log_start_offset
+            )
 
     def _truncation_offset(self, leader: Divergence) -> int:
         """The offset up to which this log may be the same as the leader's: the end of the largest

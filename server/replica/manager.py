@@ -73,7 +73,7 @@ class ReplicaManager:
             role_listeners=self.role_listeners,
             propose_isr=self._propose_isr,
             role_changed=self._role_changed,
-            throttle_changed=self._throttle_changed,
+            follower_changed=self._follower_changed,
             logs=logs,
         )
         self.on_isr_proposal: Callable[[Replica, ProposeIsr], object] = _nothing
@@ -82,8 +82,8 @@ class ReplicaManager:
         """Called when this broker has begun to host a replica."""
         self.on_role: Callable[[Replica], object] = _nothing
         """Called when a replica may have begun or ceased to lead or follow here."""
-        self.on_throttle: Callable[[Replica], object] = _nothing
-        """Called when a replica is throttled as follower, or not any more."""
+        self.on_follower_change: Callable[[Replica], object] = _nothing
+        """Called when what a follower fetches may have changed, but not by its role or a flush."""
 
     def _propose_isr(self, replica: Replica, proposal: ProposeIsr) -> None:
         self.on_isr_proposal(replica, proposal)
@@ -91,8 +91,8 @@ class ReplicaManager:
     def _role_changed(self, replica: Replica) -> None:
         self.on_role(replica)
 
-    def _throttle_changed(self, replica: Replica) -> None:
-        self.on_throttle(replica)
+    def _follower_changed(self, replica: Replica) -> None:
+        self.on_follower_change(replica)
 
     def __iter__(self) -> Iterator[Replica]:
         return iter(list(self._replicas.values()))

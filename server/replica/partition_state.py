@@ -367,8 +367,8 @@ class PartitionState:
         assert self.flushed_end <= self.log_end, story
         assert not self.is_leader or self.leader == self.broker_id, story
         assert not self.is_leader or self.broker_id in self.isr, story
-        # without a leader, all of the ISR may be replicas that a reassignment has dropped
-        has_replicas = all(replica in self.replicas for replica in self.maximal_isr)
-        assert has_replicas or self.leader == NO_LEADER, story
+        # without a leader, some of the ISR may be replicas that a reassignment has dropped
+        assigned = [replica in self.replicas for replica in self.maximal_isr]
+        assert all(assigned) or (self.leader == NO_LEADER and any(assigned)), story
         assert self.is_leader or self.proposed_isr is None, story
         assert self.is_leader or not self._followers, story

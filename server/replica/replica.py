@@ -86,8 +86,9 @@ class ReplicaServices:
     role_changed: Callable[[Replica], object]
     """Called when a replica may have begun or ceased to lead or follow here."""
 
-    throttle_changed: Callable[[Replica], object]
-    """Called when a replica is throttled as follower, or not any more."""
+    follower_changed: Callable[[Replica], object]
+    """Called when a replica is throttled as follower, or not any more, and when retention has moved
+    its log start offset: what it fetches may have changed."""
 
     logs: LogManager
     """For truncations, which are checkpointed."""
@@ -309,7 +310,7 @@ class Replica:
         throttled = (self.throttled_as_leader, self.throttled_as_follower)
         self._set_rules(settings)
         if (self.throttled_as_leader, self.throttled_as_follower) != throttled:
-            self._services.throttle_changed(self)
+            self._services.follower_changed(self)
             self._services.purgatory.changed(self.end_key)
         if self.partition.configure(settings.flush_after, settings.min_insync_replicas):
             self._services.purgatory.changed(self.key)
@@ -354,6 +355,7 @@ class Replica:
                 begin,
                 count,
             )
+            self._services.follower_changed(self)
         if self.log.producer_manager.is_saving or (count and self.log.flush_wanted):
             self._services.flush_soon(self)
         return count

@@ -56,7 +56,7 @@ class ClusterLinks:
         )
         replicas.on_isr_proposal = self._isrs.propose
         replicas.on_role = self.fetchers.role_changed
-        replicas.on_throttle = self.fetchers.replica_changed
+        replicas.on_follower_change = self.fetchers.replica_changed
         replicas.flusher.on_flushed = self.fetchers.replica_changed
         quotas.on_change = self.fetchers.wake_all
         self._timer: Timer | None = None

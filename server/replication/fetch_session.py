@@ -58,43 +58,46 @@ class SessionRequest(NamedTuple):
 
 class FetchSession:
     """The session with one leader; at first there is none. One request at a time: after each
-    `request`, `answered`, `refused` or `failed` is called."""
+    `request`, `answered`, `refused` or `failed` is called, and `fetch` and `forget` only then."""
 
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = INITIAL_EPOCH
-        self._held: dict[Place, Asked] = {}
+        self._fetched: dict[Place, Asked] = {}
+        self._changed: dict[Place, Asked] = {}
+        """Those of them that the leader does not know like this."""
+        self._forgotten: dict[Place, None] = {}
+        """Those that it may know, but that are not fetched any more."""
 
-    @property
-    def held(self) -> Mapping[Place, Asked]:
-        """What the leader remembers after the last request, if it has received that."""
-        return self._held
+    def fetch(self, place: Place, asked: Asked) -> None:
+        """Ask for a partition like this from the next request on."""
+        if self._fetched.get(place) != asked:
+            self._fetched[place] = self._changed[place] = asked
+            self._forgotten.pop(place, None)
 
-    def request(self, wanted: dict[Place, Asked]) -> SessionRequest:
-        """The next request, after which the leader knows that exactly `wanted` is fetched. The
-        session keeps `wanted`, which must not be changed any more."""
-        before, self._held = self._held, wanted
+    def forget(self, place: Place) -> None:
+        """Do not ask for a partition from the next request on."""
+        if self._fetched.pop(place, None) is not None:
+            self._changed.pop(place, None)
+            self._forgotten[place] = None
+
+    def request(self) -> SessionRequest:
+        """The next request, after which the leader knows what is fetched. It has to be encoded
+        before anything else is called here."""
+        changed, forgotten = self._changed, self._forgotten
+        self._changed, self._forgotten = {}, {}
         if self._epoch == INITIAL_EPOCH:
-            return SessionRequest(self._id, self._epoch, wanted, ())
-        asked: dict[Place, Asked] = {}
-        added = 0
-        for place, one in wanted.items():
-            known = before.get(place)
-            if known is not one and known != one:
-                asked[place] = one
-                if known is None:
-                    added += 1
-        forgotten: Collection[Place] = ()
-        if len(before) + added > len(wanted):
-            forgotten = [place for place in before if place not in wanted]
-        return SessionRequest(self._id, self._epoch, asked, forgotten)
+            return SessionRequest(self._id, self._epoch, self._fetched, ())
+        return SessionRequest(self._id, self._epoch, changed, forgotten)
 
     def answered(self, session_id: int, places: Collection[Place]) -> bool:
         """The leader has answered without an error, with this `session_id` (`NO_SESSION` if it
         keeps no session) and these partitions (`places`). False if the response can't belong to the
         request: then it must be ignored."""
-        held, is_full = self._held, self._epoch == INITIAL_EPOCH
-        if any(place not in held for place in places) or (is_full and len(places) < len(held)):
+        fetched, is_full = self._fetched, self._epoch == INITIAL_EPOCH
+        if any(place not in fetched for place in places) or (
+            is_full and len(places) < len(fetched)
+        ):
             self.failed()
             return False
         if session_id == NO_SESSION:

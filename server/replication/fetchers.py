@@ -45,11 +45,11 @@ class Fetchers:
             self._fetcher(partition.leader).add(replica)
 
     def replica_changed(self, replica: Replica) -> None:
-        """A replica's log has been flushed, or it is throttled no more: wake its fetcher, which may
-        wait for that."""
+        """A replica's log has been flushed, or starts later, or it is throttled or not any more:
+        tell its fetcher, which may wait for that."""
         followed = self._followed.get(replica.key)
         if followed is not None:
-            self._fetchers[followed[1]].wake()
+            self._fetchers[followed[1]].changed(replica.key)
 
     def metadata_changed(self, _: object) -> None:
         """The addresses of brokers may have changed: fetchers may wait for one."""

@@ -1,6 +1,7 @@
 """Fetches from one other broker the partitions that it leads and this broker follows.
 
-One request is in flight at a time. Each partition's part of a response is processed by `Following`.
+One request is in flight at a time. Records are appended while they are views of the response, which
+is not copied; where they can't be appended, `Following` truncates the log or starts it over.
 A partition that fails is left out of the requests for a while, and the others go on. Requests and
 responses name only the partitions of which something has changed (KIP-227, `fetch_session`).
 
@@ -14,20 +15,22 @@ A fetch tells the leader which records the follower has. So where records have t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from kavka.client.broker_client import BrokerClient
 from kavka.client.errors import UnsupportedVersion
 from kavka.log.errors import StorageError
+from kavka.log.follower_append import UnexpectedOffsetError
 from kavka.seams import Clock, Tasks
 from kavka.server.config import BrokerSettings
-from kavka.server.replica.following import Divergence, Fetched, Following
+from kavka.server.replica.following import Divergence, Misplaced
 from kavka.server.replica.replica import Replica
 from kavka.server.replica.replication_quotas import ReplicationQuota
 from kavka.server.replication.broker_clients import Peers
-from kavka.server.replication.fetch_session import Asked, FetchSession, Place, SessionRequest
+from kavka.server.replication.fetch_session import FetchSession, Place, SessionRequest
+from kavka.server.replication.followed import Followed, FollowedPartitions, Key
 from kavka.wire.apis import fetch
 from kavka.wire.errors import ApiError, ErrorCode
 
@@ -35,8 +38,6 @@ if TYPE_CHECKING:
     import asyncio
 
 logger = logging.getLogger(__name__)
-
-Key: TypeAlias = tuple[str, int]
 
 
 class FetcherSettings(NamedTuple):
@@ -65,8 +66,16 @@ class FetcherSettings(NamedTuple):
         )
 
 
-PARTITIONS_PER_STEP: Final = 1000
-"""Partitions checked between two pauses, at a microsecond each."""
+PARTITIONS_PER_STEP: Final = 500
+"""Partitions looked at between two pauses, at 2 us each."""
+
+ADDING_S: Final = 1.0
+"""So long after a partition was added, more are expected: a LeaderAndIsr may bring thousands."""
+
+ADDED_WAIT_MS: Final = 20
+"""How long the leader may wait with a response while more partitions are expected, or 1 ms for 20
+partitions: the next request has the new ones. A response that is waited for longer is not waited
+for any more, but that costs a connection and a session, so it is done once."""
 
 NEVER_S: Final = float("inf")
 DOUBLED_MAX: Final = 20
@@ -76,55 +85,8 @@ BACKOFF_S: Final = 0.02
 reason is that the leader has not received LeaderAndIsr yet."""
 
 
-class _Followed:
-    """A partition that is fetched in one leader epoch."""
-
-    __slots__ = (
-        "_asked",
-        "failures",
-        "following",
-        "is_failed",
-        "lag",
-        "leader_epoch",
-        "place",
-        "replica",
-        "retry_at_s",
-    )
-
-    def __init__(self, replica: Replica) -> None:
-        self.replica = replica
-        self.place: Place = (replica.topic_id.bytes, replica.key[1])
-        self._asked: Asked | None = None
-        self.leader_epoch = replica.partition.leader_epoch
-        self.following = Following(replica)
-        self.retry_at_s = 0.0
-        self.failures = 0
-        """Failures since the last success."""
-        self.is_failed = False
-        """Whether the leader has answered FENCED_LEADER_EPOCH: there is a newer leader epoch, which
-        the next LeaderAndIsr brings. Until then the partition is not fetched."""
-        self.lag: int | None = None
-        """How many records it lacked up to the leader's high watermark after the last response with
-        records; None before the first response. At 0 it counts as in sync for the throttle, as in
-        Apache Kafka."""
-
-    def note_lag(self, high_watermark: int) -> None:
-        """Update `lag`, after a response with records, or the first one."""
-        self.lag = max(high_watermark - self.following.offset, 0)
-
-    def asked(self) -> Asked:
-        """What to ask for next; the same object while nothing has changed."""
-        known, log = self._asked, self.replica.log
-        if known is None or known.offset != log.end_offset or known.log_start != log.start_offset:
-            following = self.following
-            known = self._asked = Asked(
-                self.leader_epoch, following.offset, following.last_epoch, log.start_offset
-            )
-        return known
-
-    def log_may_have_changed(self) -> None:
-        """Compute `asked` anew: the log may end where it did, but with another epoch."""
-        self._asked = None
+_Rest: TypeAlias = "tuple[Followed, Divergence | Misplaced | ErrorCode]"
+"""A partition to which nothing can be appended as it is."""
 
 
 class LeaderFetcher:
@@ -146,13 +108,17 @@ class LeaderFetcher:
         self._quota = quota
         self._clock = clock
         self._tasks = tasks
-        self._partitions: dict[Key, _Followed] = {}
         self._session = FetchSession()
+        self._partitions = FollowedPartitions(self._session)
         self._task: asyncio.Task[None] | None = None
         self._is_fetching = False
         """Whether a request is in flight that has all partitions. `add` clears it when it breaks
         off the request because there is a new partition."""
+        self._is_soon_answered = False
+        """Whether that request waits no longer than a new partition may."""
         self._additions = 0
+        self._added_s = -NEVER_S
+        """When the last of them was added."""
         self._changed: asyncio.Future[None] | None = None
         """What the task waits for, if it has nothing to fetch."""
         self._is_woken = False
@@ -167,10 +133,11 @@ class LeaderFetcher:
 
     def add(self, replica: Replica) -> None:
         """Follow a partition, in its present leader epoch."""
-        self._partitions[replica.key] = _Followed(replica)
+        self._partitions.add(replica)
         self._additions += 1
+        self._added_s = self._clock.monotonic_s()
         replica.flush_if_awaited()  # what an earlier process wrote
-        if self._is_fetching:  # it may take replica.fetch.wait.max.ms to be answered
+        if self._is_fetching and not self._is_soon_answered:
             self._is_fetching = False
             self._peers.disconnect(self._leader)
         self.wake()
@@ -180,7 +147,13 @@ class LeaderFetcher:
 
     def remove(self, key: Key) -> None:
         """Follow a partition no longer."""
-        self._partitions.pop(key, None)
+        self._partitions.remove(key)
+        self.wake()
+
+    def changed(self, key: Key) -> None:
+        """Something of a partition has changed that no response brought: its log has been flushed
+        or starts later, or it is throttled or not any more."""
+        self._partitions.changed(key)
         self.wake()
 
     def wake(self) -> None:
@@ -200,16 +173,17 @@ class LeaderFetcher:
             while self._partitions:
                 await self._flushes()
                 additions = self._additions
-                due = await self._due()
+                await self._look()
                 if additions != self._additions:
                     continue  # look at those, too, before a request that may wait long
                 client = self._peers.client(self._leader)
-                if not due or client is None:
+                if not self._partitions.fetched or client is None:
                     await self._until_due()
                     continue
-                await self._fetch(client, due)
+                await self._fetch(client)
         finally:
             self._task = None
+            self._partitions.forget_removed()
             self._session.failed()
             self._peers.disconnect(self._leader)
 
@@ -228,43 +202,54 @@ class LeaderFetcher:
         """Flush the logs whose records the leader may hear of only when they are flushed; whether
         there is one."""
         awaits = False
-        for one in self._partitions.values():
-            if not one.is_failed and one.replica.is_served and one.replica.partition.awaits_flush:
+        for one in self._partitions.to_look_at():
+            is_awaited = one.retry_at_s < NEVER_S and one.replica.is_served
+            if is_awaited and one.replica.partition.awaits_flush:
                 one.replica.flush_if_awaited()
                 awaits = True
         return awaits
 
-    async def _due(self) -> list[_Followed]:
-        """The partitions to fetch now."""
+    async def _look(self) -> None:
+        """Find out what to fetch now."""
         now_s = self._clock.monotonic_s()
         self._has_throttled = False
         self._next_due_s = NEVER_S
-        due = []
-        for number, one in enumerate(list(self._partitions.values()), 1):
+        for number, one in enumerate(self._partitions.look(), 1):
             if number % PARTITIONS_PER_STEP == 0:
                 await self._tasks.sleep(0)
-            if one.is_failed or one.replica.partition.awaits_flush:
+            is_due = self._is_due(one, now_s)
+            if is_due and not one.following.is_prepared:
+                is_due = await self._prepare(one)
+            if not self._partitions.is_followed(one):
                 continue
-            if one.retry_at_s > now_s:
-                self._next_due_s = min(self._next_due_s, one.retry_at_s)
+            may_be_throttled = self._may_be_throttled(one)
+            if is_due and not (may_be_throttled and self._quota.is_exceeded):
+                self._partitions.fetch(one, watch=may_be_throttled)
                 continue
-            if self._is_throttled(one):
+            if is_due:
                 self._has_throttled = True
-                continue
-            if not one.following.is_prepared:
-                try:
-                    await one.following.prepare(self._tasks)
-                except (OSError, StorageError, ApiError) as failure:
-                    self._leave_out(one, f"its log can't be prepared: {failure}")
-                    self._next_due_s = min(self._next_due_s, one.retry_at_s)
-                    continue
-            due.append(one)
-        return due
+            elif one.retry_at_s > now_s:
+                self._next_due_s = min(self._next_due_s, one.retry_at_s)
+            self._partitions.leave_out(one, watch=one.retry_at_s < NEVER_S)
 
-    def _is_throttled(self, one: _Followed) -> bool:
-        """Whether it has to wait for the quota. A replica in sync never waits, so that it stays in
-        the ISR."""
-        return one.replica.throttled_as_follower and one.lag != 0 and self._quota.is_exceeded
+    @staticmethod
+    def _is_due(one: Followed, now_s: float) -> bool:
+        return one.retry_at_s <= now_s and not one.replica.partition.awaits_flush
+
+    async def _prepare(self, one: Followed) -> bool:
+        """Whether its log can be fetched into."""
+        try:
+            await one.following.prepare(self._tasks)
+        except (OSError, StorageError, ApiError) as failure:
+            self._leave_out(one, f"its log can't be prepared: {failure}")
+            return False
+        return True
+
+    @staticmethod
+    def _may_be_throttled(one: Followed) -> bool:
+        """Whether it has to wait while the quota is exceeded. A replica in sync never waits, so
+        that it stays in the ISR."""
+        return one.replica.throttled_as_follower and one.lag != 0
 
     async def _until_due(self) -> None:
         """Wait for a change, or until the first partition is due that was not due at the last
@@ -290,28 +275,36 @@ class LeaderFetcher:
             if timer is not None:
                 timer.cancel()
 
-    async def _fetch(self, client: BrokerClient, due: list[_Followed]) -> None:
-        session = self._session
-        by_place = {one.place: one for one in due}
-        request = self._request(session.request({one.place: one.asked() for one in due}))
+    async def _fetch(self, client: BrokerClient) -> None:
+        session, fetched = self._session, self._partitions.fetched
+        self._is_soon_answered = self._clock.monotonic_s() - self._added_s < ADDING_S
+        request = self._request(session.request(), fetched)
         self._is_fetching = True
         try:
-            response = await client.ask(fetch.API, request)
+            rest: Sequence[_Rest] = await client.ask(fetch.API, request, take=self._take)
         except (ConnectionError, UnsupportedVersion) as failure:
             session.failed()
             if not self._is_fetching:
                 return  # there are more partitions now
             logger.debug("can't fetch from broker %d: %s", self._leader, failure)
-            self._leave_out_all(due)
+            self._leave_out_all(fetched.values())
             return
         finally:
             self._is_fetching = False
+        for one, what in rest:
+            if self._is_current(one):
+                await self._take_rest(client, one, what)
+
+    def _take(self, response: Any) -> Sequence[_Rest]:
+        """Append what was fetched, while the records are views. Returns what takes longer."""
+        self._is_fetching = False
+        session, fetched = self._session, self._partitions.fetched
         if response.error_code:
             if not session.refused(response.error_code):
                 name = ErrorCode(response.error_code).name
                 logger.warning("broker %d refused a fetch: %s", self._leader, name)
-                self._leave_out_all(due)
-            return
+                self._leave_out_all(fetched.values())
+            return ()
         answers: dict[Place, Any] = {
             (topic.topic_id.bytes, answer.partition_index): answer
             for topic in response.responses
@@ -321,72 +314,90 @@ class LeaderFetcher:
             logger.warning(
                 "broker %d answered a fetch for other partitions than were asked for", self._leader
             )
-            self._leave_out_all(due)
-            return
+            self._leave_out_all(fetched.values())
+            return ()
+        rest: list[_Rest] = []
         for place, answer in answers.items():
-            one = by_place[place]
+            one = fetched[place]
             if self._is_current(one):
-                one.log_may_have_changed()
-                await self._take(client, one, answer)
+                self._partitions.changed(one.replica.key)
+                what = self._take_one(one, answer)
+                if what is not None:
+                    rest.append((one, what))
+        return rest
 
-    def _is_current(self, one: _Followed) -> bool:
+    def _is_current(self, one: Followed) -> bool:
         """Whether it is still followed, in the epoch in which it was asked for."""
         partition = one.replica.partition
         return (
-            self._partitions.get(one.replica.key) is one
+            self._partitions.is_followed(one)
             and one.replica.is_served
             and not partition.is_leader
             and partition.leader_epoch == one.leader_epoch
         )
 
-    async def _take(self, client: BrokerClient, one: _Followed, answer: Any) -> None:
+    def _take_one(self, one: Followed, answer: Any) -> Divergence | Misplaced | ErrorCode | None:
+        """Append what was fetched of one partition. Returns what has to be done instead."""
         code = answer.error_code
         if code == ErrorCode.FENCED_LEADER_EPOCH:
-            one.is_failed = True  # the next LeaderAndIsr brings the new one
-        elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            await self._start_over(client, one)
-        elif code:
+            one.retry_at_s = NEVER_S  # the next LeaderAndIsr brings the new one
+            return None
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        if code:
             self._leave_out(one, ErrorCode(code).name)
-        else:
-            diverging = answer.diverging_epoch
-            fetched = Fetched(
-                answer.records or b"",
-                answer.high_watermark,
-                answer.log_start_offset,
-                Divergence(diverging.epoch, diverging.end_offset)
-                if diverging is not None and diverging.epoch >= 0
-                else None,
-            )
-            one.failures = 0
-            if one.replica.throttled_as_follower:
-                self._quota.record(len(fetched.records))
-            before = one.following.offset
-            try:
-                await one.following.take(fetched, self._tasks)
-            except (ApiError, StorageError, OSError) as failure:
-                self._leave_out(one, str(failure))
-            else:
-                if fetched.divergence is None and (
-                    one.lag is None or one.following.offset != before
-                ):
-                    one.note_lag(fetched.high_watermark)
-
-    async def _start_over(self, client: BrokerClient, one: _Followed) -> None:
-        """The leader has nothing at this offset: see where its log begins and ends."""
+            return None
+        one.failures = 0
+        diverging, records = answer.diverging_epoch, answer.records or b""
+        if diverging is not None and diverging.epoch >= 0:
+            return Divergence(diverging.epoch, diverging.end_offset)
+        if one.replica.throttled_as_follower:
+            self._quota.record(len(records))
+        before = one.following.offset
         try:
-            begin, end = await one.following.leader_offsets(client)
-            if self._is_current(one):
-                await one.following.start_over(begin, end, self._tasks)
+            one.replica.append_fetched(
+                memoryview(records), answer.high_watermark, answer.log_start_offset
+            )
+        except UnexpectedOffsetError as failure:
+            failure.with_traceback(None)  # its frames have views of the response
+            start, high_watermark = answer.log_start_offset, answer.high_watermark
+            return Misplaced(failure, bytes(records), high_watermark, start)
+        except (ApiError, StorageError, OSError) as failure:
+            self._leave_out(one, str(failure))
+        else:
+            if one.lag is None or one.following.offset != before:
+                one.note_lag(answer.high_watermark)
+        return None
+
+    async def _take_rest(
+        self,
+        client: BrokerClient,
+        one: Followed,
+        what: Divergence | Misplaced | ErrorCode,
+    ) -> None:
+        """Bring its log to where the next fetch can be appended."""
+        following, tasks = one.following, self._tasks
+        try:
+            match what:
+                case Divergence():
+                    await following.truncate_to(what, tasks)
+                case Misplaced():
+                    await following.begin_with(what, tasks)
+                case _:  # the leader has nothing at this offset
+                    begin, end = await following.leader_offsets(client)
+                    if self._is_current(one):
+                        await following.start_over(begin, end, tasks)
         except (ConnectionError, ApiError, StorageError, OSError) as failure:
             self._leave_out(one, str(failure))
 
-    def _leave_out_all(self, asked: Iterable[_Followed]) -> None:
+    def _leave_out_all(self, asked: Iterable[Followed]) -> None:
         now_s, backoff_max_s = self._clock.monotonic_s(), self._settings.backoff_max_s
         for one in asked:
+            self._partitions.changed(one.replica.key)
             one.retry_at_s = now_s + min(BACKOFF_S * 2**one.failures, backoff_max_s)
             one.failures = min(one.failures + 1, DOUBLED_MAX)
 
-    def _leave_out(self, one: _Followed, why: str) -> None:
+    def _leave_out(self, one: Followed, why: str) -> None:
         logger.info(
             "pausing the fetch of %s-%d from broker %d: %s",
             *one.replica.key,
@@ -399,16 +410,23 @@ class LeaderFetcher:
         """How long the leader may wait with its response: at most until another partition is due.
         That may be one of a new topic, of which its leader had not heard at the last attempt."""
         wait_max_ms = self._settings.wait_max_ms
+        if self._is_soon_answered:
+            wait_max_ms = min(wait_max_ms, max(ADDED_WAIT_MS, len(self._partitions) // 20))
         left_s = self._next_due_s - self._clock.monotonic_s()
         return wait_max_ms if left_s * 1000 >= wait_max_ms else max(round(left_s * 1000), 1)
 
-    def _request(self, asked: SessionRequest) -> fetch.FetchRequest:
+    def _request(
+        self, asked: SessionRequest, fetched: Mapping[Place, Followed]
+    ) -> fetch.FetchRequest:
         settings = self._settings
-        by_topic: dict[bytes, list[fetch.FetchedPartition]] = {}
-        for (topic_id, index), one in asked.asked.items():
-            by_topic.setdefault(topic_id, []).append(
+        by_topic: dict[bytes, tuple[UUID, list[fetch.FetchedPartition]]] = {}
+        for place, one in asked.asked.items():
+            topic = by_topic.get(place[0])
+            if topic is None:
+                topic = by_topic[place[0]] = fetched[place].replica.topic_id, []
+            topic[1].append(
                 fetch.FetchedPartition(
-                    index,
+                    place[1],
                     one.leader_epoch,
                     one.offset,
                     one.last_epoch,
@@ -424,7 +442,7 @@ class LeaderFetcher:
             self._wait_ms(),
             settings.min_bytes,
             settings.response_max_bytes,
-            [fetch.FetchedTopic(UUID(bytes=one), places) for one, places in by_topic.items()],
+            [fetch.FetchedTopic(*topic) for topic in by_topic.values()],
             asked.epoch,
             asked.session_id,
             forgotten_topics_data=[

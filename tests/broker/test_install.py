@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from support.broker import Kavka
 from support.paths import ROOT
+from support.process import running
 
 TIMEOUT_S = 300
 BROKER_S_MAX = 2.0
@@ -212,3 +214,21 @@ def test_beside_kafka_python_2(wheel: Path, tmp_path: Path) -> None:
     pip("install", *PINS, "--no-deps", "--target", target, wanted)
     done = run([python, "-c", BESIDE], tmp_path)
     assert re.fullmatch(r"2\.[\d.]+ b'apples'\napples\npears\n", done.stdout), done.stderr
+
+
+def test_the_compatibility_suite_runs_without_a_checkout(wheel: Path, tmp_path: Path) -> None:
+    """A client with a scenario, and an API by its recorded answers, against a broker that runs."""
+    python = environment(tmp_path)
+    pip("--python", python, "install", *PINS, f"{wheel}[compat]")
+    compat: list[str | Path] = [python.with_name("kavka"), "compat", "--bootstrap-server"]
+    broker = Kavka(tmp_path / "broker")
+    with running([broker]):
+        compat.append(broker.bootstrap)
+        chosen = ["--clients", "aiokafka", "--scenarios", "plain", "--no-skips"]
+        done = run([*compat, *chosen, "--json", "found.json"], tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        (cell,) = json.loads((tmp_path / "found.json").read_text())["cells"]
+        assert (cell["client"], cell["status"]) == ("aiokafka", "passed")
+        done = run([*compat, "--apis", "DescribeCluster"], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "DescribeCluster v0-2: passed, 71 cases" in done.stdout.splitlines()

@@ -116,6 +116,9 @@ def _write_tags(known: Any, ctx: Any, item_expr: str, indent: str, version: int)
     absent = " and ".join(_absent(field, item_expr) for field in known._fields)
     ctx.emit(indent, f"if {absent}:")
     _write_zero(ctx, indent + "    ")
+    for field in known._fields:
+        if field.is_struct():
+            _write_only_tag(field, known, ctx, item_expr, indent, version)
     ctx.emit(indent, "else:")
     for line in (
         "out.pos = pos",
@@ -125,6 +128,30 @@ def _write_tags(known: Any, ctx: Any, item_expr: str, indent: str, version: int)
         "_cap = len(buf)",
     ):
         ctx.emit(indent + "    ", line)
+
+
+def _write_only_tag(
+    field: Any, known: Any, ctx: Any, item_expr: str, indent: str, version: int
+) -> None:
+    """Write a tagged struct of numbers inline where it is the only tagged field that is present, as
+    the replica's state in each Fetch of a follower (KIP-903)."""
+    numbers = field.untagged_fields(version)
+    if field.tagged_fields(version)._fields or not all(one.is_batchable() for one in numbers):
+        return
+    value = f"{item_expr}.{field.name}"
+    layout = "".join(one._type.fmt for one in numbers)
+    size = struct.calcsize(f">{layout}B")
+    assert field.tag < 128 and size < 128, "varints of one byte"
+    absent = [_absent(one, item_expr) for one in known._fields if one is not field]
+    values = [f"{value}.{one.name}" for one in numbers]
+    unlike = [f"{name} != {one.default!r}" for name, one in zip(values, numbers, strict=True)]
+    ctx.emit(indent, f"elif {' and '.join([*absent, '(' + ' or '.join(unlike) + ')'])}:")
+    indent += "    "
+    ctx.emit_reserve(indent, 3 + size)
+    # how many tags, the tag, its size; behind its values the number of tags of its own
+    head = f"1, {field.tag}, {size}"
+    ctx.emit(indent, f"pack_into('>BBB{layout}B', buf, pos, {head}, {', '.join(values)}, 0)")
+    ctx.emit(indent, f"pos += {3 + size}")
 
 
 def _write_zero(ctx: Any, indent: str) -> None:

@@ -130,6 +130,31 @@ def test_the_bytes_of_what_is_asked_for_are_the_caller_s(live: Any) -> None:
     live(test)
 
 
+def test_what_takes_a_response_sees_views_and_its_outcome_is_the_caller_s(live: Any) -> None:
+    async def test(case: Case) -> None:
+        def size(message: Any) -> int:
+            records = message.responses[0].partitions[0].records
+            assert isinstance(records, memoryview)
+            if len(records) == 1:
+                raise ValueError("too short")
+            return len(records)
+
+        for count in (1000, 1):
+            asking = case.connection.ask(fetch.API, 12, FETCH, timeout_s=TIMEOUT_S, take=size)
+            asked = case.tasks.spawn(asking, name="ask")
+            await run_until_idle()
+            topics = [{"topic": "t", "partitions": [{"records": b"r" * count}]}]
+            case.broker.respond(case.broker.take("Fetch"), responses=topics)
+            if count == 1:
+                with pytest.raises(ValueError, match="too short"):
+                    await asked
+            else:
+                assert await asked == 1000
+        assert case.connection.is_open
+
+    live(test)
+
+
 def test_records_of_what_is_sent_for_are_views_during_the_callback(live: Any) -> None:
     async def test(case: Case) -> None:
         seen: list[bytes] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import re
 import subprocess
 import sys
@@ -88,13 +87,10 @@ FOR_LATER = (
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
+def as_before(own_log: None) -> Iterator[None]:
     """What a process sets for itself is undone for the next test."""
-    handlers, level = logging.root.handlers[:], logging.root.level
     yield
     gc.enable()
-    logging.root.handlers[:] = handlers
-    logging.root.setLevel(level)
 
 
 def test_the_first_write_imports_nothing_that_is_for_later() -> None:

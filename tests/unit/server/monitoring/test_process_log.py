@@ -13,11 +13,9 @@ LINE = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] (\w+) (.*) \(kavka\
 
 
 @pytest.fixture(autouse=True)
-def own_log() -> Iterator[None]:
+def own_levels(own_log: None) -> Iterator[None]:
     """Logging as in a process of its own, and afterwards as it was."""
-    level = logging.root.level
     yield
-    logging.root.setLevel(level)
     for name in "ab":
         logging.getLogger(f"kavka.test.{name}").setLevel(logging.NOTSET)
 

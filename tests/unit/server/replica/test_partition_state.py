@@ -207,13 +207,17 @@ def test_a_follower_that_has_gone_does_not_hold_back_the_high_watermark() -> Non
     assert not partition.brokers_gone(), "it is in the ISR until the controller says otherwise"
 
 
-@pytest.mark.parametrize("leader", [-1, 2])
-def test_the_whole_isr_may_be_dropped_replicas_only_without_a_leader(leader: int) -> None:
-    """A reassignment may drop them while the ISR shrinks to them; they are kept then."""
-    state = PartitionState(1, high_watermark=0, log_end=0)
-    state.follow(Leadership(1, leader, 13, (3,), 31, (4, 1, 2)))
-    if leader == -1:
+@pytest.mark.parametrize(
+    ("leader", "isr", "may_be"), [(-1, (3, 1), True), (-1, (3,), False), (1, (3, 1), False)]
+)
+def test_a_part_of_the_isr_may_be_dropped_replicas_without_a_leader(
+    leader: int, isr: tuple[int, ...], may_be: bool
+) -> None:
+    """A reassignment may drop them while the others are dead."""
+    state = PartitionState(4, high_watermark=0, log_end=0)
+    state.follow(Leadership(1, leader, 13, isr, 31, (4, 1, 2)))
+    if may_be:
         state.check_invariants()
     else:
-        with pytest.raises(AssertionError, match="follow 2 epoch 13"):
+        with pytest.raises(AssertionError, match=f"follow {leader} epoch 13"):
             state.check_invariants()

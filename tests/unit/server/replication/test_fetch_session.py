@@ -123,6 +123,16 @@ def asked_of(wanted: FetchPartition) -> Asked:
     )
 
 
+def request_for(follower: FetchSession, wanted: dict[Place, Asked]) -> SessionRequest:
+    """The request after which exactly `wanted` is fetched."""
+    for place in PLACES:
+        if place in wanted:
+            follower.fetch(place, wanted[place])
+        else:
+            follower.forget(place)
+    return follower.request()
+
+
 class Pair:
     """A follower, its leader, and what lies between them."""
 
@@ -138,7 +148,7 @@ class Pair:
         wanted = dict(self.wanted)
         if not wanted:
             return  # a fetcher asks for nothing then
-        request = self.follower.request(wanted)
+        request = request_for(self.follower, wanted)
         self.full_requests += request.is_full
         if fate == "request lost":
             self.follower.failed()
@@ -148,7 +158,7 @@ class Pair:
         except ApiError as refusal:
             assert not request.is_full, "a full request needs no session"
             assert self.follower.refused(refusal.code), "it asks again at once"
-            again = self.follower.request(dict(wanted))
+            again = self.follower.request()
             assert again.is_full
             self.full_requests += 1
             request, fetching = again, self.leader.begin(again)
@@ -238,11 +248,11 @@ def test_requests_name_what_changed() -> None:
     following = pair.follower
     moved = {**pair.wanted, PLACES[1]: Asked(0, 5, 0, 0)}
     del moved[PLACES[2]]
-    request = following.request(moved)
+    request = request_for(following, moved)
     assert (request.epoch, dict(request.asked)) == (1, {PLACES[1]: Asked(0, 5, 0, 0)})
     assert list(request.forgotten) == [PLACES[2]]
     assert following.answered(request.session_id, [])
-    request = following.request(dict(moved))
+    request = request_for(following, moved)
     assert (request.epoch, dict(request.asked), list(request.forgotten)) == (2, {}, [])
     assert following.answered(request.session_id, [PLACES[1]])
 
@@ -250,7 +260,7 @@ def test_requests_name_what_changed() -> None:
 def session(*places: Place) -> FetchSession:
     """One that leader 7's session has been begun for."""
     following = FetchSession()
-    request = following.request(dict.fromkeys(places, Asked(0, 0, -1, 0)))
+    request = request_for(following, dict.fromkeys(places, Asked(0, 0, -1, 0)))
     assert request.is_full and request.session_id == 0
     assert following.answered(7, places)
     return following
@@ -258,7 +268,7 @@ def session(*places: Place) -> FetchSession:
 
 def next_of(following: FetchSession) -> tuple[int, int, int]:
     """Session, epoch, and how many partitions the next request names."""
-    request = following.request(dict(following.held))
+    request = following.request()
     return request.session_id, request.epoch, len(request.asked)
 
 
@@ -315,7 +325,7 @@ def test_a_session_of_another_kind_is_refused() -> None:
     pair = Pair()
     pair.wanted = {PLACES[0]: Asked(0, 0, -1, 0)}
     pair.fetch("")
-    request = pair.follower.request(dict(pair.wanted))
+    request = request_for(pair.follower, pair.wanted)
     with pytest.raises(ApiError) as caught:
         pair.leader.begin(request, version=12)
     assert caught.value.code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR

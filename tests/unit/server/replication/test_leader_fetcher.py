@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -79,12 +79,14 @@ class Leader:
         if self.answers.empty():
             self.answers.put_nowait(Disconnected("as it was asked for"))
 
-    async def ask(self, api: Any, request: FetchRequest) -> FetchResponse:
+    async def ask(
+        self, api: Any, request: FetchRequest, *, take: Callable[[FetchResponse], Any]
+    ) -> Any:
         self.requests.append(request)
         answer = await self.answers.get()
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return take(answer)
 
 
 class PassingClock(VirtualClock):
@@ -153,9 +155,11 @@ async def test_requests_name_what_has_changed() -> None:
     assert world.last() == (SESSION, 2, {1: 3}, [])
     await world.answer()
     assert world.last() == (SESSION, 3, {}, [])
-    world.replicas[0].log.start_offset = world.replicas[0].log.end_offset = 8
+    world.replicas[1].log.start_offset = 2
+    world.fetcher.changed(("t", 1))
     await world.answer()
-    assert world.last() == (SESSION, 4, {0: 8}, []), "its own retention may delete records"
+    assert world.last() == (SESSION, 4, {1: 3}, []), "its own retention has deleted records"
+    assert world.leader.requests[-1].topics[0].partitions[0].log_start_offset == 2
     world.fetcher.remove(("t", 0))
     await world.answer()
     assert world.last() == (SESSION, 5, {}, [0])
@@ -178,6 +182,8 @@ async def test_a_request_is_answered_when_a_partition_that_waits_is_due() -> Non
     world = World()
     await run_until_idle()
     unknown = PartitionResponse(1, ErrorCode.UNKNOWN_TOPIC_ID)
+    await world.tasks.advance(1000)
+    await world.answer(nothing(0), nothing(1))
     waits_ms = [world.leader.requests[-1].max_wait_ms]
     for _ in range(8):
         await world.answer(nothing(0), unknown)
@@ -195,12 +201,29 @@ async def test_a_request_is_answered_when_a_partition_that_waits_is_due() -> Non
 async def test_a_new_partition_does_not_wait_for_the_response() -> None:
     world = World()
     await run_until_idle()
+    await world.tasks.advance(1000)
     await world.answer(nothing(0), nothing(1))
+    assert world.leader.requests[-1].max_wait_ms == 500
     world.fetcher.add(world.replicas[2])
     await run_until_idle()
     assert world.last() == (SESSION, 0, {0: 0, 1: 0, 2: 0}, []), "the session is begun anew"
     await world.answer(nothing(0), nothing(1), nothing(2))
     assert world.last() == (SESSION, 1, {}, [])
+    await world.close()
+
+
+async def test_while_partitions_are_added_no_session_is_begun_anew() -> None:
+    """A LeaderAndIsr brings thousands, one after the other: requests wait for a short time then,
+    and the next one has what was added meanwhile."""
+    world = World()
+    await run_until_idle()
+    await world.answer(nothing(0), nothing(1))
+    assert world.leader.requests[-1].max_wait_ms == 20
+    world.fetcher.add(world.replicas[2])
+    await run_until_idle()
+    assert world.last() == (SESSION, 1, {}, [])
+    await world.answer()
+    assert world.last() == (SESSION, 2, {2: 0}, [])
     await world.close()
 
 
