@@ -8,13 +8,14 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from support.broker import kavka_environment
-from support.process import BrokerProcess
+from support.broker import Kavka, kavka_environment
+from support.process import BrokerProcess, running
 from support.wait import eventually
 
 WITHIN_S = 120.0
@@ -56,6 +57,14 @@ class Record(NamedTuple):
 
 Found = Mapping[Place, Sequence[tuple[int, Record]]]
 """The committed records of each partition, with their offsets."""
+
+
+@contextmanager
+def kavkas(home: Path, settings: Mapping[str, str] = SETTINGS) -> Iterator[tuple[Kavka, Kavka]]:
+    """A source and a target, for the length of a `with` block."""
+    source, target = (Kavka(home / side, settings) for side in ("source", "target"))
+    with running([source, target]):
+        yield source, target
 
 
 def topic_names(count: int) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from commands import mirroring
 from commands.mirroring import MirrorProcess, Watch
@@ -27,11 +27,13 @@ from kavka.compat_tests.raw.codec.batches import Written, build, patch
 from kavka.tools.admin.command import main
 from kavka.tools.admin.configs import TOOL as CONFIGS_TOOL
 from kavka.tools.admin.delete_records import TOOL as DELETE_RECORDS
+from kavka.tools.mirror import looks as looks_module
 from kavka.tools.mirror import mirroring as mirroring_module
 from kavka.tools.mirror.clusters import Clusters
 from kavka.tools.mirror.look import Look
 from kavka.tools.mirror.mirror import TOOL
 from kavka.tools.mirror.topic_plan import Choice
+from kavka.tools.mirror.unsent import Unsent
 from support.broker import Kavka
 from support.clients.kafka_python import create_topic
 from support.oracle import ApacheKafka
@@ -304,6 +306,7 @@ def test_a_second_mirror_of_the_name_ends_the_first(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
+        ("", 'Missing required argument "[source]"'),
         ("--target h:1 --topic t", 'Missing required argument "[source]"'),
         ("--source h:1 --target h:1", "Which topics? Give --topic or --include"),
         ("--source h:1 --target h:1 --include (", "--include ( is no regular expression"),
@@ -312,6 +315,12 @@ def test_a_second_mirror_of_the_name_ends_the_first(
         ("--source h --target h:1 --topic t", "--source: 'h' is not HOST:PORT"),
         ("--source 127.0.0.1:1 --target 127.0.0.1:1 --topic t", "no broker answers"),
         ("--source h:1 --target h:1 --topic t --no-groups --groups g", "can't be used with"),
+        ("--source h:1 --target h:1 --topic __consumer_offsets", "keep in it is never copied"),
+        (
+            "--source h:1 --target h:1 --topic t --topic kavka-mirror-x",
+            "--topic kavka-mirror-x: wh",
+        ),
+        ("--source h:1 --target h:1 --include t. --exclude tt --copy-again tt", "it is not copied"),
         ("--frobnicate", "frobnicate is not a recognized option"),
     ],
 )
@@ -334,6 +343,7 @@ def test_what_it_can_t_copy_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = (Kavka(tmp_path / side, mirroring.SETTINGS) for side in ("source", "target"))
+    Unsent().add([Message(topic="t", partition=0, headers=[("k", b"")])] * 100)  # as hot as it gets
     with running([source, target]):
         for topic in ("big", "odd", "keyless", "much"):
             create_topic(source.bootstrap, topic, 1)
@@ -416,6 +426,13 @@ def test_a_damaged_batch_is_not_copied(
     data[third - 2 if codec == "none" else (second + third) // 2 + 30] ^= 0x10
     log.write_bytes(data)
     source.start()
+    reader = Consumer({"bootstrap.servers": source.bootstrap, "group.id": "g"})
+    eventually(
+        lambda: reader.get_watermark_offsets(TopicPartition("t", 0), mirroring.WITHIN_S)[1] == 3,
+        within_s=mirroring.WITHIN_S,
+        what="the source has its high watermark again",
+    )
+    reader.close()
     way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up --topic t"
     assert main(TOOL, way.split()) == 1
     said = capsys.readouterr()
@@ -475,6 +492,7 @@ def test_a_topic_that_is_deleted_before_all_is_copied_is_named(
         return found
 
     monkeypatch.setattr(Clusters, "look", looked)
+    monkeypatch.setattr(looks_module, "GONE_MS", 1_000)
     capsys.readouterr()
     assert main(TOOL, words) == 1
     said = capsys.readouterr()

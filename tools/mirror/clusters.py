@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kavka.client.errors import NotLetIn, UnsupportedVersion
 from kavka.tools.admin import stops
@@ -19,11 +19,11 @@ from kavka.tools.admin.group_requests import (
     listed_groups,
 )
 from kavka.tools.admin.java_errors import Refused
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import Place, offsets_at
 from kavka.tools.mirror.failures import Declined
-from kavka.tools.mirror.look import WITHIN_S, Look, create, look
+from kavka.tools.mirror.look import WITHIN_S, Look, create, look, topic_ids
 from kavka.tools.mirror.topic_plan import Choice
-from kavka.wire.apis import offset_for_leader_epoch
+from kavka.wire.apis import list_offsets, offset_for_leader_epoch
 from kavka.wire.errors import ErrorCode
 
 DEFAULT: Final = -1
@@ -70,6 +70,15 @@ class Clusters:
         """Make the target have the topics of the source. Failed."""
         return self._run(lambda source, target: look(source, target, choice, self._factor))
 
+    def source_ids(self, names: Iterable[str]) -> dict[str, str]:
+        """Of those of these topics that the source has now. Failed."""
+
+        async def ask() -> dict[str, str]:
+            async with reached(self._source) as source:
+                return await topic_ids(source, names)
+
+        return _answered(ask())
+
     def make_ledger(self, name: str, configs: Mapping[str, str]) -> None:
         """Create the topic unless it is there. Failed."""
 
@@ -89,6 +98,17 @@ class Clusters:
             return await epoch_ends(source, epochs, WITHIN_S)
 
         return self._run(ask)
+
+    def used(self, places: Iterable[Place]) -> set[Place]:
+        """Those of these partitions that have something in the target. Failed."""
+        asked = list(places)
+
+        async def ask(_: ClusterClient, target: ClusterClient) -> set[Place]:
+            starts = await offsets_at(target, asked, list_offsets.EARLIEST, WITHIN_S)
+            ends = await offsets_at(target, asked, list_offsets.LATEST, WITHIN_S)
+            return {place for place in asked if starts[place] < ends[place]}
+
+        return self._run(ask) if asked else set()
 
     def groups(self, takes: Callable[[str], bool]) -> Groups:
         """Those of the source whose names it takes. Failed."""
@@ -113,15 +133,20 @@ class Clusters:
             async with reached(self._source) as source, reached(self._target) as target:
                 return await ask(source, target)
 
-        try:
-            return stops.run(run())
-        except Refused as refused:
-            kind = Failed if refused.code.retriable else Declined
-            raise kind(refused.message) from refused
-        except Failed as failed:
-            if isinstance(failed.__cause__, NotLetIn | UnsupportedVersion):
-                raise Declined(str(failed)) from failed
-            raise
+        return _answered(run())
+
+
+def _answered(ask: Coroutine[Any, Any, T]) -> T:
+    """What it finds. Failed, Declined."""
+    try:
+        return stops.run(ask)
+    except Refused as refused:
+        kind = Failed if refused.code.retriable else Declined
+        raise kind(refused.message) from refused
+    except Failed as failed:
+        if isinstance(failed.__cause__, NotLetIn | UnsupportedVersion):
+            raise Declined(str(failed)) from failed
+        raise
 
 
 def _way(side: str, properties: Mapping[str, str]) -> Way:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from kavka.tools.admin.epoch_ends import UNKNOWN
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.partition_offsets import Place
 from kavka.tools.mirror.clusters import Clusters
 from kavka.tools.mirror.failures import Again
-from kavka.tools.mirror.ledger import Entry, Ledger, TopicIds, topic_entry
+from kavka.tools.mirror.ledger import (
+    Entry,
+    Ledger,
+    TopicIds,
+    forgotten_position,
+    position_entry,
+    topic_entry,
+)
 from kavka.tools.mirror.look import Look
 from kavka.tools.mirror.looks import RETRY_S, Looks
 from kavka.tools.mirror.report import Once
@@ -19,28 +26,52 @@ from kavka.tools.mirror.report import Once
 class Continuity:
     """Of one session, by what its ledger says. Failed, Again."""
 
-    def __init__(
-        self, clusters: Clusters, looks: Looks, ledger: Ledger, ledger_topic: str, once: Once
-    ) -> None:
+    def __init__(self, clusters: Clusters, looks: Looks, ledger: Ledger, once: Once) -> None:
         self._clusters, self._looks, self._once = clusters, looks, once
-        self._ledger, self._topic = ledger, ledger_topic
+        self._ledger = ledger
+        self._confirmed: set[str] = set()
+        """Topics of which may be copied what was read."""
+
+    def forget(self, look: Look, topics: Iterable[str]) -> list[Entry]:
+        """What the ledger is to forget of topics that are to be copied again, before
+        `check_topics`. Failed if the target has something of them: that would be doubled."""
+        names = sorted(topics)
+        used = self._used(
+            (name, at) for name in names for at in range(look.target[name].partitions)
+        )
+        if used:
+            topic, _ = min(used)
+            raise Failed(
+                f"topic {topic} is not empty in the target: delete it there before it is copied "
+                f"again; if that was done, and it was copied since, leave out --copy-again {topic}"
+            )
+        return [entry for name in names for entry in self._ledger.forget(name)]
+
+    def _used(self, places: Iterable[Place]) -> set[Place]:
+        """Those of which the target has something."""
+        try:
+            return self._clusters.used(places)
+        except Failed as failed:  # a topic may be gone since the look
+            raise Again(f"the target's offsets are not known: {failed}") from failed
 
     def check_topics(self, look: Look) -> None:
         """Failed if a topic is not the one that was copied, or copied to, before."""
         for name, ids in _ids(look).items():
             known = self._ledger.topics.get(name, ids)
-            if known == ids or (known.target == ids.target and self._is_untouched(name)):
+            if name in self._looks.to_copy_again:
+                continue
+            if known == ids or (known.target == ids.target and name not in self._touched()):
                 continue
             where = "source" if known.source != ids.source else "target"
             raise Failed(
                 f"the {where}'s topic {name} was deleted and created again since it was "
-                f"copied: {self._anew()}"
+                f"copied: {_anew(name)}"
             )
 
-    def _is_untouched(self, name: str) -> bool:
-        """Whether nothing was copied of a topic, so that another one may take its place."""
-        known = {*self._ledger.maps, *self._ledger.positions}
-        return not any(self._ledger.position(place) for place in known if place[0] == name)
+    def _touched(self) -> set[str]:
+        """Topics of which something was copied, so that no other one may take their place."""
+        maps = self._ledger.maps.items()
+        return {place[0] for place, copied in maps if copied.next_source is not None}
 
     def replaced(self, look: Look) -> set[str]:
         """Topics in whose place there is another one, of which nothing was copied yet; after
@@ -54,20 +85,50 @@ class Continuity:
             name: ids for name, ids in _ids(look).items() if self._ledger.topics.get(name) != ids
         }
         self._ledger.topics |= new
-        return [topic_entry(*one) for one in new.items()]
+        self._confirmed -= new.keys()
+        gone = [place for place in self._ledger.positions if place[0] in new]
+        for place in gone:
+            del self._ledger.positions[place]
+        return [*map(forgotten_position, gone), *(topic_entry(*one) for one in new.items())]
 
-    def _anew(self) -> str:
-        """What to do about a topic whose copies are another topic's records."""
-        return (
-            f"leave it out, or delete it in the target with {self._topic}, which has the mirror "
-            "copy everything again"
-        )
+    def others(self, topics: Iterable[str]) -> set[str]:
+        """To be called when something was read of topics, before it is copied: those that may be
+        others by now, created in their places since the last look. Of each topic the source is
+        asked once, and not if something of it was copied before."""
+        new = set(topics) - self._confirmed
+        asked = new - self._touched() if new else new
+        others = self._changed(asked) if asked else set()
+        self._confirmed |= new - others
+        return others
+
+    def _changed(self, topics: set[str]) -> set[str]:
+        """Those of which the source has another id now, or none."""
+        try:
+            ids = self._clusters.source_ids(topics)
+        except Failed as failed:
+            raise Again(f"the source's topic ids are not known: {failed}") from failed
+        return {name for name in topics if ids.get(name) != self._ledger.topics[name].source}
 
     def beginnings(self, look: Look, places: Iterable[Place]) -> dict[Place, int]:
         """Where to read partitions first."""
         starts = {place: look.starts[place] for place in places}
         self._check_epochs(starts)
         return {place: self._begin(look, place, start) for place, start in starts.items()}
+
+    def first_positions(self, begins: Mapping[Place, int], replaced: Container[str]) -> list[Entry]:
+        """What the ledger is to say of partitions that were never read, after `beginnings`: so it
+        is known what the source deletes before anything of them is copied, and that what the target
+        has from now on may be of this mirror, even if it was aborted. So may be what it has of
+        topics in whose place there are others now: `replaced`."""
+        new = {at: start for at, start in begins.items() if self._ledger.position(at) is None}
+        asked = [place for place in new if place[0] not in replaced]
+        for topic in sorted({topic for topic, _ in self._used(asked)}):
+            self._once.warn(
+                f"{topic} has records in the target already that this mirror has not written: what "
+                "it copies comes behind them"
+            )
+        self._ledger.positions |= new
+        return [position_entry(*one) for one in new.items()]
 
     def _check_epochs(self, places: Iterable[Place]) -> None:
         """Failed if a source has other records now where some were copied: that of a leader which
@@ -91,7 +152,7 @@ class Continuity:
                 raise Failed(
                     f"{topic}-{partition}: records up to offset {copied[place] - 1} were copied, "
                     f"but the source has lost those from {end} on, and has others in their place "
-                    f"or none: {self._anew()}"
+                    f"or none: {_anew(topic)}"
                 )
 
     def _begin(self, look: Look, place: Place, start: int) -> int:
@@ -108,7 +169,7 @@ class Continuity:
         if position > (end := look.ends[place]) and self._is_cut(place, position):
             raise Failed(
                 f"{topic}-{partition}: {position} offsets were copied, but the source has only "
-                f"{end} now: it has lost records that the target has"
+                f"{end} now: it has lost records that the target has: {_anew(topic)}"
             )
         return position
 
@@ -122,6 +183,14 @@ class Continuity:
             if end >= position:
                 return False
         return True
+
+
+def _anew(topic: str) -> str:
+    """What to do about a topic whose copies are another topic's records, or lost ones."""
+    return (
+        "leave it out (--exclude), or delete it in the target and have the mirror copy it again "
+        f"(--copy-again {topic})"
+    )
 
 
 def _ids(look: Look) -> Mapping[str, TopicIds]:

@@ -96,6 +96,24 @@ class Ledger:
         known = self.map_of(place).next_source, self.positions.get(place)
         return max((one for one in known if one is not None), default=None)
 
+    def forget(self, topic: str) -> list[Entry]:
+        """Where its records are copied to, as if nothing of it had been: what is to be written for
+        that. Not which offsets of groups are the mirror's own, as the target may still have them;
+        nor its ids, which are replaced."""
+        self.topics.pop(topic, None)
+        maps = [place for place in self.maps if place[0] == topic]
+        positions = [place for place in self.positions if place[0] == topic]
+        entries = [
+            forgotten_offsets(place, first)
+            for place in maps
+            for first in self.maps.pop(place).firsts
+        ]
+        for place in positions:
+            del self.positions[place]
+        for place in maps:
+            self.epochs.pop(place, None)
+        return [*entries, *map(forgotten_position, positions)]
+
     def map_of(self, place: Place) -> OffsetMap:
         """Its map, an empty one if nothing was copied."""
         return self.maps.setdefault(place, OffsetMap())
@@ -123,6 +141,11 @@ def forgotten_offsets(place: Place, first: int) -> Entry:
 
 def position_entry(place: Place, offset: int) -> Entry:
     return _key("position", *place), _value({"offset": offset})
+
+
+def forgotten_position(place: Place) -> Entry:
+    """Its topic is no more."""
+    return _key("position", *place), None
 
 
 def topic_entry(topic: str, ids: TopicIds) -> Entry:

@@ -6,7 +6,7 @@ one topic is told with the look, and is no matter of the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kavka.tools.admin.cluster_client import ClusterClient, check_answer
@@ -30,6 +30,7 @@ from kavka.wire.apis import (
     describe_configs,
     incremental_alter_configs,
     list_offsets,
+    metadata,
 )
 from kavka.wire.apis.create_topics import CreateTopicsRequest, NewConfig, NewTopic
 from kavka.wire.errors import ErrorCode
@@ -64,11 +65,14 @@ class Look(NamedTuple):
     refused: Mapping[str, str] = {}
     """Why a topic is not as in the source; it is left out if the target has none."""
 
+    source_is_empty: bool = False
+    """Whether the source names no topic at all, not even one that is not wanted."""
+
 
 async def look(source: ClusterClient, target: ClusterClient, choice: Choice, factor: int) -> Look:
     """Make the target have the topics of the source. Refused, Failed."""
     refusals: Refusals = {}
-    wanted, starts, ends = await _source(source, choice, refusals)
+    wanted, starts, ends, is_empty = await _source(source, choice, refusals)
     first = plan(wanted, await _topics(target, "target", choice, refusals))
     refusals |= await create(target, first.new, factor)
     refusals |= await _grow(target, first.more)
@@ -94,22 +98,26 @@ async def look(source: ClusterClient, target: ClusterClient, choice: Choice, fac
         await offsets_at(target, places, list_offsets.EARLIEST, WITHIN_S),
         then.unknown,
         refusals,
+        is_empty,
     )
 
 
 async def _source(
     source: ClusterClient, choice: Choice, refusals: Refusals
-) -> tuple[dict[str, Topic], dict[Place, int], dict[Place, int]]:
-    """The topics, where they begin, and where they end; asked again if one of them goes."""
+) -> tuple[dict[str, Topic], dict[Place, int], dict[Place, int], bool]:
+    """The topics, where they begin, and where they end; asked again if one of them goes. True if it
+    has named no topic at all."""
     why: Refused | None = None
     async for _ in source.attempts(WITHIN_S):
-        topics = await _topics(source, "source", choice, refusals)
+        named = await source.topics()
+        topics = await _described(source, named, "source", choice, refusals)
         places = [(name, at) for name, topic in topics.items() for at in range(topic.partitions)]
         try:
             return (
                 topics,
                 await offsets_at(source, places, list_offsets.EARLIEST, WITHIN_S),
                 await offsets_at(source, places, list_offsets.LATEST, WITHIN_S, COMMITTED),
+                not named,
             )
         except Refused as refused:
             if refused.code != GONE:
@@ -122,9 +130,19 @@ async def _topics(
     cluster: ClusterClient, side: str, choice: Choice, refusals: Refusals
 ) -> dict[str, Topic]:
     """Those that it has, but for those of which it does not tell the configs."""
+    return await _described(cluster, await cluster.topics(), side, choice, refusals)
+
+
+async def _described(
+    cluster: ClusterClient,
+    named: Sequence[metadata.TopicResponse],
+    side: str,
+    choice: Choice,
+    refusals: Refusals,
+) -> dict[str, Topic]:
     found = {
         topic.name or "": topic
-        for topic in await cluster.topics()
+        for topic in named
         if choice.takes(topic.name or "", is_internal=topic.is_internal) and not topic.error_code
     }
     if not found:
@@ -142,7 +160,7 @@ async def _topics(
             continue
         topics[name] = Topic(
             name,
-            id_text(topic.topic_id) if topic.topic_id else "",
+            _id(topic),
             len(topic.partitions),
             {config.name: config.value or "" for config in one.configs},
             frozenset(
@@ -150,6 +168,16 @@ async def _topics(
             ),
         )
     return topics
+
+
+async def topic_ids(cluster: ClusterClient, names: Iterable[str]) -> dict[str, str]:
+    """Of those of these topics that are there. Failed."""
+    found = await cluster.topics_named(names)
+    return {name: _id(topic) for name, topic in found.items() if not topic.error_code}
+
+
+def _id(topic: metadata.TopicResponse) -> str:
+    return id_text(topic.topic_id) if topic.topic_id else ""
 
 
 async def _awaited(

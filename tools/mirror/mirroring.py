@@ -18,6 +18,7 @@ from kavka.tools.mirror.looks import RETRY_S, Looks
 from kavka.tools.mirror.report import Report
 from kavka.tools.mirror.session import Session
 from kavka.tools.mirror.task import Task
+from kavka.tools.mirror.writer import check_times
 
 
 class Mirror:
@@ -25,6 +26,7 @@ class Mirror:
 
     def __init__(self, task: Task, report: Report) -> None:
         self._task, self._report = task, report
+        check_times(task.target)
         self._clusters = Clusters(task.source, task.target, task.replication_factor)
         self._tries, self._pauses = Tries(), Pauses()
 
@@ -61,6 +63,6 @@ class Mirror:
 
     def _has_successor(self, ledger: str, session: str) -> bool:
         try:
-            return has_successor(self._task.target, ledger, session)
+            return has_successor(self._task.target, ledger, session, self._report)
         except Again:
             return False  # not known yet: if there is one, it ends the next session as well

@@ -69,6 +69,11 @@ class OffsetMap:
         """The offset behind the last record that was copied; None before the first."""
         return self._sources[-1] + self._counts[-1] if self._sources else None
 
+    @property
+    def firsts(self) -> list[int]:
+        """The first offset of each chunk."""
+        return [self._sources[number] for number in self._firsts]
+
     def add(self, runs: Iterable[Run]) -> list[Chunk]:
         """What was copied since: the chunks that have changed."""
         changed_from = max(0, len(self._firsts) - 1)

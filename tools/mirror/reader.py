@@ -9,7 +9,15 @@ from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.partition_offsets import Place
 from kavka.tools.mirror.failures import PASSING, Again
 from kavka.tools.mirror.writer import COMMON
-from kavka.tools.perf.client import consumer, error_text, library, next_messages, now_ms
+from kavka.tools.perf.client import (
+    Names,
+    consumer,
+    error_text,
+    library,
+    next_messages,
+    now_ms,
+)
+from kavka.tools.properties import without_effect
 
 MESSAGES_MAX: Final = 2_000
 POLL_S: Final = 0.1
@@ -59,8 +67,10 @@ class Trouble(NamedTuple):
 class Reader:
     """One consumer."""
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
-        self._client = consumer({**COMMON, **DEFAULTS, **properties, **PROPERTIES})
+    def __init__(self, properties: Mapping[str, str], unknown: Names = without_effect) -> None:
+        """`unknown`: says which properties have no effect."""
+        given = {**COMMON, **DEFAULTS, **properties, **PROPERTIES}
+        self._client = consumer(given, unknown=unknown)
         self.positions: dict[Place, int] = {}
         """Where each partition is read next."""
 

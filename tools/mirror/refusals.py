@@ -33,11 +33,19 @@ SHORTER: Final = (
     "give the mirror a transaction.timeout.ms (in --target-config) that is not larger than the "
     "transaction.max.timeout.ms of the target's brokers"
 )
+SETTINGS: Final = "_INVALID_ARG"
+OTHER_SETTINGS: Final = (
+    "see the settings in --target-config: linger.ms is to be smaller than delivery.timeout.ms and "
+    "transaction.timeout.ms (a minute, unless it is given)"
+)
+"""librdkafka checks some of them only when it is to write the first record of a topic."""
+
 HOPELESS: Final = (
     INVALID,
     "INVALID_TIMESTAMP",
     TOO_LARGE,
     TOO_LONG,
+    SETTINGS,
     "POLICY_VIOLATION",
     "TOPIC_AUTHORIZATION_FAILED",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
@@ -63,6 +71,10 @@ class Refusal(NamedTuple):
 
 def judged(error: Any) -> Exception:
     """An error of the client as Again or Failed."""
+    if error.name() == SETTINGS:
+        return Failed(
+            f"the mirror's producer takes no record: {error_text(error)}; {OTHER_SETTINGS}"
+        )
     if error.name() in HOPELESS:
         said = f"the target refuses it: {error_text(error)}"
         return Failed(_because(said, SHORTER if error.name() == TOO_LONG else ""))

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from kavka.tools.admin.partition_offsets import Place
 from kavka.tools.admin.printing import print_table
 from kavka.tools.perf.client import now_ms
+from kavka.tools.progress import Status
+from kavka.tools.properties import without_effect
 
-LINE_MS: Final = 500
+SILENCE_MS: Final = 10_000
+"""Without anything from the target that is waited for; then it is said, or looked what is there."""
 
 
 class Report:
@@ -20,16 +23,17 @@ class Report:
 
     def __init__(self, form: str | None) -> None:
         self._is_json = form == "json"
-        self._shows = sys.stderr.isatty() and not self._is_json
-        self._start_ms = self._last_ms = now_ms()
-        self._width = 0
+        self._status = None if self._is_json else Status()
+        self._start_ms = now_ms()
         self.records: Counter[Place] = Counter()
         """Copied in this run."""
 
-        self._has_begun = False
+        self._unknown: set[str] = set()
+        """Properties that were said to have no effect."""
+
         self.ends: Mapping[Place, int] = {}
-        self.positions: Mapping[Place, int] = {}
-        """Of the source: the ends, and what was copied up to."""
+        self.positions: Mapping[Place, int] | None = None
+        """Of the source: the ends, and what was copied up to; None until the ledger is read."""
 
         self.groups: dict[str, int] = {}
         """How many offsets are now in the target, by group; without groups that have none there."""
@@ -40,36 +44,48 @@ class Report:
     @property
     def lag(self) -> int:
         """Offsets in the source that are not copied."""
-        return sum(max(0, end - self.positions.get(at, 0)) for at, end in self.ends.items())
+        positions = self.positions or {}
+        return sum(max(0, end - positions.get(at, 0)) for at, end in self.ends.items())
 
     def copied(self, counts: Mapping[Place, int], positions: Mapping[Place, int]) -> None:
         """A transaction was committed."""
         self.records.update(counts)
-        self.positions = dict(positions)
-        if self._shows and now_ms() - self._last_ms >= LINE_MS:
-            self._last_ms = now_ms()
-            self._line(
-                f"{self.records.total():,} records copied, {self._rate():,.0f} a second; "
-                f"{self.lag:,} to go; {len(self.positions)} partitions"
+        self.positions = shown = dict(positions)
+        if self._status is not None:
+            self._status.show(
+                lambda: (
+                    f"{self.records.total():,} records copied, {self._rate():,.0f} a second; "
+                    f"{self.lag:,} to go; {len(shown)} partitions"
+                )
             )
 
     def looked(self, ends: Mapping[Place, int]) -> None:
         """The source's ends are known anew."""
-        self._has_begun = True
         self.ends = ends
         if self._is_json:
             self._event("progress", records=self.records.total(), lag=self.lag)
 
+    def begins_at(self, position: Callable[[Place], int | None]) -> None:
+        """A session has read up to where each partition was copied before."""
+        if self.positions is None:
+            self.positions = {place: position(place) or 0 for place in self.ends}
+
     def warn(self, text: str) -> None:
         """Say it on standard error."""
-        self._line("")
         print(text, file=sys.stderr)
 
+    def without_effect(self, names: Iterable[str]) -> None:
+        """Say that the clients have no such properties: of each once, however many there are."""
+        new = set(names) - self._unknown
+        self._unknown |= new
+        without_effect(sorted(new))
+
     def end(self) -> None:
-        """The summary; nothing if it never began."""
-        if not self._has_begun:
+        """The summary; nothing if it does not know what is copied."""
+        if self._status is not None:
+            self._status.close()
+        if self.positions is None:
             return
-        self._line("")
         if self._is_json:
             names = ("topic", "partition", "records", "position", "lag")
             self._event(
@@ -94,18 +110,12 @@ class Report:
 
     def _rows(self) -> Iterator[tuple[object, ...]]:
         for (topic, partition), end in sorted(self.ends.items()):
-            position = self.positions.get((topic, partition), 0)
+            position = (self.positions or {}).get((topic, partition), 0)
             copied = self.records[topic, partition]
             yield topic, partition, copied, position, max(0, end - position)
 
     def _rate(self) -> float:
         return self.records.total() * 1000 / max(1, now_ms() - self._start_ms)
-
-    def _line(self, text: str) -> None:
-        """On the terminal's last line, in place of what is there."""
-        if self._shows:
-            print(f"\r{text.ljust(self._width)}", end="" if text else "\r", file=sys.stderr)
-            self._width = len(text)
 
     def _event(self, name: str, **content: Any) -> None:
         print(json.dumps({"event": name, "timeMs": now_ms(), **content}), flush=True)
@@ -127,6 +137,26 @@ class Repeated:
     def is_over(self) -> None:
         """It has not: the next failure is another one."""
         self._said = ""
+
+
+class Silence:
+    """Of the target, while one thing is waited for: said when it lasts."""
+
+    def __init__(self, report: Report, what: str) -> None:
+        """`what`: it has not done."""
+        self._waits, self._what = Repeated(report), what
+        self.is_heard()
+
+    def is_heard(self) -> None:
+        """Something has come."""
+        self._since_ms = now_ms()
+        self._waits.is_over()
+
+    def goes_on(self) -> None:
+        """Nothing has, for a while more."""
+        if now_ms() - self._since_ms >= SILENCE_MS:
+            within_s = SILENCE_MS / 1000
+            self._waits.say(f"waits: the target has not {self._what} within {within_s:g} s")
 
 
 class Once:

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.partition_offsets import Place
-from kavka.tools.admin.printing import plural
 from kavka.tools.mirror.clusters import Clusters
 from kavka.tools.mirror.continuity import Continuity
 from kavka.tools.mirror.failures import Again, Fenced
@@ -21,10 +20,10 @@ from kavka.tools.mirror.ledger import (
 )
 from kavka.tools.mirror.ledger_topic import read_ledger
 from kavka.tools.mirror.look import Look
-from kavka.tools.mirror.looks import Looks
+from kavka.tools.mirror.looks import Looks, once_answered
 from kavka.tools.mirror.offset_map import runs_of
 from kavka.tools.mirror.reader import Reader
-from kavka.tools.mirror.report import Once, Repeated, Report
+from kavka.tools.mirror.report import SILENCE_MS, Once, Repeated, Report, Silence
 from kavka.tools.mirror.task import Task
 from kavka.tools.mirror.topic_plan import batch_bytes, small_limits
 from kavka.tools.mirror.unsent import Unsent
@@ -47,11 +46,11 @@ its commit: over a long way, new partitions in it do as well."""
 TIMEOUT_SHARE: Final = 3
 """How many times as long the target leaves it open: there is to be time for the commit."""
 
+SOON_MS: Final = 1_000
+"""Until the look that is to say what a topic is that was let go of."""
+
 WAIT_S: Final = 0.1
 """For something to read, or for an acknowledgement."""
-
-SILENCE_MS: Final = 10_000
-"""Without any acknowledgement; then it is looked whether the target's topics are still there."""
 
 
 class Session:
@@ -72,32 +71,32 @@ class Session:
         self._no_look, self._no_groups = Repeated(report), Repeated(report)
         self._batch_bytes = batch_bytes(task.target)
         self._unsent = Unsent()
-        self._small: Mapping[str, int] = {}
-        """How large batches of topics may be that take no full one."""
-
         self._commit_ms = 0
         """How long the last commit took."""
 
+        self._look_ms = 0
+        """When the next look is due."""
+
+        self._is_unsure = False
+        """Whether a topic was let go of since the last look, which is to say what it is now."""
+
     def run(self, look: Look) -> None:
         """Until all is copied, or for ever."""
-        self._writer = Writer(self._task.target, self._topic)
+        self._writer = Writer(self._task.target, self._topic, self._report)
         try:
             self._writer.write(self._topic, [owner_entry(self._name)])
             self._writer.commit()
-            self._ledger = read_ledger(self._task.target, self._topic, self._name)
-            self._continuity = Continuity(
-                self._clusters, self._looks, self._ledger, self._topic, self._once
-            )
+            self._ledger = read_ledger(self._task.target, self._topic, self._name, self._report)
+            self._report.begins_at(self._ledger.position)
+            self._continuity = Continuity(self._clusters, self._looks, self._ledger, self._once)
             self._group_offsets = GroupOffsets(
                 self._clusters, self._writer, self._ledger, self._topic, self._report, self._once
             )
-            with closing(Reader(self._task.source)) as self._reader:
+            with closing(Reader(self._task.source, self._report.without_effect)) as self._reader:
                 self._follow(look)
                 self._copy()
-                self._look = self._looks.patient()
-                self._continuity.check_topics(self._look)  # else two topics' records are mixed
-                self._groups()
-            self._check_goal()
+                once_answered(self._groups, self._report, ends_declined=True)
+            self._looks.goal.check(self._look, self._ledger)
         finally:
             self._end()
 
@@ -109,16 +108,27 @@ class Session:
             self._report.warn(f"a transaction is left to its timeout: {again}")
 
     def _copy(self) -> None:
-        look_ms = now_ms() + self._task.refresh_ms
+        """Until there is nothing to copy at a last look, either: a topic may be back by then, or
+        another one in its place, whose records are not to be mixed with it."""
+        is_over = False
+        while not is_over:
+            self._copy_known()
+            self._follow(self._looks.patient())
+            self._commit(writes_positions=True)
+            is_over = self._is_done()
+
+    def _copy_known(self) -> None:
+        self._look_ms = now_ms() + self._looks.pause_ms
         while not self._is_done():
             if not self._step() or self._is_full():
                 self._commit()
-            if now_ms() >= look_ms:
+            if now_ms() >= self._look_ms:
                 began_ms = now_ms()
                 self._commit(writes_positions=True)
                 self._refresh()
                 took_ms = now_ms() - began_ms
-                look_ms = now_ms() + max(self._task.refresh_ms, LOOK_SHARE * took_ms)
+                pause_ms = SOON_MS if self._is_unsure else self._looks.pause_ms
+                self._look_ms = now_ms() + max(pause_ms, LOOK_SHARE * took_ms)
         self._commit(writes_positions=True)
 
     def _step(self) -> bool:
@@ -126,7 +136,7 @@ class Session:
         messages = self._read() if self._unsent.has_room else []
         is_sending = self._writer.send(self._unsent)
         if messages or is_sending:
-            self._reader.rest(self._unsent.set_aside(self._small))
+            self._reader.rest(self._unsent.set_aside())
             self._reader.resume(self._unsent.take_back())
         must_wait = self._unsent and not messages and not is_sending
         self._writer.listen(WAIT_S if must_wait else 0)
@@ -136,10 +146,25 @@ class Session:
         try:
             messages = self._reader.read(0 if self._unsent else WAIT_S)
             self._unsent.add(messages)
-            return messages
         except Failed:
+            self._confirm()
             self._send_all()  # that it can't go on is no matter of what was read before
             raise
+        self._confirm()
+        return messages
+
+    def _confirm(self) -> None:
+        """That what was read is of the topics that the last look has found."""
+        self._let_go(self._continuity.others(self._unsent.topics))
+
+    def _let_go(self, topics: set[str]) -> None:
+        """Read these no more, of which nothing was sent; a look is to say what they are now."""
+        if topics:
+            gone = [place for place in self._reader.positions if place[0] in topics]
+            self._reader.drop(gone)
+            self._unsent.drop(gone)
+            self._is_unsure = True
+            self._look_ms = min(self._look_ms, now_ms() + SOON_MS)
 
     def _send_all(self) -> None:
         """What was read so far, and end the transaction."""
@@ -163,60 +188,53 @@ class Session:
         return self._reader.positions | self._unsent.positions()
 
     def _is_done(self) -> bool:
-        if not self._task.until_caught_up:
+        if not self._task.until_caught_up or self._looks.misses_some or self._is_unsure:
             return False
-        read, unsent = self._reader.positions, self._unsent.positions()
-        return all(
-            unsent.get(place, read.get(place, end)) >= end
-            for place, end in self._looks.goal.items()
-        )
-
-    def _check_goal(self) -> None:
-        """Failed if a topic was deleted before all of it was copied."""
-        missing = {
-            topic
-            for (topic, partition), end in self._looks.goal.items()
-            if topic not in self._look.source
-            and (self._ledger.position((topic, partition)) or 0) < end
-        }
-        for topic in sorted(missing & self._look.refused.keys()):
-            raise Failed(f"{topic} was not copied to its end: {self._look.refused[topic]}")
-        if missing:
-            raise Failed(
-                f"topic{plural(missing)} {', '.join(sorted(missing))}: deleted in the source "
-                "before all records were copied"
-            )
+        return self._looks.goal.is_reached(self._reader.positions, self._unsent.positions())
 
     def _commit(self, *, writes_positions: bool = False) -> None:
         """What was sent, and what the ledger says of it, in one transaction."""
         began_ms, counts = now_ms(), {}
         self._await_acknowledgements()
-        for place, (sources, targets) in self._writer.delivered().items():
+        delivered = self._writer.delivered()
+        if writes_positions:
+            passed = self._unwritten(self._positions())
+            self._let_go(self._continuity.others({topic for topic, _ in passed}))
+        positions = self._positions()
+        for place, (sources, targets) in delivered.items():
             chunks = self._ledger.map_of(place).add(runs_of(sources, targets))
             epoch = self._ledger.epochs[place] = self._writer.epochs.get(place)
             entries = [offsets_entry(place, chunk, epoch) for chunk in chunks]
             self._writer.write(self._topic, entries)
             counts[place] = len(sources)
-        positions = self._positions()
-        if writes_positions:
-            for place, offset in positions.items():
-                if offset > (self._ledger.position(place) or 0):
-                    self._ledger.positions[place] = offset
-                    self._writer.write(self._topic, [position_entry(place, offset)])
+        for place in self._unwritten(positions) if writes_positions else ():
+            self._ledger.positions[place] = positions[place]
+            self._writer.write(self._topic, [position_entry(place, positions[place])])
         self._writer.commit()
         if counts:
             self._commit_ms = now_ms() - began_ms
         self._report.copied(counts, positions)
+
+    def _unwritten(self, positions: Mapping[Place, int]) -> set[Place]:
+        """Those of which the ledger says less."""
+        return {
+            place
+            for place, offset in positions.items()
+            if offset > (self._ledger.position(place) or 0)
+        }
 
     def _await_acknowledgements(self) -> None:
         pace = self._writer.pace
         if self._writer.records:
             pace.end_transaction()
         heard_ms, under_way = now_ms(), pace.under_way
+        silence = Silence(self._report, "acknowledged what was sent")
         while not self._writer.is_acknowledged():
             if pace.under_way < under_way:
                 heard_ms, under_way = now_ms(), pace.under_way
+                silence.is_heard()
             elif now_ms() - heard_ms >= SILENCE_MS:
+                silence.goes_on()
                 self._compare()
                 heard_ms = now_ms()
 
@@ -229,6 +247,7 @@ class Session:
             self._no_look.say(str(failed))
         else:
             self._no_look.is_over()
+            self._look_ms = min(self._look_ms, now_ms() + self._looks.pause_ms)
             self._continuity.check_topics(look)
 
     def _refresh(self) -> None:
@@ -249,21 +268,32 @@ class Session:
 
     def _follow(self, look: Look) -> None:
         """Copy what there is now."""
-        self._look = look
+        self._look, self._is_unsure = look, False
         for topic, names in look.unknown.items():
             self._once.warn(f"{topic}: the target has no config {', '.join(names)}")
+        again = self._looks.to_copy_again & look.source.keys()
+        self._writer.write(self._topic, self._continuity.forget(look, again))
         self._continuity.check_topics(look)
         replaced = self._continuity.replaced(look)  # what was read of those before is not sent
+        for topic in sorted(replaced):
+            self._report.warn(
+                f"{topic} was deleted and created again in the source before anything of it was "
+                "copied: the new one takes its place"
+            )
         self._writer.write(self._topic, self._continuity.new_topics(look))
-        self._small = small_limits(look.target, self._batch_bytes)
-        self._writer.pace.limit(self._small)
+        small = small_limits(look.target, self._batch_bytes)
+        self._writer.pace.limit(small)
+        self._unsent.slow = small.keys()
         gone = [at for at in self._reader.positions if at not in look.starts or at[0] in replaced]
         self._reader.drop(gone)
         self._unsent.drop(gone)
         new = [at for at in look.starts if at not in self._reader.positions]
-        self._reader.take(self._continuity.beginnings(look, new))
+        begins = self._continuity.beginnings(look, new)
+        self._writer.write(self._topic, self._continuity.first_positions(begins, replaced))
+        self._reader.take(begins)
         self._forget(look.target_starts)
         self._writer.commit()
+        self._looks.to_copy_again -= again
 
     def _forget(self, target_starts: Mapping[Place, int]) -> None:
         """Maps of records that the target has deleted."""

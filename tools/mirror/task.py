@@ -24,3 +24,5 @@ class Task(NamedTuple):
     replication_factor: int | None
     refresh_ms: int
     until_caught_up: bool
+    copy_again: frozenset[str] = frozenset()
+    """Topics that are copied from their start, whatever was copied before."""

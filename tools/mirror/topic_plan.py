@@ -36,6 +36,14 @@ FIXED: Final = {
 """With these, a target takes every record with the time that it has in the source."""
 
 
+BROKERS_OWN: Final = ("__consumer_offsets", "__share_group_state", "__transaction_state")
+
+
+def is_never_copied(name: str) -> bool:
+    """Whether it is known by its name that brokers or mirrors keep their state in it."""
+    return name.startswith(PREFIX) or name in BROKERS_OWN
+
+
 class Topic(NamedTuple):
     """A topic as its cluster describes it."""
 
@@ -58,7 +66,7 @@ class Choice(NamedTuple):
 
     def takes(self, name: str, *, is_internal: bool) -> bool:
         """Never those in which brokers and mirrors keep their state."""
-        if is_internal or name.startswith(PREFIX):
+        if is_internal or is_never_copied(name):
             return False
         if name in self.names:
             return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
+from operator import methodcaller
 from typing import Any, Final
 
 from kavka.tools.admin.errors import Failed
@@ -11,15 +12,17 @@ from kavka.tools.admin.partition_offsets import Place
 from kavka.tools.mirror.pace import BYTES_MAX
 
 RECORDS_MAX: Final = 2_000
+"""Of all partitions that are not slow: then nothing more is read, as with BYTES_MAX of them."""
+
 ASIDE_RECORDS: Final = RECORDS_MAX // 2
 ASIDE_BYTES: Final = BYTES_MAX // 4
-"""Of a partition that is sent slowly; it is not read further."""
+"""Of each slow partition: then it is not read further."""
 
 BACK_SHARE: Final = 0.25
 """Of these, when it is read again: what librdkafka has read ahead is read twice."""
 
 ALL_ASIDE_BYTES: Final = 32 * 2**20
-"""Of all of these, about: when there are very many, none may have as much of it."""
+"""Of all slow ones together, about: when they are very many, none may have as much."""
 
 RECORD_BYTES: Final = 100
 """Of a record, at most, beside what it holds: numbers, and its share of the batch's header."""
@@ -55,8 +58,17 @@ class Unsent:
         self._aside: set[Place] = set()
         """Partitions that are not read meanwhile."""
 
+        self.slow: Container[str] = ()
+        """Topics whose partitions are sent slowly. What waits of them takes no room from the
+        others, however many they are: each of their partitions has a limit of its own."""
+
     def __len__(self) -> int:
         return sum(len(queue.records) for queue in self._queues.values())
+
+    @property
+    def topics(self) -> set[str]:
+        """Those of which something waits."""
+        return {topic for topic, _ in self._queues}
 
     def __bool__(self) -> bool:
         return bool(self._queues)
@@ -66,7 +78,7 @@ class Unsent:
         """Whether more may be read."""
         if not self._queues:
             return True
-        read = [queue for place, queue in self._queues.items() if place not in self._aside]
+        read = [queue for place, queue in self._queues.items() if place[0] not in self.slow]
         return (
             sum(len(queue.records) for queue in read) < RECORDS_MAX
             and sum(queue.bytes for queue in read) < BYTES_MAX
@@ -99,17 +111,17 @@ class Unsent:
                 if records:
                     self._queues[place] = queue
 
-    def set_aside(self, topics: Container[str]) -> list[Place]:
-        """Partitions of these topics of which much waits: from now on they are not to be read, so
-        that no other waits for them."""
+    def set_aside(self) -> list[Place]:
+        """Slow partitions of which much waits: from now on they are not to be read, so that no
+        other waits for them."""
         share = 0 if self._are_many else 1
-        slow = [
+        full = [
             place
             for place, queue in self._queues.items()
-            if place[0] in topics and place not in self._aside and queue.fills(share)
+            if place[0] in self.slow and place not in self._aside and queue.fills(share)
         ]
-        self._aside.update(slow)
-        return slow
+        self._aside.update(full)
+        return full
 
     def take_back(self) -> list[Place]:
         """Those of which little waits by now: from now on they are to be read again."""
@@ -124,9 +136,8 @@ class Unsent:
 
     @property
     def _are_many(self) -> bool:
-        return sum(self._queues[place].bytes for place in self._aside if place in self._queues) >= (
-            ALL_ASIDE_BYTES
-        )
+        slow = (queue.bytes for place, queue in self._queues.items() if place[0] in self.slow)
+        return sum(slow) >= ALL_ASIDE_BYTES
 
     def positions(self) -> dict[Place, int]:
         """The offset of the first record of each partition that has one."""
@@ -139,10 +150,16 @@ class Unsent:
             self._aside.discard(place)
 
 
+_headers: Final = methodcaller("headers")
+"""Where a header can't be read, confluent-kafka gives a list with a hole in it beside an exception.
+CPython sees the exception at a call like this one; once a plain call has run some times it does
+not look for it any more, and the hole ends the process."""
+
+
 def sized(message: Any) -> Record:
     """With its headers and its size. Failed if it can't be copied."""
     try:
-        headers = message.headers()
+        headers = _headers(message)
     except (SystemError, UnicodeDecodeError) as failure:  # the first is confluent-kafka's
         raise Failed(
             f"the record of {message.topic()}-{message.partition()} at offset {message.offset()} "

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.options import is_whole
 from kavka.tools.admin.partition_offsets import Place
 from kavka.tools.mirror.clusters import CLIENT_ID
@@ -19,6 +20,7 @@ from kavka.tools.mirror.failures import Again
 from kavka.tools.mirror.ledger import Entry
 from kavka.tools.mirror.pace import Pace
 from kavka.tools.mirror.refusals import Refusal, judged, judged_refusals
+from kavka.tools.mirror.report import Report, Silence
 from kavka.tools.mirror.unsent import Unsent
 from kavka.tools.perf.client import library, now_ms, producer
 
@@ -34,6 +36,13 @@ ABORT_S: Final = 5.0
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 TIMEOUT: Final = "transaction.timeout.ms"
 DELIVERY_TIMEOUT: Final = "delivery.timeout.ms"
+DELIVERY_MS_MIN: Final = 1_000
+"""Less is no time for a record; librdkafka takes no shorter time for a transaction, either."""
+
+LINGER: Final = "linger.ms"
+LIBRARY_S: Final = {"message.timeout.ms": DELIVERY_TIMEOUT, "queue.buffering.max.ms": LINGER}
+"""librdkafka's own names, under which it would take what is refused here."""
+
 REQUEST_BYTES_MAX: Final = 1_000_000_000
 """What librdkafka allows: the target decides how large a record may be."""
 
@@ -44,8 +53,11 @@ ENDED: Final = ("_STATE", "INVALID_TXN_STATE")
 class Writer:
     """One producer. Failed, Again."""
 
-    def __init__(self, properties: Mapping[str, str], transactional_id: str) -> None:
+    def __init__(
+        self, properties: Mapping[str, str], transactional_id: str, report: Report
+    ) -> None:
         """Ends the transaction of the writer before, and waits for that end."""
+        self._report = report
         self._fatal: Any = None
         """What ended the producer; what it says from then on is only that it is ended."""
 
@@ -58,7 +70,8 @@ class Writer:
                 **properties,
                 **_delivered_within(properties),
                 "transactional.id": transactional_id,
-            }
+            },
+            unknown=report.without_effect,
         )
         self._is_open = False
         self._refusals: list[Refusal] = []
@@ -74,7 +87,7 @@ class Writer:
         self.epochs: dict[Place, int | None] = {}
         """The source's leader epoch of the last record of each partition, where it is known."""
 
-        self._patiently(self._client.init_transactions)
+        self._patiently(self._client.init_transactions, "let the mirror begin to write")
 
     def send(self, unsent: Unsent) -> bool:
         """What may be under way now of some records of the source; whether there was any."""
@@ -131,7 +144,7 @@ class Writer:
         """End the transaction; if there is one."""
         if not self._is_open:
             return
-        self._patiently(self._client.commit_transaction)
+        self._patiently(self._client.commit_transaction, "ended a transaction")
         self._check()
         self._is_open = False
 
@@ -227,8 +240,9 @@ class Writer:
         if self._refusals:
             raise judged_refusals(self._refusals)
 
-    def _patiently(self, call: Callable[[float], None]) -> None:
+    def _patiently(self, call: Callable[[float], None], what: str) -> None:
         """Again and again, as long as librdkafka says that another try may help."""
+        silence = Silence(self._report, what)
         while True:
             try:
                 call(CALL_S)
@@ -236,6 +250,7 @@ class Writer:
                 if not raised.args[0].retriable():
                     self._check()
                     raise self._judged(raised.args[0]) from raised
+                silence.goes_on()
             else:
                 return
 
@@ -244,6 +259,26 @@ def transaction_timeout_ms(properties: Mapping[str, str]) -> int:
     """After what time the target ends a transaction."""
     text = properties.get(TIMEOUT, "")
     return int(text) if is_whole(text, 64) else TRANSACTION_TIMEOUT_MS
+
+
+def check_times(properties: Mapping[str, str]) -> None:
+    """Failed if no record can be written in the times that were given."""
+    for name, usual in LIBRARY_S.items():
+        if name in properties:
+            raise Failed(f"--target-config: {name} is set by its Java name, {usual}")
+    timeout_ms = transaction_timeout_ms(properties)
+    delivery_ms = int(_delivered_within(properties).get(DELIVERY_TIMEOUT, timeout_ms))
+    if delivery_ms < DELIVERY_MS_MIN:
+        raise Failed(
+            f"--target-config: a record can't be written within {delivery_ms} ms: "
+            f"{DELIVERY_TIMEOUT} and {TIMEOUT} are {DELIVERY_MS_MIN} at least"
+        )
+    linger = properties.get(LINGER, "")
+    if is_whole(linger, 64) and int(linger) >= delivery_ms:
+        raise Failed(
+            f"--target-config: {LINGER}={linger} is too long: it is to be less than a record has "
+            f"to be written, {delivery_ms} ms ({DELIVERY_TIMEOUT}, and {TIMEOUT} at most)"
+        )
 
 
 def _delivered_within(properties: Mapping[str, str]) -> dict[str, str]:

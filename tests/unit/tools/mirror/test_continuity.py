@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from kavka.tools.admin.errors import Failed
+from kavka.tools.admin.partition_offsets import Place
 from kavka.tools.mirror.continuity import Continuity
 from kavka.tools.mirror.failures import Again
-from kavka.tools.mirror.ledger import Entry, Ledger, TopicIds, offsets_entry, topic_entry
+from kavka.tools.mirror.ledger import (
+    Entry,
+    Ledger,
+    TopicIds,
+    Written,
+    group_entry,
+    offsets_entry,
+    position_entry,
+    topic_entry,
+)
 from kavka.tools.mirror.look import Look
 from kavka.tools.mirror.offset_map import Chunk, Run
 from kavka.tools.mirror.report import Once, Report
@@ -19,6 +30,7 @@ from kavka.tools.mirror.topic_plan import Topic
 PLACE = ("t", 1)
 KNOWN = topic_entry("t", TopicIds("here", "there"))
 COPIED = offsets_entry(PLACE, Chunk(0, [Run(0, 0, 10)]))
+EMPTY = position_entry(PLACE, 0)
 
 
 def seen(source: str = "here", target: str = "there", end: int = 10, partitions: int = 2) -> Look:
@@ -41,6 +53,8 @@ def seen(source: str = "here", target: str = "there", end: int = 10, partitions:
 class Looks:
     """Stands in for the later ones."""
 
+    to_copy_again: frozenset[str] = frozenset()
+
     def __init__(self, *looks: Look) -> None:
         self._looks = iter(looks)
 
@@ -48,10 +62,32 @@ class Looks:
         return next(self._looks)
 
 
-def of(*entries: Entry, later: tuple[Look, ...] = ()) -> Continuity:
+class Clusters:
+    """Stands in for the source, whose topic has this id now: "" while it is not known; and for the
+    target, which has something in these partitions."""
+
+    def __init__(self, source_id: str, *used: Place) -> None:
+        self.source_id, self._used = source_id, set(used)
+        self.asked = 0
+
+    def source_ids(self, names: Iterable[str]) -> dict[str, str]:
+        self.asked += 1
+        if not self.source_id:
+            raise Failed("no broker answers")
+        return dict.fromkeys(names, self.source_id)
+
+    def used(self, places: Iterable[Place]) -> set[Place]:
+        if not self.source_id:
+            raise Failed("no broker answers")
+        return self._used & set(places)
+
+
+def of(
+    *entries: Entry, later: tuple[Look, ...] = (), clusters: Clusters | None = None
+) -> Continuity:
     looks: Any = Looks(*later)
-    nowhere: Any = None
-    return Continuity(nowhere, looks, Ledger(entries), "ledger", Once(Report(None)))
+    there: Any = clusters
+    return Continuity(there, looks, Ledger(entries), Once(Report(None)))
 
 
 def test_the_ledger_learns_of_a_topic_once() -> None:
@@ -85,6 +121,34 @@ def test_partitions_count_that_the_new_topic_has_not() -> None:
         of(KNOWN, COPIED).check_topics(seen("another", partitions=1))
 
 
+def test_the_first_that_is_read_of_a_topic_is_known_to_be_its_own() -> None:
+    clusters = Clusters("here")
+    found = of(KNOWN, clusters=clusters)
+    for _ in range(3):
+        assert found.others(["t"]) == set()
+    assert clusters.asked == 1
+    changed = of(KNOWN, clusters=Clusters("another"))
+    assert changed.others(["t"]) == changed.others(["t"]) == {"t"}
+    with pytest.raises(Again, match="no broker answers"):
+        of(KNOWN, clusters=Clusters("")).others(["t"])
+
+
+def test_the_first_of_the_topic_in_its_place_is_asked_about_again() -> None:
+    clusters = Clusters("here")
+    found = of(KNOWN, clusters=clusters)
+    found.others(["t"])
+    found.new_topics(seen("another"))
+    assert found.others(["t"]) == {"t"}
+    assert clusters.asked == 2
+
+
+def test_of_what_was_copied_before_it_is_not_asked() -> None:
+    """By then the next look tells."""
+    clusters = Clusters("another")
+    assert of(KNOWN, COPIED, clusters=clusters).others(["t"]) == set()
+    assert not clusters.asked
+
+
 def test_a_source_may_know_less_of_its_end_after_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: None)
     behind = seen(end=7)
@@ -94,3 +158,83 @@ def test_a_source_may_know_less_of_its_end_after_a_start(monkeypatch: pytest.Mon
         of(KNOWN, COPIED, later=(behind,) * 10).beginnings(behind, [PLACE])
     with pytest.raises(Again, match="t-1 is not there any more"):
         of(KNOWN, COPIED, later=(behind, seen(partitions=1))).beginnings(behind, [PLACE])
+
+
+def test_it_is_said_how_one_topic_is_copied_again() -> None:
+    said = r"or delete it in the target and have the mirror copy it again \(--copy-again t\)$"
+    for look in (seen("another"), seen(target="another")):
+        with pytest.raises(Failed, match=said):
+            of(KNOWN, COPIED).check_topics(look)
+
+
+def test_what_is_copied_again_is_forgotten_with_all_that_was_copied_of_it() -> None:
+    """Nothing of another topic, nor which offsets of groups are the mirror's own."""
+    other = ("u", 0)
+    entries = [
+        KNOWN,
+        COPIED,
+        offsets_entry(PLACE, Chunk(20, [Run(20, 30, 5)]), 3),
+        position_entry(PLACE, 40),
+        position_entry(("t", 0), 7),
+        offsets_entry(other, Chunk(0, [Run(0, 0, 10)])),
+        position_entry(other, 11),
+        group_entry(("g", *PLACE), Written(4, 4)),
+    ]
+    found = of(*entries, clusters=Clusters("here"))
+    forgotten = found.forget(seen("another", "third"), {"t"})
+    found.check_topics(seen("another", "third"))
+    new = found.new_topics(seen("another", "third"))
+    assert found.beginnings(seen("another", "third"), [PLACE, ("t", 0)]) == {PLACE: 0, ("t", 0): 0}
+    after = Ledger([*entries, *forgotten, *new])
+    assert after.topics == {"t": TopicIds("another", "third")}
+    assert (after.position(PLACE), after.position(("t", 0)), after.position(other)) == (
+        None,
+        None,
+        11,
+    )
+    assert after.map_of(other).next_source == 10
+    assert PLACE not in after.epochs
+    assert after.groups == {("g", *PLACE): Written(4, 4)}
+
+
+def test_what_is_not_empty_in_the_target_is_not_copied_again() -> None:
+    """Also by a partition that the source's topic does not have."""
+    look = seen(target="new")
+    more = look._replace(target={"t": look.target["t"]._replace(partitions=3)})
+    with pytest.raises(Failed, match="topic t is not empty in the target: delete it there"):
+        of(KNOWN, COPIED, clusters=Clusters("here", ("t", 2))).forget(more, {"t"})
+    with pytest.raises(Again, match="the target's offsets are not known: no broker answers"):
+        of(KNOWN, COPIED, clusters=Clusters("")).forget(more, {"t"})
+
+
+def test_a_topic_that_waits_to_be_copied_again_is_not_compared() -> None:
+    found = of(KNOWN, COPIED)
+    found._looks.to_copy_again = {"t"}
+    found.check_topics(seen("another"))
+
+
+def test_records_of_others_in_the_target_are_said_once_of_a_topic(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Not where the ledger knows the partition: they may be of an aborted transaction."""
+    used = Clusters("here", ("t", 0), PLACE)
+    found, begins = of(KNOWN, clusters=used), {("t", 0): 0, PLACE: 3}
+    entries = found.first_positions(begins, ())
+    assert entries == [position_entry(("t", 0), 0), position_entry(PLACE, 3)]
+    assert found.first_positions(begins, ()) == []
+    said = "t has records in the target already that this mirror has not written: what it copies "
+    assert capsys.readouterr().err == f"{said}comes behind them\n"
+    assert of(KNOWN, *entries, clusters=used).first_positions(begins, ()) == []
+    assert of(KNOWN, COPIED, clusters=used).first_positions({PLACE: 10}, ()) == []
+    assert len(of(KNOWN, clusters=used).first_positions(begins, {"t"})) == 2
+    assert capsys.readouterr().err == ""
+
+
+def test_what_was_deleted_since_the_first_look_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also of a partition that was empty then."""
+    found = of(KNOWN, EMPTY)
+    look = seen()
+    assert found.beginnings(look._replace(starts={PLACE: 5}), [PLACE]) == {PLACE: 5}
+    assert capsys.readouterr().err == (
+        "t-1: offsets 0 to 4 were deleted in the source before they were copied\n"
+    )

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import Message
 
 from kavka.tools.admin.errors import Failed
 from kavka.tools.mirror import ledger_topic
+from kavka.tools.mirror import report as report_module
+from kavka.tools.mirror.failures import Again
 from kavka.tools.mirror.ledger import (
     Entry,
     TopicIds,
@@ -18,6 +21,7 @@ from kavka.tools.mirror.ledger import (
 )
 from kavka.tools.mirror.ledger_topic import has_successor, read_ledger
 from kavka.tools.mirror.offset_map import Chunk, Run
+from kavka.tools.mirror.report import Report
 
 FOREIGN = (
     (b"no JSON", b"value"),
@@ -29,6 +33,7 @@ FOREIGN = (
 )
 """Records that no mirror writes."""
 
+REPORT = Report(None)
 Put = Callable[..., None]
 
 
@@ -44,9 +49,9 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Put:
 
 def test_what_was_written_before_the_session_is_read(put: Put) -> None:
     put(topic_entry("t", TopicIds("a", "b")), owner_entry("me"), owner_entry("other"))
-    assert read_ledger({}, "ledger", "me").topics == {"t": TopicIds("a", "b")}
-    assert has_successor({}, "ledger", "me")
-    assert not has_successor({}, "ledger", "other")
+    assert read_ledger({}, "ledger", "me", REPORT).topics == {"t": TopicIds("a", "b")}
+    assert has_successor({}, "ledger", "me", REPORT)
+    assert not has_successor({}, "ledger", "other", REPORT)
 
 
 def test_the_epoch_of_the_last_record_is_that_of_the_last_chunk(put: Put) -> None:
@@ -55,15 +60,48 @@ def test_the_epoch_of_the_last_record_is_that_of_the_last_chunk(put: Put) -> Non
     first, second = Chunk(0, [Run(0, 0, 5)]), Chunk(5, [Run(5, 5, 5)])
     known = [offsets_entry(place, first, 3), offsets_entry(place, second, 4)]
     put(*known, owner_entry("me"))
-    assert read_ledger({}, "ledger", "me").epochs == {place: 4}
+    assert read_ledger({}, "ledger", "me", REPORT).epochs == {place: 4}
     put(*known, offsets_entry(place, second), owner_entry("me"))
-    assert read_ledger({}, "ledger", "me").epochs == {place: None}
+    assert read_ledger({}, "ledger", "me", REPORT).epochs == {place: None}
     put(*known, forgotten_offsets(place, 5), owner_entry("me"))
-    assert read_ledger({}, "ledger", "me").epochs == {place: 3}
+    assert read_ledger({}, "ledger", "me", REPORT).epochs == {place: 3}
+
+
+def test_what_is_not_read_in_a_while_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once something has come it is another while."""
+    now_ms, step_ms = 0, report_module.SILENCE_MS // 4
+    owner = Message(topic="ledger", partition=0, key=b'["owner"]', value=b'{"session":"other"}')
+    reads = iter([[]] * 10 + [[owner]] + [[]] * 3)
+
+    class Target:
+        def __init__(self, *_: object) -> None: ...
+
+        def take(self, _: object) -> None: ...
+
+        def close(self) -> None: ...
+
+        def read(self) -> list[Message]:
+            nonlocal now_ms
+            now_ms += step_ms
+            return next(reads, [])
+
+    for module in (ledger_topic, report_module):
+        monkeypatch.setattr(module, "now_ms", lambda: now_ms)
+    monkeypatch.setattr(ledger_topic, "Reader", Target)
+    monkeypatch.setattr(ledger_topic, "READ_WITHIN_MS", 14 * step_ms)
+    with pytest.raises(Again, match="ledger could not be read within"):
+        read_ledger({}, "ledger", "me", REPORT)
+    said = "waits: the target has not given all of ledger within 10 s\n"
+    assert capsys.readouterr().err == said
+    monkeypatch.setattr(ledger_topic, "SUCCESSOR_WITHIN_MS", 14 * step_ms)
+    assert has_successor({}, "ledger", "me", REPORT)  # whose entry is not there any more
+    assert not capsys.readouterr().err, "most sessions have none"
 
 
 @pytest.mark.parametrize("entry", FOREIGN)
 def test_a_foreign_record_is_said_in_one_sentence(put: Put, entry: Entry) -> None:
     put(entry, owner_entry("me"))
     with pytest.raises(Failed, match="ledger has a record that no mirror has written"):
-        read_ledger({}, "ledger", "me")
+        read_ledger({}, "ledger", "me", REPORT)

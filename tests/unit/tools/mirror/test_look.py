@@ -168,6 +168,23 @@ async def test_one_that_is_gone_when_its_offsets_are_asked_for_is_left_out(
     assert set((await looked(source, target)).source) == {"b"}
 
 
+async def test_whether_the_source_is_empty_is_said_of_the_moment_in_which_it_was_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker that has just started names its topics a moment later."""
+    source = Cluster(a=None)
+    later, answers = source.topics, [list[Any]()]
+
+    async def topics() -> list[Any]:
+        return answers.pop() if answers else await later()
+
+    monkeypatch.setattr(source, "topics", topics)
+    found = await looked(source, Cluster())
+    assert (found.source, found.source_is_empty) == ({}, True)
+    found = await looked(source, Cluster())
+    assert (set(found.source), found.source_is_empty) == ({"a"}, False)
+
+
 async def test_topics_that_come_and_go_all_the_time_end_the_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

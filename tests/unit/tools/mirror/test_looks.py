@@ -11,7 +11,13 @@ from kavka.tools.admin.errors import Failed
 from kavka.tools.mirror import looks
 from kavka.tools.mirror.failures import Declined
 from kavka.tools.mirror.look import Look
-from kavka.tools.mirror.looks import FIRST_WITHIN_MS, Looks
+from kavka.tools.mirror.looks import (
+    FIRST_WITHIN_MS,
+    GONE_MS,
+    MISSED_PAUSE_MS,
+    Looks,
+    once_answered,
+)
 from kavka.tools.mirror.report import Report
 from kavka.tools.mirror.task import Task
 from kavka.tools.mirror.topic_plan import Choice, Topic
@@ -65,19 +71,85 @@ def looking(*answers: Look | Failed, task: Task = TASK) -> Looks:
     return Looks(task, Report(None), clusters, "ledger")
 
 
-def test_a_deleted_topic_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
-    some = looking(found("a", "b"), found("b"), found("b"))
-    said = []
-    for look in (some.first, some.next, some.patient):
+def test_a_deleted_topic_is_named_once(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    """When it was missed for a while."""
+    looks = GONE_MS // MISSED_PAUSE_MS
+    some = looking(found("a", "b"), *[found("b")] * (looks + 2))
+    some.first()
+    said, missed = [], []
+    for look in (some.next, *[some.patient] * looks, some.next):
         look()
+        clock.now_ms += MISSED_PAUSE_MS
         said.append(capsys.readouterr().err)
-    assert said == ["", "a was deleted in the source: nothing more of it is copied\n", ""]
+        missed.append(some.misses_some)
+    deleted = "a was deleted in the source: nothing more of it is copied\n"
+    assert said == [*[""] * looks, deleted, ""]
+    assert missed == [*[True] * looks, False, False]
+
+
+def test_time_without_a_look_says_little_of_a_topic(clock: Clock) -> None:
+    """The source was down, and may have just started."""
+    some = looking(found("a"), *[found()] * 2)
+    some.first()
+    for _ in range(2):
+        some.next()
+        clock.now_ms += 10 * GONE_MS
+    assert some.misses_some
+
+
+def test_a_topic_that_comes_back_was_not_deleted(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However often it goes, as when brokers are started again and again."""
+    nothing, both = found(), found("a", "b")
+    some = looking(both, nothing, both, nothing, both)
+    some.first()
+    for is_missed in (True, False, True, False):
+        clock.now_ms += GONE_MS
+        some.next()
+        assert some.misses_some == is_missed
+    assert capsys.readouterr().err == ""
+
+
+def test_a_partition_is_missed_while_its_topic_is_there() -> None:
+    more = found("a")
+    some = looking(more._replace(ends={**more.ends, ("a", 1): 7}), more)
+    some.first()
+    some.next()
+    assert some.misses_some
+
+
+def test_what_was_not_there_at_the_first_look_holds_up_no_end() -> None:
+    some = looking(found("a"), found("a", "new"), found("a"))
+    some.first()
+    some.next()
+    some.next()
+    assert not some.misses_some
+
+
+def test_a_missed_topic_is_looked_for_soon() -> None:
+    seldom = TASK._replace(refresh_ms=600_000)
+    some = looking(found("a"), found(), found("a"), task=seldom)
+    some.first()
+    assert some.pause_ms == seldom.refresh_ms
+    some.next()
+    assert some.pause_ms == MISSED_PAUSE_MS
+    some.next()
+    assert some.pause_ms == seldom.refresh_ms
+
+
+def test_another_topic_of_a_name_is_not_in_the_goal() -> None:
+    other = {"a": Topic("a", "another", 1, {}, frozenset())}
+    some = looking(found("a", "b"), found("a", "b")._replace(source=other))
+    some.first()
+    some.next()
+    assert some.goal.ends == {("b", 0): 5}
 
 
 def test_brokers_may_be_down_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
     some = looking(Failed("no broker"), Failed("no broker"), found("a"))
     assert some.first() == found("a")
-    assert some.goal == {("a", 0): 5}
+    assert some.goal.ends == {("a", 0): 5}
     assert capsys.readouterr().err == "waits: no broker\n"
 
 
@@ -116,5 +188,50 @@ def test_topics_that_are_named_are_to_be_there(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == f"{said}: waits for it\n"
     with pytest.raises(Failed, match=said):
         looking(found("a"), task=task._replace(until_caught_up=True)).first()
+    again = TASK._replace(copy_again=frozenset({"d"}), until_caught_up=True)
+    with pytest.raises(Failed, match="the source has no topic d to copy"):
+        looking(found("a"), task=again).first()
     with pytest.raises(Failed, match="the source has no such topic"):
         looking(found(), task=TASK._replace(until_caught_up=True)).first()
+
+
+EMPTY = found()._replace(source_is_empty=True)
+
+
+def test_a_source_without_any_topic_may_have_just_started(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = TASK._replace(choice=Choice(frozenset("t")), until_caught_up=True)
+    assert looking(EMPTY, EMPTY, found("t"), task=task).first() == found("t")
+    assert "waits: the source has no topics" in capsys.readouterr().err
+    assert clock.now_ms == 1_000 + 2 * 1_000
+
+
+def test_a_source_without_any_topic_is_not_waited_for_for_ever(clock: Clock) -> None:
+    task = TASK._replace(choice=Choice(frozenset("t")), until_caught_up=True)
+    with pytest.raises(Failed, match="the source has no topic t to copy"):
+        looking(*[EMPTY] * 40, task=task).first()
+    assert FIRST_WITHIN_MS <= clock.now_ms - 1_000 <= 2 * FIRST_WITHIN_MS
+
+
+def test_what_others_are_there_says_that_a_topic_is_not() -> None:
+    task = TASK._replace(choice=Choice(frozenset("t")), until_caught_up=True)
+    with pytest.raises(Failed, match="the source has no topic t to copy"):
+        looking(found(), task=task).first()
+
+
+@pytest.mark.parametrize("ends_declined", [False, True])
+def test_who_is_not_let_in_is_waited_for_or_not(ends_declined: bool) -> None:
+    answers = iter([Failed("no broker answers"), Declined("not let in"), None])
+
+    def ask() -> str:
+        answer = next(answers)
+        if answer is not None:
+            raise answer
+        return "found"
+
+    if ends_declined:
+        with pytest.raises(Declined):
+            once_answered(ask, Report(None), ends_declined=True)
+    else:
+        assert once_answered(ask, Report(None)) == "found"

@@ -99,9 +99,17 @@ STEPS = st.one_of(
 
 @given(st.lists(STEPS, max_size=60))
 def test_as_in_a_model(steps: list[tuple[tuple[str, int], int] | int | None]) -> None:
-    """A pair is a record to send, a number one to acknowledge; None ends a transaction."""
+    """A pair is a record to send, a number one to acknowledge; None ends a transaction, and all
+    that is under way is waited for before anything else is sent, as a session does."""
     pace, model = Pace(), Model()
     pace.limit(LIMITS)
+
+    def acknowledge(index: int) -> None:
+        place, size, sent = model.under_way.pop(index)
+        pace.acknowledged(place, size)
+        model.heard.append((sent, model.number))
+        model.sizes.append(size)
+
     for step in steps:
         if isinstance(step, tuple):
             place, size = step
@@ -112,10 +120,9 @@ def test_as_in_a_model(steps: list[tuple[tuple[str, int], int] | int | None]) ->
         elif step is None:
             pace.end_transaction()
             model.number += 1
+            while model.under_way:
+                acknowledge(-1)
         elif step < len(model.under_way):
-            place, size, sent = model.under_way.pop(step)
-            pace.acknowledged(place, size)
-            model.heard.append((sent, model.number))
-            model.sizes.append(size)
+            acknowledge(step)
         assert pace.under_way == sum(size for _, size, _ in model.under_way)
         assert pace.under_way <= BYTES_MAX or len(model.under_way) == 1

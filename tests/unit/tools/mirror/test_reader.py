@@ -27,7 +27,7 @@ class Source:
         monkeypatch.setattr(reader, "next_messages", self._taken)
         monkeypatch.setattr(reader, "now_ms", lambda: self.now_ms)
 
-    def _made(self, config: dict[str, str]) -> Source:
+    def _made(self, config: dict[str, str], **_: object) -> Source:
         self.config = config
         return self
 

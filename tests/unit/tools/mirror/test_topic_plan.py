@@ -34,6 +34,8 @@ def topic(name: str = "t", partitions: int = 1, **own: str) -> Topic:
         ("other", False, False),
         ("__consumer_offsets", True, False),
         ("kavka-mirror-x", False, False),
+        ("_any", True, False),
+        ("_any", False, True),
     ],
 )
 def test_topics_are_named_or_match(name: str, is_internal: bool, taken: bool) -> None:

@@ -31,6 +31,13 @@ def record(place: Place, offset: int, size: int = 1) -> Message:
     return Message(topic=place[0], partition=place[1], offset=offset, value=bytes(size))
 
 
+def of_slow(*topics: str) -> Unsent:
+    """Empty; these topics are slow."""
+    unsent = Unsent()
+    unsent.slow = topics
+    return unsent
+
+
 def taken(unsent: Unsent, count: int, *, only: Place | None = None) -> list[tuple[Place, int]]:
     """So many at most, those of one partition if it is given."""
     left = count
@@ -124,14 +131,12 @@ def test_a_record_that_can_t_be_copied_is_named() -> None:
 
 
 def test_a_partition_that_is_slow_is_set_aside_until_little_of_it_waits() -> None:
-    unsent = Unsent()
+    unsent = of_slow("t")
     unsent.add([record(THERE, 0)])
     unsent.add(record(HERE, offset) for offset in range(ASIDE_RECORDS))
-    unsent.add(record(("u", 0), offset) for offset in range(RECORDS_MAX - ASIDE_RECORDS))
-    assert not unsent.has_room
-    assert unsent.set_aside({"t"}) == [HERE]
-    assert unsent.set_aside({"t"}) == []
-    assert unsent.has_room
+    unsent.add(record(("u", 0), offset) for offset in range(ASIDE_RECORDS))
+    assert unsent.set_aside() == [HERE]
+    assert unsent.set_aside() == []
     taken(unsent, 3 * ASIDE_RECORDS // 4, only=HERE)
     assert unsent.take_back() == []
     taken(unsent, 1, only=HERE)
@@ -140,30 +145,49 @@ def test_a_partition_that_is_slow_is_set_aside_until_little_of_it_waits() -> Non
 
 
 def test_a_partition_is_slow_by_its_bytes_too() -> None:
-    unsent = Unsent()
+    unsent = of_slow("t")
     unsent.add([record(HERE, 0, ASIDE_BYTES)])
-    assert unsent.set_aside({"t"}) == [HERE]
+    assert unsent.set_aside() == [HERE]
     assert taken(unsent, 1) == [(HERE, 0)]
     assert unsent.take_back() == [HERE]
 
 
 def test_one_that_is_dropped_does_not_come_back() -> None:
-    unsent = Unsent()
+    unsent = of_slow("t")
     unsent.add([record(HERE, 0, ASIDE_BYTES)])
-    unsent.set_aside({"t"})
+    unsent.set_aside()
     unsent.drop([HERE])
     assert unsent.take_back() == []
 
 
+def test_several_slow_partitions_take_no_room_from_the_others() -> None:
+    """Though none of them has so much that it is set aside."""
+    unsent = of_slow("t")
+    for at in range(20):
+        unsent.add(record(("t", at), offset) for offset in range(ASIDE_RECORDS - 1))
+    unsent.add(record(("u", 0), offset) for offset in range(RECORDS_MAX - 1))
+    assert unsent.set_aside() == []
+    assert unsent.has_room
+    unsent.add([record(("u", 0), RECORDS_MAX)])
+    assert not unsent.has_room
+
+
+def test_many_that_are_not_set_aside_yet_are_bounded_together() -> None:
+    unsent, many = of_slow("t"), 2 * ALL_ASIDE_BYTES // ASIDE_BYTES
+    places = [("t", at) for at in range(many)]
+    unsent.add(record(place, 0, ASIDE_BYTES // 2) for place in places)
+    assert unsent.set_aside() == places
+
+
 def test_of_very_many_slow_partitions_little_waits_and_others_are_read() -> None:
     """They come back when nothing of them waits."""
-    unsent, many = Unsent(), ALL_ASIDE_BYTES // ASIDE_BYTES
+    unsent, many = of_slow("t"), ALL_ASIDE_BYTES // ASIDE_BYTES
     for at in range(many):
         unsent.add([record(("t", at), 0, ASIDE_BYTES)])
-        assert unsent.set_aside({"t"}) == [("t", at)]
+        assert unsent.set_aside() == [("t", at)]
     more = ("t", many)
     unsent.add([record(more, 0), record(more, 1)])
-    assert unsent.set_aside({"t"}) == [more]
+    assert unsent.set_aside() == [more]
     assert unsent.has_room
     assert taken(unsent, 1, only=more) == [(more, 0)]
     assert unsent.take_back() == []

@@ -9,10 +9,17 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from kavka.tools.admin.errors import Failed
+from kavka.tools.mirror import report as report_module
 from kavka.tools.mirror import writer
 from kavka.tools.mirror.failures import Again, Stuck, Tries
+from kavka.tools.mirror.report import Report
 from kavka.tools.mirror.unsent import RECORD_BYTES, Unsent
-from kavka.tools.mirror.writer import TRANSACTION_TIMEOUT_MS, Writer, transaction_timeout_ms
+from kavka.tools.mirror.writer import (
+    TRANSACTION_TIMEOUT_MS,
+    Writer,
+    check_times,
+    transaction_timeout_ms,
+)
 
 OFFSET_INVALID = -1001
 """What librdkafka reports where the response was lost, and a later batch was acknowledged."""
@@ -50,8 +57,8 @@ def send(writer: Writer, *messages: Message) -> Unsent:
 
 def sent(monkeypatch: pytest.MonkeyPatch, offsets: list[int]) -> Writer:
     """A writer that has sent records, which are delivered at these offsets."""
-    monkeypatch.setattr(writer, "producer", lambda _: Reporting(offsets))
-    found = Writer({}, "mirror")
+    monkeypatch.setattr(writer, "producer", lambda _, **__: Reporting(offsets))
+    found = Writer({}, "mirror", Report(None))
     for number in range(len(offsets)):
         send(found, Message(topic="t", partition=0, offset=number, value=b"v", timestamp=(1, 1)))
     return found
@@ -94,8 +101,8 @@ class Slow(Reporting):
 def test_no_batch_is_larger_than_a_topic_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record is written whatever it has; other topics take as much as they come."""
     client = Slow()
-    monkeypatch.setattr(writer, "producer", lambda _: client)
-    found = Writer({}, "mirror")
+    monkeypatch.setattr(writer, "producer", lambda _, **__: client)
+    found = Writer({}, "mirror", Report(None))
     found.pace.limit({"t": 3 * RECORD_BYTES})
     sizes = [50, 50, 50, 10 * RECORD_BYTES, 100, 100]
     unsent = send(
@@ -149,8 +156,8 @@ def refused(
 ) -> Exception:
     """What a writer raises when a target refuses the first of these records with this code; in the
     source they have the offsets from 10 on."""
-    monkeypatch.setattr(writer, "producer", lambda _: Refusing(KafkaError(code), batch))
-    found = Writer({}, "mirror")
+    monkeypatch.setattr(writer, "producer", lambda _, **__: Refusing(KafkaError(code), batch))
+    found = Writer({}, "mirror", Report(None))
     with pytest.raises((Again, Failed)) as raised:
         for at, key in enumerate(keys, 10):
             send(found, Message(topic="t", partition=0, offset=at, key=key, timestamp=(1, 1)))
@@ -209,11 +216,11 @@ def test_a_transaction_timeout_that_the_target_refuses_has_its_remedy_named(
         def init_transactions(self, timeout_s: float) -> None:
             raise KafkaException(KafkaError(KafkaError.INVALID_TRANSACTION_TIMEOUT))
 
-    monkeypatch.setattr(writer, "producer", lambda _: Long([]))
+    monkeypatch.setattr(writer, "producer", lambda _, **__: Long([]))
     with pytest.raises(
         Failed, match="INVALID_TRANSACTION_TIMEOUT.*; give the mirror a transaction.t"
     ):
-        Writer({}, "mirror")
+        Writer({}, "mirror", Report(None))
 
 
 @pytest.mark.parametrize(
@@ -231,12 +238,87 @@ def test_a_record_has_no_longer_than_its_transaction(
 ) -> None:
     made: list[dict[str, str]] = []
 
-    def producer(properties: dict[str, str]) -> Reporting:
+    def producer(properties: dict[str, str], **_: object) -> Reporting:
         made.append(properties)
         return Reporting([])
 
     monkeypatch.setattr(writer, "producer", producer)
-    Writer(given, "mirror")
+    Writer(given, "mirror", Report(None))
     assert made[0].get("delivery.timeout.ms") == expected
     timeout_ms = int(made[0]["transaction.timeout.ms"])
     assert transaction_timeout_ms(given) == timeout_ms
+
+
+@pytest.mark.parametrize("name", ["init_transactions", "commit_transaction"])
+def test_a_target_that_does_not_answer_is_waited_for_and_that_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    now_ms, left = 0, [None] * 100
+
+    class Down(Reporting):
+        def commit_transaction(self, timeout_s: float) -> None:
+            pass
+
+    def silent(_: object, timeout_s: float) -> None:
+        nonlocal now_ms
+        now_ms += round(1000 * timeout_s)
+        if left:
+            left.pop()
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "resume", retriable=True))
+
+    monkeypatch.setattr(Down, name, silent)
+    monkeypatch.setattr(report_module, "now_ms", lambda: now_ms)
+    monkeypatch.setattr(writer, "producer", lambda _, **__: Down([7]))
+    found = Writer({}, "mirror", Report(None))
+    send(found, Message(topic="t", partition=0, offset=0, value=b"v", timestamp=(1, 1)))
+    found.commit()
+    what = "let the mirror begin to write" if name.startswith("init") else "ended a transaction"
+    assert capsys.readouterr().err == f"waits: the target has not {what} within 10 s\n"
+    assert not left
+
+
+def test_what_librdkafka_takes_no_record_with_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unfit(Reporting):
+        def produce(self, *_: Any, **__: Any) -> None:
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG))
+
+    monkeypatch.setattr(writer, "producer", lambda _, **__: Unfit([]))
+    monkeypatch.setattr(writer, "REASON_MS", 0)
+    found = Writer({}, "mirror", Report(None))
+    with pytest.raises(
+        Failed, match="takes no record: _INVALID_ARG: .*; see the settings in --tar"
+    ):
+        send(found, Message(topic="t", partition=0, offset=0, value=b"v", timestamp=(1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"linger.ms": "60000"}, "linger.ms=60000 is too long"),
+        ({"linger.ms": "70000", "delivery.timeout.ms": "90000"}, "linger.ms=70000 is too long"),
+        ({"linger.ms": "3000", "delivery.timeout.ms": "3000"}, "linger.ms=3000 is too long"),
+        ({"delivery.timeout.ms": "999"}, "a record can't be written within 999 ms"),
+        ({"transaction.timeout.ms": "999"}, "a record can't be written within 999 ms"),
+        ({"message.timeout.ms": "1"}, "message.timeout.ms is set by .* delivery.timeout.ms"),
+        ({"queue.buffering.max.ms": "70000"}, "queue.buffering.max.ms is set by .* linger.ms"),
+    ],
+)
+def test_times_in_which_no_record_can_be_written_are_named(
+    given: dict[str, str], said: str
+) -> None:
+    with pytest.raises(Failed, match=f"^--target-config: {said}"):
+        check_times(given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"linger.ms": "59999"},
+        {"linger.ms": "70000", "transaction.timeout.ms": "80000"},
+        {"delivery.timeout.ms": "1000"},
+        {"linger.ms": "soon", "delivery.timeout.ms": "later"},
+    ],
+)
+def test_other_times_are_librdkafka_s_to_judge(given: dict[str, str]) -> None:
+    check_times(given)
