@@ -6,14 +6,15 @@ import asyncio
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from kavka.compat_tests.errors import DriverFailed
+from kavka.compat_tests.raw.judges import JUDGES
 from kavka.testing.cluster import Cluster
 from kavka.tools.admin.cluster_client import SERVER, ClusterClient, check_answer
 from kavka.tools.admin.command import reached, way_of
@@ -27,9 +28,11 @@ from kavka.tools.admin.requests import AskedResource, DescribeConfigsRequest
 from kavka.tools.admin.resource_configs import RESOURCES
 from kavka.wire.apis import create_topics, describe_configs, elect_leaders
 from kavka.wire.apis.create_topics import CreateTopicsRequest, NewConfig, NewTopic
+from kavka.wire.errors import ErrorCode
 
 TIMEOUT_MS: Final = 30_000
 LED_WITHIN_S: Final = 60.0
+GONE_WITHIN_S: Final = 60.0
 READY_WITHIN_S: Final = 60.0
 END_WITHIN_S: Final = 30.0
 DEFAULT: Final = -1
@@ -45,8 +48,35 @@ LATEST: Final = -1
 """The time that asks for a partition's end."""
 
 NO_LEADER: Final = -1
-SETTINGS: Final = {"group.initial.rebalance.delay.ms": "0"}
-"""Of the suite's own brokers: a group's first members are not waited for."""
+SETTINGS: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    "log.initial.task.delay.ms": "1000",
+    "log.retention.check.interval.ms": "5000",
+}
+"""Of the suite's own brokers: a group's first members are not waited for, and retention deletes
+soon."""
+
+RECORDED_WITH: Final = {
+    # records have old timestamps: retention, which begins after half a minute, would take them
+    "log.initial.task.delay.ms": "3600000",
+    # a group's first members need not be waited for, nor its dead ones for long
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
+    "group.max.size": "4",
+    "group.consumer.assignment.interval.ms": "0",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+}
+"""Those with which Apache Kafka's answers to the protocol's cases were recorded: no case has to
+wait long, or to make many members."""
+
+SETTINGS_FOR_PROTOCOL: Final = {
+    **RECORDED_WITH,
+    "kavka.http.listener": "127.0.0.1:0",  # clients are asked for metrics where that can show them
+}
+"""Of the broker that the protocol is tried on without clients, so that no case is left out for one
+of them."""
 
 _READY: Final = re.compile(r"ready on (\S+):(\d+)")
 
@@ -61,20 +91,24 @@ class Broker:
     restart: Callable[[], Awaitable[None]] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     """Of a Java client: TLS and the login that clients need."""
+    judges: Collection[str] = JUDGES
+    """The releases of Apache Kafka by whose answers the protocol is judged. One of them need not
+    answer as another does, or survive what that one refuses."""
 
     async def create_topic(
-        self, name: str, partitions: int, configs: Mapping[str, str], replicas: int = DEFAULT
+        self,
+        name: str,
+        partitions: int,
+        configs: Mapping[str, str],
+        replicas: int = DEFAULT,
+        *,
+        again: bool = False,
     ) -> None:
         """A topic; the leaders of all partitions answer for them when this returns: clients without
-        retries would stumble before that. tools.admin's Failed."""
+        retries would stumble before that. `again`: one of this name was deleted, which a controller
+        may end after it has answered. tools.admin's Failed."""
         settings = [NewConfig(key, value) for key, value in configs.items()]
-        topic = NewTopic(name, partitions, replicas, [], settings)
-        request = CreateTopicsRequest([topic], TIMEOUT_MS)
-        response = await self.admin.ask_controller(
-            create_topics.API, request, lambda it: [one.error_code for one in it.topics]
-        )
-        for one in response.topics:
-            check_answer(one.error_code, one.error_message)
+        await self._create(NewTopic(name, partitions, replicas, [], settings), again=again)
         async for _ in self.admin.attempts(LED_WITHIN_S):
             found = (await self.admin.topics_named([name]))[name]
             led = [one for one in found.partitions if one.leader_id >= 0]
@@ -83,6 +117,19 @@ class Broker:
                 await offsets_at(self.admin, places, LATEST, LED_WITHIN_S)
                 return
         raise Failed(f"topic {name} has no leaders after {LED_WITHIN_S:.0f} s")
+
+    async def _create(self, topic: NewTopic, *, again: bool) -> None:
+        async for _ in self.admin.attempts(GONE_WITHIN_S):
+            response = await self.admin.ask_controller(
+                create_topics.API,
+                CreateTopicsRequest([topic], TIMEOUT_MS),
+                lambda it: [one.error_code for one in it.topics],
+            )
+            (created,) = response.topics
+            if not again or created.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                check_answer(created.error_code, created.error_message)
+                return
+        raise Failed(f"the old topic {topic.name} is still there after {GONE_WITHIN_S:.0f} s")
 
     async def config(self, name: str) -> str | None:
         """A setting of the broker; None if it has none of this name. tools.admin's Failed."""
@@ -106,9 +153,9 @@ class Broker:
         leader: int = found.partitions[0].leader_id
         return leader
 
-    async def await_leader(self, topic: str) -> None:
-        """Wait until the leader of a topic's first partition answers. tools.admin's Failed."""
-        await offsets_at(self.admin, [(topic, 0)], LATEST, LED_WITHIN_S)
+    async def await_leader(self, topic: str, partition: int = 0) -> None:
+        """Wait until the leader of a partition answers. tools.admin's Failed."""
+        await offsets_at(self.admin, [(topic, partition)], LATEST, LED_WITHIN_S)
 
     async def move_leader(self, topic: str) -> None:
         """Let another replica lead a topic's first partition: it becomes the preferred one.
@@ -136,16 +183,21 @@ async def given(bootstrap: str, config: Mapping[str, str]) -> AsyncIterator[Brok
 
 
 @asynccontextmanager
-async def own() -> AsyncIterator[Broker]:
+async def own(settings: Mapping[str, str] = SETTINGS) -> AsyncIterator[Broker]:
     """A Kavka on a free port, with its data in a temporary directory."""
     with TemporaryDirectory(prefix="kavka-compat-") as directory:
-        process = OwnKavka(Path(directory))
-        await process.start()
+        process = OwnKavka(Path(directory), settings)
         try:
+            await process.start()
             async with reached(way_of(process.bootstrap, SERVER, {})) as admin:
                 yield Broker(process.bootstrap, admin, process.restart)
         finally:
             await process.stop()
+
+
+def own_for_protocol() -> AbstractAsyncContextManager[Broker]:
+    """Another one, for the part without clients."""
+    return own(SETTINGS_FOR_PROTOCOL)
 
 
 @asynccontextmanager
@@ -163,9 +215,10 @@ async def own_cluster() -> AsyncIterator[Broker]:
 class OwnKavka:
     """`kavka start` as a process, which may be started again at its port."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str] = SETTINGS) -> None:
         self._directory = directory
-        self._process: asyncio.subprocess.Process | None = None
+        self._settings = settings
+        self.process: asyncio.subprocess.Process | None = None
         self._port = 0
 
     @property
@@ -179,21 +232,21 @@ class OwnKavka:
         settings = (
             f"listeners=PLAINTEXT://127.0.0.1:{self._port}",
             f"log.dirs={self._directory / 'data'}",
-            *(f"{name}={value}" for name, value in SETTINGS.items()),
+            *(f"{name}={value}" for name, value in self._settings.items()),
         )
         overrides = [word for one in settings for word in ("--override", one)]
         with log.open("ab") as errors:
-            self._process = await asyncio.create_subprocess_exec(
+            self.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "kavka", "start", *overrides),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
                 start_new_session=True,
             )
-        assert self._process.stdout is not None
+        assert self.process.stdout is not None
         line = ""
         try:
             async with asyncio.timeout(READY_WITHIN_S):
-                line = (await self._process.stdout.readline()).decode()
+                line = (await self.process.stdout.readline()).decode()
         except TimeoutError:
             await self.stop()
         ready = _READY.search(line)
@@ -202,16 +255,18 @@ class OwnKavka:
         self._port = int(ready[2])
 
     async def stop(self) -> None:
-        """SIGTERM; SIGKILL if that does not end it."""
-        if self._process is None or self._process.returncode is not None:
+        """SIGTERM; SIGKILL if that does not end it, or if it is not waited for."""
+        if self.process is None or self.process.returncode is not None:
             return
-        self._process.send_signal(signal.SIGTERM)
+        self.process.send_signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(END_WITHIN_S):
-                await self._process.wait()
-        except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
+                await self.process.wait()
+        except (TimeoutError, asyncio.CancelledError) as over:
+            self.process.kill()
+            await self.process.wait()
+            if isinstance(over, asyncio.CancelledError):
+                raise
 
     async def restart(self) -> None:
         """Stop it and start it again at the same address."""

@@ -5,22 +5,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from kavka.compat_tests import broker, protocol, results
+from kavka.compat_tests import broker, protocol, results, stopping
 from kavka.compat_tests.broker import Broker
 from kavka.compat_tests.clients.table import CLIENTS, Client
 from kavka.compat_tests.errors import DriverFailed
 from kavka.compat_tests.raw.cases import tables
 from kavka.compat_tests.raw.survey import Unsuitable
-from kavka.compat_tests.reports import html, markdown
+from kavka.compat_tests.reports import beside, html, markdown
+from kavka.compat_tests.reports.marks import not_tried
 from kavka.compat_tests.results import Cell, ProtocolRow, Results, Status
 from kavka.compat_tests.scenario import Scenario
 from kavka.compat_tests.scenarios.every import SCENARIOS
@@ -39,10 +41,14 @@ Without --bootstrap-server the suite starts a Kavka of its own. Clients are inst
 into ~/.cache/kavka/compat; one whose toolchain is missing is left out, by name. Exit code 1 if a
 scenario failed."""
 
+REASON_CHARS: Final = 160
+"""Of why something was not tried, in the line of each scenario; the last lines have all of it."""
+
 MARKS: Final = {
     Status.PASSED: "ok",
     Status.FAILED: "FAILED",
     Status.ABSENT: "-",
+    Status.BROKEN: "broken in the client",
     Status.UNAVAILABLE: "unavailable",
     Status.NOT_RUN: "not run",
 }
@@ -69,25 +75,25 @@ def main(
     words: Sequence[str],
     own: Callable[[], UnderTest] = broker.own,
     own_cluster: Callable[[], UnderTest] | None = broker.own_cluster,
+    own_for_protocol: Callable[[], UnderTest] | None = broker.own_for_protocol,
 ) -> int:
     """Run the command; its exit code. `own` starts the broker that is tried if no address is
-    given, `own_cluster` a cluster of the same kind. SystemExit, as argparse raises it."""
+    given, `own_cluster` a cluster of the same kind, and `own_for_protocol` another broker of it for
+    the part without clients. SystemExit, as argparse raises it."""
     parser = _parser()
     options = parser.parse_args(words)
     if options.list:
         return _list()
     try:
         if options.compare:
-            first, second = (results.load(Path(path)) for path in options.compare)
-            print(markdown.comparison(first, second), end="")
-            return 0
+            return _compare(options)
         plan = _plan(options)
     except (_Unknown, results.NoResults, OSError) as failure:
         parser.error(str(failure))
     try:
-        found = asyncio.run(_run(options, plan, own, own_cluster))
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+        found = stopping.run(_run(options, plan, _Own(own, own_cluster, own_for_protocol)))
+    except stopping.Stopped as stopped:
+        return stopped.exit_code
     except (Failed, DriverFailed, Unsuitable) as failure:
         print(f"kavka compat: {failure}", file=sys.stderr)
         return 1
@@ -122,35 +128,82 @@ def _plan(options: argparse.Namespace) -> _Plan:
     return _Plan(clients, scenarios, [] if is_part else None)
 
 
-async def _run(
-    options: argparse.Namespace,
-    plan: _Plan,
-    own: Callable[[], UnderTest],
-    own_cluster: Callable[[], UnderTest] | None,
-) -> Results:
+class _Own(NamedTuple):
+    """What starts the suite's own brokers."""
+
+    alone: Callable[[], UnderTest]
+    cluster: Callable[[], UnderTest] | None
+    for_protocol: Callable[[], UnderTest] | None
+
+
+class _Protocol(NamedTuple):
+    """The part without clients; `lack`: why it could not be tried."""
+
+    rows: Sequence[ProtocolRow] = ()
+    lack: str = ""
+
+
+async def _run(options: argparse.Namespace, plan: _Plan, own: _Own) -> Results:
+    """The part without clients runs beside the others on a broker of its own, as it deletes topics
+    and changes settings. Where there is none it comes first: restarts of a broker raise the epochs
+    of its coordinators."""
+    began, began_s = datetime.now(UTC), time.monotonic()
     async with AsyncExitStack() as stack:
-        under_test = await stack.enter_async_context(_broker(options, own))
+        start = stack.enter_async_context
+        is_own = options.bootstrap_server is None
+        separate = own.for_protocol if is_own and (plan.apis is None or plan.apis) else None
+        asked = await start(separate()) if separate else None
+        if asked is None or plan.clients:
+            under_test = await start(_broker(options, own.alone))
+        else:
+            under_test = asked
         cluster = None
-        if own_cluster and not options.bootstrap_server and _has_cluster(plan.scenarios):
-            cluster = await stack.enter_async_context(own_cluster())
-        rows = await _protocol(under_test, plan.apis)
+        if own.cluster and is_own and any(one.of_cluster for one in plan.scenarios):
+            cluster = await start(own.cluster())
         suite = Suite(under_test, options.jobs, _print_cell, cluster)
         name = options.name or under_test.bootstrap
-        found = await suite.run(plan.clients, plan.scenarios, name)
-        return replace(found, protocol=rows)
+        asking = asyncio.ensure_future(_protocol(asked or under_test, plan.apis))
+        try:
+            if asked is None:
+                await asking
+            found = await suite.run(plan.clients, plan.scenarios, name)
+            part = await asking
+        finally:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+    return replace(
+        found,
+        began=began.isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - began_s, 1),
+        protocol=part.rows,
+        without_protocol=part.lack,
+    )
 
 
-async def _protocol(under_test: Broker, apis: Sequence[str] | None) -> Sequence[ProtocolRow]:
-    """The part without clients. It comes before restarts of the broker, which raise the epochs of
-    its coordinators."""
+async def _protocol(asked: Broker, apis: Sequence[str] | None) -> _Protocol:
+    """The part without clients. Unsuitable, if it was asked for by name."""
     if apis is not None and not apis:
-        return ()
-    if wanted_by(under_test.properties) == Wanted():
-        return await protocol.rows(under_test.bootstrap, apis, _print_line)
-    if apis is not None:
-        raise Unsuitable("--apis needs a listener without TLS and login")
-    _print_line("The protocol without clients is left out: it connects without TLS and login.")
-    return ()
+        return _Protocol()
+    try:
+        if wanted_by(asked.properties) != Wanted():
+            raise Unsuitable("the protocol without clients is tried without TLS and login only")
+        return _Protocol(await protocol.rows(asked.bootstrap, apis, _print_line, asked.judges))
+    except Unsuitable as lack:
+        if apis is not None:
+            raise
+        _print_line(f"The part without clients is left out: {lack}")
+        return _Protocol(lack=str(lack))
+
+
+def _compare(options: argparse.Namespace) -> int:
+    """results.NoResults, OSError."""
+    both = beside.of(*(results.load(Path(path)) for path in options.compare))
+    if options.json:
+        results.write(both.as_json, Path(options.json))
+    _write_pages(options, lambda: html.comparison(both), lambda: markdown.comparison(both))
+    if not (options.json or options.html or options.markdown):
+        print(markdown.comparison(both), end="")
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -190,7 +243,8 @@ def _parser() -> argparse.ArgumentParser:
         "--compare",
         metavar="FILE",
         nargs=2,
-        help="show two results (JSON) side by side instead, and where they differ",
+        help="show two results (JSON) side by side instead, and where they differ: as Markdown, "
+        "or in the files that --json, --html and --markdown name",
     )
     option("--list", action="store_true", help="list clients and scenarios instead")
     return parser
@@ -239,16 +293,19 @@ def _broker(options: argparse.Namespace, own: Callable[[], UnderTest]) -> UnderT
     return broker.given(options.bootstrap_server, config)
 
 
-def _has_cluster(scenarios: Iterable[Scenario]) -> bool:
-    return any(scenario.of_cluster for scenario in scenarios)
-
-
 def _print_cell(cell: Cell, left: int) -> None:
     line = f"{cell.client:24} {cell.scenario:24} {MARKS[cell.status]}"
     if cell.status == Status.FAILED:
         about = f" ({', '.join(cell.apis)})" if cell.apis else ""
         line += f": {cell.step}{about}: {cell.reason}"
+    elif cell.reason:
+        line += f": {_short(cell.reason)}"
     print(f"[{left:4} left] {line}", flush=True)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= REASON_CHARS else f"{line[:REASON_CHARS]}..."
 
 
 def _print_line(line: str) -> None:
@@ -258,20 +315,33 @@ def _print_line(line: str) -> None:
 def _write(found: Results, options: argparse.Namespace) -> None:
     if options.json:
         results.save(found, Path(options.json))
-    if options.html:
-        Path(options.html).write_text(html.page(found), encoding="utf-8")
-    if options.markdown:
-        Path(options.markdown).write_text(markdown.page(found), encoding="utf-8")
+    _write_pages(options, lambda: html.page(found), lambda: markdown.page(found))
+
+
+def _write_pages(
+    options: argparse.Namespace, as_html: Callable[[], str], as_markdown: Callable[[], str]
+) -> None:
+    for path, page in ((options.html, as_html), (options.markdown, as_markdown)):
+        if path:
+            Path(path).write_text(page(), encoding="utf-8")
 
 
 def _summary(found: Results) -> str:
+    """What is said last. Why something could not be tried, in full."""
+    lines = [f"{what}: {' '.join(reason.split())}" for what, reason in not_tried(found).items()]
+    return "\n".join([*lines, _counted(found)])
+
+
+def _counted(found: Results) -> str:
     counts = ", ".join(
         f"{found.count(status)} {status}" for status in Status if found.count(status)
     )
     said = f"{found.broker}: {counts or 'no scenario'}; {found.seconds:.0f} s"
     if found.protocol:
         said += (
-            f"; of {len(found.protocol)} versions of APIs {found.different} are answered otherwise "
-            "than by Apache Kafka"
+            f"; of {found.tried} versions of APIs {found.different} are answered otherwise than by "
+            "Apache Kafka"
         )
+    if found.different:
+        said += f", {found.unexplained} of them without a known reason"
     return said

@@ -60,6 +60,7 @@ class Driver:
         self.client = ""
         self.version = ""
         self.can: frozenset[str] = frozenset()
+        self.broken: Mapping[str, str] = {}
 
     @property
     def runs(self) -> bool:
@@ -91,6 +92,7 @@ class Driver:
             raise
         driver.client, driver.version = found["client"], found["version"]
         driver.can = frozenset(found["can"])
+        driver.broken = found.get("broken", {})
         return driver
 
     async def ask(self, do: str, within_s: float = ANSWER_S, **arguments: Any) -> Json:

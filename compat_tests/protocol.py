@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from kavka.compat_tests.raw.checking import check
-from kavka.compat_tests.raw.outcomes import ApiOutcome, Verdict
+from kavka.compat_tests.raw.judges import JUDGES
+from kavka.compat_tests.raw.outcomes import ApiOutcome, Failure, Verdict
 from kavka.compat_tests.raw.playing import ranges
 from kavka.compat_tests.results import ProtocolRow
 
 REASONS_MAX: Final = 20
-"""Differences of one version that are kept; one error shows in many cases."""
+"""Differences of one version without a known reason that are kept; one error shows in many
+cases."""
 
 
 async def rows(
-    bootstrap: str, apis: Sequence[str] | None, on_api: Callable[[str], None]
+    bootstrap: str,
+    apis: Sequence[str] | None,
+    on_api: Callable[[str], None],
+    judges: Collection[str] = JUDGES,
 ) -> list[ProtocolRow]:
-    """Every version of every API, or of `apis`, against recorded answers of Apache Kafka; `on_api`
-    gets a line for each API. `bootstrap`: the first address counts. raw.survey's Unsuitable."""
+    """Every version of every API, or of `apis`, against recorded answers of Apache Kafka, of the
+    releases `judges`; `on_api` gets a line for each API. `bootstrap`: the first address counts.
+    raw.survey's Unsuitable."""
 
     def heard(outcomes: Sequence[ApiOutcome]) -> None:
         for line in lines(outcomes):
             on_api(line)
 
     address = bootstrap.split(",")[0]
-    return [_row(one) for one in await check(address, apis, heard)]
+    return [row(one) for one in await check(address, apis, heard, judges)]
 
 
 def lines(outcomes: Sequence[ApiOutcome]) -> Iterator[str]:
@@ -35,17 +41,36 @@ def lines(outcomes: Sequence[ApiOutcome]) -> Iterator[str]:
         if mine:
             versions = ranges([one.version for one in mine])
             played = sum(one.played for one in mine)
-            yield f"{mine[0].api} v{versions}: {verdict}, {played} cases"
+            line = f"{mine[0].api} v{versions}: {verdict}, {played} cases"
+            if verdict == Verdict.NO_CASES:
+                line = f"{mine[0].api} v{versions}: offered, {verdict}"
+            elif verdict == Verdict.FAILED:
+                new = any(failure.why is None for one in mine for failure in one.failures)
+                line += "" if new else ", for known reasons only"
+            elif verdict == Verdict.LEFT_OUT:
+                line += f": {'; '.join(dict.fromkeys(why for one in mine for why in one.left_out))}"
+            yield line
 
 
-def _row(outcome: ApiOutcome) -> ProtocolRow:
-    reasons = tuple(dict.fromkeys(map(str, outcome.failures)))[:REASONS_MAX]
-    left_out = tuple(outcome.left_out) if outcome.verdict == Verdict.LEFT_OUT else ()
+def row(outcome: ApiOutcome) -> ProtocolRow:
+    """What is kept of one version."""
+    new = [str(one) for one in outcome.failures if one.why is None]
     return ProtocolRow(
         outcome.api,
         outcome.version,
         outcome.verdict.value,
         outcome.played,
         outcome.failed,
-        reasons or left_out,
+        tuple(dict.fromkeys(new))[:REASONS_MAX],
+        _known(outcome.failures),
+        dict(outcome.left_out),
     )
+
+
+def _known(failures: Sequence[Failure]) -> dict[str, str]:
+    """Differences with a reason: the cases, each with the fields that are others, and why."""
+    fields: dict[tuple[str, str], dict[str, None]] = {}
+    for one in failures:
+        if one.why is not None:
+            fields.setdefault((one.case, one.why), {})[f"{one.field} of {one.asked}"] = None
+    return {f"'{case}': {', '.join(found)}": why for (case, why), found in fields.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,8 @@ class Status(StrEnum):
     FAILED = "failed"
     ABSENT = "absent"
     """The client has no such feature."""
+    BROKEN = "broken"
+    """The client's own feature does not work with any broker, so that it is not tried."""
     UNAVAILABLE = "unavailable"
     """The client can't be tried on this machine."""
     NOT_RUN = "not run"
@@ -63,7 +65,9 @@ class ScenarioColumn:
 @dataclass(frozen=True)
 class ProtocolRow:
     """One version of an API, without a client. `verdict`: as `raw.outcomes` has it; `played`,
-    `failed`: how many cases; `reasons`: what was answered otherwise, once each."""
+    `failed`: how many cases; `reasons`: what was answered otherwise, once each; `known`: where
+    Kavka does so on purpose, and why; `left_out`: how many cases were not
+    played, by reason."""
 
     api: str
     version: int
@@ -71,11 +75,14 @@ class ProtocolRow:
     played: int = 0
     failed: int = 0
     reasons: tuple[str, ...] = ()
+    known: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Results:
-    """A run. `broker`: what is said of the broker; `began`: in UTC, ISO 8601."""
+    """A run. `broker`: what is said of the broker; `began`: in UTC, ISO 8601; `without_protocol`:
+    why the part without clients could not be tried."""
 
     broker: str
     began: str
@@ -84,6 +91,7 @@ class Results:
     scenarios: Sequence[ScenarioColumn]
     cells: Sequence[Cell]
     protocol: Sequence[ProtocolRow] = ()
+    without_protocol: str = ""
 
     @property
     def matrix_rows(self) -> list[ClientRow]:
@@ -113,9 +121,19 @@ class Results:
         return None
 
     @property
+    def tried(self) -> int:
+        """How many versions of APIs were."""
+        return sum(row.verdict in (Verdict.PASSED, Verdict.FAILED) for row in self.protocol)
+
+    @property
     def different(self) -> int:
         """How many versions of APIs are answered otherwise than by Apache Kafka."""
         return sum(row.verdict == Verdict.FAILED for row in self.protocol)
+
+    @property
+    def unexplained(self) -> int:
+        """How many of them without a known reason."""
+        return sum(row.verdict == Verdict.FAILED and bool(row.reasons) for row in self.protocol)
 
     def count(self, status: Status) -> int:
         """How many cells have it."""
@@ -128,7 +146,12 @@ class NoResults(Exception):
 
 def save(results: Results, path: Path) -> None:
     """As JSON. OSError."""
-    text = json.dumps({"format": FORMAT, **asdict(results)}, indent=1, ensure_ascii=False)
+    write(asdict(results), path)
+
+
+def write(values: Mapping[str, Any], path: Path) -> None:
+    """Plain values as JSON, with the number of their form. OSError."""
+    text = json.dumps({"format": FORMAT, **values}, indent=1, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")
 
 
@@ -154,6 +177,7 @@ def _results(found: Mapping[str, Any]) -> Results:
         protocol=[
             ProtocolRow(**{**row, "reasons": tuple(row["reasons"])}) for row in found["protocol"]
         ],
+        without_protocol=found.get("without_protocol", ""),
     )
 
 

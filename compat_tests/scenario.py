@@ -61,7 +61,8 @@ class Trial:
     broker: Broker
     drivers: Drivers
     references: Drivers
-    """Of kafka-python: for what goes into an application, and what comes out."""
+    """Of kafka-python: for what goes into an application and comes out, and in the place of what
+    the client lacks and a scenario is not about."""
     can: Collection[str]
     """The client's features."""
     label: str
@@ -97,20 +98,25 @@ class Trial:
         """A driver of kafka-python, which is this trial's until it ends."""
         return await self._take(self.references.other(bootstrap or self.broker.bootstrap, None))
 
+    async def _able(self, *features: str) -> Driver:
+        return await (self.driver() if {*features} <= {*self.can} else self.reference())
+
     async def _take(self, drivers: Drivers) -> Driver:
         driver = await drivers.take()
         self._taken.append((drivers, driver))
         return driver
 
-    async def producer(self, **settings: Any) -> Driver:
-        """A driver that has a producer."""
-        driver = await self.driver()
+    async def producer(self, *features: str, **settings: Any) -> Driver:
+        """A driver that has a producer: the client's, or kafka-python's if the client has none or
+        lacks one of these features."""
+        driver = await self._able("produce", *features)
         await driver.ask("producer", **settings)
         return driver
 
     async def reader(self, offsets: Mapping[Partition, int | str], **settings: Any) -> Driver:
-        """A driver that has a consumer without a group, which reads from these offsets."""
-        driver = await self.driver()
+        """A driver that has a consumer without a group, which reads from these offsets:
+        kafka-python's if the client has none, or none with the isolation that is asked for."""
+        driver = await self._able("consume", *({"isolation"} & settings.keys()))
         await driver.ask("consumer", **settings)
         await driver.assign(offsets)
         return driver

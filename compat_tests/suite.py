@@ -41,6 +41,7 @@ class Ready(NamedTuple):
     drivers: Drivers
     version: str
     can: frozenset[str]
+    broken: Mapping[str, str]
 
 
 class Suite:
@@ -132,7 +133,7 @@ class Suite:
                 drivers = Drivers(program, self._broker.bootstrap, own)
                 driver = await drivers.take()
                 await drivers.give_back(driver)
-                return Ready(client, drivers, driver.version, driver.can)
+                return Ready(client, drivers, driver.version, driver.can, driver.broken)
             except (Unavailable, DriverFailed, Refused) as failure:
                 return str(failure)
 
@@ -152,6 +153,9 @@ class Suite:
             return Cell(client.name, scenario.name, Status.UNAVAILABLE, reason=found)
         missing = sorted(scenario.needs - found.can)
         if missing:
+            if all(one in found.broken for one in missing):
+                reason = "; ".join(found.broken[one] for one in missing)
+                return Cell(client.name, scenario.name, Status.BROKEN, reason=reason)
             reason = f"the client has no {', '.join(missing)}"
             return Cell(client.name, scenario.name, Status.ABSENT, reason=reason)
         reason = ""

@@ -99,7 +99,6 @@ ACCEPTED: Final[tuple[Accepted, ...]] = (
         _an_error_that_says_more,
     ),
     Accepted("*error_message", "texts are for people: the protocol does not say which words"),
-    Accepted("*throttle_time_ms", "a broker may ask a client to wait"),
     Accepted("api_keys*", "a broker offers the APIs and versions that it has", asked="ApiVersions"),
     Accepted("*_features*", "a broker has the features that it has", asked="ApiVersions"),
     Accepted(

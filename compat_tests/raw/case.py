@@ -83,6 +83,9 @@ LOOKS_WITHIN_S: Final = 60.0
 NEVER_ANSWERED_S: Final = 1.0
 """For a request that Apache Kafka never answers: how long to wait for that."""
 
+PARTITIONS_MAX: Final = 10_000
+"""So many Apache Kafka makes for one request; 3.9 with ZooKeeper has no limit."""
+
 FIRST_LINK: Final = "1"
 
 GROUP_APIS: Final = (
@@ -266,6 +269,10 @@ class Facts:
     """The (lowest, highest) version of each API that it offers; all if None."""
     settings: Mapping[str, str | None] = field(default_factory=dict)
     """Of the broker, by name, as far as they are known."""
+    has_quotas: bool = False
+    """Whether it tells of quotas, by which a client may have to wait."""
+    limits_partitions: bool = True
+    """Whether it refuses to make more than `PARTITIONS_MAX` partitions at a time."""
     others: frozenset[str] = frozenset()
     """Topics and groups that were there before."""
     coordinator_epochs: frozenset[int] = frozenset({0})
@@ -306,6 +313,11 @@ class Ground:
         found = self.facts.settings.get(setting, value)
         if found != value:
             raise NotPlayable(f"the broker's {setting} is {found}, not {value}")
+
+    def needs_limit(self) -> None:
+        """The script asks for more partitions than a broker should make. NotPlayable."""
+        if not self.facts.limits_partitions:
+            raise NotPlayable(f"the broker would make more than {PARTITIONS_MAX} partitions")
 
     @property
     def topic(self) -> str:

@@ -3,7 +3,8 @@
 For every version that the broker's ApiVersions offers, of every API that there are cases for, the
 cases are played, and what is answered is compared field by field with the recorded answers. What a
 broker may choose is made alike first (`nature.py`), and what is right although Apache Kafka answers
-something else is accepted (`accepted.py`).
+something else is accepted (`accepted.py`); where Kavka is another on purpose, the reason is given
+(`allowed.py`). What the broker offers beyond the cases is named.
 
 The broker should be one for tests: cases make thousands of topics and change settings. What they
 make and change is brought back behind each API (`restoring.py`).
@@ -15,7 +16,7 @@ import asyncio
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,6 +24,7 @@ from itertools import zip_longest
 from typing import Final, NamedTuple, TypeAlias
 
 from kavka.compat_tests.raw.accepted import is_accepted
+from kavka.compat_tests.raw.allowed import reason_for
 from kavka.compat_tests.raw.case import (
     GROUP_APIS,
     Case,
@@ -34,7 +36,7 @@ from kavka.compat_tests.raw.case import (
 from kavka.compat_tests.raw.cases import table_of, tables
 from kavka.compat_tests.raw.compare import Side, differences
 from kavka.compat_tests.raw.grounds import prepare
-from kavka.compat_tests.raw.judges import NEW, OLD, judge_of
+from kavka.compat_tests.raw.judges import JUDGES, NEW, OLD, judge_of
 from kavka.compat_tests.raw.link import Link
 from kavka.compat_tests.raw.needs import needs_of
 from kavka.compat_tests.raw.outcomes import ApiOutcome, Failure, Verdict
@@ -53,6 +55,7 @@ CASES_AT_ONCE: Final = 24
 """Where each new group waits for more members."""
 
 TOO_SLOW: Final = f"{SLOW_MAX} cases of this version took longer than {SLOW_S:.0f} s"
+SLOW_BEFORE: Final = f"it took longer than {SLOW_S:.0f} s in a version before"
 NOT_RECORDED: Final = "there is no recorded answer"
 STOPPED: Final = "the check was stopped"
 
@@ -60,10 +63,15 @@ OnApi: TypeAlias = Callable[[Sequence[ApiOutcome]], None]
 
 
 async def check(
-    bootstrap: str, apis: Sequence[str] | None = None, on_api: OnApi | None = None
+    bootstrap: str,
+    apis: Sequence[str] | None = None,
+    on_api: OnApi | None = None,
+    judges: Collection[str] = JUDGES,
 ) -> list[ApiOutcome]:
     """Check the broker at HOST:PORT; of `apis`, all if None. `on_api` hears of each API when it is
-    done, on the caller's event loop. Unsuitable."""
+    done, on the caller's event loop. Versions that another release of Apache Kafka judges than
+    `judges` are left out. If all are checked, what the broker offers beyond them is named behind
+    them. Unsuitable."""
     loop = asyncio.get_running_loop()
     stop = threading.Event()
 
@@ -72,7 +80,7 @@ async def check(
             loop.call_soon_threadsafe(on_api, outcomes)
 
     try:
-        return await asyncio.to_thread(check_now, bootstrap, apis, heard, stop)
+        return await asyncio.to_thread(check_now, bootstrap, apis, heard, stop, judges)
     finally:
         stop.set()
 
@@ -82,17 +90,34 @@ def check_now(
     apis: Sequence[str] | None = None,
     on_api: OnApi = lambda outcomes: None,
     stop: threading.Event | None = None,
+    judges: Collection[str] = JUDGES,
 ) -> list[ApiOutcome]:
     """The same in the caller's thread; `stop` ends it early. Unsuitable."""
     wanted = tables() if apis is None else [table_of(name) for name in apis]
     facts = survey(bootstrap, new_prefix())
     found: list[ApiOutcome] = []
+    stop = stop or threading.Event()
     for cases in wanted:
-        one = ApiCheck(cases, facts, stop or threading.Event())
-        outcomes = one.run()
+        outcomes = ApiCheck(cases, facts, stop, judges).run()
+        if stop.is_set():  # the broker may be gone already
+            return found
         found += outcomes
         on_api(outcomes)
+    if len(wanted) == len(tables()):
+        for api in sorted(facts.offered or {}):
+            if outcomes := list(without_cases(api, facts)):
+                found += outcomes
+                on_api(outcomes)
     return found
+
+
+def without_cases(api: str, facts: Facts) -> Iterator[ApiOutcome]:
+    """The versions of an API that the broker offers and that are not tried."""
+    lowest, highest = (facts.offered or {})[api]
+    mine = next((one for one in tables() if one.api == api), None)
+    for version in range(lowest, highest + 1):
+        if mine is None or not mine.first <= version <= mine.last:
+            yield ApiOutcome(api, version, Verdict.NO_CASES)
 
 
 class Judged(NamedTuple):
@@ -110,9 +135,12 @@ class ApiCheck:
     cases: Cases
     facts: Facts
     stop: threading.Event
+    judges: Collection[str] = JUDGES
     left_out: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """By version: how many cases, by reason."""
     _slow: Counter[int] = field(default_factory=Counter)
+    """Cases that took long, by version."""
+    _slow_cases: set[str] = field(default_factory=set)
 
     def run(self) -> list[ApiOutcome]:
         """Its outcomes, version by version."""
@@ -121,8 +149,12 @@ class ApiCheck:
         runs = [(case, n) for case, n in self.cases.runs() if n in offered]
         judged: list[Judged] = []
         for judge, prefix in ((NEW, self.facts.prefix), (OLD, new_prefix())):
-            recording = load(judge, self.cases.api, prefix)
             mine = [(case, n) for case, n in runs if judge_of(case.api, n) == judge]
+            if judge not in self.judges:
+                for _, version in mine:
+                    self.left_out[version][f"Apache Kafka {judge} judges it"] += 1
+                continue
+            recording = load(judge, self.cases.api, prefix)
             facts = replace(self.facts, prefix=prefix)
             judged += self._judged(facts, recording, list(self._playable(recording, mine)))
         return [
@@ -195,6 +227,9 @@ class ApiCheck:
         if self._slow[on.version] >= SLOW_MAX:
             left_out[TOO_SLOW] += 1
             return None
+        if on.case.name in self._slow_cases:
+            left_out[SLOW_BEFORE] += 1
+            return None
         began_s = time.monotonic()
         try:
             for need in needs_of(on.case):
@@ -204,7 +239,9 @@ class ApiCheck:
             left_out[str(reason)] += 1
             return None
         finally:
-            self._slow[on.version] += time.monotonic() - began_s > SLOW_S
+            if time.monotonic() - began_s > SLOW_S:
+                self._slow[on.version] += 1
+                self._slow_cases.add(on.case.name)
 
 
 def _by_case(runs: Runs) -> list[Runs]:
@@ -232,7 +269,8 @@ def failures_of(
         asked = expected.api if expected is not missing else found.api
         sides = Side(found.answer, facts), Side(expected.answer, recording.facts)
         for one in differences(asked, *sides):
-            failure = Failure(case.name, step, asked, one.path, one.answered, one.expected)
+            why = reason_for(case.api, case.name, version, one)
+            failure = Failure(case.name, step, asked, one.path, one.answered, one.expected, why)
             unstable = recorded.is_unstable(step, one.path)
             if not unstable and not is_accepted(case.api, version, failure):
                 yield failure

@@ -7,6 +7,7 @@ from typing import Final
 
 NEW: Final = "4.3.1"
 OLD: Final = "3.9.2"
+JUDGES: Final = (NEW, OLD)
 
 FIRST_IN_NEW: Final[Mapping[str, int]] = {
     "Produce": 3,

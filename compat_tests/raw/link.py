@@ -101,3 +101,10 @@ class Link:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+def answer_of(link: Link, api: tuple[str, int], **fields: Any) -> Any:
+    """The answer to a request in one version of an API; None if there is none that can be read."""
+    frame = wire_client.framed(wire_client.encode(*api, 1, **fields))
+    answer = link.play(Step(frame, api))
+    return None if isinstance(answer, Outcome) or "unreadable" in answer else answer

@@ -131,6 +131,11 @@ def _marker_s_epoch(value: Any, facts: Facts) -> Any:
     return f"{value[:4]}{_coordinator_epoch(epoch, facts)}"
 
 
+def _of_quotas(value: Any, facts: Facts) -> Any:
+    """0, if what a broker with quotas asks a client to wait can be a time."""
+    return 0 if facts.has_quotas and isinstance(value, int) and value > 0 else value
+
+
 def _positive(value: Any, facts: Facts) -> Any:
     return "<drawn at random>" if isinstance(value, int) and value > 0 else value
 
@@ -291,6 +296,12 @@ NATURE: Final = (
         _any_id,
         "a topic's id is drawn at random (KIP-516)",
         api="CreateTopics",
+    ),
+    Nature(
+        "waiting by quotas",
+        "*throttle_time_ms",
+        _of_quotas,
+        "it is 0 only where no quota is violated, as the schemas of the responses say",
     ),
     Nature("times of appending", "*log_append_time_ms", _now, "the broker's clock"),
     Nature(

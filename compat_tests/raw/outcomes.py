@@ -21,6 +21,8 @@ class Verdict(StrEnum):
     """The broker's ApiVersions does not list it."""
     LEFT_OUT = "left out"
     """None of its cases could be played here; the reasons are given."""
+    NO_CASES = "no cases"
+    """The broker offers it, and there are no cases for it."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Failure:
     """An answer, or a part of one, that is not what Apache Kafka gives.
 
     `step`: which of the case's compared requests it was, from 1 on, and `asked` its API. `path`:
-    where in the answer, with the index of an array's item as a part; empty for the whole of it."""
+    where in the answer, with the index of an array's item as a part; empty for the whole of it.
+    `why`: the reason for it that is known, where Kavka answers so on purpose."""
 
     case: str
     step: int
@@ -36,11 +39,18 @@ class Failure:
     path: str
     answered: Any
     expected: Any
+    why: str | None = None
 
     def __str__(self) -> str:
         where = f"step {self.step} ({self.asked}), {self.path or 'the whole answer'}"
         found, expected = _short(self.answered), _short(self.expected)
         return f"'{self.case}', {where}: {found}, Apache Kafka: {expected}"
+
+    @property
+    def field(self) -> str:
+        """The name of what is another one."""
+        names = [part for part in self.path.split(".") if part and not part.isdecimal()]
+        return names[-1] if names else "the whole answer"
 
 
 def _short(value: Any) -> str:

@@ -7,10 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kavka.compat_tests.raw.case import Facts, Outcome, Step
-from kavka.compat_tests.raw.codec import wire_client
+from kavka.compat_tests.raw.case import Facts
 from kavka.compat_tests.raw.configs import BROKER, DELETE, LOGGER, SET, Change, asked, resource
-from kavka.compat_tests.raw.link import Link
+from kavka.compat_tests.raw.link import Link, answer_of
 from kavka.compat_tests.raw.waiting import NotInTime, eventually
 
 AT_ONCE: Final = 100
@@ -153,9 +152,7 @@ class Caretaker:
         """The answer; None where there is none."""
         if not self._facts.offers(*api):
             return None
-        frame = wire_client.framed(wire_client.encode(*api, 1, **fields))
-        answer = self._link.play(Step(frame, api))
-        return None if isinstance(answer, Outcome) or "unreadable" in answer else answer
+        return answer_of(self._link, api, **fields)
 
 
 def _parts(names: Sequence[str]) -> Iterable[Sequence[str]]:

@@ -6,18 +6,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from kavka.compat_tests.raw.case import Facts, NotPlayable, Outcome, Step
-from kavka.compat_tests.raw.codec import schemas, wire_client
+from kavka.compat_tests.raw.case import PARTITIONS_MAX, Facts, NotPlayable, Outcome, Step
+from kavka.compat_tests.raw.codec import wire_client
 from kavka.compat_tests.raw.configs import BROKER, asked
 from kavka.compat_tests.raw.grounds import facts_of, with_coordinators
-from kavka.compat_tests.raw.link import Link
+from kavka.compat_tests.raw.link import Link, answer_of
 from kavka.compat_tests.raw.restoring import DESCRIBE, Caretaker
 from kavka.compat_tests.raw.waiting import NotInTime
+from kavka.wire.known_apis import KNOWN
 
 API_VERSIONS: Final = ("ApiVersions", 0)
+CLIENT_QUOTAS: Final = ("DescribeClientQuotas", 0)
 OLD_PRODUCE: Final = ("Produce", 0)
 SERVED_SINCE: Final = 3
 """What Apache Kafka 4 serves of Produce."""
+CREATE_TOPICS: Final = ("CreateTopics", 5)
 NEEDED: Final = {"CreateTopics": 5, "DeleteTopics": 3, "Metadata": 1, "Produce": 8}
 """Without these in such a version there is nothing to play cases on."""
 
@@ -44,24 +47,32 @@ def survey(bootstrap: str, prefix: str) -> Facts:
             raise Unsuitable(f"{bootstrap}: {failure}") from failure
         caretaker = Caretaker(link, facts)
         others = facts.others | {*caretaker.topics(), *caretaker.groups()}
-        return replace(facts, others=others, settings=settings_of(link, facts))
+        return replace(
+            facts,
+            others=others,
+            settings=settings_of(link, facts),
+            has_quotas=has_quotas(link),
+            limits_partitions=limits_partitions(link, prefix),
+        )
 
 
 def offered_by(link: Link) -> dict[str, tuple[int, int]]:
-    """{API: (lowest, highest version)}, of those that there are cases for. Unsuitable."""
+    """{API: (lowest, highest version)}; one that has no name is called by its key. Unsuitable."""
     frame = wire_client.framed(wire_client.encode(*API_VERSIONS, 1))
     answer = link.play(Step(frame, API_VERSIONS))
     if isinstance(answer, Outcome) or "unreadable" in answer:
         raise Unsuitable(f"ApiVersions was not answered: {answer}")
-    names = {api.key: api.name for api in schemas.served_apis()}
     found = {
-        names[one["api_key"]]: (one["min_version"], one["max_version"])
+        _name(one["api_key"]): (one["min_version"], one["max_version"])
         for one in answer["api_keys"]
-        if one["api_key"] in names
     }
     if "Produce" in found and not _serves_old_producers(link):
         found["Produce"] = max(found["Produce"][0], SERVED_SINCE), found["Produce"][1]
     return found
+
+
+def _name(key: int) -> str:
+    return KNOWN[key].name if key in KNOWN else f"key {key}"
 
 
 def _serves_old_producers(link: Link) -> bool:
@@ -72,13 +83,25 @@ def _serves_old_producers(link: Link) -> bool:
     return not isinstance(link.play(Step(frame, OLD_PRODUCE)), Outcome)
 
 
+def has_quotas(link: Link) -> bool:
+    """Whether the broker tells of any; one that does not serve the API has none."""
+    answer = answer_of(link, CLIENT_QUOTAS, components=[], strict=False)
+    return answer is not None and bool(answer["entries"])
+
+
+def limits_partitions(link: Link, prefix: str) -> bool:
+    """Whether more partitions are refused than Apache Kafka makes; none are made."""
+    topic = wire_client.new_topic(f"{prefix}limit", PARTITIONS_MAX + 1, 1)
+    answer = answer_of(link, CREATE_TOPICS, timeout_ms=60_000, topics=[topic], validate_only=True)
+    return answer is None or any(one["error_code"] for one in answer["topics"])
+
+
 def settings_of(link: Link, facts: Facts) -> Mapping[str, Any]:
     """The broker's settings by name; empty where it does not describe them."""
     if not facts.offers(*DESCRIBE):
         return {}
     resources = [asked(BROKER, str(facts.broker_id))]
-    frame = wire_client.framed(wire_client.encode(*DESCRIBE, 1, resources=resources))
-    answer = link.play(Step(frame, DESCRIBE))
-    if isinstance(answer, Outcome) or "unreadable" in answer:
+    answer = answer_of(link, DESCRIBE, resources=resources)
+    if answer is None:
         return {}
     return {one["name"]: one["value"] for one in answer["results"][0]["configs"] or ()}

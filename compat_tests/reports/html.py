@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Final
 
-from kavka.compat_tests.reports.markdown import (
+from kavka.compat_tests.reports import protocol
+from kavka.compat_tests.reports.beside import Comparison, Part
+from kavka.compat_tests.reports.marks import (
     APPLICATION_HEAD,
     LEGEND,
     MARKS,
-    PROTOCOL_HEAD,
+    PROTOCOL,
     again,
-    differences,
-    protocol_rows,
+    broken,
+    client,
+    failure,
+    not_tried,
+    one_line,
 )
 from kavka.compat_tests.results import Cell, Results, Status
 
@@ -26,40 +31,79 @@ thead th { vertical-align: bottom; }
 thead span { writing-mode: vertical-rl; transform: rotate(180deg); }
 .passed { color: #176b2c; }
 .failed { background: #fbdcdc; color: #8c1616; font-weight: bold; }
-.absent, .unavailable, .not-run { color: #888; }
+.absent, .broken, .unavailable, .not-run { color: #888; }
+.other { background: #fdf3d0; }
+td.text { text-align: left; }
 code { background: #f2f2f2; padding: 0 0.2em; }
 """
 
 
 def page(results: Results) -> str:
     """The matrix of one run; a failed cell leads to its reason."""
-    title = escape(f"Compatibility of {results.broker}")
+    title = f"Compatibility of {results.broker}"
     head = "".join(
         f'<th title="{escape(one.title)}"><span>{escape(one.name)}</span></th>'
         for one in results.matrix_columns
     )
     rows = "".join(
-        f"<tr><th>{escape(f'{row.title} {row.version}'.rstrip())}</th>"
+        f"<tr><th>{escape(client(row))}</th>"
         + "".join(_cell(results.cell(row.name, one.name)) for one in results.matrix_columns)
         + "</tr>\n"
         for row in results.matrix_rows
     )
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}</title>\n'
-        f"<style>{STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n"
+    columns = f"<thead><tr><th>client</th>{head}</tr></thead>"
+    matrix = f"<table>\n{columns}\n<tbody>\n{rows}</tbody></table>\n" if rows else ""
+    return _document(
+        title,
         f"<p>Made by <code>kavka compat</code> on {escape(results.began)}, in "
         f"{results.seconds:.0f} s. {escape(LEGEND)}</p>\n"
-        f"<table>\n<thead><tr><th>client</th>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table>\n"
-        f"{_applications(results)}{_reasons(results)}{_protocol(results)}</body>\n</html>\n"
+        f"{matrix}"
+        f"{_applications(results)}{_reasons(results)}"
+        f"{_why('What is broken in clients', broken(results))}"
+        f"{_why('What could not be tried', not_tried(results))}{_protocol(results)}",
     )
+
+
+def comparison(both: Comparison) -> str:
+    """Two runs side by side."""
+    parts = "".join(map(_part, both.parts))
+    return _document(both.title, f"<p>{escape(both.about)}</p>\n{parts}")
+
+
+def _document(title: str, body: str) -> str:
+    title = escape(title)
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}</title>\n'
+        f"<style>{STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n{body}</body>\n</html>\n"
+    )
+
+
+def _part(part: Part) -> str:
+    heading = f"<h2>{escape(part.heading)}</h2>\n" if part.heading else ""
+    table = _table(part.head, _rows(part.rows)) if part.head else ""
+    items = "".join(f"<li>{escape(text)}</li>\n" for text in part.items)
+    return heading + table + (f"<ul>\n{items}</ul>\n" if items else "")
+
+
+def _rows(rows: Iterable[Sequence[str]]) -> str:
+    return "".join(
+        f"<tr><th>{escape(first)}</th>{''.join(map(_text, rest))}</tr>\n" for first, *rest in rows
+    )
+
+
+def _text(text: str) -> str:
+    """A cell. That of a comparison has two marks where brokers differ."""
+    marks = text.split()
+    if len(marks) <= 2 and all(len(one) == 1 and not one.isdecimal() for one in marks):
+        return f'<td class="other">{text}</td>' if len(marks) == 2 else f"<td>{text}</td>"
+    return f'<td class="text">{escape(text)}</td>'
 
 
 def _applications(results: Results) -> str:
     if not results.applications:
         return ""
     rows = "".join(
-        f"<tr><th>{escape(f'{row.title} {row.version}'.rstrip())}</th>"
-        f"<td>{escape(column.title)}</td>{_cell(cell)}</tr>\n"
+        f"<tr><th>{escape(client(row))}</th><td>{escape(column.title)}</td>{_cell(cell)}</tr>\n"
         for row, column, cell in results.applications
     )
     return f"<h2>Applications</h2>\n{_table(APPLICATION_HEAD, rows)}"
@@ -93,26 +137,37 @@ def _reasons(results: Results) -> str:
 
 
 def _reason(cell: Cell) -> str:
-    about = f" ({', '.join(cell.apis)})" if cell.apis else ""
-    where = escape(f"{cell.step}{about}: {cell.reason}")
     return (
         f'<dt id="{_anchor(cell)}">{escape(cell.client)}, {escape(cell.scenario)}</dt>\n'
-        f"<dd>{where}<br>alone: <code>{escape(again(cell))}</code></dd>\n"
+        f"<dd>{escape(failure(cell))}<br>alone: <code>{escape(again(cell))}</code></dd>\n"
     )
+
+
+def _why(heading: str, reasons: Mapping[str, str]) -> str:
+    items = "".join(
+        f"<dt>{escape(what)}</dt><dd>{escape(one_line(reason))}</dd>\n"
+        for what, reason in reasons.items()
+    )
+    return f"<h2>{heading}</h2>\n<dl>\n{items}</dl>\n" if items else ""
 
 
 def _protocol(results: Results) -> str:
+    """First the differences without a reason."""
     if not results.protocol:
         return ""
-    rows = "".join(
-        f"<tr><th>{escape(api)}</th>{''.join(f'<td>{escape(text)}</td>' for text in rest)}</tr>\n"
-        for api, *rest in protocol_rows(results.protocol)
-    )
-    items = "".join(
-        f"<dt>{escape(api)} v{versions}</dt><dd>{escape(reason)}</dd>\n"
-        for api, found in differences(results.protocol).items()
+    new = "".join(
+        f'<dt class="failed">{escape(api)} v{versions}</dt><dd>{escape(reason)}</dd>\n'
+        for api, found in protocol.new(results.protocol).items()
         for reason, versions in found.items()
     )
-    return (
-        f"<h2>The protocol, without clients</h2>\n{_table(PROTOCOL_HEAD, rows)}<dl>\n{items}</dl>\n"
-    )
+    parts = [
+        f"<h2>{PROTOCOL}</h2>\n<p>{escape(protocol.ABOUT)}</p>\n",
+        _table(protocol.HEAD, _rows(protocol.by_api(results.protocol))),
+        f"<h3>{protocol.NEW}</h3>\n<dl>\n{new}</dl>\n" if new else "",
+    ]
+    for heading, head, rows in (
+        (protocol.KNOWN, protocol.KNOWN_HEAD, _rows(protocol.known(results.protocol))),
+        (protocol.LEFT_OUT, protocol.LEFT_OUT_HEAD, _rows(protocol.left_out(results.protocol))),
+    ):
+        parts.append(f"<h3>{heading}</h3>\n{_table(head, rows)}" if rows else "")
+    return "".join(parts)

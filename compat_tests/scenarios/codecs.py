@@ -28,7 +28,7 @@ def of(codec: str) -> Scenario:
             found = await read(reader, 17)
             equal([one.offset for one in found], [*range(33, 50)], "offsets from 33 on")
 
-    needs = frozenset({"produce", "consume", codec})
+    needs = frozenset({"produce", codec})
     return Scenario(codec, f"Batches compressed with {codec}", run, needs, quick=codec == "lz4")
 
 

@@ -116,7 +116,7 @@ def with_assignor(name: str, feature: str, title: str, **settings: Any) -> Scena
             await members.pop().kill()
             await shared(members, topic, [6])
 
-    return Scenario(name, title, run, frozenset({"consume", "group", feature}))
+    return Scenario(name, title, run, NEEDS | {feature})
 
 
 async def run_consumer_protocol(trial: Trial) -> None:
@@ -152,7 +152,7 @@ async def run_static(trial: Trial) -> None:
         await shared([first, second], topic, [3, 3])
 
 
-NEEDS: Final = frozenset({"produce", "consume", "group"})
+NEEDS: Final = frozenset({"consume", "group"})
 ALL: Final = (
     Scenario(
         "commits", "Committed offsets are where a group goes on", run_commit, NEEDS, quick=True

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
+from kavka.compat_tests.errors import NotHere, Refused
 from kavka.compat_tests.records import Partition, Record
-from kavka.compat_tests.scenario import Scenario, Trial, equal, read, refused, stored
+from kavka.compat_tests.scenario import (
+    READ_MS,
+    SETTLED_S,
+    Scenario,
+    Trial,
+    becomes,
+    equal,
+    read,
+    refused,
+    stored,
+)
+from kavka.tools.admin.partition_offsets import offsets_at
 
 TIME_MS: Final = 1_700_000_000_000
 QUIET_MS: Final = 1_500
+DAY_MS: Final = 24 * 3600 * 1000
+CHECKS: Final = "log.retention.check.interval.ms"
+CHECKS_MS_MAX: Final = 30_000
+FIRST_CHECK_S: Final = 60.0
+"""A broker may wait longer before its first check (`log.initial.task.delay.ms`)."""
+
+EARLIEST: Final = -2
+"""The time that asks for a partition's start."""
+
+OUT_OF_RANGE: Final = (
+    *("OFFSET_OUT_OF_RANGE", "OffsetOutOfRangeException", "OffsetOutOfRangeError"),
+    *("NoOffsetForPartitionException", "NoOffsetForPartitionError", "_AUTO_OFFSET_RESET"),
+)
+"""How libraries say so."""
+
 RECORDS: Final = [Record(str(one).encode(), timestamp=TIME_MS + one * 1000) for one in range(10)]
 
 
@@ -35,7 +63,7 @@ async def run_seek(trial: Trial) -> None:
 async def run_times(trial: Trial) -> None:
     topic = await trial.topic(retention_ms="-1")
     partition = Partition(topic, 0)
-    await stored(await trial.producer(), topic, RECORDS)
+    await stored(await trial.producer("timestamps"), topic, RECORDS)
     reader = await trial.reader({partition: 0})
     with trial.step("ask for the first offset at or after a time", "ListOffsets"):
         for time_ms, expected in (
@@ -108,11 +136,7 @@ async def run_no_reset(trial: Trial) -> None:
     await stored(await trial.producer(), topic, [Record(b"value")] * 5)
     with trial.step("read from an offset behind the end without a reset", "Fetch"):
         reader = await trial.reader({Partition(topic, 0): 1000}, reset="none")
-        names = (
-            *("OFFSET_OUT_OF_RANGE", "OffsetOutOfRangeException", "OffsetOutOfRangeError"),
-            *("NoOffsetForPartitionException", "NoOffsetForPartitionError", "_AUTO_OFFSET_RESET"),
-        )
-        await refused(reader.poll(1, 20_000), *names)
+        await refused(reader.poll(1, READ_MS), *OUT_OF_RANGE)
 
 
 async def run_deleted_records(trial: Trial) -> None:
@@ -135,24 +159,61 @@ async def run_deleted_records(trial: Trial) -> None:
         await refused(request, "OFFSET_OUT_OF_RANGE")
 
 
-CONSUME: Final = frozenset({"produce", "consume"})
+async def run_retention(trial: Trial) -> None:
+    interval_ms = await trial.broker.config(CHECKS)
+    if interval_ms is None or int(interval_ms) > CHECKS_MS_MAX:
+        raise NotHere(f"{CHECKS} is {interval_ms}: it would have to be {CHECKS_MS_MAX} at most")
+    topic = await trial.topic(retention_ms=str(DAY_MS), segment_ms=str(DAY_MS))
+    place = Partition(topic, 0)
+    old = [Record(b"old", timestamp=int(time.time() * 1000) - 3 * DAY_MS)] * 5
+    writer = await trial.reference()
+    await writer.ask("producer")
+    await stored(writer, topic, old)
+    await stored(writer, topic, [Record(b"new")] * 2)  # days later: in a segment of their own
+
+    async def start() -> int:
+        found = await offsets_at(trial.broker.admin, [place], EARLIEST, SETTLED_S)
+        return found[place]
+
+    with trial.step("have retention delete a segment", "ListOffsets"):
+        within_s = int(interval_ms) / 1000 + FIRST_CHECK_S
+        await becomes(start, 5, "log start offset", within_s)
+
+    async def reads(offset: int | str, reset: str = "earliest") -> None:
+        reader = await trial.reader({place: offset}, reset=reset)
+        found = [(one.offset, one.value) for one in await read(reader, 2)]
+        equal(found, [(5, b"new"), (6, b"new")], "offsets and values")
+
+    with trial.step("read from the start what is left", "ListOffsets", "Fetch"):
+        await reads("earliest")
+    if "reset" in trial.can:
+        with trial.step("read from a deleted offset, which is reset to the start", "Fetch"):
+            await reads(2)
+    if "reset_none" in trial.can:
+        with trial.step("have a deleted offset told without a reset", "Fetch"):
+            try:
+                await reads(2, reset="none")  # kafka-go goes on from the start even so
+            except Refused as refusal:
+                equal(refusal.name in OUT_OF_RANGE, True, f"whether {refusal} is said")
+
+
+NEEDS: Final = frozenset({"consume"})
 ALL: Final = (
-    Scenario("seek", "Reading from an offset, and seeking", run_seek, CONSUME | {"seek"}),
+    Scenario("seek", "Reading from an offset, and seeking", run_seek, NEEDS | {"seek"}),
     Scenario(
         "times",
         "Offsets by time",
         run_times,
-        CONSUME | {"offsets_for_times", "timestamps"},
+        NEEDS | {"offsets_for_times"},
         quick=True,
     ),
-    Scenario("ends", "The first and the last offset", run_ends, CONSUME | {"ends"}),
-    Scenario("latest", "Reading from the end", run_latest, CONSUME),
-    Scenario("pause", "Pausing and resuming a partition", run_pause, CONSUME | {"pause"}),
+    Scenario("ends", "The first and the last offset", run_ends, NEEDS | {"ends"}),
+    Scenario("latest", "Reading from the end", run_latest, NEEDS),
+    Scenario("pause", "Pausing and resuming a partition", run_pause, NEEDS | {"pause"}),
     Scenario(
-        "out-of-range", "An offset out of range is reset", run_out_of_range, CONSUME | {"reset"}
+        "out-of-range", "An offset out of range is reset", run_out_of_range, NEEDS | {"reset"}
     ),
-    Scenario("no-reset", "An offset out of range is told", run_no_reset, CONSUME | {"reset_none"}),
-    Scenario(
-        "delete-records", "Deleted records", run_deleted_records, CONSUME | {"delete_records"}
-    ),
+    Scenario("no-reset", "An offset out of range is told", run_no_reset, NEEDS | {"reset_none"}),
+    Scenario("delete-records", "Deleted records", run_deleted_records, NEEDS | {"delete_records"}),
+    Scenario("retention", "What retention deletes under a reader", run_retention, NEEDS),
 )

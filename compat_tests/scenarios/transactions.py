@@ -9,6 +9,9 @@ from kavka.compat_tests.errors import Mismatch
 from kavka.compat_tests.records import Partition, Record, Refusal, is_of_protocol
 from kavka.compat_tests.scenario import Scenario, Trial, becomes, equal, read, refused, stored
 
+OPEN_MS: Final = 60_000
+"""How long a transaction may be open; by default some clients ask for 5 s."""
+
 QUIET_MS: Final = 1_500
 """How long a reader may look for records that it must not get."""
 
@@ -62,7 +65,9 @@ async def run_abort(trial: Trial) -> None:
 async def run_open(trial: Trial) -> None:
     topic = await trial.topic()
     plain = await trial.producer()
-    producer = await trial.producer(transactional_id=trial.name("transactional-id"))
+    producer = await trial.producer(
+        transactional_id=trial.name("transactional-id"), transaction_timeout_ms=OPEN_MS
+    )
     await stored(plain, topic, [Record(b"before")])
     with trial.step("leave a transaction open", "AddPartitionsToTxn", "Produce"):
         await producer.ask("begin")
@@ -131,7 +136,34 @@ async def run_copy(trial: Trial) -> None:
         equal([one.value for one in copied], [one.value for one in found], "values")
 
 
-NEEDS: Final = frozenset({"produce", "consume", "transactions", "isolation"})
+async def run_isolation(trial: Trial) -> None:
+    topic = await trial.topic()
+    plain = await trial.producer()
+    name = trial.name("transactional-id")
+    producer = await trial.producer(
+        "transactions", transactional_id=name, transaction_timeout_ms=OPEN_MS
+    )
+    await in_transaction(producer, topic, b"kept", commit=True)
+    await in_transaction(producer, topic, b"aborted", commit=False)
+    await producer.ask("begin")
+    await stored(producer, topic, [Record(b"open")])
+    await stored(plain, topic, [Record(b"behind")])
+    with trial.step("read with read_committed up to the open transaction", "Fetch"):
+        committed = await trial.reader({Partition(topic, 0): 0}, isolation="read_committed")
+        found = await committed.poll(4, QUIET_MS * 4)
+        equal([one.value for one in found], [b"kept"], "values")
+    with trial.step("read all of it with read_uncommitted", "Fetch"):
+        reader = await trial.reader({Partition(topic, 0): 0}, isolation="read_uncommitted")
+        found = await read(reader, 4)
+        expected = [b"kept", b"aborted", b"open", b"behind"]
+        equal([one.value for one in found], expected, "values")
+    with trial.step("read the plain record once the open transaction is aborted", "Fetch"):
+        await producer.ask("abort_transaction")
+        (one,) = await read(committed, 1)
+        equal(one.value, b"behind", "value")
+
+
+NEEDS: Final = frozenset({"produce", "transactions"})
 ALL: Final = (
     Scenario("transactions", "Transactions that commit", run_commit, NEEDS, quick=True),
     Scenario("aborts", "Aborted transactions, in both isolation levels", run_abort, NEEDS),
@@ -143,6 +175,7 @@ ALL: Final = (
         "copy",
         "Consume, transform, produce: offsets in the transaction",
         run_copy,
-        NEEDS | {"send_offsets", "group"},
+        NEEDS | {"send_offsets", "consume", "group"},
     ),
+    Scenario("isolation", "Read isolation", run_isolation, frozenset({"consume", "isolation"})),
 )

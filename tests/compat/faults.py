@@ -68,6 +68,30 @@ def shifted(records: bytes | None) -> bytes | None:
     return bytes(data)
 
 
+def reversed_batches(records: bytes | None) -> bytes | None:
+    """The last batch first, each as it is."""
+    found, position, data = list[bytes](), 0, records or b""
+    while position + _batch.size <= len(data):
+        _, length = _batch.unpack_from(data, position)
+        end = position + _batch.size + length
+        found.append(data[position:end])
+        position = end
+    return b"".join(found[::-1]) if found else records
+
+
+def stale_topics() -> Change:
+    """Each topic stays as it was when it was first told."""
+    first: dict[str, Values] = {}
+
+    def change(values: Values) -> None:
+        values["topics"] = [
+            first.setdefault(one["name"], one) if one["partitions"] else one
+            for one in values["topics"]
+        ]
+
+    return change
+
+
 def _plus_one(offset: int) -> int:
     return offset + 1 if offset >= 0 else offset
 
@@ -103,6 +127,18 @@ FAULTS = (
         never(ErrorCode.OFFSET_OUT_OF_RANGE),
         "no-reset",
     ),
+    Fault(
+        "a deleted offset is no error",
+        "Fetch",
+        never(ErrorCode.OFFSET_OUT_OF_RANGE),
+        "retention",
+    ),
+    Fault(
+        "aborted transactions left out before an open one",
+        "Fetch",
+        setting("aborted_transactions", None),
+        "isolation",
+    ),
     Fault("offsets that are one too high", "ListOffsets", mapped("offset", _plus_one), "ends"),
     Fault("no timestamps", "ListOffsets", setting("timestamp", 0), "times"),
     Fault(
@@ -111,6 +147,9 @@ FAULTS = (
         mapped("offset", lambda found: 3 if found < 0 else found),
         "times",
     ),
+    Fault("batches in reverse order", "Fetch", mapped("records", reversed_batches), "idempotence"),
+    Fault("topics as they were first told", "Metadata", stale_topics(), "new-partitions"),
+    Fault("a partition is missing", "OffsetFetch", without_last("partitions"), "commits"),
     Fault("a partition is missing", "Metadata", without_last("partitions"), "keys"),
     Fault(
         "a broker is missing in the list",

@@ -12,12 +12,15 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from compat.secured import WAYS, Way, let_in
-from kavka.compat_tests.broker import Broker, given
+from differential.brokers import JUDGES
+from kavka.compat_tests.broker import RECORDED_WITH, SETTINGS, Broker, given
 from kavka.compat_tests.command import main
+from kavka.compat_tests.raw.judges import NEW, OLD
 from kavka.tools.admin.errors import Failed
 from support.kavka_cluster import ProcessCluster
 from support.oracle import ApacheKafka
@@ -25,24 +28,33 @@ from support.oracle39 import ApacheKafka39
 from support.process import BrokerProcess
 from support.secure_kafka import SecureKafka
 
-VERSIONS: Mapping[str, type[BrokerProcess]] = {"4.3.1": ApacheKafka, "3.9.2": ApacheKafka39}
+VERSIONS: Mapping[str, type[BrokerProcess]] = {NEW: ApacheKafka, OLD: ApacheKafka39}
 SECURED: Mapping[str, Way] = {f"4.3.1-{name}": way for name, way in WAYS.items()}
 KNOWN_WITHIN_S = 60.0
 RETRY_S = 0.2
-SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 
 @asynccontextmanager
-async def started(version: str) -> AsyncIterator[Broker]:
+async def started(
+    version: str,
+    settings: Mapping[str, str] = SETTINGS,
+    kinds: Mapping[str, type[BrokerProcess]] = VERSIONS,
+) -> AsyncIterator[Broker]:
     """An Apache Kafka in a temporary directory."""
     way = SECURED.get(version)
     with TemporaryDirectory(prefix="kavka-compat-") as home:
-        kind = VERSIONS[version] if way is None else SecureKafka
-        kafka = kind(Path(home) / "kafka", SETTINGS)
+        kind = kinds[version] if way is None else SecureKafka
+        kafka = kind(Path(home) / "kafka", settings)
 
         async def restart() -> None:
+            before = await led(broker)
             await asyncio.to_thread(kafka.stop)
             await asyncio.to_thread(kafka.start)
+            await until_known(bootstrap, config)
+            async for _ in broker.admin.attempts(KNOWN_WITHIN_S):
+                if before <= await led(broker):  # with ZooKeeper it hears of them later
+                    return
+            raise Failed(f"not all topics have leaders again after {KNOWN_WITHIN_S:.0f} s")
 
         try:
             await asyncio.to_thread(kafka.start)
@@ -54,9 +66,20 @@ async def started(version: str) -> AsyncIterator[Broker]:
             await until_known(bootstrap, config)
             async with given(bootstrap, config) as broker:
                 broker.restart = restart
+                if version == OLD:
+                    broker.judges = (OLD,)
                 yield broker
         finally:
             kafka.close()
+
+
+async def led(broker: Broker) -> set[str]:
+    """The topics whose partitions have leaders. Failed."""
+    return {
+        topic.name or ""
+        for topic in await broker.admin.topics()
+        if all(one.leader_id >= 0 for one in topic.partitions)
+    }
 
 
 async def until_known(bootstrap: str, config: Mapping[str, str]) -> None:
@@ -92,7 +115,7 @@ async def cluster39() -> AsyncIterator[Broker]:
             await asyncio.to_thread(cluster.close)
 
 
-CLUSTERS = {"3.9.2": cluster39}
+CLUSTERS = {OLD: cluster39}
 """Those of one broker's version; without one, what needs a cluster is not tried."""
 
 
@@ -101,5 +124,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] and sys.argv[1] in names:
         version, *words = sys.argv[1:]
         named = ["--name", f"Apache Kafka {version}", *words]
-        sys.exit(main(named, lambda: started(version), CLUSTERS.get(version)))
+        judge = partial(started, version, RECORDED_WITH, JUDGES)
+        for_protocol = None if version in SECURED else judge
+        sys.exit(main(named, lambda: started(version), CLUSTERS.get(version), for_protocol))
     sys.exit(f"usage: python -m compat.oracle {'|'.join(names)} [OPTION]...")

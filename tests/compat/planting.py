@@ -42,6 +42,8 @@ class Proxy:
     broker: tuple[str, int]
     api: str
     change: Change
+    versions_back: int = 0
+    """So many versions older than asked for is the form of the changed responses."""
     changed: int = 0
     """How many responses were changed."""
     port: int = 0
@@ -101,6 +103,7 @@ class Proxy:
         if name == self.api:
             self.change(values)
             self.changed += 1
+            version = max(version - self.versions_back, 0)
         return response(name, version, correlation_id, values)
 
 
@@ -130,9 +133,11 @@ def response(name: str, version: int, correlation_id: int, values: Values) -> by
 
 
 @asynccontextmanager
-async def planted(broker: tuple[str, int], api: str, change: Change) -> AsyncIterator[Proxy]:
+async def planted(
+    broker: tuple[str, int], api: str, change: Change, versions_back: int = 0
+) -> AsyncIterator[Proxy]:
     """The proxy, listening."""
-    proxy = Proxy(broker, api, change)
+    proxy = Proxy(broker, api, change, versions_back)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     proxy.port = server.sockets[0].getsockname()[1]
     try:

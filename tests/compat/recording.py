@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from differential.brokers import JUDGES, JUDGES_SETTINGS, PROJECTS
+from differential.brokers import JUDGES, PROJECTS
+from kavka.compat_tests.broker import RECORDED_WITH
 from kavka.compat_tests.raw.record import main
 from support import java
 from support.process import running
@@ -18,7 +19,7 @@ from support.process import running
 
 def record(judge: str, home: Path) -> int:
     """One release; the exit code of the recorder."""
-    brokers = [JUDGES[judge](home / str(number), JUDGES_SETTINGS) for number in (1, 2)]
+    brokers = [JUDGES[judge](home / str(number), RECORDED_WITH) for number in (1, 2)]
     with running(brokers):
         first, second = (broker.bootstrap for broker in brokers)
         return main(["--judge", judge, "--bootstrap", first, "--again", second])

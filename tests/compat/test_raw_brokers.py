@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kavka.compat_tests.broker import own_for_protocol
 from kavka.compat_tests.raw.checking import check
 from kavka.compat_tests.raw.configs import LOGGER
 from kavka.compat_tests.raw.link import Link
@@ -20,6 +21,8 @@ from support.process import BrokerProcess, running
 
 APIS = ("ListOffsets", "CreateTopics", "DescribeCluster", "IncrementalAlterConfigs")
 APIS_OF_OTHERS = ("Metadata", "DescribeTopicPartitions", "DescribeConfigs", "CreateTopics")
+APIS_WITH_NEEDS = ("ConsumerGroupHeartbeat", "ConsumerGroupDescribe", "GetTelemetrySubscriptions")
+"""Which can only be tried on a broker that is set for that."""
 ALSO_FAILS = {"broker, TLS: a keystore's secret", "broker, TLS: a login's secret"}
 """Where Kavka is different."""
 
@@ -29,6 +32,7 @@ async def checked(broker: BrokerProcess, apis: Sequence[str] = APIS) -> list[Api
     address = f"{HOST}:{broker.port}"
     heard: list[ApiOutcome] = []
     facts = survey(address, "raw-test-")
+    assert facts.limits_partitions
     with Link(HOST, broker.port) as link:
         caretaker = Caretaker(link, facts)
         before, topics = caretaker.before(), set(caretaker.topics())
@@ -62,6 +66,13 @@ async def test_kavka_fails_only_where_it_is_different(tmp_path: Path) -> None:
     cases = {failure.case for one in found for failure in one.failures}
     assert cases == ALSO_FAILS, failed(found)
     assert {one.verdict for one in found} == {Verdict.PASSED, Verdict.FAILED}
+
+
+async def test_no_case_is_left_out_on_the_suites_own_kavka() -> None:
+    async with own_for_protocol() as broker:
+        found = await check(broker.bootstrap, APIS_WITH_NEEDS)
+    assert {one.verdict for one in found} == {Verdict.PASSED}, failed(found)
+    assert not [one for one in found if one.left_out]
 
 
 async def test_apache_kafka_with_settings_of_its_own_never_fails(tmp_path: Path) -> None:

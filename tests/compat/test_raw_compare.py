@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from kavka.compat_tests.raw.case import Facts, Outcome
 from kavka.compat_tests.raw.codec.batches import build, patch
 from kavka.compat_tests.raw.compare import Side, differences
@@ -80,6 +82,19 @@ def test_coordinators_have_the_epochs_that_their_starts_gave_them() -> None:
     assert len(differ(2, 0)) == 2
     assert len(differ(-1, 0)) == 2
     assert len(differ(3, 9)) == 2
+
+
+@pytest.mark.parametrize(
+    ("throttle_ms", "without_quotas", "with_quotas"),
+    [(0, True, True), (10_000, False, True), (-5, False, False)],
+)
+def test_only_a_broker_with_quotas_lets_clients_wait(
+    throttle_ms: int, without_quotas: bool, with_quotas: bool
+) -> None:
+    answers = {"throttle_time_ms": throttle_ms}, {"throttle_time_ms": 0}
+    assert bool(seen(*answers)) is not without_quotas
+    held_back = Side(answers[0], replace(ONE, has_quotas=True)), Side(answers[1], TWO)
+    assert bool(list(differences("Fetch", *held_back))) is not with_quotas
 
 
 def test_topics_of_metadata_have_no_order_but_others_have() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from differential.run import Pair
+from kavka.compat_tests.broker import RECORDED_WITH, SETTINGS_FOR_PROTOCOL
 from kavka.compat_tests.raw.judges import NEW, OLD
 from support import java
 from support.broker import Kavka
@@ -23,25 +24,7 @@ JUDGES: Final[Mapping[str, type[BrokerProcess]]] = {NEW: AskingApacheKafka, OLD:
 PROJECTS: Final = ("kafka4", "kafka39")
 """The jars of both judges."""
 
-JUDGES_SETTINGS: Final[Mapping[str, str]] = {
-    # records have old timestamps: retention, which begins after half a minute, would take them
-    "log.initial.task.delay.ms": "3600000",
-    # a group's first members need not be waited for, nor its dead ones for long
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "500",
-    "group.max.size": "4",
-    "group.consumer.assignment.interval.ms": "0",
-    "offsets.topic.num.partitions": "4",
-    "transaction.state.log.num.partitions": "4",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
-}
-"""So that a test need not wait, nor make many members."""
-
-SAME_SETTINGS: Final[Mapping[str, str]] = {
-    "broker.id": "1",
-    "kavka.http.listener": "127.0.0.1:0",
-    **JUDGES_SETTINGS,
-}
+SAME_SETTINGS: Final[Mapping[str, str]] = {"broker.id": "1", **SETTINGS_FOR_PROTOCOL}
 """Of Kavka, so that both of a pair have the same id, and ask clients for metrics."""
 
 
@@ -50,7 +33,7 @@ def judges(home: Path, names: Iterable[str]) -> Iterator[dict[str, BrokerProcess
     """Apache Kafkas, by version; they are started at the same time."""
     for project in PROJECTS:  # without Java the test is skipped here and not in a thread
         java.libs(project)
-    brokers = {name: JUDGES[name](home / f"kafka-{name}", JUDGES_SETTINGS) for name in names}
+    brokers = {name: JUDGES[name](home / f"kafka-{name}", RECORDED_WITH) for name in names}
     with running(brokers.values()):
         yield brokers
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from differential.allowed import ALLOWED, Allowed
+from kavka.compat_tests.raw.allowed import ALLOWED, Allowed
 from kavka.compat_tests.raw.case import Cases, Outcome
 from kavka.compat_tests.raw.cases import tables
 from kavka.compat_tests.raw.judges import NEW, OLD, judge_of

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from itertools import zip_longest
 
-from differential.allowed import ALLOWED, Allowed
+from kavka.compat_tests.raw.allowed import ALLOWED, Allowed
 from kavka.compat_tests.raw.case import ANSWER_WITHIN_S, Case
 from kavka.compat_tests.raw.compare import Side, differences
 from kavka.compat_tests.raw.differences import Difference
@@ -29,15 +28,7 @@ class Finding:
     difference: Difference
 
     def is_allowed_by(self, entry: Allowed) -> bool:
-        first, last = entry.versions
-        return (
-            first <= self.version <= last
-            and entry.api == self.case.api
-            and fnmatchcase(self.case.name, entry.cases)
-            and fnmatchcase(self.difference.path, entry.path)
-            and bool(entry.kavka == self.difference.answered)
-            and bool(entry.kafka == self.difference.expected)
-        )
+        return entry.covers(self.case.api, self.case.name, self.version, self.difference)
 
 
 class Pair:

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from differential import brokers
-from differential.allowed import ALLOWED
 from differential.brokers import JUDGES
 from differential.run import Pair, outdated, report, unexplained
+from kavka.compat_tests.raw.allowed import ALLOWED
 from kavka.compat_tests.raw.case import Cases, Step
 from kavka.compat_tests.raw.cases import tables
 from kavka.compat_tests.raw.codec import wire_client

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from differential import run
-from differential.allowed import ANYTHING, Allowed
 from differential.run import Finding, outdated, report, unexplained
+from kavka.compat_tests.raw.allowed import ANYTHING, Allowed
 from kavka.compat_tests.raw.case import Case
 from kavka.compat_tests.raw.differences import Difference
 from kavka.compat_tests.raw.judges import NEW

@@ -16,7 +16,7 @@ const CAN = [
   'new_partitions',
   ...['send_offsets', 'timeout', 'consume', 'group', 'pattern', 'range', 'roundrobin'],
   ...['cooperative', 'consumer_protocol', 'static_members', 'isolation', 'seek', 'pause', 'ends'],
-  ...['commit_metadata'],
+  ...['commit_metadata', 'small_fetches'],
   ...['create_topic', 'delete_topic', 'list_topics', 'describe_topic', 'delete_records'],
   ...['list_groups', 'describe_group', 'delete_group', 'group_offsets'],
 ]

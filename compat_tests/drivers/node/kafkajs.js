@@ -21,7 +21,7 @@ const CAN = [
   'recreated',
   'new_partitions',
   ...['send_offsets', 'consume', 'group', 'pattern', 'roundrobin', 'isolation', 'seek', 'pause'],
-  ...['ends', 'commit_metadata'],
+  ...['ends', 'commit_metadata', 'small_fetches'],
   ...['create_topic', 'delete_topic', 'create_partitions', 'list_topics', 'describe_topic'],
   ...['describe_configs', 'delete_records', 'list_groups', 'describe_group', 'delete_group'],
   ...['group_offsets', 'describe_cluster'],

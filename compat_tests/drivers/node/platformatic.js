@@ -25,16 +25,17 @@ const { base64, bootstrap, bytes, clientId, findCause, renamed, serve } = requir
 const CODECS = Object.keys(compressionsAlgorithms).filter(
   name => name !== 'none' && compressionsAlgorithms[name].available // not all with each Node.js
 )
-// Its read_committed shows records of open and of aborted transactions: so there is no isolation.
 const CAN = [
   ...['produce', 'acks', ...CODECS, 'headers', 'null_headers', 'timestamps', 'idempotence'],
   ...['empty_bytes', 'keyed', 'retries', 'recreated'],
   ...['transactions', 'send_offsets', 'consume', 'group', 'roundrobin', 'consumer_protocol'],
-  ...['static_members', 'reset_none', 'offsets_for_times', 'ends'],
+  ...['static_members', 'reset_none', 'small_fetches', 'offsets_for_times', 'ends'],
   ...['create_topic', 'delete_topic', 'create_partitions', 'list_topics', 'describe_topic'],
   ...['describe_configs', 'alter_configs', 'delete_records', 'list_groups', 'describe_group'],
   ...['delete_group', 'group_offsets', 'describe_cluster'],
 ]
+
+const BROKEN = { isolation: 'read_committed shows records of open and of aborted transactions' }
 
 // A stream that fails while it is made emits its error before anybody can listen.
 process.on('uncaughtException', error => console.error(error))
@@ -50,6 +51,9 @@ const FALLBACK = {
   none: MessagesStreamFallbackModes.FAIL,
 }
 const STATES = ['PreparingRebalance', 'CompletingRebalance', 'Stable', 'Dead', 'Empty']
+
+// One a second. It gives up after 3 by default, and a broker's restart may take longer.
+const RETRIES = 30
 
 const common = {
   clientId: clientId ?? 'compat-driver',
@@ -175,7 +179,8 @@ async function makeConsumer(given) {
   if (given.isolation !== undefined) settings.isolationLevel = ISOLATION[given.isolation]
   if (given.protocol === 'consumer') settings.groupProtocol = GroupProtocols.CONSUMER
   const groupId = given.group ?? `without-group-${randomUUID()}`
-  consumer = new Consumer({ ...common, ...settings, groupId, autocommit: false })
+  const own = { groupId, autocommit: false, retries: RETRIES }
+  consumer = new Consumer({ ...common, ...settings, ...own })
   const to = deliveries
   consumer.on('error', error => to.fail(error))
 }
@@ -409,6 +414,7 @@ serve({
   client: '@platformatic/kafka',
   version: clientSoftwareVersion,
   can: CAN,
+  broken: BROKEN,
   requests,
   failure,
   close,

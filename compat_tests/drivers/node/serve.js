@@ -15,11 +15,11 @@ const clientId = process.env.KAVKA_COMPAT_CLIENT_ID
  * Answer requests until the end of the input.
  *
  * `requests`: a function of the arguments for each request that the library can carry out; what it
- * returns is the result, `{}` if nothing. `failure`: the error of a response for what was thrown.
+ * returns is the result, `{}` if nothing. `broken`: as ../README.md has it. `failure`: the error of a response for what was thrown.
  * `close`: ends all clients.
  */
-async function serve({ client, version, can, requests, failure, close }) {
-  const handlers = { ...requests, hello: () => ({ client, version, can }) }
+async function serve({ client, version, can, broken = {}, requests, failure, close }) {
+  const handlers = { ...requests, hello: () => ({ client, version, can, broken }) }
   for await (const line of readline.createInterface({ input: process.stdin })) {
     const { id, do: name, ...given } = JSON.parse(line)
     const response = { id }

@@ -32,7 +32,8 @@ CAN = [
     "new_partitions",
     *("idempotence", "transactions", "fencing", "send_offsets"),
     *("consume", "group", "pattern", "range", "roundrobin", "sticky", "static_members"),
-    *("isolation", "seek", "pause", "reset", "reset_none", "offsets_for_times", "ends"),
+    *("isolation", "seek", "pause", "reset", "reset_none", "small_fetches"),
+    *("offsets_for_times", "ends"),
     *ADMINISTRATION,
 ]
 

@@ -33,6 +33,7 @@ PRODUCER_CAN = (
 CONSUMER_CAN = (
     *("consume", "group", "pattern", "range", "roundrobin", "cooperative", "consumer_protocol"),
     *("static_members", "isolation", "seek", "pause", "reset", "reset_none"),
+    "small_fetches",
     *("offsets_for_times", "ends", "commit_metadata", "append_time", "new_partitions"),
 )
 

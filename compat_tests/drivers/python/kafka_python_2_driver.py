@@ -37,7 +37,7 @@ CAN = [
     *("produce", "acks", "gzip", "snappy", "lz4", "zstd", "headers", "timestamps", "timeout"),
     *("append_time", "empty_bytes", "keyed", "auto_create", "recreated"),
     *("consume", "group", "pattern", "range", "roundrobin", "seek", "pause"),
-    *("reset", "reset_none", "offsets_for_times", "ends", "commit_metadata"),
+    *("reset", "reset_none", "small_fetches", "offsets_for_times", "ends", "commit_metadata"),
     "new_partitions",
     *ADMINISTRATION,
 ]

@@ -37,6 +37,7 @@ CAN = [
         "pause",
         "reset",
         "reset_none",
+        "small_fetches",
         "offsets_for_times",
         "ends",
     ),

@@ -28,7 +28,8 @@ from serve import Arguments, from_base64, given, serve, to_base64
 CAN = [
     *("produce", "acks", "gzip", "snappy", "lz4", "zstd", "timeout"),
     *("append_time", "empty_bytes", "keyed", "auto_create", "recreated", "idempotence"),
-    *("consume", "isolation", "reset", "reset_none", "offsets_for_times", "ends"),
+    *("consume", "isolation", "reset", "reset_none", "small_fetches"),
+    *("offsets_for_times", "ends"),
     *("list_topics", "describe_topic"),
 ]
 """Headers that it sends are words of its command line, which can't hold every byte."""
@@ -58,6 +59,7 @@ EARLIEST, LATEST = -2, -1
 TIMESTAMP_TYPES = {"create": "create", "logappend": "append"}
 
 NAMES = {
+    "Broker: Leader not available": "LEADER_NOT_AVAILABLE",
     "Broker: Message size too large": "MESSAGE_TOO_LARGE",
     "Broker: Offset out of range": "OFFSET_OUT_OF_RANGE",
     "Broker: Unknown topic or partition": "UNKNOWN_TOPIC_OR_PARTITION",

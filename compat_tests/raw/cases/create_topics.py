@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
-from kavka.compat_tests.raw.case import Cases, Function, Ground, Script, Topic, Values
+from kavka.compat_tests.raw.case import (
+    PARTITIONS_MAX,
+    Cases,
+    Function,
+    Ground,
+    Script,
+    Topic,
+    Values,
+)
 from kavka.compat_tests.raw.codec.wire_client import new_topic
 from kavka.compat_tests.raw.frames import add_frames
 from kavka.compat_tests.raw.topics import made
@@ -26,10 +34,12 @@ def request(*topics: NewTopic | None, **more: Any) -> Values:
     return {"timeout_ms": 60_000, "topics": list(topics), **more}
 
 
-def creating(*describe: Describe) -> Function:
-    """Make topics, and see what there is then."""
+def creating(*describe: Describe, many: bool = False) -> Function:
+    """Make topics, and see what there is then. `many`: they have too many partitions."""
 
     def script(on: Ground) -> Script:
+        if many:
+            on.needs_limit()
         topics = [one(on) for one in describe]
         answer = yield on.ask(**request(*topics))
         created = [one["name"] for one in answer["topics"] if not one["error_code"]]
@@ -103,8 +113,8 @@ def since(name: str) -> int:
     return NEW_SINCE if otherwise else 0
 
 
-def add(name: str, *describe: Describe) -> None:
-    CASES.add(name, creating(*describe), since=since(name), topics=[THERE])
+def add(name: str, *describe: Describe, many: bool = False) -> None:
+    CASES.add(name, creating(*describe, many=many), since=since(name), topics=[THERE])
 
 
 # -- counts ---------------------------------------------------------------------------------
@@ -124,7 +134,12 @@ for partitions, replicas in (
     (2**31 - 1, 1),
     (20_000, 0),
 ):
-    add(f"wrong: {partitions} partitions, {replicas} replicas", new(partitions, replicas))
+    many = partitions > PARTITIONS_MAX
+    add(
+        f"wrong: {partitions} partitions, {replicas} replicas",
+        new(partitions, replicas),
+        many=many,
+    )
 
 for partitions, replicas in ((1, 2), (1, 2**15 - 1), (-1, 3)):
     add(f"too many replicas: {replicas}", new(partitions, replicas))
@@ -234,7 +249,13 @@ add("the name of one that is there twice", there(), new(), there())
 add("__cluster_metadata twice", named("__cluster_metadata"), named("__cluster_metadata"), new())
 add("all refused", named("__cluster_metadata"), named("x", partitions=2), named("x"))
 add("good and bad ones", new(label="a"), named("a b"), there(), new(0, label="b"), new(label="c"))
-add("too many partitions in all", new(9_000, label="a"), new(1_001, label="b"), named("a b"))
+add(
+    "too many partitions in all",
+    new(9_000, label="a"),
+    new(1_001, label="b"),
+    named("a b"),
+    many=True,
+)
 
 WRONG: Mapping[str, Any] = {
     "null setting": {"configs": [("retention.ms", None)]},

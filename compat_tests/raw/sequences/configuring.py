@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kavka.compat_tests.raw.case import Cases, Ground, Script, Values
+from kavka.compat_tests.raw.case import Cases, Ground, Script, Step, Values
 from kavka.compat_tests.raw.configs import (
     APPEND,
     DELETE,
@@ -161,15 +161,24 @@ for name, configs in SEVERAL.items():
     CASES.add(f"a subscription, {name}", several, topics=[])
 
 
+def listed(on: Ground, name: str, *, there: bool) -> Step:
+    """All subscriptions, once this one is among them or is not any more. Apache Kafka describes it
+    from its metadata, and lists what the manager of client metrics has heard of that, later."""
+
+    def is_of_before(answer: Any) -> bool:
+        return (name in [one["resource_name"] for one in answer["config_resources"]]) != there
+
+    return on.other("ListConfigResources", 0, again=is_of_before)
+
+
 @CASES.case(topics=[])
 def a_subscription_comes_and_goes(on: Ground) -> Script:
     name = f"{on.group}/../~ *+%é"
     names = (INTERVAL, METRICS, MATCH)
-    listed = on.other("ListConfigResources", 0)
     yield on.ask(**subscribing(name, Change(INTERVAL, SET, "1000"), Change(METRICS, SET, "a,b")))
     yield from in_force(on, SUBSCRIPTION, name, INTERVAL, "1000")
     yield described(on, SUBSCRIPTION, name, *names)
-    yield listed
+    yield listed(on, name, there=True)
     for op in (APPEND, SUBTRACT):
         yield on.ask(**subscribing(name, Change(METRICS, op, "a")))
     yield on.ask(**subscribing(name, Change(INTERVAL, DELETE, None)))
@@ -178,4 +187,4 @@ def a_subscription_comes_and_goes(on: Ground) -> Script:
     yield on.ask(**subscribing(name, *(Change(key, DELETE, None) for key in names)))
     yield from in_force(on, SUBSCRIPTION, name, METRICS, "")
     yield described(on, SUBSCRIPTION, name, *names)
-    yield listed
+    yield listed(on, name, there=False)

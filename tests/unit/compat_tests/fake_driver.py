@@ -6,13 +6,16 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
 for line in sys.stdin:
     request = json.loads(line)
-    response: dict[str, object] = {"id": request["id"], "result": {}}
+    response: dict[str, Any] = {"id": request["id"], "result": {}}
     do = request["do"]
     if do == "hello":
-        response["result"] = {"client": "fake", "version": "1.2", "can": ["produce", "fly"]}
+        name = os.environ.get("FAKE_NAME", "fake")
+        response["result"] = {"client": name, "version": "1.2", "can": ["produce", "fly"]}
+        response["result"]["broken"] = {"sing": "it is off key", "dance": "it stumbles"}
     elif do == "refuse":
         response = {"id": request["id"], "error": {"code": request["code"], "message": "no"}}
     elif do == "name":

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kavka.compat_tests import results as forms
-from kavka.compat_tests.reports import html, markdown
+from kavka.compat_tests.reports import beside, html, markdown, protocol
 from kavka.compat_tests.results import (
     Cell,
     ClientRow,
@@ -38,6 +38,11 @@ RESULTS = Results(
         ProtocolRow("Fetch", 6, "failed", 10, 1, ("'a case', step 1: <1>",)),
         ProtocolRow("Fetch", 7, "failed", 10, 1, ("'a case', step 1: <1>",)),
         ProtocolRow("Fetch", 9, "not offered"),
+        ProtocolRow("Fetch", 10, "failed", 10, 2, known={"'b': c of Fetch": "<why>"}),
+        ProtocolRow("Fetch", 11, "left out", left_out={"it is <so>": 3}),
+        ProtocolRow("Fetch", 12, "passed", 1, left_out={"it is <so>": 2}),
+        ProtocolRow("CreateAcls", 2, "no cases"),
+        ProtocolRow("CreateAcls", 3, "no cases"),
     ],
 )
 
@@ -86,16 +91,30 @@ def test_applications_have_a_table_of_their_own() -> None:
     assert not [line for line in lines if line.startswith("| count |")]
     assert "<td>Counts &lt;words&gt;</td>" in html.page(WITH_APPLICATIONS)
     assert "Applications" not in html.page(RESULTS)
-    beside = markdown.comparison(RESULTS, WITH_APPLICATIONS).splitlines()
-    assert "| Streams 4.0 | Counts <words> | . ✓ |" in beside
+    both = markdown.comparison(beside.of(RESULTS, WITH_APPLICATIONS)).splitlines()
+    assert "| Streams 4.0 | Counts <words> | . ✓ |" in both
 
 
 def test_the_protocol_in_markdown() -> None:
     lines = markdown.page(RESULTS).splitlines()
-    assert "| API | the same | different | not offered | not tried | cases |" in lines
-    assert "| Fetch | 4-5 | 6-7 | 9 |  | 40 |" in lines
-    assert "- v6-7: 'a case', step 1: <1>" in lines
-    assert RESULTS.different == 2
+    head = "| API | the same | different | not offered | not tried | offered, no cases | cases |"
+    assert head in lines
+    assert "| Fetch | 4-5,12 | 6-7,10 | 9 | 11 |  | 51 |" in lines
+    assert "| CreateAcls |  |  |  |  | 2-3 | 0 |" in lines
+    assert "- **v6-7**: 'a case', step 1: <1>" in lines
+    assert "| Fetch | 10 | 'b': c of Fetch | <why> |" in lines
+    assert lines.index(f"### {protocol.NEW}") < lines.index(f"### {protocol.KNOWN}")
+    assert "| Fetch | 11-12 | 5 | it is <so> |" in lines
+    assert (RESULTS.different, RESULTS.unexplained) == (3, 2)
+
+
+def test_a_run_of_the_protocol_alone_has_no_matrix() -> None:
+    results = replace(RESULTS, clients=[], scenarios=[], cells=[])
+    both = beside.of(results, results)
+    for text in (markdown.page(results), markdown.comparison(both)):
+        assert "| client |" not in text and "| Fetch |" in text
+    for page in (html.page(results), html.comparison(both)):
+        assert "<th>client</th>" not in page and "<th>Fetch</th>" in page
 
 
 def test_two_results_side_by_side() -> None:
@@ -105,11 +124,37 @@ def test_two_results_side_by_side() -> None:
         clients=[RESULTS.clients[0]],
         cells=[Cell("one", "plain", Status.PASSED), Cell("one", "acks", Status.PASSED)],
     )
-    lines = markdown.comparison(RESULTS, other).splitlines()
+    both = beside.of(RESULTS, other)
+    lines = markdown.comparison(both).splitlines()
     assert "| One 1.0 | ✓ | ✗ ✓ |" in lines
     assert "| Two | ? . | ? . |" in lines
     assert "## What failed with a <broker>" in lines
     assert "## What failed with other" not in lines
+    text = read(html.comparison(both)).as_one
+    assert "✗ ✓" in text and "What failed with a <broker>" in text
+    assert "What failed with other" not in text
+    found = both.as_json["cells"][1]
+    assert (found["client"], found["scenario"]) == ("one", "acks")
+    assert [one["status"] for one in found["found"]] == ["failed", "passed"]
+    assert both.as_json["cells"][2]["found"][1] is None
+
+
+def test_the_protocol_of_two_results_side_by_side() -> None:
+    rows = [replace(row) for row in RESULTS.protocol if row.api == "Fetch"]
+    rows[2] = ProtocolRow("Fetch", 6, "failed", 10, 1, ("'another', step 1: 2",))
+    both = beside.of(RESULTS, replace(RESULTS, broker="other", protocol=rows))
+    lines = markdown.comparison(both).splitlines()
+    fetch = "the same 4-5,12; different 6-7,10; not offered 9; not tried 11"
+    assert f"| Fetch | {fetch} | {fetch} |" in lines
+    assert "| CreateAcls | offered, no cases 2-3 |  |" in lines
+    alone = lines.index("## Answered otherwise than by Apache Kafka: other alone")
+    assert "- Fetch v6: 'another', step 1: 2" in lines[alone:]
+    together = lines.index("## Answered otherwise than by Apache Kafka: both")
+    assert "- Fetch v10: 'b': c of Fetch (<why>)" in lines[together:]
+    assert "offered, no cases 2-3" in read(html.comparison(both)).as_one
+    named = {(one["api"], one["version"]): one["found"] for one in both.as_json["protocol"]}
+    assert named["CreateAcls", 2][0]["verdict"] == "no cases"
+    assert named["CreateAcls", 2][1] is None
 
 
 class Reader(HTMLParser):
@@ -132,14 +177,27 @@ class Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         self.text.append(data)
 
+    @property
+    def as_one(self) -> str:
+        """All text, with one blank between words."""
+        return " ".join("".join(self.text).split())
+
+
+def read(page: str) -> Reader:
+    reader = Reader()
+    reader.feed(page)
+    return reader
+
 
 def test_the_page_shows_all_as_text() -> None:
-    reader = Reader()
-    reader.feed(html.page(RESULTS))
-    text = " ".join("".join(reader.text).split())
+    reader = read(html.page(RESULTS))
+    text = reader.as_one
     assert "Compatibility of a <broker>" in text
     assert "Mismatch: 1, expected <2>" in text
     assert "Fetch v6-7'a case', step 1: <1>" in text
+    assert "Fetch10'b': c of Fetch<why>" in text
+    assert "Fetch11-125it is <so>" in text
+    assert "twoneeds Java" in text
     assert reader.links == reader.places == {"#one--acks"}
 
 
@@ -152,3 +210,24 @@ def test_a_scenario_that_was_not_tried_says_why() -> None:
     )
     text = markdown.page(results)
     assert text.endswith("\n") and f"\n- two: needs Java\n- throttled: {lacks}\n" in text
+    assert f"throttled{lacks}" in read(html.page(results)).as_one
+
+
+def test_a_run_without_the_protocol_says_why() -> None:
+    lack = "the broker is one of several"
+    results = replace(RESULTS, protocol=(), without_protocol=lack)
+    assert f"- The protocol, without clients: {lack}" in markdown.page(results).splitlines()
+    assert f"The protocol, without clients{lack}" in read(html.page(results)).as_one
+
+
+def test_what_is_broken_in_a_client_is_said_below() -> None:
+    why = "read_committed shows aborted records"
+    results = replace(RESULTS, cells=[Cell("one", "plain", Status.BROKEN, reason=why)])
+    lines = markdown.page(results).splitlines()
+    assert "| One 1.0 | ⊘ |  |" in lines
+    assert lines[lines.index("## What is broken in clients") + 2] == f"- one, plain: {why}"
+    assert f'<td class="broken" title="{why}">⊘</td>' in html.page(results)
+    assert f"one, plain{why}" in read(html.page(results)).as_one
+    beside_another = markdown.comparison(beside.of(results, RESULTS)).splitlines()
+    heading = f"## What is broken in clients, with {results.broker}"
+    assert beside_another[beside_another.index(heading) + 2] == f"- one, plain: {why}"

@@ -9,7 +9,7 @@ import pytest
 
 from kavka.compat_tests.broker import Broker
 from kavka.compat_tests.clients.table import Client
-from kavka.compat_tests.driver import Program
+from kavka.compat_tests.driver import Drivers, Program
 from kavka.compat_tests.errors import Mismatch, Unavailable
 from kavka.compat_tests.results import Cell, Results, Status
 from kavka.compat_tests.scenario import Scenario, Trial, becomes, equal, refused
@@ -68,6 +68,8 @@ async def test_outcomes_of_scenarios() -> None:
         Scenario("breaks", "", breaks),
         Scenario("dies", "", dies),
         Scenario("needs", "", passes, frozenset({"swim"})),
+        Scenario("broken", "", passes, frozenset({"sing", "dance", "produce"})),
+        Scenario("needs and broken", "", passes, frozenset({"sing", "swim"})),
         Scenario("controls", "", passes, controls=True),
     )
     found = {cell.scenario: cell for cell in results.cells}
@@ -77,14 +79,45 @@ async def test_outcomes_of_scenarios() -> None:
         "breaks": Status.FAILED,
         "dies": Status.FAILED,
         "needs": Status.ABSENT,
+        "broken": Status.BROKEN,
+        "needs and broken": Status.ABSENT,
         "controls": Status.NOT_RUN,
     }
     assert found["fails"].reason == "Mismatch: number: 1, expected 2"
     assert (found["fails"].step, found["fails"].apis) == ("see two", ("Fetch", "ListOffsets"))
     assert "the suite itself failed: ZeroDivisionError" in found["breaks"].reason
     assert found["needs"].reason == "the client has no swim"
+    assert found["broken"].reason == "it stumbles; it is off key"
     (row,) = results.clients
     assert (row.name, row.version) == ("fake", "1.2")
+
+
+@pytest.mark.parametrize(
+    ("can", "writes", "reads", "reads_committed"),
+    [
+        ((), "reference", "reference", "reference"),
+        (("produce",), "fake", "reference", "reference"),
+        (("consume",), "reference", "fake", "reference"),
+        (("produce", "consume"), "fake", "fake", "reference"),
+        (("produce", "consume", "isolation"), "fake", "fake", "fake"),
+    ],
+)
+async def test_kafka_python_does_what_the_client_can_not(
+    tmp_path: Path, can: tuple[str, ...], writes: str, reads: str, reads_committed: str
+) -> None:
+    def drivers(name: str) -> Drivers:
+        (tmp_path / name).mkdir()
+        return Drivers(FAKE.within({"FAKE_NAME": name}), NOWHERE.bootstrap, tmp_path / name)
+
+    trial = Trial(NOWHERE, drivers("fake"), drivers("reference"), can, "label")
+    try:
+        assert (await trial.producer()).client == writes
+        assert (await trial.producer("timestamps")).client == "reference"
+        assert (await trial.reader({})).client == reads
+        assert (await trial.reader({}, reset="latest")).client == reads
+        assert (await trial.reader({}, isolation="read_committed")).client == reads_committed
+    finally:
+        await trial.kill()
 
 
 async def test_a_client_without_its_toolchain() -> None:

@@ -22,8 +22,10 @@ type Handler func(line []byte) (any, error)
 type Library struct {
 	Client string
 	// Module is the library's path as a Go module; its version is the one it was built with.
-	Module   string
-	Can      []string
+	Module string
+	Can    []string
+	// Broken says, as README.md has it, what does not work with any broker.
+	Broken   map[string]string
 	Requests map[string]Handler
 	// Name gives the name that the library has for an error, or "".
 	Name func(err error) string
@@ -179,7 +181,11 @@ func (l *Library) hello() (any, error) {
 	for _, module := range built.Deps {
 		if module.Path == l.Module {
 			version := strings.TrimPrefix(module.Version, "v")
-			return map[string]any{"client": l.Client, "version": version, "can": l.Can}, nil
+			found := map[string]any{"client": l.Client, "version": version, "can": l.Can}
+			if l.Broken != nil {
+				found["broken"] = l.Broken
+			}
+			return found, nil
 		}
 	}
 	return nil, fmt.Errorf("built without %s", l.Module)

@@ -192,7 +192,7 @@ func (a *admin) listGroups() (driver.Groups, error) {
 }
 
 // describeGroup asks for a group of the consumer protocol first; to the broker, a classic one is none
-// of these.
+// of these, and it may know no such protocol.
 func (a *admin) describeGroup(given driver.Group) (driver.GroupDescription, error) {
 	client, err := a.client()
 	if err != nil {
@@ -203,7 +203,7 @@ func (a *admin) describeGroup(given driver.Group) (driver.GroupDescription, erro
 		return driver.GroupDescription{}, err
 	}
 	group := groups[given.Group]
-	if errors.Is(group.Err, kerr.GroupIDNotFound) {
+	if errors.Is(group.Err, kerr.GroupIDNotFound) || errors.Is(group.Err, kerr.UnsupportedVersion) {
 		return describeClassic(client, given.Group)
 	}
 	if group.Err != nil {

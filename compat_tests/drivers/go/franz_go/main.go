@@ -19,6 +19,7 @@ var can = []string{
 	"timestamps", "append_time", "fencing", "idempotence", "transactions", "timeout", "retries",
 	"consume", "group", "pattern", "range", "roundrobin", "sticky", "cooperative",
 	"consumer_protocol", "static_members", "isolation", "seek", "pause", "reset", "reset_none",
+	"small_fetches",
 	"offsets_for_times", "ends", "commit_metadata", "new_partitions",
 	"create_topic", "delete_topic", "create_partitions", "list_topics", "describe_topic",
 	"describe_configs", "alter_configs", "delete_records", "list_groups", "describe_group",

@@ -27,7 +27,7 @@ final class ModernConsuming extends Consuming {
     public List<String> features() {
         List<String> can = new ArrayList<>(List.of("consume", "group", "pattern", "range",
             "roundrobin", "sticky", "cooperative", "static_members", "isolation", "seek", "pause",
-            "reset", "reset_none", "offsets_for_times", "ends", "commit_metadata",
+            "reset", "reset_none", "small_fetches", "offsets_for_times", "ends", "commit_metadata",
             "new_partitions"));
         if (Library.hasField(ConsumerConfig.class, "GROUP_PROTOCOL_CONFIG")) {
             can.add("consumer_protocol");

@@ -37,6 +37,7 @@ final class OldConsuming extends Consuming {
         }
         if (Library.hasMethod(KafkaConsumer.class, "offsetsForTimes")) {
             can.add("offsets_for_times");
+            can.add("small_fetches"); // KIP-74 came with the same release
         }
         if (Library.hasMethod(KafkaConsumer.class, "endOffsets")) {
             can.add("ends");

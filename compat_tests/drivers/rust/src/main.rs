@@ -35,7 +35,8 @@ const CAN: &str = "
     idempotence transactions fencing send_offsets headers null_headers timestamps
 
     consume group pattern range roundrobin cooperative consumer_protocol static_members isolation
-    seek pause reset reset_none offsets_for_times ends commit_metadata append_time new_partitions
+    seek pause reset reset_none small_fetches offsets_for_times ends commit_metadata append_time
+    new_partitions
 
     create_topic delete_topic create_partitions list_topics describe_topic describe_configs
     delete_records list_groups describe_group delete_group describe_cluster

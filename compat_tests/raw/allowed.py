@@ -1,15 +1,18 @@
 """Where Kavka's answer is another than Apache Kafka's on purpose: the one reviewed list.
 
-Each entry has its reason. One that no longer occurs, in the first or the last of its versions,
-fails the test. What differs between any two brokers is in `nature.py`, where paths are described.
+Each entry has its reason, which reports show beside the difference. One that no longer occurs, in
+the first or the last of its versions, fails the differential test. What differs between any two
+brokers is in `nature.py`, where paths are described.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from kavka.compat_tests.raw.case import Outcome
+from kavka.compat_tests.raw.differences import Difference
 
 
 class Anything:
@@ -39,6 +42,18 @@ class Allowed:
     kavka: Any
     kafka: Any
     why: str
+
+    def covers(self, api: str, case: str, version: int, difference: Difference) -> bool:
+        """Whether it is about a difference in a version of a case of this API."""
+        first, last = self.versions
+        return (
+            first <= version <= last
+            and self.api == api
+            and fnmatchcase(case, self.cases)
+            and fnmatchcase(difference.path, self.path)
+            and bool(self.kavka == difference.answered)
+            and bool(self.kafka == difference.expected)
+        )
 
 
 _NO_NAME: Final = (
@@ -329,3 +344,11 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
         _OVERFLOW,
     ),
 )
+
+
+def reason_for(api: str, case: str, version: int, difference: Difference) -> str | None:
+    """Why Kavka answers so, if it does on purpose."""
+    for entry in ALLOWED:
+        if entry.covers(api, case, version, difference):
+            return entry.why
+    return None
