@@ -11,8 +11,9 @@ _SHORTEST: Final = 9
 """Digits that tell any float from its neighbours."""
 
 INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
 
-_INT: Final = re.compile(r"[+-]?[0-9]+")
+_INT: Final = re.compile(r"[+-]?\d+")  # of any script
 _DECIMAL: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?")
 _HEX: Final = re.compile(
     r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[dDfF]?"
@@ -22,8 +23,17 @@ _OTHER: Final = re.compile(r"[+-]?(?:NaN|Infinity)")
 
 def parse_int(text: str) -> int | None:
     """As Integer.parseInt; None where that refuses."""
+    return _parse(text, INT_MAX)
+
+
+def parse_long(text: str) -> int | None:
+    """As Long.parseLong; None where that refuses."""
+    return _parse(text, LONG_MAX)
+
+
+def _parse(text: str, limit: int) -> int | None:
     number = int(text) if _INT.fullmatch(text) else None
-    return number if number is not None and -INT_MAX - 1 <= number <= INT_MAX else None
+    return number if number is not None and -limit - 1 <= number <= limit else None
 
 
 def parse_double(text: str) -> float | None:
@@ -63,8 +73,9 @@ def ratio(dividend: float, divisor: float) -> float:
 
 
 def double_text(number: float) -> str:
-    """As Double.toString."""
-    return _decimal(repr(abs(number)), number)
+    """As Double.toString, which looks for two digits at least: 4.9E-324."""
+    two = f"{abs(number):.1e}"
+    return _decimal(two if float(two) == abs(number) else repr(abs(number)), number)
 
 
 def float_text(number: float) -> str:

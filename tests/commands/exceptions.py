@@ -13,6 +13,9 @@ WORD: Final = re.compile(r"[\w.@:/=,-]+")
 OWN_FORM: Final[Mapping[str, str]] = {
     "kafka-broker-api-versions --bootstrap-server BROKER": "other APIs and versions",
     "kafka-features --bootstrap-server BROKER describe": "other features",
+    "kafka-features --bootstrap-server BROKER --command-config FILES/client.properties describe": (
+        "other features"
+    ),
     "kafka-configs --bootstrap-server BROKER --describe --entity-type brokers --entity-name 1"
     " --all": "other settings",
 }

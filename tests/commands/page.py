@@ -1,4 +1,5 @@
-"""Prints `docs/tools.md` with a new table of recorded sessions: for `make pages`."""
+"""Prints `docs/tools.md` with its tables of what was tested, and of what the doctor
+finds, made anew: for `make pages`."""
 
 from __future__ import annotations
 
@@ -7,17 +8,23 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
+from commands import doctor_problems, elsewhere
 from commands.exceptions import FORMATS, OWN_FORM, OWN_WORDS, is_refused
 from commands.recorded import SESSIONS, Run, runs
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "tools.md"
 BEGIN: Final = "<!-- recorded sessions -->\n\n"
 END: Final = "<!-- end of recorded sessions -->"
+OTHERS: Final = "<!-- other tests -->\n\n"
+END_OF_OTHERS: Final = "<!-- end of other tests -->"
+PROBLEMS: Final = "<!-- problems of clusters -->\n\n"
+END_OF_PROBLEMS: Final = "<!-- end of problems of clusters -->"
 
 ACTION: Final = re.compile(
     r" (--(create|list|describe|alter|delete-offsets|delete|reset-offsets|add|remove|generate"
     r"|execute|verify|cancel)|cluster-id|list-endpoints|unregister|describe-producers|describe"
-    r"|upgrade|list|find-hanging|abort|random-uuid|info|format|version-mapping)(?= |$)"
+    r"|upgrade|downgrade|disable|list|find-hanging|abort|forceTerminateTransaction|random-uuid|info"
+    r"|format|version-mapping|feature-dependencies|--validate-regex)(?= |$)"
 )
 HEAD: Final = (
     "| tool | command lines | Apache Kafka's tool on Kavka | Kavka's tool on Kavka"
@@ -61,9 +68,15 @@ def table() -> str:
 
 def page() -> str:
     """All of the page."""
-    before, rest = PAGE.read_text().split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}{table()}\n{END}{after}"
+    text = PAGE.read_text()
+    for begin, made, end in (
+        (BEGIN, table(), END),
+        (OTHERS, elsewhere.table(), END_OF_OTHERS),
+        (PROBLEMS, doctor_problems.table(), END_OF_PROBLEMS),
+    ):
+        before, rest = text.split(begin)
+        text = f"{before}{begin}{made}\n{end}{rest.split(end)[1]}"
+    return text
 
 
 if __name__ == "__main__":

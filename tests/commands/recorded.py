@@ -33,17 +33,25 @@ SESSIONS: Final = (
 )
 """In the order in which they are played, on one broker."""
 
+SERVER: Final = (
+    "node.id=1\nprocess.roles=broker,controller\nlog.dirs=FILES/LOGS\n"
+    "controller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=localhost:9093\n"
+    "listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093\n"
+)
+"""The server.properties that directories are formatted by; LOGS is theirs."""
+
 FILES: Final[Mapping[str, str]] = {
     "delete.json": '{"partitions":[{"topic":"orders","partition":1,"offset":1}],"version":1}',
     "delete-compacted.json": '{"partitions":[{"topic":"compacted","partition":0,"offset":0}]}',
     "topics.json": '{"topics":[{"topic":"perf"}],"version":1}',
     "move.json": '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1]}]}',
     "to-9.json": '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[9]}]}',
-    "server.properties": (
-        "node.id=1\nprocess.roles=broker,controller\nlog.dirs=FILES/formatted\n"
-        "controller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=localhost:9093\n"
-        "listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093\n"
-    ),
+    "topics-nope.json": '{"topics":[{"topic":"nope"}],"version":1}',
+    "move-nope.json": '{"version":1,"partitions":[{"topic":"nope","partition":0,"replicas":[1]}]}',
+    "client.properties": "client.id=recorder\nrequest.timeout.ms=20000\n",
+    "bad.properties": "security.protocol=NOPE\n",
+    "server.properties": SERVER.replace("LOGS", "formatted"),
+    "observer.properties": SERVER.replace("LOGS", "observer"),
 }
 
 STDIN: Final = " <<< "

@@ -19,6 +19,9 @@ from support.wait import eventually
 
 FIRST_MS: Final = 1_700_000_000_000
 LONG: Final = "a-topic-with-a-name-of-more-than-fifteen-letters"
+SMILING: Final = 9 * "\U0001f600"
+"""Which Java counts as eighteen characters."""
+
 KEPT_MS: Final = 600_000
 WITHIN_S: Final = 60.0
 NOT_YET: Final = frozenset({14, 15, 16})
@@ -59,6 +62,7 @@ def fill(broker: BrokerProcess) -> None:
         groups.commit("simple", CONSUMED)
         groups.commit("with spaces, and a comma", {("plain", 0): 4})
         groups.commit(f"g-{LONG}", {(LONG, 0): 0, ("plain", 0): 3})
+        groups.commit(SMILING, {("plain", 0): 2})
         groups.left("empty", CONSUMED)
         groups.left("gone", {("plain", 0): 1})
         groups.next_left("next-empty", {("orders", 4): 1})

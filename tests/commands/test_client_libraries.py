@@ -10,8 +10,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from kafka import KafkaProducer
+from kafka.serializer import Serializer
 
 from kavka.cli import main
 from kavka.tools.unacknowledged import WAITING
@@ -111,6 +114,23 @@ def test_properties_of_kafka_python_alone_have_no_effect(
     assert main(words(f"{line} {given}", broker, tmp_path)) == 0
     said = capfd.readouterr().err.splitlines()[: len(LEFT_OUT_BY_CONSOLE)]
     assert said == [f"The property {name} has no effect here." for name in LEFT_OUT_BY_CONSOLE]
+
+
+def test_kafka_python_writes_no_null_value_of_a_header(broker: Kavka) -> None:
+    """Neither from the caller nor from a serializer. Once it does, the console producer can."""
+
+    class ForgetsValues(Serializer):  # type: ignore[misc]  # the library has no types
+        def serialize(self, topic: str, headers: list[tuple[str, Any]], data: bytes) -> bytes:
+            headers[:] = [(name, None) for name, _ in headers]
+            return data
+
+    create_topic(broker.bootstrap, "headers", 1)
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, value_serializer=ForgetsValues())
+    with pytest.raises(TypeError, match="must be .str, bytes. tuples"):
+        producer.send("headers", b"value", headers=[("name", None)])
+    with pytest.raises(TypeError, match="has no len"):
+        producer.send("headers", b"value", headers=[("name", b"")])
+    producer.close(timeout=0)
 
 
 def test_a_name_that_no_topic_can_have_ends_reading(
@@ -247,3 +267,33 @@ def test_ctrl_c_says_that_it_waits_for_records(
             _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in said
+
+
+def test_a_reader_that_goes_away_is_no_ctrl_c(broker: Kavka) -> None:
+    """As `| head -1`."""
+    words = ("verifiable-producer", "--bootstrap-server", broker.bootstrap, "--topic", "t")
+    with started(*words) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "startup_complete" in process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+        assert process.wait() == 1
+    assert said == ""
+
+
+def test_the_latency_test_is_quiet_where_it_creates_its_topic(
+    broker: Kavka, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An admin client of librdkafka's has something to say when it ends, in some runs."""
+    for number in range(8):
+        line = f"e2e-latency --topic new{number} --num-records 1 --producer-acks 1 --record-size 9"
+        assert main(words(line, broker, tmp_path)) == 0
+        said = capfd.readouterr()
+        assert said.err == ""
+        assert f'Topic "new{number}" does not exist.' in said.out
+    line = f"e2e-latency --topic=a/b {LATENCY.partition(' t ')[2]} 9"
+    assert main(words(line, broker, tmp_path)) == 1
+    said = capfd.readouterr()
+    assert said.out.endswith("Creation of topic a/b failed\n")
+    assert said.err.startswith("INVALID_TOPIC_EXCEPTION: ") and said.err.count("\n") == 1

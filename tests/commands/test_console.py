@@ -56,6 +56,7 @@ PRODUCED = rf"""
     --topic lines --producer-property linger.ms=1 <<< p\n
     --topic lines --line-reader org.apache.kafka.tools.LineMessageReader <<< class\n
     --topic lines <<< gr\xc3\xbc\xc3\x9fe \xff\n
+    --topic lines <<< \xed\xa0\x80 \xed\xa0\xbd\xed\xb8\x80 \xf0\x9f\x98 \xf5\n
     --topic keyed {READ_BY} parse.key=true <<< k\tv\nk2\tv\tw\n\tv\n
     --topic keyed --property parse.key=TRUE --property key.separator=: <<< k:v:w\n
     --topic keyed {READ_BY} parse.key=true {READ_BY} key.separator= <<< ab\n
@@ -103,7 +104,7 @@ PRODUCED = rf"""
 """
 
 CONSUMED = rf"""
-    --topic lines {WAIT} 25
+    --topic lines {WAIT} 26
     --topic keyed {WAIT} 19 {ALL}
     --topic keyed {READ} 18 {ALL} --formatter-property print.value=false
     --topic keyed {READ} 3 --formatter-property print.timestamp=true

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from kafka import KafkaProducer
 
 from commands.examining import Examined, await_problems, config_file, examined, shift_clock
@@ -28,6 +29,7 @@ from support.wait import eventually
 NOWHERE = "no-such-host.invalid"
 HOUR_MS = 3_600_000
 POLL_S = 0.1
+WITHOUT_IDEMPOTENCE = "transactional-without-idempotence"
 TRAPS = ("LOST", "DOWN", "FOREIGN")
 """Listeners whose advertised address leads nowhere, to a closed port, to another cluster."""
 
@@ -96,6 +98,11 @@ class Patient:
         assert self._known <= found.problems
         self._known |= found.problems
         return found
+
+    def is_well_again(self, *problems: str) -> None:
+        """These have gone."""
+        self._known -= set(problems)
+        self.has_new()
 
     def has_for_now(self, problem: str, *words: str) -> None:
         """This one comes, while something lasts."""
@@ -167,6 +174,18 @@ def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
         consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
 
 
+def commit_alone(bootstrap: str, group: str, topic: str, offset: int) -> None:
+    """As a consumer that assigns its partition itself."""
+    with closing(Consumer({"bootstrap.servers": bootstrap, "group.id": group})) as consumer:
+        consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+
+
+def delete_records(bootstrap: str, topic: str, before: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    (done,) = admin.delete_records([TopicPartition(topic, 0, before)]).values()
+    assert done.result().low_watermark == before
+
+
 def check_traps(broker: BrokerProcess, ports: Mapping[str, int]) -> None:
     """Through each listener only what is wrong with its own advertised address is found, with the
     line that mends it."""
@@ -186,7 +205,12 @@ def check_settings(patient: Patient, directory: Path) -> None:
     for settings, problem in (
         ({"session.timeout.ms": 1000, "heartbeat.interval.ms": 300}, "session-timeout"),
         ({"transactional.id": "t", "transaction.timeout.ms": 9_000_000}, "transaction-timeout"),
+        ({"transactional.id": "t", "enable.idempotence": "false"}, WITHOUT_IDEMPOTENCE),
         ({"batch.size": 99_999_999}, "batch-size"),
+        ({"max.request.size": 99_999_999}, "request-size"),
+        ({"delivery.timeout.ms": 30_000}, "delivery-timeout"),
+        ({"fetch.max.wait.ms": 500, "request.timeout.ms": 500}, "fetch-wait"),
+        ({"max.poll.interval.ms": 30_000}, "poll-interval"),
         ({"acks": "some"}, "invalid-value"),
         ({"enable.idempotence": "true", "acks": "1"}, "idempotence"),
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "login-not-asked"),
@@ -216,6 +240,24 @@ def check_groups(patient: Patient) -> None:
     found = patient.has_new("groups/lag-without-members")
     assert found.of("lag-without-members")["subject"] == "dead"
     assert "3 records" in found.of("lag-without-members")["found"]
+
+    create_topic(patient.bootstrap, "short", 1)
+    write(patient.bootstrap, "short", 5)
+    commit_alone(patient.bootstrap, "ahead", "short", 6)
+    found = patient.has_new("groups/offset-behind-end")
+    assert found.of("offset-behind-end")["subject"] == "ahead"
+    commit_alone(patient.bootstrap, "slow", "short", 2)
+    commit_alone(patient.bootstrap, "quick", "short", 3)
+    found = patient.has_new()
+    assert "groups/lag-alone" in found.notes
+    delete_records(patient.bootstrap, "short", 3)
+    found = patient.has_new("groups/offset-deleted")
+    assert found.of("offset-deleted")["subject"] == "slow"
+    commit_alone(patient.bootstrap, "slow", "short", 5)
+    commit_alone(patient.bootstrap, "quick", "short", 5)
+    commit_alone(patient.bootstrap, "ahead", "short", 5)
+    patient.is_well_again("groups/offset-behind-end", "groups/offset-deleted")
+    assert "groups/lag-alone" not in examined(patient.bootstrap).notes
 
     host, _, port = patient.bootstrap.rpartition(":")
     with RawConnection(host, int(port)) as connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -69,11 +70,32 @@ def test_both_tools_say_the_same(kind: type[BrokerProcess], tmp_path: Path) -> N
     brokers = [kind(tmp_path / f"broker-{number}", {}) for number in (1, 2)]
     with running(brokers), Tools(tmp_path / "tools.log") as tools:
         same = [brokers[0], brokers[0]]
+        config = tmp_path / "client.properties"
+        config.write_text("client.id=features-tool\nrequest.timeout.ms=20000\n")
+        lines = f"!--bootstrap-controller {{}} --command-config {config} describe"
         found = [*differences(TOOL, FEATURE_COMMAND, tools, brokers, LINES)]
         if kind is Kavka:  # Apache Kafka's epoch grows between the two
             described = "describe\ndescribe --node-id 1"
             found += differences(TOOL, FEATURE_COMMAND, tools, same, described)
+            refused = lines.format(brokers[0].bootstrap)  # its brokers are no controllers
+            found += differences(TOOL, FEATURE_COMMAND, java, same, refused)
+        else:
+            described = lines.format(controller_of(brokers[0]))
+            found += differences(TOOL, FEATURE_COMMAND, tools, same, described, without_epoch)
         assert not found, "\n".join(found)
+
+
+def controller_of(broker: BrokerProcess) -> str:
+    """The address of its controller."""
+    properties = (broker.home / "server.properties").read_text()
+    found = re.search(r"quorum.bootstrap.servers=(\S+)", properties)
+    assert found is not None
+    return found[1]
+
+
+def without_epoch(text: str) -> str:
+    """Which grows all the time."""
+    return re.sub(r"Epoch: \d+", "Epoch: NUMBER", text)
 
 
 WORDS = "--feature metadata.version=22 --feature eligible.leader.replicas.version=1 --output"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from commands.sessions import apache_kafka, differences, kavka
-from commands.some_groups import FIRST_MS, LONG, SETTINGS, Groups, fill
+from commands.some_groups import FIRST_MS, LONG, SETTINGS, SMILING, Groups, fill
 from kavka.tools.admin import consumer_groups, groups
 from kavka.tools.admin.times import time_ms
 from support import java
@@ -23,7 +23,7 @@ GROUPS = "org.apache.kafka.tools.GroupsCommand"
 BETWEEN = "2023-11-14T22:13:20.030"
 """Half of the records are older: FIRST_MS and 30 ms."""
 
-READING = """
+READING = f"""
     --list
     --list --state
     --list --type
@@ -41,6 +41,8 @@ READING = """
     --describe --group nope --state
     --describe --group simple
     --describe --group simple --offsets
+    --describe --group {SMILING}
+    --describe --group {SMILING} --state
     --describe --group simple --verbose
     --describe --group 'with spaces, and a comma'
     --describe --group empty --group simple --group next
@@ -100,6 +102,7 @@ CHANGING = f"""
     --reset-offsets --group simple --to-earliest --topic orders --dry-run
     --reset-offsets --group simple --to-latest --topic orders:0,5,10 --topic plain --execute
     --describe --group simple
+    --reset-offsets --group {SMILING} --to-latest --topic plain:0
     --reset-offsets --group simple --shift-by -1 --all-topics --execute
     --reset-offsets --group simple --shift-by 100 --topic plain:0 --execute
     --reset-offsets --group simple --shift-by -9999999999999999 --topic plain:1 --execute

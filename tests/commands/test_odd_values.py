@@ -107,6 +107,9 @@ def test_an_address_that_is_none(address: str, capfd: pytest.CaptureFixture[str]
     assert "is not HOST:PORT" in capfd.readouterr().err
 
 
+FULL = "kavka: what it prints can't be written: No space left on device\n"
+
+
 def printed(broker: Kavka, redirection: str, encoding: str = "utf-8") -> tuple[int, str]:
     """The exit code of a listing in a shell with this redirection, and what it prints to either
     output."""
@@ -134,8 +137,15 @@ def test_a_terminal_without_the_letters_shows_question_marks(
 
 
 def test_a_full_disk_is_said_in_one_line(broker: Kavka) -> None:
-    said = "kavka: what it prints can't be written: No space left on device\n"
-    assert printed(broker, "2>&1 >/dev/full") == (1, said)
+    assert printed(broker, "2>&1 >/dev/full") == (1, FULL)
+
+
+@pytest.mark.parametrize("words", ["--help", "--version", "start --help", "topics --help"])
+def test_help_that_can_t_be_written_is_an_error(words: str) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "kavka", *words.split()]
+        done = subprocess.run(command, env=kavka_environment(), stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr.decode()) == (1, FULL)
 
 
 def test_closed_output_is_no_error(broker: Kavka) -> None:

@@ -44,6 +44,28 @@ SUMMED_UP = "--reporting-interval 600000"
 SIZED = "--record-size 10 --throughput -1"
 TEN = f"{SIZED} {SUMMED_UP}"
 NINE = f"--num-records 9 {TEN}"
+PAYLOADS = r"""
+    many --payload-delimiter '\t'
+    many --payload-delimiter '[,;]'
+    many --payload-delimiter '|'
+    many --payload-delimiter ''
+    many --payload-delimiter '|a'
+    many --payload-delimiter '\n+'
+    many --payload-delimiter '(?=c)'
+    many --payload-delimiter '(?<=,)'
+    many --payload-delimiter '['
+    many
+    odd
+    ends
+    begins
+    newline
+"""
+SPLIT = "\n".join(
+    f"--topic perf --num-records 1 --throughput -1 --payload-file CONFIG/{one} {SUMMED_UP}"
+    for one in map(str.strip, PAYLOADS.strip().splitlines())
+)
+"""Where the records of a file begin and end."""
+
 PRODUCED = f"""
     --topic perf --num-records 2000 --record-size 100 --throughput -1 {SUMMED_UP}
     --topic perf --num-records 10 --payload-monotonic --throughput 1000 {SUMMED_UP}
@@ -155,7 +177,15 @@ EVENTS = re.compile(r'(?<="timestamp":)\d+|(?<="avg_throughput":)[\d.E]+|(?<="me
 TAKEN = re.compile(r'(?<="name":"records_consumed","count":)\d+')
 """How many records a poll found, beyond those that were wanted."""
 
-CONFIGS = {"lines": "one\ntwo,three\nfour", "client": "client.id=somebody\n"}
+CONFIGS = {
+    "lines": b"one\ntwo,three\nfour",
+    "many": b"a\tb,c;d|e\r\nf\n\n\ng\n\n",
+    "odd": b"gr\xc3\xbc\xc3\x9fe \xff\n\xed\xa0\x80",
+    "ends": b"\na\n",
+    "begins": b"\n\na",
+    "newline": b"\n",
+    "client": b"client.id=somebody\n",
+}
 
 
 def stable(text: str) -> str:
@@ -173,8 +203,8 @@ def stable_events(text: str) -> list[object]:
 @pytest.fixture(params=[Kavka, ApacheKafka], ids=lambda kind: kind.kind)
 def brokers(request: pytest.FixtureRequest, tmp_path: Path) -> Sequence[BrokerProcess]:
     java.program("java")
-    for name, text in CONFIGS.items():
-        (tmp_path / name).write_text(text)
+    for name, content in CONFIGS.items():
+        (tmp_path / name).write_bytes(content)
     settings: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
     return [request.param(tmp_path / f"broker-{number}", settings) for number in (1, 2)]
 
@@ -193,7 +223,7 @@ def test_perf_tests_say_the_same(brokers: Sequence[BrokerProcess], tmp_path: Pat
         found = [
             difference
             for tool, name, text in (
-                (producer_perf_test.TOOL, "ProducerPerformance", PRODUCED),
+                (producer_perf_test.TOOL, "ProducerPerformance", PRODUCED + SPLIT),
                 (consumer_perf_test.TOOL, "ConsumerPerformance", CONSUMED),
                 (e2e_latency.TOOL, "EndToEndLatency", MEASURED),
             )

@@ -264,6 +264,7 @@ def test_the_doctor_says_why_a_login_fails(broker: SecureKafka, tmp_path: Path) 
     right = {**plain, "sasl_jaas_config": login("PLAIN", "alice", PASSWORD)}
     wrong = {**plain, "sasl_jaas_config": login("PLAIN", "alice", "wrong")}
     other = str(Certificates(tmp_path / "others").root)
+    assert examined(broker.at("SASL")).problems == {"sasl/login-asked"}
     assert seen("doctor-1", "SASL", **wrong)[0] == {"sasl/login-refused"}
     assert seen("doctor-2", "SASL", **plain)[0] == {"sasl/login-settings"}
     found = seen("doctor-3", "BOTH", **right, ssl_truststore_location=other)

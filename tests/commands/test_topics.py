@@ -24,6 +24,14 @@ LINES = """
     --create --topic orders
     --create --topic orders --if-not-exists
     --create --topic a_b.c
+    --create --topic a_b.c
+    --create --topic a.b --replica-assignment 1:1
+    --create --topic a.b --replica-assignment 1:1 --config x
+    --create --topic a.b --config nope=1
+    --create --topic a.b --config retention.ms=soon
+    --create --topic a.b --partitions 0
+    --create --topic a.b --replication-factor 3
+    --create --topic 'a. b'
     --create --topic x --partitions 0
     --create --topic x --replication-factor 0
     --create --topic x --replication-factor 40000
@@ -129,10 +137,9 @@ def test_both_tools_say_the_same(kind: type[BrokerProcess], tmp_path: Path) -> N
 def test_programs_find_no_error_where_they_read(form: str, tmp_path: Path) -> None:
     broker = Kavka(tmp_path)
     with running([broker]):
-        for line in ("--describe --topic nosuch", "--delete --topic nosuch"):
-            said = kavka(TOOL, broker, f"{line} --output {form}")
-            assert (said.exit_code, said.stdout) == (1, "")
-            assert said.stderr.startswith("Error while executing topic command : ")
+        said = kavka(TOOL, broker, f"--describe --topic nosuch --output {form}")
+        assert (said.exit_code, said.stdout) == (1, "")
+        assert said.stderr.startswith("Error while executing topic command : ")
 
 
 def _placed(broker: BrokerProcess) -> str:

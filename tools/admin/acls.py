@@ -38,8 +38,12 @@ COLUMNS: Final = (
 
 OPTIONS: Final = (
     CONTROLLERS,
-    Option("add", "Create ACLs."),
-    Option("remove", "Remove ACLs: those of the principals named, or all of the resources."),
+    Option("add", "Create ACLs.", text_only=True),
+    Option(
+        "remove",
+        "Remove ACLs: those of the principals named, or all of the resources.",
+        text_only=True,
+    ),
     Option("list", "Print the ACLs of the resources, or all."),
     Option("topic", "A topic; '*' is a name that stands for all; may be given many times.", "NAME"),
     Option("cluster", "The cluster itself."),

@@ -46,6 +46,7 @@ COMMANDS: Final = (
             *CONNECTION,
             Option("id", "The broker's id.", "ID", is_number=True, short="i", is_required=True),
         ),
+        text_only=True,
     ),
     SubCommand(
         "list-endpoints",

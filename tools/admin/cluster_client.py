@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from kavka.client.broker_client import BrokerClient, ClientSettings, Seams
@@ -52,16 +53,27 @@ CONTROLLER: Final = "bootstrap-controller"
 """The options that say where to connect to first."""
 
 
+Waits = Callable[[], AbstractContextManager[None]]
+
+
 class ClusterClient:
     """Knows the cluster's brokers once `open` has returned; or its controllers, where it connects
     to these (KIP-919)."""
 
     def __init__(
-        self, bootstrap: str, settings: ClientSettings, seams: Seams, *, option: str = SERVER
+        self,
+        bootstrap: str,
+        settings: ClientSettings,
+        seams: Seams,
+        *,
+        option: str = SERVER,
+        waits: Waits = nullcontext,
     ) -> None:
-        """`bootstrap`: HOST:PORT, several with commas between, the value of `option`. Failed if it
-        is nothing like it."""
+        """`bootstrap`: HOST:PORT, several with commas between, the value of `option`. `waits`
+        gives what is entered while it waits for brokers. Failed if `bootstrap` is nothing like
+        it."""
         self._option = option
+        self._waits = waits
         self._addresses = addresses_of(bootstrap, option)
         self.seams = seams
         self._settings = settings
@@ -95,6 +107,10 @@ class ClusterClient:
 
     async def open(self) -> None:
         """Find a broker that answers, and ask it for the others. Failed if none does."""
+        with self._waits():
+            await self._open()
+
+    async def _open(self) -> None:
         reasons = []
         for address in self._addresses:
             try:
@@ -159,13 +175,14 @@ class ClusterClient:
 
         `error_codes` reads those of a response. Failed.
         """
-        for attempt in range(RETRIES_MAX):
-            if attempt:
-                await self.seams.tasks.sleep(_pause_s(attempt))
-                await self._refresh()
-            response = await self._ask(self._controller, api, request)
-            if ErrorCode.NOT_CONTROLLER not in error_codes(response):
-                return response
+        with self._waits():
+            for attempt in range(RETRIES_MAX):
+                if attempt:
+                    await self.seams.tasks.sleep(_pause_s(attempt))
+                    await self._refresh()
+                response = await self._ask(self._controller, api, request)
+                if ErrorCode.NOT_CONTROLLER not in error_codes(response):
+                    return response
         raise Failed("no broker says that it is the controller: see the brokers' logs")
 
     async def serves(self, api: Api, since: int = 0) -> bool:
@@ -202,7 +219,8 @@ class ClusterClient:
         return next(iter(self._brokers))
 
     async def _ask(self, broker_id: Callable[[], int], api: Api, request: Any) -> Any:
-        return await _or_failed(lambda: self._by_id(broker_id()).ask(api, request))
+        with self._waits():
+            return await _or_failed(lambda: self._by_id(broker_id()).ask(api, request))
 
     async def _refresh(self) -> None:
         client = self._by_id(self._any())
@@ -224,11 +242,12 @@ class ClusterClient:
         self._note(response, brokers)
 
     def _note(self, response: Any, brokers: Iterable[metadata.BrokerResponse]) -> None:
-        self._brokers = {one.node_id: one for one in brokers}
+        found = {one.node_id: one for one in brokers}
+        if not found:  # those of before are asked again
+            raise Failed("the broker knows of no broker yet: is it still starting?")
+        self._brokers = found
         self._controller_id = response.controller_id
         self.cluster_id = response.cluster_id or ""
-        if not self._brokers:
-            raise Failed("the broker knows of no broker yet: is it still starting?")
 
     def _by_id(self, broker_id: int) -> BrokerClient:
         broker = self._brokers.get(broker_id)

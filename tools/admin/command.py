@@ -12,10 +12,10 @@ import random
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO, TypeVar
 
 from kavka import __version__
 from kavka.client.broker_client import ClientSettings, Seams
@@ -24,7 +24,7 @@ from kavka.server.runtime.clock import SystemClock
 from kavka.server.runtime.sockets import SYSTEM_SIZED, SocketNetwork, TlsNetwork
 from kavka.server.runtime.tasks import LoopTasks
 from kavka.tools.admin import stops
-from kavka.tools.admin.cluster_client import CONTROLLER, SERVER, ClusterClient
+from kavka.tools.admin.cluster_client import CONTROLLER, SERVER, ClusterClient, Waits
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import (
     CLIENT_CONFIG,
@@ -42,12 +42,14 @@ from kavka.tools.admin.security import Security, security_of
 from kavka.tools.admin.stops import STOPPED, Terminated, stopped_by_signals
 from kavka.tools.admin.sub_commands import command_usage, parse_command
 from kavka.tools.java_numbers import trimmed
+from kavka.tools.progress import waiting
 from kavka.wire.frame import ArenaPool
 
 if TYPE_CHECKING:
     import ssl
 
 NO_CONFIG: Final[Mapping[str, str]] = {}
+T = TypeVar("T")
 
 
 def _fail(failed: Failed, _: Given) -> int:
@@ -104,7 +106,7 @@ class ClientTool(NamedTuple):
     run: Callable[[Given], int]
     """The exit code. Failed. KeyboardInterrupt ends it, Ctrl-C's or SIGTERM's."""
     is_explained: bool = False
-    """Without any word it prints its help."""
+    """Without any word it prints its help; so it does with -h."""
     read: Callable[[Sequence[str]], Sequence[str]] | None = None
     """Turns the words of an older form into options. Misused."""
 
@@ -150,7 +152,7 @@ def _main_of_commands(tool: Tool, words: Sequence[str]) -> int:
         given = parse_command(words, tool.options, tool.commands)
         name = f"kavka {tool.name}"
         text = partial(command_usage, name, tool.summary, tool.options, tool.commands)
-        if given.has("version") or given.has("help"):
+        if given.asks_for_help:
             print(__version__ if given.has("version") else text(given.command))
             return 0
         tool.check(given)
@@ -164,12 +166,11 @@ def _main_of_commands(tool: Tool, words: Sequence[str]) -> int:
 def _main_of_client(tool: ClientTool, words: Sequence[str]) -> int:
     def run() -> int:
         read = words if tool.read is None else tool.read(words)
+        if tool.is_explained:
+            read = ["--help" if word == "-h" else word for word in read or ["-h"]]
         given = parse(read, tool.options, HELP, keeps_empty=True)
-        name = f"kavka {tool.name}"
-        if tool.is_explained and not words:
-            print(usage(name, tool.summary, tool.options, HELP))
-            return 0
-        if printed(given, name, tool.summary, tool.options, HELP):
+        short = ["help"] if tool.is_explained else []
+        if printed(given, f"kavka {tool.name}", tool.summary, tool.options, HELP, short):
             return 0
         tool.check(given)
         with stopped_by_signals():
@@ -184,13 +185,14 @@ def printed(
     summary: str,
     table: Sequence[Option],
     common: Sequence[Option] = COMMON,
+    short: Sequence[str] = (),
 ) -> bool:
     """Print the version or the usage, if that is what was asked for."""
     if given.has("version"):
         print(__version__)
     elif given.has("help"):
-        print(usage(command, summary, table, common))
-    return given.has("version") or given.has("help")
+        print(usage(command, summary, table, common, short))
+    return given.asks_for_help
 
 
 def ended(
@@ -236,12 +238,24 @@ def reach(bootstrap: str, config: Mapping[str, str] = NO_CONFIG) -> None:
     """Failed unless a broker answers there, and lets in a client with these properties: that would
     try for ever, or for a minute."""
 
-    async def ask() -> None:
-        async with reached(way):
-            pass
+    async def nothing(_: ClusterClient) -> None:
+        """It is reached, that is all."""
+
+    asked(bootstrap, config, nothing)
+
+
+def asked(
+    bootstrap: str, config: Mapping[str, str], ask: Callable[[ClusterClient], Awaitable[T]]
+) -> T:
+    """What `ask` finds out of the cluster that a client with these properties reaches there. For
+    tools that bring a client of their own. Failed."""
+
+    async def answer() -> T:
+        async with reached(way, waiting) as cluster:
+            return await ask(cluster)
 
     way = way_of(bootstrap, SERVER, config)
-    stops.run(ask())
+    return stops.run(answer())
 
 
 async def _run(tool: Tool, given: Given) -> int:
@@ -256,7 +270,7 @@ async def _run(tool: Tool, given: Given) -> int:
         way = way_of(bootstrap, option, config)
     except Failed as failed:
         raise Failed(f"{path}: {failed}") from failed
-    async with reached(way) as cluster:
+    async with reached(way, waiting) as cluster:
         return await tool.run(cluster, given)
 
 
@@ -280,11 +294,13 @@ def way_of(bootstrap: str, option: str, config: Mapping[str, str]) -> Way:
 
 
 @asynccontextmanager
-async def reached(way: Way) -> AsyncIterator[ClusterClient]:
-    """A connection to the cluster. Failed."""
+async def reached(way: Way, waits: Waits = nullcontext) -> AsyncIterator[ClusterClient]:
+    """A connection to the cluster. `waits`: see `ClusterClient`. Failed."""
     async with seams(way.security.tls) as opened:
         explained = _explained(opened, way.security)
-        cluster = ClusterClient(way.bootstrap, way.settings, explained, option=way.option)
+        cluster = ClusterClient(
+            way.bootstrap, way.settings, explained, option=way.option, waits=waits
+        )
         try:
             await cluster.open()
             yield cluster

@@ -26,7 +26,7 @@ from kavka.tools.admin.scram_credentials import MECHANISMS
 
 OPTIONS: Final = (
     Option("describe", "Print the configs of an entity, or of all of a type."),
-    Option("alter", "Change configs of an entity."),
+    Option("alter", "Change configs of an entity.", text_only=True),
     Option(
         "all",
         "Describe what comes from files and defaults as well, not only what the entity has of its "

@@ -29,7 +29,12 @@ OPTIONS: Final = (
         "Give a group without members new offsets: print them, and with --execute commit them.",
     ),
     Option("delete-offsets", "Forget a group's offsets of the topics that --topic names."),
-    Option("validate-regex", "Say whether consumers may subscribe by this expression.", "REGEX"),
+    Option(
+        "validate-regex",
+        "Say whether consumers may subscribe by this expression.",
+        "REGEX",
+        text_only=True,
+    ),
     Option("group", "A group; may be given many times.", "GROUP"),
     Option("all-groups", "All groups, in place of --group."),
     Option(

@@ -31,6 +31,7 @@ from kavka.tools.admin.options import Given
 from kavka.tools.admin.partition_offsets import Place
 from kavka.tools.admin.printing import PROGRAM_FORMS, print_rows, print_table
 from kavka.tools.admin.regexes import reason_against
+from kavka.tools.java_text import length
 from kavka.tools.progress import progress
 from kavka.wire.errors import ErrorCode
 
@@ -101,13 +102,13 @@ TOOL: Final = Tool(
 
 async def _list(cluster: ClusterClient, given: Given) -> int:
     form, types = given.text("output"), listed(given.text("type"))
-    groups = [
-        group
-        for group in await listed_groups(
-            cluster, timeout_s(given), states=listed(given.text("state")), types=types
-        )
-        if group.protocol_type in CONSUMER_PROTOCOLS
-    ]
+    groups = await listed_groups(
+        cluster,
+        timeout_s(given),
+        states=listed(given.text("state")),
+        types=types,
+        protocols=CONSUMER_PROTOCOLS,
+    )
     if form in PROGRAM_FORMS:
         rows = [(one.group_id, one.group_type, one.group_state) for one in groups]
         print_rows("groups", ("group", "type", "state"), rows, form)
@@ -122,7 +123,7 @@ async def _list(cluster: ClusterClient, given: Given) -> int:
         for one in groups:
             print(one.group_id)
         return 0
-    width = 10 + max([15, *(len(one.group_id) for one in groups)])
+    width = 10 + max([15, *(length(one.group_id) for one in groups)])
     print_table([width, 20, 20][: len(names)], [names, *zip(*cells, strict=True)])
     return 0
 
@@ -130,8 +131,8 @@ async def _list(cluster: ClusterClient, given: Given) -> int:
 async def _chosen(cluster: ClusterClient, given: Given) -> Sequence[str]:
     if not given.has("all-groups"):
         return given.texts("group")
-    groups = await listed_groups(cluster, timeout_s(given))
-    return [group.group_id for group in groups if group.protocol_type in CONSUMER_PROTOCOLS]
+    groups = await listed_groups(cluster, timeout_s(given), protocols=CONSUMER_PROTOCOLS)
+    return [group.group_id for group in groups]
 
 
 async def _describe(cluster: ClusterClient, given: Given) -> int:
@@ -275,7 +276,7 @@ def _print_resets(
     if not plans:
         return
     widths = (
-        max([15, *map(len, plans)]),
+        max([15, *map(length, plans)]),
         max([15, *(len(topic) for _, topic, _, _ in rows)]),
         10,
         0,

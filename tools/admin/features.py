@@ -153,12 +153,13 @@ TOOL: Final = Tool(
             "Print the features.",
             (Option("node-id", "The broker or controller to ask.", "ID", is_number=True),),
         ),
-        SubCommand("upgrade", "Raise levels.", (*_CHANGES, _DRY)),
-        SubCommand("downgrade", "Lower levels.", (*_CHANGES, _UNSAFE, _DRY)),
+        SubCommand("upgrade", "Raise levels.", (*_CHANGES, _DRY), text_only=True),
+        SubCommand("downgrade", "Lower levels.", (*_CHANGES, _UNSAFE, _DRY), text_only=True),
         SubCommand(
             "disable",
             "Lower levels to 0.",
             (_FEATURE._replace(help="A feature; may be given many times."), _UNSAFE, _DRY),
+            text_only=True,
         ),
         SubCommand(
             "version-mapping",

@@ -11,6 +11,7 @@ from kavka.tools.admin.group_descriptions import Group, Member
 from kavka.tools.admin.group_offsets import Progress
 from kavka.tools.admin.partition_offsets import Place
 from kavka.tools.admin.printing import PROGRAM_FORMS, joined, print_rows, print_table
+from kavka.tools.java_text import length
 
 MISSING: Final = "-"
 WAITING: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
@@ -175,7 +176,7 @@ def _print_state(group: Group, *, verbose: bool) -> None:
     broker = group.coordinator
     coordinator = f"{broker.host}:{broker.port}  ({broker.node_id})"
     columns = [
-        ("GROUP", group.group_id, max(LEAST, len(group.group_id))),
+        ("GROUP", group.group_id, max(LEAST, length(group.group_id))),
         ("COORDINATOR (ID)", coordinator, max(25, len(coordinator))),
         ("ASSIGNMENT-STRATEGY", group.assignor or MISSING, 20),
         ("STATE", group.state, 20),
@@ -196,7 +197,7 @@ def _shown(value: object) -> str:
 
 
 def _width(rows: Iterable[Sequence[str]], at: int, least: int = LEAST) -> int:
-    return max([least, *(len(row[at]) for row in rows)])
+    return max([least, *(length(row[at]) for row in rows)])
 
 
 def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:

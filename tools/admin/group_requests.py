@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kavka.tools.admin.cluster_client import ClusterClient
@@ -111,9 +111,11 @@ async def listed_groups(
     *,
     states: Sequence[str] = (),
     types: Sequence[str] = (),
+    protocols: Container[str] | None = None,
 ) -> list[ListedGroup]:
-    """The groups of all brokers, in Java's order. A broker before Apache Kafka 3.8 does not say
-    what type they have. Failed, Refused."""
+    """The groups of all brokers, in Java's order, which depends on how many there are: so those of
+    other `protocols` are left out before. A broker before Apache Kafka 3.8 does not say what type
+    they have. Failed, Refused."""
     request = ListGroupsRequest(states, types)
 
     async def ask(broker_id: int) -> Sequence[ListedGroup]:
@@ -129,7 +131,12 @@ async def listed_groups(
         raise Refused(code)
 
     answers = await asyncio.gather(*(ask(broker.node_id) for broker in cluster.brokers))
-    found = {group.group_id: group for some in answers for group in some}
+    found = {
+        group.group_id: group
+        for some in answers
+        for group in some
+        if protocols is None or group.protocol_type in protocols
+    }
     for group in found.values():
         group.group_type = group.group_type.capitalize()  # "Classic", as Apache Kafka's tools
     return [found[group_id] for group_id in hash_order(found)]

@@ -11,6 +11,7 @@ from kavka.tools.admin.group_descriptions import CONSUMER_PROTOCOLS
 from kavka.tools.admin.group_requests import listed_groups
 from kavka.tools.admin.options import Given, Option
 from kavka.tools.admin.printing import PROGRAM_FORMS, print_failure, print_rows, print_table
+from kavka.tools.java_text import length
 from kavka.wire.apis.list_groups import ListedGroup
 
 WITHIN_S: Final = 30.0
@@ -51,7 +52,7 @@ async def run(cluster: ClusterClient, given: Given) -> int:
     if form in PROGRAM_FORMS:
         print_rows("groups", ("group", "type", "protocol"), rows, form)
         return 0
-    width = max([LEAST, *(len(cell) for row in rows for cell in row)])
+    width = max([LEAST, *(length(cell) for row in rows for cell in row)])
     print_table((width,) * 3, [("GROUP", "TYPE", "PROTOCOL")])
     print_table((*(width,) * 3, 0), [(*row, "") for row in rows])  # ends with a space
     return 0

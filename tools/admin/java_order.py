@@ -16,8 +16,29 @@ TRIE_BITS: Final = 5
 HASH_BITS: Final = 32
 HASH_OF_FALSE: Final = 1237
 K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 Node = tuple[int, str, int, str | None]
 """Id, host, port and rack of a broker."""
+
+
+class ComputedMap(dict[str, V]):
+    """A map whose entries computeIfAbsent makes: of those in a bucket the newest is first, and it
+    is by the first call after it has become three quarters full that the map doubles."""
+
+    def __init__(self, make: Callable[[], V]) -> None:
+        super().__init__()
+        self._make = make
+        self._size = DEFAULT_CAPACITY
+
+    def computed(self, key: str) -> V:
+        """The value of a key, which is made if there is none."""
+        if len(self) > self._size * 3 // 4:
+            self._size *= 2
+        return self.setdefault(key, self._make())
+
+    def in_order(self) -> list[str]:
+        """The keys as Java gives them."""
+        return sorted(reversed(self), key=lambda key: _spread(_hash(key)) & (self._size - 1))
 
 
 def copied_order(keys: Iterable[str]) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kavka.tools.admin.errors import Misused
@@ -36,10 +36,13 @@ class Option(NamedTuple):
     bits: int = 32
     """The size of a number: that of Java's type."""
     short: str = ""
-    """A letter that is another name, behind one dash. It and the next two: of sub-commands."""
+    """A letter that is another name, behind one dash. It and the next two: of sub-commands; -h also
+    of tools that print their help without any word."""
     is_required: bool = False
     is_repeated: bool = False
     """All of its values count, and not the last one only."""
+    text_only: bool = False
+    """What it has the tool do is told as text, in no other form of --output."""
 
 
 HELP: Final = (
@@ -58,15 +61,18 @@ CLIENT_CONFIG: Final = Option("command-config", "A Java client's properties file
 CONNECTION: Final = (BROKERS, CLIENT_CONFIG)
 """Those of every tool that asks brokers."""
 
-GENERAL: Final = (
-    Option(
-        "output",
-        "How to print: as Apache Kafka does, or for programs.",
-        "FORM",
-        choices=("text", "json", "csv"),
-    ),
-    *HELP,
+OUTPUT: Final = Option(
+    "output",
+    "How to print: as Apache Kafka does, or for programs.",
+    "FORM",
+    choices=("text", "json", "csv"),
 )
+LINES: Final = OUTPUT._replace(
+    help="How to print: text, or a line of JSON each.", choices=("text", "json")
+)
+"""In its place in the table of a tool whose lines are of several kinds, which are no table."""
+
+GENERAL: Final = (OUTPUT, *HELP)
 """Those of every tool that prints lists."""
 
 COMMON: Final = (*CONNECTION, *GENERAL)
@@ -80,6 +86,8 @@ class SubCommand(NamedTuple):
     options: Sequence[Option] = ()
     run: Callable[[Given], int] | None = None
     """Instead of the tool's, where no broker is asked: the exit code."""
+    text_only: bool = False
+    """What it does is told as text, in no other form of --output."""
 
 
 class Given:
@@ -104,6 +112,11 @@ class Given:
     def has(self, name: str) -> bool:
         """Whether it was given."""
         return name in self._values
+
+    @property
+    def asks_for_help(self) -> bool:
+        """Or for the version: nothing else is done then."""
+        return self.has("help") or self.has("version")
 
     def text(self, name: str) -> str | None:
         """Its value; None without it. Misused if it was given twice."""
@@ -160,7 +173,7 @@ def parse(
     `plain`: the name under which words that are no option's are given; without it they are refused.
     `keeps_empty`: an option without its optional value has an empty one.
     """
-    known = {option.name: option for option in (*table, *common)}
+    known = {option.name: option for option in (*common, *table)}
     values: dict[str, list[str]] = {}
     in_order: list[tuple[str, str]] = []
     left = list(reversed(words))
@@ -195,19 +208,35 @@ def parse(
         in_order.append((name, text))
         while option.is_list and left and not left[-1].startswith("-"):
             values[name].append(left.pop())
-    return Given(values, in_order)
+    found = Given(values, in_order)
+    check_form(found, [f"--{one.name}" for one in table if one.text_only and one.name in values])
+    return found
+
+
+def check_form(given: Given, text_only: Sequence[str]) -> None:
+    """Misused if a form of --output is asked for that there is not: what lists or describes has
+    each of them, what only acts has text (`text_only` names it, if that is asked for)."""
+    form = given.last(OUTPUT.name)
+    if text_only and form not in (None, OUTPUT.choices[0]) and not given.asks_for_help:
+        raise Misused(f"{text_only[0]} prints text only: it has no --output {form}")
 
 
 def usage(
-    command: str, summary: str, table: Sequence[Option], common: Sequence[Option] = COMMON
+    command: str,
+    summary: str,
+    table: Sequence[Option],
+    common: Sequence[Option] = COMMON,
+    short: Collection[str] = (),
 ) -> str:
-    """What --help prints."""
+    """What --help prints. `short`: the options that have a letter, too."""
     asks = any(option.name == "bootstrap-server" for option in (*table, *common))
     needed = " --bootstrap-server HOST:PORT" if asks else ""
     lines = [summary, "", f"usage: {command}{needed} [options]", ""]
-    for option in (*table, *common):
+    own = {option.name for option in table}
+    for option in (*table, *(one for one in common if one.name not in own)):
         value = f"[{option.value}]" if option.is_optional else option.value
-        lines.append(f"  --{option.name} {value}".rstrip())
+        letter = f"-{option.short}, " if option.name in short else ""
+        lines.append(f"  {letter}--{option.name} {value}".rstrip())
         lines += indented(option.help)
     return "\n".join(lines)
 

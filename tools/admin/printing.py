@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable, Sequence, Sized
 from typing import Final
 
+from kavka.tools.java_text import length, padded
+
 PROGRAM_FORMS: Final = ("json", "csv")
 """The values of --output that are for programs."""
 
@@ -43,18 +45,18 @@ def print_rows(
 
 
 def print_table(widths: Sequence[int], rows: Iterable[Iterable[object]]) -> None:
-    """A table for people: each column at least so wide, a space between."""
+    """A table for people: each column at least so wide, as Java counts, and a space between."""
     for row in rows:
         cells = zip(widths, map(str, row), strict=True)
-        print(" ".join(cell.ljust(width) for width, cell in cells))
+        print(" ".join(padded(cell, width) for width, cell in cells))
 
 
 def print_tabbed(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A table for people: each column as wide as its widest cell, a tab behind each."""
     cells = [list(map(str, row)) for row in (columns, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(length, column)) for column in zip(*cells, strict=True)]
     for row in cells:
-        print("".join(f"{cell:<{width}}\t" for cell, width in zip(row, widths, strict=True)))
+        print("".join(f"{padded(cell, width)}\t" for cell, width in zip(row, widths, strict=True)))
 
 
 def joined(numbers: Iterable[int]) -> str:

@@ -62,18 +62,15 @@ ALLOWED: Final[Mapping[str, Sequence[str]]] = {
     "list": (SERVER, CONTROLLER),
 }
 
-REPORTING: Final = ("generate", "verify", "list")
-"""The actions whose results have forms for programs."""
-
 OPTIONS: Final = (
     Option("generate", "Print how the replicas of topics could be placed on brokers."),
-    Option("execute", "Begin a reassignment, the one in --reassignment-json-file."),
+    Option("execute", "Begin a reassignment, the one in --reassignment-json-file.", text_only=True),
     Option(
         "verify",
         "Print how far that reassignment is. When nothing moves any more its throttles are "
         "removed.",
     ),
-    Option("cancel", "Cancel it: the replicas stay, or go back, where they were."),
+    Option("cancel", "Cancel it: the replicas stay, or go back, where they were.", text_only=True),
     Option("list", "Print all reassignments that go on."),
     Option(
         PLAN,
@@ -142,12 +139,6 @@ def check(given: Given) -> None:
     for name in given.names:
         if name not in allowed:
             raise Misused(f'Option "[{name}]" can\'t be used with action "[{action}]"')
-    form = given.text("output")
-    if form in PROGRAM_FORMS and action not in REPORTING:
-        raise Misused(
-            f"--{action} prints text only: --output {form} is for "
-            + ", ".join(f"--{one}" for one in REPORTING)
-        )
     if given.has(CONTROLLER):
         raise Misused(
             f"--{CONTROLLER} is for Apache Kafka's controllers, which this command can't ask: "

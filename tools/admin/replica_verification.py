@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -18,10 +19,11 @@ from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.command import Tool
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.java_order import partition_order
-from kavka.tools.admin.options import Given, Option
+from kavka.tools.admin.options import LINES, Given, Option
 from kavka.tools.admin.printing import joined
 from kavka.tools.admin.replica_comparison import OFFSET, Difference, Fetched, compare
 from kavka.tools.admin.topic_names import ANY, name_pattern
+from kavka.tools.progress import Status, progress
 from kavka.wire.apis import fetch, list_offsets
 from kavka.wire.apis.fetch import FetchedPartition, ReplicaState
 from kavka.wire.apis.list_offsets import AskedPartition, AskedTopic, ListOffsetsRequest
@@ -50,6 +52,7 @@ there, or its broker may still be starting."""
 Place = tuple[str, int]
 
 OPTIONS: Final = (
+    LINES,
     Option("broker-list", "The same as --bootstrap-server.", "HOST:PORT,.."),
     Option("topics-include", "A regular expression for topics; all if left out.", "TOPIC"),
     Option(
@@ -105,8 +108,6 @@ def check(given: Given) -> None:
         raise Misused("--time is -1 (the end), -2 (the beginning) or milliseconds")
     if (given.number("fetch-size") or 0) < 0:
         raise Misused("--fetch-size is no negative number: brokers would give no records for it")
-    if given.text("output") == "csv":
-        raise Misused("what is reported is no table: --output is text or json")
     name_pattern(given.text("topics-include") or ANY)
 
 
@@ -179,16 +180,49 @@ class _Verification:
         self._ends = ends if self._is_once else {}
         for place in self._places:
             self._offsets.setdefault(place, ends[place])  # where no record is that young
-        clock = self._cluster.seams.clock
         self._say("verification process is started", {"event": "started"})
         if self._missing:
             text = f"replicas on brokers {joined(self._missing)}, which are not live, are left out"
             self._say(text, {"event": "missing", "brokers": self._missing})
+        with self._progress() as step:
+            return await self._go_on(step)
+
+    @contextmanager
+    def _progress(self) -> Iterator[Callable[[], None]]:
+        """What is called after each round: shows how many records are compared; of how many, with
+        --once, and else in how many partitions."""
+        left = self._left()
+        if not self._is_once:
+            begin, places = sum(self._offsets.values()), len(self._places)
+
+            def text() -> str:
+                count = sum(self._offsets.values()) - begin
+                return f"{count:,} records of {places} partitions compared"
+
+            with closing(Status()) as status:
+                yield lambda: status.show(text)
+            return
+        with progress("records compared", left) as step:
+
+            def go_on() -> None:
+                nonlocal left
+                before, left = left, self._left()
+                step(before - left)
+
+            yield go_on
+
+    def _left(self) -> int:
+        """Offsets up to the ends, with --once."""
+        return sum(max(0, end - self._offsets[place]) for place, end in self._ends.items())
+
+    async def _go_on(self, step: Callable[[], None]) -> int:
+        clock = self._cluster.seams.clock
         reported_ms = clock.now_ms()
         while True:
             fetched = await self._fetch()
             if self._compare(fetched):
                 return 1
+            step()
             if self._is_once:
                 await self._look_again()
             is_done = self._is_once and not self._places_left()

@@ -148,6 +148,11 @@ def stopped_by_signals() -> Iterator[None]:
         _stop, sys.unraisablehook = outer, hook
 
 
+def has_come() -> bool:
+    """Whether a signal has stopped the tool: within `stopped_by_signals`."""
+    return _stop is not None and _stop.raised is not None
+
+
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on an event loop of its own. Within `stopped_by_signals` a signal cancels it;
     its exception is raised when the loop has ended."""

@@ -11,7 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from kavka.tools.admin.errors import Misused
-from kavka.tools.admin.options import GENERAL, Given, Option, SubCommand, check_value, indented
+from kavka.tools.admin.options import (
+    GENERAL,
+    HELP,
+    Given,
+    Option,
+    SubCommand,
+    check_form,
+    check_value,
+    indented,
+)
 
 NEGATIVE: Final = re.compile(r"-[0-9]+")
 T = TypeVar("T")
@@ -33,13 +42,15 @@ def parse_command(
         _take_options(left, chosen.options, values)
     if left:
         raise Misused(f"{left[-1]!r} is no option: options begin with --")
-    if not values.keys() & {"help", "version"}:
+    found = Given(values, command=chosen)
+    if not found.asks_for_help:
         if chosen is None:
             raise Misused(f"a command is missing: one of {_names(commands)}")
         for option in (*table, *chosen.options):
             if option.is_required and option.name not in values:
                 raise Misused(f"argument --{option.name} is required")
-    return Given(values, command=chosen)
+        check_form(found, [chosen.name] if chosen.text_only else [])
+    return found
 
 
 def command_usage(
@@ -54,7 +65,8 @@ def command_usage(
     name = "COMMAND" if chosen is None else chosen.name
     lines = [summary if chosen is None else chosen.summary, ""]
     lines += [f"usage: {tool}{before} {name} [options]", ""]
-    for option in (*(table if chosen is None else chosen.options), *GENERAL):
+    common = HELP if chosen is not None and chosen.text_only else GENERAL
+    for option in (*(table if chosen is None else chosen.options), *common):
         names = f"-{option.short}, " if option.short else ""
         lines.append(f"  {names}--{option.name} {option.value}".rstrip())
         lines += indented(option.help)

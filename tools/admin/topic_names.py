@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from kavka.tools.admin.errors import Failed
+from kavka.tools.patterns import user_pattern
 from kavka.wire.apis import metadata
 
 RULE: Final = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
@@ -25,10 +26,7 @@ def name_pattern(text: str) -> re.Pattern[str]:
     """A regular expression for topics' names, or several with commas between; quotes around them
     don't count. Failed if it is none."""
     pattern = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise Failed(f"{text} is no regular expression: {error}") from error
+    return user_pattern(pattern)
 
 
 def check_topic_name(name: str) -> None:

@@ -50,6 +50,7 @@ COMMANDS: Final = (
             Option(START, "Its first offset.", "OFFSET", is_number=True, bits=64),
             *OLDER,
         ),
+        text_only=True,
     ),
     SubCommand(
         "find-hanging",
@@ -70,6 +71,7 @@ COMMANDS: Final = (
         "forceTerminateTransaction",
         "Abort the ongoing transaction of a transactional id.",
         (Option("transactionalId", "Which.", "ID", is_required=True),),
+        text_only=True,
     ),
 )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Final
 
 from kavka.tools.admin.command import ClientTool, reach, read_properties
@@ -13,6 +13,8 @@ from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import Given, Option
 from kavka.tools.console import library
 from kavka.tools.console.lines import LineReader
+from kavka.tools.java_text import REPLACED
+from kavka.tools.progress import Status
 from kavka.tools.properties import client_properties, key_values, replaced
 
 LINE_READER: Final = "org.apache.kafka.tools.LineMessageReader"
@@ -130,12 +132,13 @@ def run(given: Given) -> int:
     topic, addresses = given.text("topic") or "", given.text("bootstrap-server") or ""
     properties = producer_properties(given)
     reach(addresses, properties)
-    with Sender(topic, properties) as sender, _lines() as lines:
+    with Sender(topic, properties) as sender, _lines() as lines, _counted() as count:
         for line in reader.read(lines):
             if given.has("sync"):
                 sender.send_and_wait(line)
             else:
                 sender.send(line)
+            count()
     return 0
 
 
@@ -176,11 +179,28 @@ def producer_properties(given: Given) -> Mapping[str, str]:
 
 
 @contextmanager
+def _counted() -> Iterator[Callable[[], None]]:
+    """What is called after each line: shows how many there were, unless they are typed there."""
+    if sys.stdin.isatty():
+        yield lambda: None
+        return
+    with closing(Status()) as status:
+        sent = 0
+
+        def count() -> None:
+            nonlocal sent
+            sent += 1
+            status.show(lambda: f"{sent:,} records")
+
+        yield count
+
+
+@contextmanager
 def _lines() -> Iterator[Iterable[str]]:
     """Those of standard input, whatever ends them; with a prompt on a terminal."""
     if sys.stdin is None:
         raise Failed("standard input is closed: there are no lines to send")
-    text = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace", newline=None)
+    text = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors=REPLACED, newline=None)
     prompts = sys.stdin.isatty() and sys.stdout.isatty()
     try:
         yield _prompted(text) if prompts else text

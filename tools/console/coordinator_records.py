@@ -134,7 +134,7 @@ def _json(record: Any, kinds: Mapping[int, Kind]) -> str | None:
 
 def _document(key: bytes, value: bytes | None, kinds: Mapping[int, Kind]) -> str | None:
     reader = _Reader(key, is_flexible=False)
-    type_id = reader.number("int16")
+    type_id = reader.version("key")
     kind = kinds.get(type_id)
     if kind is None:
         return None
@@ -142,7 +142,7 @@ def _document(key: bytes, value: bytes | None, kinds: Mapping[int, Kind]) -> str
     shown["value"] = None
     if value is not None:
         reader = _Reader(bytes(value), is_flexible=False)
-        version = reader.number("int16")
+        version = reader.version("value")
         if not 0 <= version <= kind.last_version:
             return None
         reader.is_flexible = version >= kind.flexible
@@ -166,6 +166,13 @@ class _Reader:
         if self.is_flexible:
             found |= self._tagged({field.tag: field for field in table if field.tag is not None})
         return {field.name: found[field.name] for field in table if field.name in found}
+
+    def version(self, called: str) -> int:
+        """The first two bytes. ValueError, with Apache Kafka's words."""
+        try:
+            return self.number("int16")
+        except struct.error as error:
+            raise ValueError(f"Could not read version from {called}'s buffer.") from error
 
     def number(self, kind: str) -> int:
         form = _NUMBERS[kind]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kavka.tools.admin.errors import Failed
+from kavka.tools.patterns import user_pattern
 
 DEFAULTS: Final = {
     "key.separator": "\t",
@@ -41,7 +42,7 @@ class LineReader:
         self._delimiter = texts["headers.delimiter"]
         self._header_key_separator = texts["headers.key.separator"]
         self._null = texts.get("null.marker")
-        self._separator = _pattern(texts["headers.separator"])
+        self._separator = user_pattern(texts["headers.separator"], "headers.separator")
         _refuse_equals(texts)
 
     def read(self, lines: Iterable[str]) -> Iterator[Line]:
@@ -92,13 +93,6 @@ class LineReader:
 
 def _is_true(properties: Mapping[str, str], name: str) -> bool:
     return properties.get(name, "").strip().lower() == "true"
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise Failed(f"headers.separator={text} is no regular expression: {error}") from error
 
 
 def _partition(text: str, separator: str) -> tuple[str, bool, str]:

@@ -16,6 +16,7 @@ from kafka.errors import KafkaError
 from kavka.tools.admin.errors import Failed
 from kavka.tools.console.client_settings import arguments
 from kavka.tools.console.formatters import Formatter
+from kavka.tools.patterns import user_pattern
 
 POLL_MS: Final = 1_000
 """The longest call of the client, so that Ctrl-C is soon heard."""
@@ -98,7 +99,7 @@ class Reader:
             if place.topic is not None:
                 self._consumer.subscribe([place.topic])
             else:
-                self._consumer.subscribe(pattern=rf"(?:{place.pattern})\Z")
+                self._consumer.subscribe(pattern=whole_name(place.pattern or ""))
             return
         partition = TopicPartition(place.topic, place.partition)
         self._consumer.assign([partition])
@@ -134,13 +135,14 @@ class Reader:
                 heard_s = time.monotonic()
 
 
+def whole_name(pattern: str) -> re.Pattern[str]:
+    """What matches names of topics from begin to end. Failed."""
+    return user_pattern(pattern, "--include", suffix=r"\Z")
+
+
 def _check(place: Place) -> None:
     """Failed if nothing can be read there: what the client refuses when it is too late."""
     if place.topic == "":
         raise Failed("--topic is empty")
     if place.pattern is not None:
-        try:
-            re.compile(place.pattern)
-        except re.error as error:
-            text = f"--include {place.pattern} is no regular expression: {error}"
-            raise Failed(text) from error
+        whole_name(place.pattern)

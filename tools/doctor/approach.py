@@ -83,6 +83,7 @@ async def approach(port: Port, client: Client, clock: Clock) -> Arrived:
     findings.append(judge_connections(str(port), tried))
     if not _may_go_on(findings):
         return Arrived(port, findings, resolved)
+    port = port.answers_at(tried)
     try:
         reply = await listen(port)
     except OSError as failure:

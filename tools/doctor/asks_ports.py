@@ -43,6 +43,18 @@ class Port(NamedTuple):
     host: str
     port: int
     within_s: float
+    address: str = ""
+    """The one of the host's that answers; "" while it is not known."""
+
+    @property
+    def target(self) -> str:
+        """What connections go to: a client that gets no answer at one address tries the next."""
+        return self.address or self.host
+
+    def answers_at(self, tried: Sequence[Connected]) -> Port:
+        """The port with the first address that accepts connections, if one does."""
+        accepted = (one.address for one in tried if not one.failure)
+        return self._replace(address=next(accepted, ""))
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -93,7 +105,7 @@ async def exchange(
     try:
         async with asyncio.timeout(port.within_s):
             reader, writer = await asyncio.open_connection(
-                port.host, port.port, ssl=secured_by, server_hostname=name
+                port.target, port.port, ssl=secured_by, server_hostname=name
             )
             writer.write(sent)
             data = await reader.read(READ_BYTES)
@@ -156,7 +168,7 @@ async def _try_tls(port: Port) -> Reply:
     try:
         async with asyncio.timeout(port.within_s):
             _, writer = await asyncio.open_connection(
-                port.host, port.port, ssl=unverified(), server_hostname=port.host
+                port.target, port.port, ssl=unverified(), server_hostname=port.host
             )
             writer.transport.abort()
     except ssl.SSLError as failure:
@@ -179,7 +191,7 @@ async def shake_hands(port: Port, context: ssl.SSLContext) -> Any:
     """The connection's TLS object after a handshake. OSError."""
     async with asyncio.timeout(port.within_s):
         _, writer = await asyncio.open_connection(
-            port.host, port.port, ssl=context, server_hostname=port.host
+            port.target, port.port, ssl=context, server_hostname=port.host
         )
     secured = writer.get_extra_info("ssl_object")
     writer.transport.abort()

@@ -53,6 +53,7 @@ async def _go(cluster: Cluster, broker: metadata.BrokerResponse, start: Start) -
         asked_from=start.addresses,
     )
     tried = await reach(way.resolved, port, cluster)
+    port = port.answers_at(tried)
     reply, secured = None, None
     if any(not one.failure for one in tried):
         try:
@@ -65,7 +66,7 @@ async def _go(cluster: Cluster, broker: metadata.BrokerResponse, start: Start) -
             reply = Reply(Speech.CLOSES, b"")
     way = way._replace(tried=tried, reply=reply)
     if way.is_reached:
-        way = await _ask(cluster, way)
+        way = await _ask(cluster, way, port)
     if not way.works:
         way = await _ask_first(cluster, way, start.port)
     heard = spoken.Heard(reply.data) if reply is not None and start.trust is None else None
@@ -78,9 +79,9 @@ async def reach(resolved: Resolved, port: Port, cluster: Cluster) -> Sequence[Co
     return await asyncio.gather(*(connect(one, port, clock) for one in resolved.addresses))
 
 
-async def _ask(cluster: Cluster, way: Way) -> Way:
+async def _ask(cluster: Cluster, way: Way, port: Port) -> Way:
     """Who answers there; if it is that broker, the cluster knows this way to it."""
-    client = cluster.client(way.host, way.port)
+    client = cluster.client(port)
     try:
         answer = await asked(client, metadata.API, MetadataRequest([]))
         if answer.cluster_id != cluster.metadata.cluster_id:

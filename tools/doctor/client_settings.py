@@ -43,6 +43,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "isolation.level": ("read_committed", "read_uncommitted"),
     "security.protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
 }
+IN_FLIGHT_MAX: Final = 5
 RESET_BY_DURATION: Final = "by_duration:"
 NUMBERS: Final = frozenset(name for name, value in DEFAULTS.items() if (value or "").isdecimal())
 NOT_WITH_CONSUMER_PROTOCOL: Final = (
@@ -113,24 +114,22 @@ def _values(config: Settings) -> Iterator[Finding]:
 
 def _idempotence(given: _Given) -> Iterator[Finding]:
     is_transactional = given.has("transactional.id")
-    wanted = given.config.get("enable.idempotence")
-    if is_transactional and given.text("enable.idempotence") == "false":
-        yield _error(
-            "transactional-without-idempotence",
-            "transactional.id",
-            "is set, and enable.idempotence is false: the producer refuses to start",
-            "leave enable.idempotence out",
-        )
-    if not is_transactional and (wanted or "").strip() != "true":
+    if given.text("enable.idempotence").lower() == "false":
+        if is_transactional:
+            yield _error(
+                "transactional-without-idempotence",
+                "transactional.id",
+                "is set, and enable.idempotence is false: the producer refuses to start",
+                "leave enable.idempotence out",
+            )
         return
+    is_wanted = is_transactional or given.has("enable.idempotence")
+    in_flight = "max.in.flight.requests.per.connection"
     for name, is_fit, rule in (
-        ("acks", given.text("acks") in ("all", "-1"), "all"),
-        ("retries", given.number("retries") > 0, "more than 0"),
-        (
-            "max.in.flight.requests.per.connection",
-            given.number("max.in.flight.requests.per.connection") <= 5,
-            "5 at most",
-        ),
+        # without idempotence, if nobody has asked for it
+        ("acks", given.text("acks") in ("all", "-1") or not is_wanted, "all"),
+        ("retries", given.number("retries") > 0 or not is_wanted, "more than 0"),
+        (in_flight, given.number(in_flight) <= IN_FLIGHT_MAX, f"{IN_FLIGHT_MAX} at most"),
     ):
         if not is_fit:
             yield _error(
@@ -157,7 +156,7 @@ def _transactions(given: _Given) -> Iterator[Finding]:
             "initTransactions fails with INVALID_TRANSACTION_TIMEOUT",
             f"set it to {limit} at most, or raise the brokers' limit",
         )
-    if init_producer_id.API.key not in given.place.served:
+    if given.has("transactional.id") and init_producer_id.API.key not in given.place.served:
         yield _error(
             "no-transactions",
             "transactional.id",

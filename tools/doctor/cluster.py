@@ -10,6 +10,7 @@ from kavka.client.broker_client import BrokerClient, ClientSettings, Seams
 from kavka.client.errors import UnsupportedVersion
 from kavka.tools.admin.cluster_client import MetadataRequest
 from kavka.tools.admin.requests import AskedResource, DescribeConfigsRequest
+from kavka.tools.doctor.asks_ports import Port
 from kavka.tools.doctor.requests import BROKER_RESOURCE
 from kavka.wire.api import Api
 from kavka.wire.apis import describe_configs, metadata
@@ -37,12 +38,16 @@ class Unanswered(Exception):
 class Cluster:
     """Asks brokers, and remembers which can be reached."""
 
-    def __init__(self, host: str, port: int, settings: ClientSettings, seams: Seams) -> None:
-        """`host` and `port`: of a broker that speaks Kafka's protocol."""
+    def __init__(
+        self, port: Port, settings: ClientSettings, seams: Seams, *, needs_names: bool
+    ) -> None:
+        """`port`: of a broker that speaks Kafka's protocol. `needs_names`: TLS or a login have to
+        know the name of a host, so that its address does not do."""
         self.seams = seams
         self._settings = settings
-        self.first: Final = BrokerClient(host, port, settings, seams)
-        self._clients = [self.first]
+        self._needs_names = needs_names
+        self._clients: list[BrokerClient] = []
+        self.first: Final = self.client(port)
         self.ways: dict[int, BrokerClient] = {}
         """The brokers that can be asked."""
         self.metadata: metadata.MetadataResponse = metadata.MetadataResponse()
@@ -53,9 +58,10 @@ class Cluster:
         """Ask the first broker for the others, and for all topics. Unanswered."""
         self.metadata = await asked(self.first, metadata.API, MetadataRequest(None))
 
-    def client(self, host: str, port: int) -> BrokerClient:
-        """A client of an address, closed with the others."""
-        made = BrokerClient(host, port, self._settings, self.seams)
+    def client(self, port: Port) -> BrokerClient:
+        """A client of a port, closed with the others."""
+        host = port.host if self._needs_names else port.target
+        made = BrokerClient(host, port.port, self._settings, self.seams)
         self._clients.append(made)
         return made
 

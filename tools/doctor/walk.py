@@ -73,7 +73,9 @@ async def _from(
         login=patient.client.login,
     )
     port = arrived.port
-    cluster = Cluster(port.host, port.port, settings, seams)
+    client = patient.client
+    needs_names = client.trust is not None or client.login is not None
+    cluster = Cluster(port, settings, seams, needs_names=needs_names)
     try:
         try:
             await cluster.open()

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from kavka.tools.admin.errors import Failed
 from kavka.tools.dump_log import message_sets, records
 from kavka.tools.dump_log.files import InputFile
-from kavka.tools.dump_log.java_values import increment_sequence, wrap_int, wrap_long
+from kavka.tools.dump_log.java_values import INT_MAX, increment_sequence, wrap_int, wrap_long
 from kavka.tools.dump_log.records import Record
 from kavka.wire.message_set import HEADS, LOG_OVERHEAD_BYTES, MAGIC_AT, MESSAGE_BYTES_MIN
 from kavka.wire.record_batches import (
@@ -64,6 +64,14 @@ class Batch(NamedTuple):
             raise Failed(f"the batch at position {self.position} has only {len(data)} bytes")
         return records.iter_records(read_header(data), data)
 
+    def timestamps(self) -> Iterator[int]:
+        """Of its records; that of an old message is there whatever the rest of it is. Failed."""
+        if self.is_old:
+            message = message_sets.read_message(self.data())
+            if not message.compression:
+                return iter((message.timestamp,))
+        return (record.timestamp for record in self.records())
+
     def message(self) -> message_sets.Message:
         """A message of an older magic. Failed."""
         if self.magic < 0 or self.size < HEADS[self.magic].size - 4:
@@ -75,6 +83,11 @@ class Batch(NamedTuple):
         if len(data) < size:
             raise Failed(f"{self.file.path} ends within the batch at position {self.position}")
         return data
+
+
+def open_segment(path: str) -> InputFile:
+    """A segment file, which is not longer than a number of 32 bits can tell. Failed."""
+    return InputFile(path, INT_MAX)
 
 
 def iter_batches(file: InputFile, start: int, end: int) -> Iterator[Batch]:

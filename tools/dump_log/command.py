@@ -11,8 +11,7 @@ import sys
 from typing import Final
 
 from kavka.tools.admin.command import LocalTool
-from kavka.tools.admin.errors import Misused
-from kavka.tools.admin.options import Given, Option
+from kavka.tools.admin.options import LINES, Given, Option
 from kavka.tools.dump_log import own_files
 from kavka.tools.dump_log.decoders import DECODERS, decoder
 from kavka.tools.dump_log.indexes import dump_index, dump_time_index, dump_txn_index
@@ -35,6 +34,7 @@ MESSAGE_SIZE_DEFAULT: Final = 5 * 1024 * 1024
 DECODER_CLASSES: Final = "StringDecoder, LongDecoder, IntegerDecoder or DefaultDecoder (as hex)"
 
 OPTIONS: Final = (
+    LINES,
     Option(FILES, "Needed: the files to print, with commas between.", "FILE,.."),
     Option(PRINT, "Print keys and values of records; every decoder implies it."),
     Option(DEEP, "Print records, not only batches; --print-data-log implies it."),
@@ -54,7 +54,7 @@ OPTIONS: Final = (
     Option("transaction-log-decoder", "Read records as those of __transaction_state."),
     Option("share-group-state-decoder", "Read records as those of __share_group_state."),
     Option("cluster-metadata-decoder", "Read records as those of KRaft's __cluster_metadata."),
-    Option("remote-log-metadata-decoder", "Refused: Kavka has no tiered storage."),
+    Option("remote-log-metadata-decoder", "Read records as those of __remote_log_metadata."),
 )
 
 
@@ -62,8 +62,6 @@ def check(given: Given) -> None:
     """Refuse what is not whole."""
     given.needs(FILES)
     given.text(FILES)
-    if given.text("output") == "csv":
-        raise Misused("the entries of a file are no table: --output is text or json")
 
 
 def run(given: Given) -> int:

@@ -8,7 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.options import Given
-from kavka.tools.dump_log.java_values import json_text, text
+from kavka.tools.dump_log import remote
+from kavka.tools.dump_log.frames import read_frame
+from kavka.tools.dump_log.java_values import json_text
 from kavka.tools.dump_log.messages import (
     Malformed,
     Schema,
@@ -16,7 +18,8 @@ from kavka.tools.dump_log.messages import (
     read_message,
     versions,
 )
-from kavka.tools.dump_log.records import Record
+from kavka.tools.dump_log.records import Part, Record
+from kavka.tools.java_text import text
 
 API: Final = "org.apache.kafka.tools.api."
 STRING: Final = f"{API}StringDecoder"
@@ -46,34 +49,32 @@ Decoder = Callable[[Record], Decoded]
 
 
 def decoder(given: Given) -> Decoder:
-    """The one that was asked for. Failed if Kavka has no such."""
+    """The one that was asked for. Failed if Kavka has no such class."""
     for option, table in ((OFFSETS, "group"), (TRANSACTIONS, "transaction")):
         if given.has(option):
             return _coordinator(table)
     if given.has(METADATA):
         return _metadata
     if given.has(REMOTE):
-        raise Failed(
-            "Kavka keeps no remote log metadata: --remote-log-metadata-decoder is for the topic "
-            "of Apache Kafka's tiered storage"
-        )
+        return _remote
     if given.has(SHARES):
         return _coordinator("share")
-    return _plain(
-        _class(given.text(KEY_CLASS) or STRING), _class(given.text(VALUE_CLASS) or STRING)
-    )
+    return _plain(_class(given.text(KEY_CLASS)), _class(given.text(VALUE_CLASS)))
 
 
 # --- of any topic
 
 
-def _class(name: str) -> Callable[[bytes], str]:
+def _class(name: str | None) -> Callable[[bytes], str]:
+    """None: none was named, which is not an empty name."""
     known: Mapping[str, Callable[[bytes], str]] = {
         STRING: text,
         f"{API}LongDecoder": lambda data: _number(">q", data),
         f"{API}IntegerDecoder": lambda data: _number(">i", data),
         f"{API}DefaultDecoder": bytes.hex,
     }
+    if name is None:
+        return text
     if name not in known:
         raise Failed(
             f"Failed to load decoder class {name}: Kavka runs no Java and knows "
@@ -93,6 +94,8 @@ def _number(form: str, data: bytes) -> str:
 
 def _plain(key: Callable[[bytes], str], value: Callable[[bytes], str]) -> Decoder:
     def decode(record: Record) -> Decoded:
+        if record.damage is not None:
+            raise record.damage
         return Decoded(
             None if record.key is None else key(record.key),
             None if record.value is None else value(record.value),
@@ -114,13 +117,18 @@ def _coordinator(table: str) -> Decoder:
     }
 
     def decode(record: Record) -> Decoded:
-        if record.key is None:
+        key, damage = record.key, record.damage
+        if damage is not None and damage.part is Part.KEY_SIZE:
+            raise damage
+        if key is None and (damage is None or damage.part is not Part.KEY):
             raise Failed(
                 f"Failed to decode message at offset {record.offset} using the specified decoder "
                 "(message had a missing key)"
             )
         try:
-            return _decode(messages, record.key, record.value)
+            if damage is not None:
+                raise Malformed(damage.words)
+            return _decode(messages, key or b"", record.value)
         except _UnknownType as unknown:
             return Decoded(
                 f"Unknown record type {unknown} at offset {record.offset}, skipping.", None
@@ -174,8 +182,7 @@ def _open(member: dict[str, Any], field: str, name: str) -> None:
     schema = family("consumer")[name]
     try:
         version = _version(member[field], field)
-        if version in versions(schema):
-            member[field] = read_message(schema, member[field][2:], version)[0]
+        member[field] = read_message(schema, member[field][2:], version)[0]
     except Malformed:
         return
 
@@ -183,60 +190,32 @@ def _open(member: dict[str, Any], field: str, name: str) -> None:
 # --- of KRaft's log
 
 
+def _value(record: Record) -> bytes | None:
+    """Without a look at the key. Malformed."""
+    damage = record.damage
+    if damage is not None:
+        raise Malformed(damage.words if damage.part is Part.VALUE else "null")
+    return record.value
+
+
 def _metadata(record: Record) -> Decoded:
     try:
-        return Decoded(None, _metadata_record(record.value or b""))
+        return Decoded(None, _metadata_record(_value(record) or b""))
     except Malformed as malformed:
         return Decoded(None, f"Error at {record.offset}, skipping. {malformed}")
 
 
 def _metadata_record(value: bytes) -> str:
-    numbers, position = [], 0
-    for name in ("frame version", "type", "version"):
-        number, size = _unsigned(value[position:], name)
-        numbers.append(number)
-        position += size
-        if name == "frame version" and number != 1:
-            raise Malformed(_frame(number))
-    _, kind, version = numbers
-    found = [schema for schema in family("metadata").values() if schema["apiKey"] == kind]
-    if not found:
-        raise Malformed(
-            "org.apache.kafka.common.errors.UnsupportedVersionException: "
-            f"Unknown metadata id {kind}"
-        )
-    (schema,) = found
-    try:
-        if version not in versions(schema):
-            raise Malformed("")
-        content, size = read_message(schema, value[position:], version)
-    except Malformed:
-        raise Malformed(f"Failed to deserialize record with type {kind}") from None
-    if left := len(value) - position - size:
-        raise Malformed(f"Found {left} byte(s) of garbage after {kind}")
+    schema, version, content = read_frame("metadata", value)
     name = "".join(f"_{one}" if one.isupper() else one.upper() for one in schema["name"])
     return json_text({"type": name.lstrip("_"), "version": version, "data": content})
 
 
-def _frame(version: int) -> str:
-    if version == 0:
-        return (
-            "Could not deserialize metadata record with frame version 0. Note that upgrades from "
-            "the preview release of KRaft in 2.8 to newer versions are not supported."
-        )
-    return (
-        f"Could not deserialize metadata record due to unknown frame version {version}"
-        "(only frame version 1 is supported)"
-    )
+# --- of tiered storage
 
 
-def _unsigned(data: bytes, name: str) -> tuple[int, int]:
-    """An unsigned varint that fits into 16 bits, and its size."""
-    value = 0
-    for at, byte in enumerate(data[:5]):
-        value |= (byte & 0x7F) << 7 * at
-        if byte < 0x80:
-            if value > 0x7FFF:
-                raise Malformed(f"Value for {name} was too large.")
-            return value, at + 1
-    raise Malformed(f"Error while reading {name}")
+def _remote(record: Record) -> Decoded:
+    try:
+        return Decoded(None, remote.in_words(_value(record)))
+    except Malformed as malformed:
+        return Decoded(None, f"Error at offset {record.offset}, skipping. {malformed}")

@@ -12,13 +12,19 @@ from kavka.tools.admin.errors import Failed
 class InputFile:
     """An open file, and the size that it has now. A context manager. Failed if it can't be read."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, size_max: int | None = None) -> None:
         self.path = path
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise unreadable(path, error) from error
         self.size = os.fstat(self._fd).st_size
+        if size_max is not None and self.size > size_max:
+            os.close(self._fd)
+            raise Failed(
+                f"The size of segment {path} ({self.size}) is larger than the maximum allowed "
+                f"segment size of {size_max}"
+            )
 
     def read(self, position: int, size: int) -> bytes:
         """As many bytes as that; fewer only at the end of the file."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.dump_log.batches import Batch, iter_batches, slice_end
+from kavka.tools.dump_log.batches import Batch, iter_batches, open_segment, slice_end
 from kavka.tools.dump_log.files import InputFile, read_file
 from kavka.tools.dump_log.java_values import INT_MAX
 from kavka.tools.dump_log.paths import absolute, base_offset, sibling
@@ -37,7 +37,7 @@ def dump_index(
     """Print an offset index and compare it with its segment; or check its form only. Failed where
     an entry points to no batch."""
     base = base_offset(path)
-    with InputFile(sibling(path, LOG)) as log:
+    with open_segment(sibling(path, LOG)) as log:
         data = read_file(path)
         entries = _offset_entries(data, base)
         if not entries:
@@ -52,7 +52,7 @@ def dump_index(
                 return
             found = _first_batch(log, position, max_message_size).last_offset()
             if found != offset:
-                complaints.other_batches[absolute(path)][offset] = found
+                complaints.other_batches.computed(absolute(path))[offset] = found
             if not quiet:
                 entry = {"kind": "indexEntry", "offset": offset, "position": position}
                 yield Shown(f"offset: {offset} position: {position}\n", entry)
@@ -62,7 +62,7 @@ def dump_time_index(path: str, complaints: Complaints, *, check_form: bool, quie
     """Print a time index and compare it with its segment; or check its form only. Failed where an
     entry points to what is no batch."""
     base = base_offset(path)
-    with InputFile(sibling(path, LOG)) as log:
+    with open_segment(sibling(path, LOG)) as log:
         index = _offset_entries(read_file(sibling(path, INDEX)), base)
         data = read_file(path)
         entries = [
@@ -186,11 +186,11 @@ def _compare(
     found = next((one for one in all_batches if one.last_offset() >= offset), None)
     if found is None or found.last_offset() != offset:
         last = -1 if found is None else found.last_offset()
-        complaints.not_found[path].append((offset, last))
+        complaints.not_found.computed(path).append((offset, last))
         return
-    newest = max((record.timestamp for record in found.records()), default=NO_TIMESTAMP)
+    newest = max(found.timestamps(), default=NO_TIMESTAMP)
     newest = max(newest, NO_TIMESTAMP)
     if newest != timestamp:
-        complaints.other_timestamps[path].append((timestamp, newest))
+        complaints.other_timestamps.computed(path).append((timestamp, newest))
     if before >= timestamp:
-        complaints.out_of_order[path].append((timestamp, before))
+        complaints.out_of_order.computed(path).append((timestamp, before))

@@ -1,12 +1,14 @@
-"""Values as Java computes and prints them: numbers that wrap, text from bytes, Jackson's JSON."""
+"""Values as Java computes and prints them: numbers that wrap, Jackson's JSON."""
 
 from __future__ import annotations
 
-import codecs
+import math
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+
+from kavka.tools.java_numbers import double_text
 
 INT_MAX: Final = 2**31 - 1
 
@@ -20,6 +22,11 @@ _SHORT_ESCAPES: Final = {
     "\r": "\\r",
 }
 _ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
+
+
+def wrap_short(value: int) -> int:
+    """The lower 16 bits, with their sign."""
+    return (value + 2**15) % 2**16 - 2**15
 
 
 def wrap_int(value: int) -> int:
@@ -40,26 +47,6 @@ def boolean(value: bool) -> str:
 def optional_long(value: int | None) -> str:
     """As OptionalLong prints itself."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
-
-
-def text(data: bytes | bytearray | memoryview) -> str:
-    """UTF-8 as Java's String reads it, with one U+FFFD for what is malformed."""
-    return bytes(data).decode("utf-8", _JAVA)
-
-
-def _replace(error: UnicodeError) -> tuple[str, int]:
-    """As Python does, except that an encoded surrogate is one malformed character, not three."""
-    assert isinstance(error, UnicodeDecodeError)
-    data, start = error.object, error.start
-    if data[start] == 0xED and data[start + 1 : start + 2] >= b"\xa0":
-        if data[start + 1] <= 0xBF:
-            third = data[start + 2 : start + 3]
-            return "\ufffd", start + (3 if b"\x80" <= third <= b"\xbf" else 2)
-    return "\ufffd", error.end
-
-
-_JAVA: Final = "kavka-java"
-codecs.register_error(_JAVA, _replace)
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
@@ -85,6 +72,10 @@ def json_text(value: Any) -> str:
             return boolean(value)
         case str():
             return f'"{_ESCAPED.sub(_escape, value)}"'
+        case float():
+            # Jackson quotes what JSON has no number for
+            number = double_text(value)
+            return number if math.isfinite(value) else f'"{number}"'
         case bytes():
             return f'"{b64encode(value).decode()}"'
         case Mapping():

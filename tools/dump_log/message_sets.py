@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 from zlib import crc32
 
 from kavka.tools.admin.errors import Failed
 from kavka.tools.dump_log.java_values import wrap_long
-from kavka.tools.dump_log.records import PAYLOAD_BYTES_MAX, Record
+from kavka.tools.dump_log.records import PAYLOAD_BYTES_MAX, CutShort, Part, Record
 from kavka.wire.compression import Codec, decompress
 from kavka.wire.errors import ApiError
 from kavka.wire.message_set import (
@@ -24,8 +25,7 @@ from kavka.wire.message_set import (
 )
 from kavka.wire.old_lz4 import with_valid_checksum
 
-NULL: Final = -1
-CRC_AT: Final = 12
+_TIMESTAMP: Final = struct.Struct(">q")
 
 
 class Message(NamedTuple):
@@ -54,47 +54,41 @@ class Message(NamedTuple):
         return self.magic > 0 and bool(self.attributes & LOG_APPEND_TIME)
 
     def sizes(self) -> tuple[int, int]:
-        """Of key and value as they are written: negative for null. Failed if a key ends behind
+        """Of key and value as they are written: negative for null. CutShort if a key ends behind
         the message."""
         at = self._key_at
-        key = self._number(at)
-        return key, self._number(at + 4 + max(key, 0))
+        key = self._number(at, Part.KEY_SIZE)
+        return key, self._number(at + 4 + max(key, 0), Part.VALUE)
 
-    def key_and_value(self) -> tuple[bytes | None, bytes | None]:
-        """Failed if they end behind the message."""
-        key, value = self.sizes()
-        key_at = self._key_at + 4
-        value_at = key_at + max(key, 0) + 4
-        if value_at + max(value, 0) > len(self.data):
-            raise self._cut_short()
-        return (
-            None if key < 0 else self.data[key_at : key_at + key],
-            None if value < 0 else self.data[value_at : value_at + value],
-        )
+    def key(self) -> bytes | None:
+        """CutShort if it ends behind the message."""
+        return self._part(self._key_at, Part.KEY)
+
+    def value(self) -> bytes | None:
+        """CutShort if it ends behind the message."""
+        return self._part(self._key_at + 4 + max(self.sizes()[0], 0), Part.VALUE)
 
     @property
     def _key_at(self) -> int:
-        return HEADS[self.magic].size - 4
+        return HEADS[min(self.magic, 1)].size - 4
 
-    def _number(self, at: int) -> int:
+    def _part(self, at: int, part: Part) -> bytes | None:
+        size = self._number(at, part)
+        left = len(self.data) - at - 4
+        if size > left:
+            raise CutShort(self.offset, part, f"newLimit > capacity: ({size} > {left})")
+        return None if size < 0 else self.data[at + 4 : at + 4 + size]
+
+    def _number(self, at: int, part: Part) -> int:
         if at + 4 > len(self.data):
-            raise self._cut_short()
+            raise CutShort(self.offset, part)
         return int(unpack_length(self.data, at)[0])
-
-    def _cut_short(self) -> Failed:
-        return Failed(f"the message at offset {self.offset} is cut short")
 
 
 def read_message(data: bytes) -> Message:
-    """A whole message. Failed if it is too short for its magic."""
+    """A whole message. One of an unknown magic is read as of magic 1."""
     offset, _, crc, magic, attributes = HEAD.unpack_from(data)
-    if magic >= len(HEADS):
-        raise Failed(f"Invalid magic found in record: {magic}")
-    timestamp = NO_TIMESTAMP
-    if magic:
-        if len(data) < HEADS[magic].size - 4:
-            raise Failed(f"the message at offset {offset} is cut short")
-        timestamp = HEADS[magic].unpack_from(data + b"\0\0\0\0")[5]
+    timestamp = _TIMESTAMP.unpack_from(data, HEAD.size)[0] if magic else NO_TIMESTAMP
     return Message(offset, magic, attributes, timestamp, crc, data)
 
 
@@ -105,7 +99,7 @@ def iter_records(message: Message) -> Iterator[Record]:
         return
     inner = list(_inner(message))
     if not inner:
-        lack = "null value" if message.key_and_value()[1] is None else "no inner records"
+        lack = "null value" if message.value() is None else "no inner records"
         raise Failed(f"Found invalid compressed record set with {lack} (magic={message.magic})")
     # with magic 1 offsets in a set are relative, unless an old broker has left them absolute, or
     # some librdkafka the set's at 0
@@ -119,14 +113,19 @@ def iter_records(message: Message) -> Iterator[Record]:
             )
         base = message.offset - last
     for one in inner:
-        timestamp = message.timestamp if message.by_log else one.timestamp
+        if one.compression:
+            raise Failed("Inner messages must not be compressed")
+        is_by_set = message.by_log and one.magic == 1
+        timestamp = message.timestamp if is_by_set else one.timestamp
         yield _record(one, wrap_long(base + one.offset), timestamp)
 
 
 def _inner(message: Message) -> Iterator[Message]:
-    _, value = message.key_and_value()
+    value = message.value()
     if value is None:
         return
+    if message.compression == Codec.ZSTD:
+        raise Failed(f"zstd in the message at offset {message.offset}, of magic {message.magic}")
     if message.magic == 0 and message.compression == Codec.LZ4:
         value = bytes(with_valid_checksum(value))
     try:
@@ -143,22 +142,23 @@ def _inner(message: Message) -> Iterator[Message]:
             raise Failed(f"Found record size {size} in the message at offset {message.offset}")
         if end > len(payload):
             return  # Apache Kafka's reader takes it for the end
-        one = read_message(payload[at:end])
-        if one.magic != message.magic or one.compression:
-            raise Failed(
-                f"Compressed message magic {message.magic} does not match wrapper magic {one.magic}"
-            )
-        yield one
+        yield read_message(payload[at:end])
         at = end
 
 
 def _record(message: Message, offset: int, timestamp: int) -> Record:
-    sizes, damage = message.sizes(), None
     key: bytes | None = None
     value: bytes | None = None
+    sizes: tuple[int, int] | None = None
+    damage: CutShort | None = None
     try:
-        key, value = message.key_and_value()
-    except Failed as error:
+        sizes = message.sizes()
+    except CutShort as error:
+        damage = error
+    try:
+        key = message.key()
+        value = message.value()
+    except CutShort as error:
         damage = error
     return Record(
         offset,

@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from kavka.tools.dump_log.java_values import text, wrap_int
+from kavka.tools.dump_log.java_values import wrap_int
+from kavka.tools.java_text import text
 
 SCHEMAS: Final = Path(__file__).with_name("schemas")
 STRING_BYTES_MAX: Final = 0x7FFF
@@ -40,10 +41,28 @@ def versions(schema: Schema) -> range:
 
 
 def read_message(schema: Schema, data: bytes, version: int) -> tuple[dict[str, Any], int]:
-    """The fields of a message in their order as JSON has them, and how many bytes it takes.
+    """The fields of a message in their order as JSON has them, and how many bytes it takes. One of
+    an unknown version is read as the nearest known one, unless there is a message within it.
     Malformed."""
-    reader = _Reader(data, version, version in _range(schema["flexibleVersions"]))
+    reader = _Reader(data, schema, version)
     return reader.struct(schema["fields"]), reader.position
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned varint in 32 bits, which may be negative as in Java, and its end. Malformed."""
+    value = 0
+    for shift in range(0, VARINT_SHIFT_MAX + 1, 7):
+        if at >= len(data):
+            raise Malformed("null")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return wrap_int(value), at
+    raise Malformed(
+        "Varint is too long, the most significant bit in the 5th byte is set, converted value: "
+        f"{wrap_int(value) & 0xFFFFFFFF:x}"
+    )
 
 
 @cache
@@ -58,11 +77,14 @@ def _range(text: str) -> range:
 
 
 class _Reader:
-    def __init__(self, data: bytes, version: int, is_flexible: bool) -> None:
+    def __init__(self, data: bytes, schema: Schema, version: int) -> None:
+        known = versions(schema)
         self.position = 0
         self._data = data
-        self._version = version
-        self._is_flexible = is_flexible
+        self._unknown_tags = 0  # with one in it, a message is not its default
+        self._given_version = version
+        self._version = max(known[0], min(known[-1], version))
+        self._is_flexible = self._version in _range(schema["flexibleVersions"])
         self._plain: Mapping[str, Callable[[], Any]] = {
             "bool": lambda: self._number(">b") != 0,
             "int8": lambda: self._number(">b"),
@@ -79,10 +101,10 @@ class _Reader:
         found: dict[str, Any] = {}
         tagged: dict[int, Schema] = {}
         for field in fields:
-            if self._version not in _range(field["versions"]):
-                continue
             if "tag" in field:
                 tagged[field["tag"]] = field
+                continue
+            if self._version not in _range(field["versions"]):
                 continue
             found[field["name"]] = self._value(field, field["type"], field["name"])
         if self._is_flexible:
@@ -96,9 +118,13 @@ class _Reader:
             field = tagged.get(tag)
             if field is None:
                 self._take(size)
+                self._unknown_tags += 1
                 continue
+            if self._version not in _range(field["versions"]):
+                raise Malformed(f"Tag {tag} is not valid for version {self._given_version}")
+            before = self._unknown_tags
             value = self._value(field, field["type"], field["name"])
-            if value != field["default"]:
+            if value != field["default"] or self._unknown_tags > before:
                 found[field["name"]] = value
 
     def _value(self, field: Schema, kind: str, name: str) -> Any:
@@ -114,6 +140,8 @@ class _Reader:
             return self._array(field, kind.removeprefix("[]"), name, is_nullable)
         if is_nullable and self._is_null("tag" in field):
             return None
+        if self._given_version > self._version:
+            raise Malformed(f"Can't read version {self._given_version} of {kind}")
         return self.struct(field["fields"])
 
     def _is_null(self, is_tagged: bool) -> bool:
@@ -164,18 +192,8 @@ class _Reader:
         return self._data[self.position - 16 : self.position]
 
     def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._number(">B")
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return wrap_int(value)
-            if shift == VARINT_SHIFT_MAX:
-                raise Malformed(
-                    "Varint is too long, the most significant bit in the 5th byte is set, "
-                    f"converted value: {wrap_int(value) & 0xFFFFFFFF:x}"
-                )
-            shift += 7
+        value, self.position = read_varint(self._data, self.position)
+        return value
 
     def _take(self, size: int) -> bytes:
         left = len(self._data) - self.position

@@ -12,9 +12,10 @@ from kavka.log.checkpoint import decode_epochs, decode_offsets
 from kavka.log.errors import CorruptFileError
 from kavka.tools.admin.errors import Failed
 from kavka.tools.dump_log.files import read_file
-from kavka.tools.dump_log.java_values import boolean, text
+from kavka.tools.dump_log.java_values import boolean
 from kavka.tools.dump_log.paths import name_of
 from kavka.tools.dump_log.shown import Dump, Shown
+from kavka.tools.java_text import text
 from kavka.zktree import storage_format
 from kavka.zktree.api import Create, Delete, SetData
 from kavka.zktree.storage import LOG_NAME, SNAPSHOT_NAME

@@ -6,7 +6,7 @@ import os
 import re
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.dump_log.java_values import wrap_long
+from kavka.tools.java_numbers import parse_long
 
 
 def as_java(path: str) -> str:
@@ -28,9 +28,10 @@ def absolute(path: str) -> str:
 def base_offset(path: str) -> int:
     """What the name of a segment's file begins with. Failed if that is no number."""
     begin = name_of(path).partition(".")[0]
-    if not re.fullmatch(r"[+-]?\d+", begin) or wrap_long(int(begin)) != int(begin):
+    offset = parse_long(begin)
+    if offset is None:
         raise Failed(f'For input string: "{begin}": {path} is not named after an offset')
-    return int(begin)
+    return offset
 
 
 def sibling(path: str, suffix: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.dump_log.java_values import increment_sequence, text, wrap_long
+from kavka.tools.dump_log.java_values import increment_sequence, wrap_long
+from kavka.tools.java_text import text
 from kavka.wire.compression import decompress
 from kavka.wire.errors import ApiError
 from kavka.wire.record_batches import (
@@ -19,6 +21,24 @@ from kavka.wire.record_batches import (
 
 PAYLOAD_BYTES_MAX: Final = 2**31 - 1
 """The most that a batch may decompress to."""
+
+
+class Part(Enum):
+    """What of a message before magic 2 lies behind its end, with all that follows."""
+
+    KEY_SIZE = auto()
+    KEY = auto()
+    VALUE = auto()
+
+
+class CutShort(Failed):
+    """Why a message before magic 2 can't be read whole."""
+
+    def __init__(self, offset: int, part: Part, words: str = "null") -> None:
+        super().__init__(f"the message at offset {offset} is cut short")
+        self.part = part
+        self.words = words
+        """Java's, where a part is read."""
 
 
 class Record(NamedTuple):
@@ -34,9 +54,10 @@ class Record(NamedTuple):
     crc: int | None = None
     is_valid: bool = True
     sizes: tuple[int, int] | None = None
-    """Of key and value as they are written: any negative number is null."""
-    damage: Failed | None = None
-    """Why key and value can't be read, though their sizes can."""
+    """Of key and value as they are written: any negative number is null. None of a message before
+    magic 2: they can't be read."""
+    damage: CutShort | None = None
+    """Why key and value can't be read, and maybe their sizes."""
 
 
 def iter_records(header: BatchHeader, batch: bytes) -> Iterator[Record]:

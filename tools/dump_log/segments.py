@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from typing import Any, Final, NamedTuple
 
 from kavka.tools.admin.errors import Failed
 from kavka.tools.dump_log import batches
-from kavka.tools.dump_log.batches import Batch, iter_batches, slice_end
+from kavka.tools.dump_log.batches import Batch, iter_batches, open_segment, slice_end
 from kavka.tools.dump_log.decoders import Decoder
-from kavka.tools.dump_log.files import InputFile
 from kavka.tools.dump_log.java_values import INT_MAX, boolean, json_text, optional_long
-from kavka.tools.dump_log.messages import Malformed, family, read_message, versions
+from kavka.tools.dump_log.messages import Malformed, family, read_message
 from kavka.tools.dump_log.paths import absolute, base_offset, name_of
 from kavka.tools.dump_log.records import Record
 from kavka.tools.dump_log.shown import Complaints, Dump, Shown
+from kavka.tools.java_numbers import parse_int, parse_long
 from kavka.tools.progress import progress
 from kavka.wire.record_batches import BatchHeader
 
 SNAPSHOT: Final = ".checkpoint"
 BOOTSTRAP: Final = "bootstrap.checkpoint"
-SNAPSHOT_NAME: Final = re.compile(r"(\d{20})-(\d{10})(-.*)?\.(checkpoint|checkpoint\.deleted)")
+OFFSET_DIGITS: Final = 20
+EPOCH_DIGITS: Final = 10
 
 _KEY: Final = struct.Struct(">hh")
 _MARKER: Final = struct.Struct(">hi")
 MARKERS: Final = ("ABORT", "COMMIT")
+LEADER_CHANGE: Final = "LeaderChangeMessage"
 KRAFT: Final = {
-    2: (" LeaderChange: ", "LeaderChangeMessage"),
+    2: (" LeaderChange: ", LEADER_CHANGE),
     3: (" SnapshotHeader ", "SnapshotHeaderRecord"),
     4: (" SnapshotFooter ", "SnapshotFooterRecord"),
     5: (" KRaftVersion ", "KRaftVersionRecord"),
     6: (" KRaftVoters ", "VotersRecord"),
 }
 """Control records that only a KRaft log has, by type."""
+NO_DIRECTORY: Final = "A" * 22
+"""What a directory id of zeros looks like."""
 
 
 class Wanted(NamedTuple):
@@ -51,7 +54,7 @@ class Wanted(NamedTuple):
 def dump_segment(path: str, wanted: Wanted, decoder: Decoder, complaints: Complaints) -> Dump:
     """Print a segment or snapshot. Failed where no next batch can be found."""
     yield Shown(_title(path))
-    with InputFile(path) as file:
+    with open_segment(path) as file:
         end = slice_end(file, 0, wanted.max_bytes)
         position, previous = 0, -1
         with progress(f"bytes of {name_of(path)}", end, prints=True) as step:
@@ -59,7 +62,7 @@ def dump_segment(path: str, wanted: Wanted, decoder: Decoder, complaints: Compla
                 yield from _batch(batch)
                 for record in batch.records() if wanted.is_deep else ():
                     if record.offset != previous + 1:
-                        complaints.gaps[absolute(path)][previous] = record.offset
+                        complaints.gaps.computed(absolute(path))[previous] = record.offset
                     previous = record.offset
                     yield from _record(batch, record, wanted, decoder)
                 position = batch.position + batch.size
@@ -76,10 +79,11 @@ def _title(path: str) -> str:
         return "KRaft bootstrap snapshot\n"
     if not name.endswith(SNAPSHOT):
         return f"Log starting offset: {base_offset(path)}\n"
-    match = SNAPSHOT_NAME.fullmatch(name)
-    if match is None:
+    offset, epoch = name[:OFFSET_DIGITS], name[OFFSET_DIGITS + 1 :][:EPOCH_DIGITS]
+    end_offset, end_epoch = parse_long(offset), parse_int(epoch)
+    if end_offset is None or end_epoch is None:
         raise Failed(f"{path} is not named as a snapshot: <end offset>-<epoch>{SNAPSHOT}")
-    return f"Snapshot end offset: {int(match[1])}, epoch: {int(match[2])}\n"
+    return f"Snapshot end offset: {end_offset}, epoch: {end_epoch}\n"
 
 
 # --- batches
@@ -162,8 +166,6 @@ def _record(batch: Batch, record: Record, wanted: Wanted, decoder: Decoder) -> D
             yield _control(record, entry)
     if wanted.has_content and not is_control:
         prefix = " " if wanted.has_metadata else "| "
-        if record.damage is not None:
-            raise record.damage
         decoded = decoder(record)
         for name, value in (("key", decoded.key), ("payload", decoded.value)):
             if value is not None:
@@ -174,6 +176,8 @@ def _record(batch: Batch, record: Record, wanted: Wanted, decoder: Decoder) -> D
 
 
 def _metadata(batch: Batch, record: Record, entry: dict[str, Any]) -> Shown:
+    if record.damage is not None and record.sizes is None:
+        raise record.damage
     kind = _timestamp_type(batch)
     sizes = record.sizes or [
         -1 if data is None else len(data) for data in (record.key, record.value)
@@ -222,9 +226,13 @@ def _control(record: Record, entry: dict[str, Any]) -> Shown:
 
 
 def _kraft(record: Record, name: str) -> dict[str, Any]:
-    """Its version is the first field, and says how to read it."""
+    """It is read as of version 0, and shown as of the version that its first field says."""
     schema, value = family("control")[name], record.value or b""
     try:
-        return read_message(schema, value, min(versions(schema)))[0]
+        content, _ = read_message(schema, value, 0)
     except Malformed as malformed:
         raise Failed(f"the control record at offset {record.offset}: {malformed}") from malformed
+    if name == LEADER_CHANGE and content["version"] > 0:
+        for voter in (*content["voters"], *content["grantingVoters"]):
+            voter["voterDirectoryId"] = NO_DIRECTORY
+    return content

@@ -7,9 +7,9 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kavka.tools.admin.command import reach
 from kavka.tools.admin.errors import Failed
@@ -51,8 +51,6 @@ ASSIGNORS: Final = {
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
 ASSIGNORS_PACKAGE: Final = "org.apache.kafka.clients.consumer."
-IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
-IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
 
 SILENT: Final = "0"
 """The log_level at which a tool says itself what went wrong."""
@@ -62,6 +60,9 @@ STATISTICS_MS: Final = 200
 
 FLUSH_S: Final = 0.2
 """The longest single wait of `flush`."""
+
+Names: TypeAlias = Callable[[Iterable[str]], None]
+"""Says that these properties have no effect."""
 
 _UNKNOWN: Final = re.compile(r'No such configuration property: "([^"]+)"')
 
@@ -117,30 +118,32 @@ class Metrics:
             print(f"{name.ljust(width)} : {shown}")
 
 
-def producer(properties: Mapping[str, str], metrics: Metrics | None = None) -> Any:
+def producer(
+    properties: Mapping[str, str], metrics: Metrics | None = None, unknown: Names = without_effect
+) -> Any:
     """A producer of a Java producer's properties. Failed."""
     if _is_idempotent(properties):
         properties = {**properties, "enable.idempotence": "true"}
-    return _made(library().Producer, "producer", properties, metrics)
+    return _made(library().Producer, "producer", properties, metrics, unknown)
 
 
 def _is_idempotent(properties: Mapping[str, str]) -> bool:
     """Whether Java's producer is, where the properties do not say it (KIP-679): unless others of
-    them contradict."""
-    in_flight = properties.get(IN_FLIGHT, "")
+    them contradict. With more than 5 requests in flight neither it nor librdkafka's can be made."""
     return (
         "enable.idempotence" not in properties
         and properties.get("acks", "all") in ("all", "-1")
         and properties.get("retries") != "0"
-        and not (in_flight.isdecimal() and int(in_flight) > IDEMPOTENT_IN_FLIGHT_MAX)
     )
 
 
-def consumer(properties: Mapping[str, str], metrics: Metrics | None = None) -> Any:
+def consumer(
+    properties: Mapping[str, str], metrics: Metrics | None = None, unknown: Names = without_effect
+) -> Any:
     """A consumer of a Java consumer's properties. Failed."""
     if not properties.get("group.id"):  # librdkafka ends the process if it is empty
         raise Failed("the consumer can't be made so: group.id is empty")
-    return _made(library().Consumer, "consumer", properties, metrics)
+    return _made(library().Consumer, "consumer", properties, metrics, unknown)
 
 
 def _made(
@@ -148,9 +151,10 @@ def _made(
     kind: str,
     properties: Mapping[str, str],
     metrics: Metrics | None,
+    unknown: Names,
 ) -> Any:
     """What the client does not know is named on standard error and left out, as Java's do."""
-    without_effect(name for name in properties if name in OBJECTS)
+    unknown(name for name in properties if name in OBJECTS)
     config: dict[str, Any] = {**DEFAULTS[kind], **_translated(properties)}
     if "transactional.id" in properties and "delivery.timeout.ms" not in properties:
         config.pop("delivery.timeout.ms", None)  # librdkafka's is that of the transaction then
@@ -163,11 +167,11 @@ def _made(
         try:
             return make(config)
         except library().KafkaException as failure:
-            said = failure.args[0].str()
-            unknown = _UNKNOWN.search(said)
-            if unknown is None or config.pop(unknown[1], None) is None:
+            said = failure.args[0].str().strip()  # some of librdkafka's end in a newline
+            name = _UNKNOWN.search(said)
+            if name is None or config.pop(name[1], None) is None:
                 raise Failed(f"the {kind} can't be made so: {said}") from failure
-            without_effect([names.get(unknown[1], unknown[1])])
+            unknown([names.get(name[1], name[1])])
         except (TypeError, ValueError) as failure:
             raise Failed(f"the {kind} can't be made so: {failure}") from failure
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import re
 from typing import Any, Final
 
 from kavka.tools.admin.command import ClientTool
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import Given, Option, is_whole
 from kavka.tools.java_numbers import fixed_text, ratio
+from kavka.tools.patterns import user_pattern
 from kavka.tools.perf.client import (
     Metrics,
     await_broker,
@@ -22,6 +22,7 @@ from kavka.tools.perf.client import (
     warn,
 )
 from kavka.tools.perf.java_dates import java_date
+from kavka.tools.progress import Step, progress
 from kavka.tools.properties import client_properties
 
 COLUMNS: Final = (
@@ -113,7 +114,7 @@ class _Test:
         topic, pattern = given.text("topic"), given.text("include")
         self._topic = topic if topic is not None else f"^({pattern})$"
         if topic is None:
-            _check_pattern(pattern or "")
+            user_pattern(pattern or "", "--include")
         self._records = given.number("num-records") or given.number("messages") or 0
         self._timeout_ms = int(given.text("timeout") or TIMEOUT_MS)
         self._interval_ms = int(given.text("reporting-interval") or 5000)
@@ -132,7 +133,8 @@ class _Test:
             client.subscribe([self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
         except library().KafkaException as failure:
             raise Failed(f"{self._topic}: {error_text(failure.args[0])}") from failure
-        self._consume(client)
+        with progress("records", self._records) as step:
+            self._consume(client, step)
         end_ms = now_ms()
         if self._is_detailed:
             return
@@ -150,12 +152,13 @@ class _Test:
         )
         print(self._date(start_ms), self._date(end_ms), *figures, sep=", ")
 
-    def _consume(self, client: Any) -> None:
+    def _consume(self, client: Any, step: Step) -> None:
         heard_ms = reported_ms = time_ms = now_ms()
         last_bytes = last_count = 0
         while self._count < self._records and time_ms - heard_ms <= self._timeout_ms:
             found = next_messages(client, BATCH_MAX, POLL_S)
             time_ms = now_ms()
+            step(len(found))
             for message in found:
                 error = message.error()
                 if error is not None:
@@ -226,13 +229,6 @@ def _properties(given: Given) -> dict[str, str]:
     found.setdefault("client.id", "perf-consumer-client")
     found.setdefault("allow.auto.create.topics", "true")
     return found
-
-
-def _check_pattern(text: str) -> None:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise Failed(f"--include: {text} is no regular expression: {error}") from error
 
 
 def _check_error(error: Any) -> None:

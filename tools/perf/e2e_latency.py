@@ -11,10 +11,10 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from kavka.tools.admin.command import ClientTool, read_client_properties
+from kavka.tools.admin.cluster_client import ClusterClient, check_answer
+from kavka.tools.admin.command import ClientTool, asked, read_client_properties
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import Given, Option, is_whole
-from kavka.tools.client_security import for_librdkafka
 from kavka.tools.java_numbers import double_text, fixed_text
 from kavka.tools.perf.client import (
     await_broker,
@@ -26,8 +26,12 @@ from kavka.tools.perf.client import (
     now_ms,
     producer,
 )
+from kavka.tools.progress import progress
+from kavka.wire.apis import create_topics
+from kavka.wire.apis.create_topics import CreateTopicsRequest, NewTopic
 
 POLL_S: Final = 60.0
+TIMEOUT_MS: Final = 60_000
 RETRY_S: Final = 0.1
 NOT_KNOWN_YET: Final = (
     "_UNKNOWN_PARTITION",
@@ -130,13 +134,15 @@ def run(given: Given) -> int:
         writer = producer(
             {**properties, "linger.ms": "0", "acks": given.text("producer-acks") or ""}
         )
-        partitions = _partitions(reader, topic) or _created(properties, reader, topic)
+        partitions = _partitions(reader, topic) or _created(properties, topic)
         _begin(reader, topic, partitions)
         took_ns = []
-        for number, record in enumerate(_records(given)):
-            took_ns.append(_one(writer, reader, topic, *record))
-            if number % EVERY == 0:
-                print(f"{number}\t{double_text(took_ns[-1] / 1000 / 1000)}", flush=True)
+        with progress("records", given.number("num-records") or 0) as step:
+            for number, record in enumerate(_records(given)):
+                took_ns.append(_one(writer, reader, topic, *record))
+                if number % EVERY == 0:
+                    print(f"{number}\t{double_text(took_ns[-1] / 1000 / 1000)}", flush=True)
+                step()
         _print_results(took_ns)
     except BufferError as failure:  # the only record that there is
         raise Failed("the record could not be sent: it is larger than buffer.memory") from failure
@@ -214,22 +220,28 @@ def _partitions(reader: Any, topic: str) -> list[int]:
     return [] if found is None or found.error is not None else list(found.partitions)
 
 
-def _created(properties: dict[str, str], reader: Any, topic: str) -> list[int]:
-    from confluent_kafka.admin import AdminClient, NewTopic
+def _created(properties: dict[str, str], topic: str) -> list[int]:
+    """The topic, by Kavka's own client: librdkafka's admin client writes a line of its own when it
+    ends. Failed."""
+
+    async def create(cluster: ClusterClient) -> None:
+        response = await cluster.ask_controller(
+            create_topics.API,
+            CreateTopicsRequest([NewTopic(topic, 1, 1, [], [])], TIMEOUT_MS),
+            lambda found: [one.error_code for one in found.topics],
+        )
+        check_answer(response.topics[0].error_code, response.topics[0].error_message)
 
     print(
         f'Topic "{topic}" does not exist. Will create topic with 1 partition(s) and replication '
         "factor = 1",
         flush=True,
     )
-    admin = AdminClient(
-        {"bootstrap.servers": properties["bootstrap.servers"], **for_librdkafka(properties)}
-    )
     try:
-        admin.create_topics([NewTopic(topic, 1, 1)], operation_timeout=POLL_S)[topic].result()
-    except library().KafkaException as failure:
+        asked(properties["bootstrap.servers"], properties, create)
+    except Failed:
         print(f"Creation of topic {topic} failed")
-        raise Failed(error_text(failure.args[0])) from failure
+        raise
     return [0]
 
 

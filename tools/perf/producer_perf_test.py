@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -15,6 +16,8 @@ from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import Given, Option
 from kavka.tools.admin.security import security_of
 from kavka.tools.java_numbers import trimmed
+from kavka.tools.java_text import text as java_text
+from kavka.tools.patterns import user_pattern
 from kavka.tools.perf.client import (
     Metrics,
     await_broker,
@@ -28,6 +31,7 @@ from kavka.tools.perf.client import (
 )
 from kavka.tools.perf.producer_stats import Stats
 from kavka.tools.perf.throttle import Throttle
+from kavka.tools.progress import Step, progress
 
 WARNING: Final = (
     "Option --{old} has been deprecated and will be removed in a future version. Use --{new} "
@@ -59,7 +63,11 @@ OPTIONS: Final = (
     Option("record-size", "Bytes of a record.", "BYTES", is_number=True),
     Option("payload-file", "A file in UTF-8 of records, from which some are taken.", "FILE"),
     Option("payload-monotonic", "Records are numbers, from 0 on."),
-    Option("payload-delimiter", "What is between records of the file; \\n if left out.", "TEXT"),
+    Option(
+        "payload-delimiter",
+        "What is between records of the file, a regular expression; \\n if left out.",
+        "REGEX",
+    ),
     Option("throughput", "Records a second at most, about; -1 for no limit.", "N"),
     Option(
         "command-property", "A Java producer's properties.", "KEY=VALUE KEY=VALUE ..", is_list=True
@@ -174,14 +182,16 @@ class _Test:
     def run(self) -> None:
         """Failed; Ctrl-C leaves no open transaction."""
         try:
-            self._write_all()
+            if self._transaction_ms is not None:
+                _patiently(self._client.init_transactions)
+            with progress("records", self._records) as step:
+                self._write_all(step)
+            self._print_totals()
         except BaseException:
             self._give_up()
             raise
 
-    def _write_all(self) -> None:
-        if self._transaction_ms is not None:
-            _patiently(self._client.init_transactions)
+    def _write_all(self, step: Step) -> None:
         if self._warm_up:
             print(
                 f"Warmup first {self._warm_up} records. Steady state results will print after the "
@@ -201,8 +211,11 @@ class _Test:
             sent_ms = self._send(self._payload(number))
             self._commit(min_age_ms=self._transaction_ms or 0, time_ms=sent_ms)
             throttle.after(number)
+            step()
         self._commit()
         flush(self._client)
+
+    def _print_totals(self) -> None:
         self._stats.print_total()
         if self._steady is not None:
             self._steady.print_total()
@@ -262,7 +275,8 @@ def _payloads(given: Given) -> Callable[[int], bytes]:
     chance = random.Random(0)
     path = given.last("payload-file")
     if path is not None:
-        found = _read_payloads(path, given.last("payload-delimiter") or "\\n")
+        delimiter = given.last("payload-delimiter")
+        found = _read_payloads(path, "\\n" if delimiter is None else delimiter)
         return lambda _: chance.choice(found)
     size = _number(given, "record-size", 0)
     if size:
@@ -280,17 +294,35 @@ def _letters(chance: random.Random, size: int) -> bytes:
 def _read_payloads(path: str, delimiter: str) -> Sequence[bytes]:
     print(f"Reading payloads from: {os.path.abspath(path)}")
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
+        with open(path, "rb") as file:
+            text = java_text(file.read())
+    except OSError as error:
         raise Failed(f"{path} can't be read: {error}") from error
     if not text:
         raise Failed("File does not exist or empty file provided.")
-    found = text.split("\n" if delimiter == "\\n" else delimiter)
-    if not found[-1]:
-        found.pop()
+    pattern = user_pattern(delimiter, "--payload-delimiter")
+    found = [one.encode() for one in _tokens(pattern, text)]
     print(f"Number of records read: {len(found)}")
-    return [one.encode() for one in found]
+    if not found:
+        raise Failed(f"{path} has no record: it has delimiters only")
+    return found
+
+
+def _tokens(delimiter: re.Pattern[str], text: str) -> Iterator[str]:
+    """What is between delimiters, as Java's Scanner finds it: it passes over one before each token,
+    the first as well."""
+    at = 0
+    while True:
+        if passed := delimiter.match(text, at):
+            at = passed.end()
+        if at == len(text):
+            return
+        behind = delimiter.search(text, at)
+        if behind and behind.end() == at:  # an empty one: the token would be empty for ever
+            behind = delimiter.search(text, at + 1)
+        end = behind.start() if behind else len(text)
+        yield text[at:end]
+        at = end
 
 
 def _properties(given: Given) -> dict[str, str]:

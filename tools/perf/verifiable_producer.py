@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kavka.tools.admin import stops
 from kavka.tools.admin.command import ClientTool, read_client_properties
 from kavka.tools.admin.errors import Misused
 from kavka.tools.admin.options import Given, Option
@@ -100,7 +101,7 @@ class _Producer:
                 self._send(self._sent)
                 throttle.after(self._sent - 1)
         except BaseException:  # a callback of librdkafka makes a SystemError of Ctrl-C
-            if len(self._client):
+            if stops.has_come() and len(self._client):
                 say_waiting()
             flush(self._client)  # Ctrl-C once more ends this
             raise

@@ -98,6 +98,7 @@ def storage_tool(open_session: OpenSession) -> Tool:
                 "Make log directories a broker's, before its first start.",
                 FORMAT,
                 _format,
+                text_only=True,
             ),
             SubCommand("random-uuid", "Print a random id.", (), _random_uuid),
             SubCommand(
@@ -126,12 +127,14 @@ def storage_tool(open_session: OpenSession) -> Tool:
                 "Move what Kavka knows of topics and settings to ZooKeeper, or copy it to a file.",
                 MOVE,
                 move,
+                text_only=True,
             ),
             SubCommand(
                 "import",
                 "Copy what ZooKeeper or a file knows of topics and settings to log directories.",
                 MOVE,
                 move,
+                text_only=True,
             ),
         ),
     )

@@ -22,7 +22,8 @@ from kavka.client.broker_client import ClientSettings, Seams
 from kavka.tools.admin.cluster_client import ClusterClient, addresses_of
 from kavka.tools.admin.command import discard_output, ended, printed, seams
 from kavka.tools.admin.errors import Failed, Misused
-from kavka.tools.admin.options import Given, Option, parse
+from kavka.tools.admin.options import LINES, Given, Option, parse
+from kavka.tools.patterns import user_pattern
 from kavka.tools.tap import printer
 from kavka.tools.tap.capture import Damaged
 from kavka.tools.tap.filters import ANY_ERROR, Filter
@@ -53,6 +54,7 @@ OPTIONS: Final = (
     Option("records", "Print keys and values of records."),
     Option("write", "Keep everything in this file, shown or not.", "FILE"),
     Option("read", "Print what a file of --write holds, and connect to nothing.", "FILE"),
+    LINES,
 )
 
 
@@ -73,8 +75,6 @@ def main(words: Sequence[str]) -> int:
 
 
 def _run(given: Given) -> int:
-    if given.text("output") == "csv":
-        raise Misused("--output csv is not for messages: text or json")
     if given.has("command-config"):
         raise Misused("--command-config is of no use: clients bring their own settings")
     form = Form(given.text("output") == "json", given.has("full"), given.has("records"))
@@ -142,10 +142,7 @@ def _filter(given: Given) -> Filter:
 
 def _pattern(given: Given, name: str) -> re.Pattern[str] | None:
     text = given.text(name)
-    try:
-        return None if text is None else re.compile(text)
-    except re.error as error:
-        raise Misused(f"--{name}: {text!r} is no regular expression: {error}") from error
+    return None if text is None else user_pattern(text, f"--{name}")
 
 
 def _listen_address(text: str) -> Address:

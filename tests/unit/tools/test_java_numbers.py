@@ -34,6 +34,8 @@ from kavka.tools.java_numbers import double_text, parse_double, parse_int, quoti
         ("-Infinity", "-Infinity"),
         ("1e999", "Infinity"),
         ("-0x1p9999", "-Infinity"),
+        ("5e-324", "4.9E-324"),
+        ("2e23", "2.0E23"),
     ],
 )
 def test_a_double(text: str, printed: str) -> None:

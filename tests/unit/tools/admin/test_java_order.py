@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kavka.tools.admin.java_order import (
+    ComputedMap,
     copied_order,
     entity_order,
     hash_order,
@@ -57,3 +60,29 @@ def test_a_set() -> None:
 def test_a_set_of_keys_with_one_hash() -> None:
     same = [first + second for first in ("Aa", "BB") for second in ("Aa", "BB")]
     assert set_order([*same, "x"]) == ["x", *same]
+
+
+@pytest.mark.parametrize(
+    ("count", "is_asked_again", "printed"),
+    [
+        (4, False, "0 21 7 14"),
+        (13, False, "28 49 70 0 84 42 63 77 21 35 7 56 14"),
+        (13, True, "70 0 84 42 63 77 21 35 7 56 14 28 49"),
+        (14, False, "91 70 0 84 42 63 77 21 35 7 56 14 28 49"),
+        (
+            30,
+            False,
+            "91 70 77 98 35 56 14 161 182 140 189 147 168 105 203 126 0 84 42 63 21 7 28 49 196 154"
+            " 175 112 133 119",
+        ),
+    ],
+)
+def test_a_map_whose_entries_are_computed(count: int, is_asked_again: bool, printed: str) -> None:
+    """`computeIfAbsent` with the keys k0, k7, ..., and maybe with k0 once more."""
+    made: ComputedMap[list[int]] = ComputedMap(list)
+    for number in range(count):
+        made.computed(f"k{7 * number}").append(number)
+    if is_asked_again:
+        made.computed("k0")
+    assert made.in_order() == [f"k{number}" for number in printed.split()]
+    assert made["k0"] == [0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 from uuid import UUID
 
@@ -33,6 +33,9 @@ class Cluster:
 
         self.at_record: dict[int, Callable[[], None]] = {}
         """What happens once partition 0 was read from an offset."""
+
+        self.asked_bytes: set[int] = set()
+        """The most that fetches have asked for of a partition."""
 
         self.seams = self.clock = self.tasks = self
         self.brokers = [metadata.BrokerResponse(one, "h", one) for one in (1, 2, 3)]
@@ -71,6 +74,7 @@ class Cluster:
 
     def _read(self, broker: int, topic_id: UUID, asked: Any) -> fetch.PartitionResponse:
         number, offset = asked.partition, asked.fetch_offset
+        self.asked_bytes.add(asked.partition_max_bytes)
         if number == 0 and broker == 1:
             self.at_record.pop(offset, lambda: None)()
         error = self.refused.get((number, broker), ErrorCode.NONE)
@@ -85,10 +89,10 @@ class Cluster:
 
 
 def verified(
-    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], *options: str
 ) -> tuple[int, list[dict[str, Any]]]:
     """The exit code, and the events that are no reports."""
-    given = parse(["--broker-list", "h:1", "--once", "--output", "json"], TOOL.options)
+    given = parse(["--broker-list", "h:1", "--once", "--output", "json", *options], TOOL.options)
 
     async def run() -> int:
         return await TOOL.run(cast(Any, cluster), given)
@@ -112,6 +116,17 @@ def lost(partition: int, offset: int, why: str) -> dict[str, Any]:
 
 def test_all_is_alike(capsys: pytest.CaptureFixture[str]) -> None:
     assert verified(Cluster(), capsys) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("options", "size"), [((), 1 << 20), (("--fetch-size", "100"), 100), (("--fetch-size", "0"), 0)]
+)
+def test_fetches_ask_for_as_much_as_was_said(
+    options: Sequence[str], size: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = Cluster()
+    assert verified(cluster, capsys, *options) == (0, [])
+    assert cluster.asked_bytes == {size}
 
 
 @pytest.mark.parametrize("topic_id", [None, NEW], ids=["deleted", "created-again"])
