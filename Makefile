@@ -51,7 +51,7 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there is a worker more than cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: compat compat-oracle compat-secured compat-recording help run test whole pythons another-python lint unit format crash groups transactions mirror cluster cluster-faults rolling commits moves foreign misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients compat-clients kerberos clients-page
+.PHONY: compat compat-beside compat-oracle compat-secured compat-recording help run test whole pythons another-python lint unit format crash groups transactions mirror cluster cluster-faults rolling commits moves foreign misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients compat-clients kerberos clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -189,11 +189,15 @@ compat: $(FOR_TEST) java compat-clients ## the compatibility suite: every client
 		--json compat-kavka.json --html compat-kavka.html --markdown docs/compatibility.md
 	@$(STEP) "planted errors" env WHOLE=1 $(PYTEST) tests/compat
 
-compat-oracle: $(FOR_TEST) java compat-clients ## the same on Apache Kafka 4.3.1, where Java's clients up to 0.10 fail, and 3.9.2
+compat-oracle: $(FOR_TEST) java compat-clients ## the same on Apache Kafka 4.3.1, where Java's clients up to 0.10 fail, and 3.9.2, which has no KIP-848
 	@status=0; for version in 4.3.1 3.9.2; do \
 		env PYTHONPATH=src:tests KAVKA_COMPAT_CACHE=.cache/compat $(BIN)/python -m compat.oracle $$version \
 			--no-skips --json compat-kafka-$$version.json --html compat-kafka-$$version.html || status=1; \
 	done; exit $$status
+
+compat-beside: $(FOR_TEST) ## Kavka's page beside Apache Kafka's, out of what the two targets before have written
+	@$(BIN)/kavka compat --compare compat-kafka-4.3.1.json compat-kavka.json \
+		--markdown docs/compatibility-beside-apache-kafka.md
 
 compat-secured: $(FOR_TEST) java compat-clients ## the same on Apache Kafka 4.3.1 with TLS and a login; some of it with each other way to log in
 	@env PYTHONPATH=src:tests KAVKA_COMPAT_CACHE=.cache/compat $(BIN)/python -m compat.oracle \

@@ -65,6 +65,14 @@ SECTIONS: Final = (
         (*_delivered("1", None), *_delivered("all", 3)),
     ),
     Section(
+        "A record with acks=all to one of 1,500 partitions of three replicas, a raw socket",
+        (
+            Measure("cluster-wide.p50", "acknowledged ms p50", ratio_aim=1),
+            Measure("cluster-wide.p99", "acknowledged ms p99", ratio_aim=1),
+            Measure("cluster-wide.cpu", "CPU of all brokers, us a record", ratio_aim=1),
+        ),
+    ),
+    Section(
         "confluent-kafka with three replicas, its defaults",
         (
             Measure("cluster-librdkafka.rate", "MB/s, 1 KiB", "more", ratio_aim=1),

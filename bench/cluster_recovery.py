@@ -34,6 +34,11 @@ def catch_up(run: ClusterRun) -> None:
         size = _fill(run, topic, leader)
         victim.kill()
         _empty(victim.data_dir)
+        eventually(
+            lambda: BROKERS[-1] not in run.metadata().brokers,
+            within_s=RECOVERED_WITHIN_S,
+            what="the broker that died is missed, before which Apache Kafka does not start again",
+        )
         with run.meter(name) as meter:
             victim.start()
             assert victim.process is not None

@@ -3,6 +3,7 @@ replicas of every partition."""
 
 from __future__ import annotations
 
+import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -30,6 +31,13 @@ ACKS: Final = {"1": 1, "all": -1}
 FILLS: Final = ("16k-1k", "16k-100", "1m-1k")
 LEADER: Final = BROKERS[0]
 """Of the partition by which latency is measured."""
+
+MANY: Final = 1500
+"""Partitions, of which one has news at a time."""
+
+ONES: Final = 1000
+ONES_WARM_UP: Final = 300
+"""Records that are not measured, to warm up a JVM, which compiles hot code."""
 
 
 def rest(run: ClusterRun) -> None:
@@ -84,6 +92,34 @@ def end_to_end(run: ClusterRun, acks: str) -> None:
     run.add(f"{name}.cpu", 100 * meter.broker_s / meter.wall_s)
 
 
+def one_of_many(run: ClusterRun) -> None:
+    """A record with acks=all after the other to one of many partitions, all of which followers
+    fetch in the same session."""
+    name = "cluster-wide"
+    leaders = [BROKERS[index % len(BROKERS)] for index in range(MANY)]
+    with run.topic(name, leaders) as topic:
+        run.await_replicated(topic, [(leader, 1) for leader in leaders])
+        request = frames.produce(topic, 0, frames.Batch(100, 1).encode(), ACKS["all"])
+        error_at = frames.produce_error_at(topic) - 4  # without the size field
+        with raw.Connection(run.port(leaders[0])) as connection:
+            for _ in range(ONES_WARM_UP):
+                connection.ask(request)
+            with run.meter(name) as meter:
+                latencies_ns = [_timed_ns(connection, request, error_at) for _ in range(ONES)]
+    run.add_latencies(name, latencies_ns)
+    run.add(f"{name}.cpu", meter.broker_s * 1e6 / ONES)
+
+
+def _timed_ns(connection: raw.Connection, request: bytes, error_at: int) -> int:
+    began_ns = time.perf_counter_ns()
+    answer = connection.ask(request)
+    taken_ns = time.perf_counter_ns() - began_ns
+    (error,) = struct.unpack_from(">h", answer, error_at)
+    if error:
+        raise RuntimeError(f"Produce was answered with error {error}")
+    return taken_ns
+
+
 def librdkafka_producer(run: ClusterRun) -> None:
     """confluent-kafka with its defaults (acks=all), into a partition of each broker."""
     name = "cluster-librdkafka"
@@ -114,6 +150,7 @@ STAGES: Final[tuple[Stage[ClusterRun], ...]] = (
         for acks in ACKS
     ),
     *(Stage(f"cluster-e2e-{acks}", partial(end_to_end, acks=acks), repeat=True) for acks in ACKS),
+    Stage("cluster-wide", one_of_many, repeat=True),
     Stage("cluster-librdkafka", librdkafka_producer, repeat=True),
     MEMORY,
     *failover.STAGES,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from bench import cluster_measures
+from bench import cluster_measures, tap
 from bench.rows import Measure, Section
 
 
@@ -155,6 +155,7 @@ SECTIONS: Final = (
             Measure("tool.cpu", "CPU ms"),
         ),
     ),
+    tap.SECTION,
     Section(
         "What a user's client sees (one producer, acks=all, the client is often the limit)",
         (

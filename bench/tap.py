@@ -1,76 +1,85 @@
-"""What `kavka tap` adds to a request's time: `python -m bench.tap`.
+"""What `kavka tap` adds to a request's time.
 
 A small request is sent again and again, one at a time, on two connections in turn: one to the
-broker, one through the tap. ApiVersions and Metadata are answered at once; Produce writes a record,
-and Fetch reads 256 KiB. Decoding and printing go on meanwhile, as they do in use. `stalled` is the
-same with a tap whose lines nobody reads. The aim is at most 1 ms in the median and at the 99th
-percentile.
+broker, one through the tap. ApiVersions is answered at once; Produce writes a record, and Fetch
+reads 256 KiB. Decoding and printing go on meanwhile, as they do in use. The rows with `unread` are
+the same with a tap whose lines nobody reads.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from bench import frames
-from bench.raw import HOST, Connection, create_topic
+from bench import ROOT, frames
+from bench.raw import HOST, Connection
+from bench.rows import Measure, Section
+from bench.run import Run
 
 AIM_MS: Final = 1.0
-TOPIC: Final = "tapped"
 BULK_BYTES: Final = 256 * 1024
+FILL: Final = frames.Batch(1000, 16)
 WARM_UP: Final = 200
+REQUESTS: Final = 1500
+STOP_WITHIN_S: Final = 20.0
 
-_BROKER_PORT: Final = re.compile(r"ready on [\d.]+:(\d+)")
+KINDS: Final[Mapping[str, str]] = {
+    "api-versions": "ApiVersions",
+    "produce": "Produce of a record",
+    "fetch": "Fetch of 256 KiB",
+}
+UNREAD: Final[Mapping[str, str]] = {"tap": "", "tap-unread": ", its lines unread"}
+"""Keys of rows, and what stands in their labels."""
+
+SECTION: Final = Section(
+    "`kavka tap` between client and broker, one request in flight",
+    tuple(
+        Measure(f"{tap}-{kind}.{key}", f"ms added at the {name}, {label}{unread}", aim=AIM_MS)
+        for tap, unread in UNREAD.items()
+        for kind, label in KINDS.items()
+        for key, name in (("p50", "median"), ("p99", "p99"))
+    ),
+)
+
 _TAP_PORT: Final = re.compile(r"tap: [\d.]+:(\d+) leads to .* \(bootstrap\)")
 
-
-def main() -> int:
-    """Measure, print a table, and return 1 if the aim is missed."""
-    parser = argparse.ArgumentParser(prog="python -m bench.tap", description=__doc__)
-    parser.add_argument("--requests", type=int, default=3000, help="of each kind")
-    parser.add_argument("--broker", metavar="PORT", type=int, help="one that runs already")
-    given = parser.parse_args()
-    worst = 0.0
-    with tempfile.TemporaryDirectory() as home, _broker(home, given.broker) as port:
-        _fill(port)
-        print(f"{'':24}{'direct':>16}{'through the tap':>18}{'added':>16}   (p50 / p99, ms)")
-        for name, is_stalled in (("", False), ("stalled, ", True)):
-            with _tap(port, is_stalled) as tap_port:
-                for kind, request in _requests().items():
-                    direct, through = _times(port, tap_port, request, given.requests)
-                    added = [two - one for one, two in zip(direct, through, strict=True)]
-                    worst = max(worst, *added)
-                    cells = [f"{low:.3f} / {high:.3f}" for low, high in (direct, through, added)]
-                    print(f"{name + kind:24}{cells[0]:>16}{cells[1]:>18}{cells[2]:>16}", flush=True)
-    print(f"worst: {worst:.3f} ms; the aim is {AIM_MS:g} ms")
-    return int(worst > AIM_MS)
+Quantiles = tuple[float, float]
+"""The median and the 99th percentile, in ms."""
 
 
-def _requests() -> dict[str, bytes]:
-    fetch = frames.FetchRequest(TOPIC, 0, max_wait_ms=0, partition_max_bytes=BULK_BYTES)
+def stage(run: Run) -> None:
+    """Each kind of request, with a tap that is read and with one that is not."""
+    with run.topic("tap") as topic:
+        _fill(run.peer.port, topic)
+        for tap in UNREAD:
+            with run.meter(tap), _tap(run.peer.port, is_read=tap == "tap") as tap_port:
+                for kind, request in _requests(topic).items():
+                    direct, through = _times(run.peer.port, tap_port, request)
+                    for at, key in enumerate(("p50", "p99")):
+                        run.add(f"{tap}-{kind}.{key}", through[at] - direct[at])
+
+
+def _requests(topic: str) -> dict[str, bytes]:
+    fetch = frames.FetchRequest(topic, 0, max_wait_ms=0, partition_max_bytes=BULK_BYTES)
     return {
-        "ApiVersions": frames.api_versions(),
-        "Produce of a record": frames.produce(TOPIC, 0, frames.Batch(100, 1).encode(), -1),
-        "Fetch of 256 KiB": bytes(fetch.at(0)),
+        "api-versions": frames.api_versions(),
+        "produce": frames.produce(topic, 0, frames.Batch(100, 1).encode(), -1),
+        "fetch": bytes(fetch.at(0)),
     }
 
 
-def _times(
-    port: int, tap_port: int, request: bytes, count: int
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Median and 99th percentile in ms: directly and through the tap, in turn."""
+def _times(port: int, tap_port: int, request: bytes) -> tuple[Quantiles, Quantiles]:
+    """Directly and through the tap, in turn."""
     taken: tuple[list[int], list[int]] = ([], [])
     with Connection(port) as direct, Connection(tap_port) as through:
-        for number in range(count + WARM_UP):
+        for number in range(REQUESTS + WARM_UP):
             for connection, found in ((direct, taken[0]), (through, taken[1])):
                 began = time.perf_counter_ns()
                 connection.ask(request)
@@ -79,71 +88,50 @@ def _times(
     return _summary(taken[0]), _summary(taken[1])
 
 
-def _summary(times_ns: list[int]) -> tuple[float, float]:
+def _summary(times_ns: list[int]) -> Quantiles:
     cuts = statistics.quantiles(times_ns, n=100)
     return cuts[49] / 1e6, cuts[98] / 1e6
 
 
-def _fill(port: int) -> None:
+def _fill(port: int, topic: str) -> None:
     """Enough records for a Fetch."""
-    batch = frames.produce(TOPIC, 0, frames.Batch(1000, 16).encode(), -1)
+    batch = frames.produce(topic, 0, FILL.encode(), -1)
     with Connection(port) as connection:
-        create_topic(port, TOPIC)
-        for _ in range(BULK_BYTES // 16_000 + 2):
+        for _ in range(BULK_BYTES // FILL.payload_bytes + 2):
             connection.ask(batch)
 
 
 @contextmanager
-def _broker(home: str, running: int | None) -> Iterator[int]:
-    if running is not None:
-        yield running
-        return
-    settings = (f"listeners=PLAINTEXT://{HOST}:0", f"log.dirs={home}/data")
-    options = [word for one in settings for word in ("--override", one)]
-    command = [sys.executable, "-m", "kavka", "start", *options, "--log-level", "WARN"]
-    with _process(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        yield _port(process.stdout, _BROKER_PORT)
-
-
-@contextmanager
-def _tap(port: int, is_stalled: bool) -> Iterator[int]:
-    """A tap whose lines go to nowhere, or into a pipe that nobody reads."""
+def _tap(port: int, *, is_read: bool) -> Iterator[int]:
+    """The port of a tap whose lines go to nowhere, or into a pipe that nobody reads."""
     command = [sys.executable, "-m", "kavka", "tap", "--listen", f"{HOST}:0", "--full", "--records"]
-    read_end, write_end = os.pipe()
-    out = write_end if is_stalled else subprocess.DEVNULL
     command += ["--bootstrap-server", f"{HOST}:{port}"]
+    read_end, write_end = os.pipe()
+    process = subprocess.Popen(
+        command,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL if is_read else write_end,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+    os.close(write_end)
+    assert process.stderr is not None
     try:
-        with _process(command, stdout=out, stderr=subprocess.PIPE) as process:
-            assert process.stderr is not None
-            yield _port(process.stderr, _TAP_PORT)
-            os.close(read_end)  # so that a stalled printer ends
-            read_end = -1
+        yield _port(process.stderr)
     finally:
-        os.close(write_end)
-        if read_end >= 0:
-            os.close(read_end)
-
-
-@contextmanager
-def _process(command: list[str], **pipes: int) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(command, text=True, stdin=subprocess.DEVNULL, **pipes)  # type: ignore[call-overload]
-    try:
-        yield process
-    finally:
+        os.close(read_end)  # so that a printer that waits ends
         process.terminate()
-        process.wait()
-        for pipe in (process.stdout, process.stderr):
-            if pipe is not None:
-                pipe.close()
+        try:
+            process.wait(STOP_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stderr.close()
 
 
-def _port(lines: Iterator[str], pattern: re.Pattern[str]) -> int:
+def _port(lines: Iterator[str]) -> int:
     for line in lines:
-        if found := pattern.search(line):
+        if found := _TAP_PORT.search(line):
             return int(found[1])
-    raise RuntimeError("a process has ended at its start")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    raise RuntimeError("the tap has ended at its start")

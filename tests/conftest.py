@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import kavka.server.request.log  # noqa: F401  (its logger has a level as soon as it is imported)
 from support import java, scenarios, short_form, strict_arenas
 
 # How long an example of a property takes says nothing on a busy machine.
@@ -57,6 +59,35 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = inspect.signature(pyfuncitem.obj).parameters
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
+
+
+@pytest.fixture(autouse=True)
+def log_levels_stay() -> Iterator[None]:
+    """A test that leaves a logger with another level than before fails, not a later test."""
+    before = _log_levels()
+    yield
+    left = {name: level for name, level in _log_levels().items() if level != before.get(name, 0)}
+    for name in left:
+        logging.getLogger(name).setLevel(before.get(name, logging.NOTSET))
+    assert not left
+
+
+@pytest.fixture
+def own_log() -> Iterator[None]:
+    """For what sets up this process's log: it is as before for the next test."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+
+
+def _log_levels() -> dict[str, int]:
+    """Those that are set: of the root, and of loggers of Kavka's."""
+    found = {"root": logging.root.level}
+    for name, one in logging.root.manager.loggerDict.items():
+        if name.startswith("kavka") and isinstance(one, logging.Logger) and one.level:
+            found[name] = one.level
+    return found
 
 
 @pytest.fixture

@@ -3,7 +3,9 @@
 So `kavka --help` costs little more than the interpreter's own start. What a command does lives in
 its own module; here are its name, its options and the call.
 
-Exit codes: 0 done, 1 the command failed, 2 it was called wrongly (with a line that says how).
+Exit codes: 0 done, 1 the command failed, 2 it was called wrongly (with a line that says how). Where
+that is found out by other code than argparse it is 1: by tools, as Apache Kafka's, by pipelines,
+whose options stand in files too, and by `completion`.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kavka import __version__
 
 if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
     from kavka.server.config import Given
     from kavka.tools.doctor.at_rest.rehearsal import Kind
     from kavka.zktree.api import Coordination
@@ -387,8 +391,17 @@ COMMANDS: Final = (
 )
 
 
+class _Parser(argparse.ArgumentParser):
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        """Argparse keeps silent where help can't be written."""
+        if file is not None and file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="kavka",
         description="A Kafka broker in Python.",
         epilog="`kavka COMMAND --help` explains a command.",

@@ -17,7 +17,8 @@ from support.process import BrokerProcess
 
 PROJECT = "kafka39"
 READY = "started (kafka.server.KafkaServer)"
-ZOOKEEPER_READY = "binding to port"
+ZOOKEEPER_READY = "PrepRequestProcessor (sid:0) started"
+"""It is said once the port is bound; "binding to port" is said before."""
 SESSION_WITHIN_MS = 60_000
 OPTIONS = (
     "-Xms128M",

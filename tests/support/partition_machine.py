@@ -167,8 +167,17 @@ class ControllerMachine:
         yield from ()
 
     def do_changing(self, command: Command) -> Iterator[str]:
-        """So many requests are changing the node of a topic: no output."""
-        self._machine.cluster.topics[command.words[0]].changing = command.number("requests")
+        """So many requests are changing the node of a topic, and plan nothing yet: no output."""
+        topic = self._machine.cluster.topics[command.words[0]]
+        topic.planned = [{} for _ in range(command.number("requests"))]
+        yield from ()
+
+    def do_plan(self, command: Command) -> Iterator[str]:
+        """A request is writing these replicas of a partition: no output."""
+        where, replicas = partition(command.words[0]), tuple(map(int, command.list("replicas")))
+        self._machine.cluster.topics[where.topic].planned = [
+            {where.partition: Assignment(replicas)}
+        ]
         yield from ()
 
     def do_leaving(self, command: Command) -> Iterator[str]:

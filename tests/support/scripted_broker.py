@@ -24,6 +24,20 @@ class Request(NamedTuple):
     message: Any
 
 
+def read_request(name: str, frame: bytes) -> Request:
+    """A request of this API; its frame comes without its length."""
+    key, version, correlation_id, length = _HEAD.unpack_from(frame)
+    assert key == wire_client.api_key(name)
+    end = _HEAD.size + length
+    client_id = frame[_HEAD.size : end].decode()
+    if stock_codec.is_flexible(f"{name}Request", version):
+        assert frame[end] == 0, "no tags are expected in the header"
+        end += 1
+    message, read = stock_codec.decode(f"{name}Request", version, frame[end:])
+    assert read == len(frame) - end
+    return Request(name, version, correlation_id, client_id, message)
+
+
 class ScriptedConnection(asyncio.Transport):
     """The client's transport, and the broker's hands on it."""
 
@@ -65,17 +79,9 @@ class ScriptedConnection(asyncio.Transport):
         (size,) = struct.unpack_from(">i", self._stream)
         frame = bytes(self._stream[4 : 4 + size])
         assert len(frame) == size, "the frame is cut"
+        request = read_request(name, frame)
         del self._stream[: 4 + size]
-        key, version, correlation_id, length = _HEAD.unpack_from(frame)
-        assert key == wire_client.api_key(name)
-        end = _HEAD.size + length
-        client_id = frame[_HEAD.size : end].decode()
-        if stock_codec.is_flexible(f"{name}Request", version):
-            assert frame[end] == 0, "no tags are expected in the header"
-            end += 1
-        message, read = stock_codec.decode(f"{name}Request", version, frame[end:])
-        assert read == len(frame) - end
-        return Request(name, version, correlation_id, client_id, message)
+        return request
 
     def respond(self, request: Request, *, version: int | None = None, **values: Any) -> None:
         """Send the response to a request, in its version unless another is given."""
