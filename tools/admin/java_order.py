@@ -3,11 +3,17 @@ it."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import islice
 from typing import Final, TypeVar
 
 DEFAULT_CAPACITY: Final = 16
+BUCKET_MAX: Final = 8
+"""With more in one bucket a small map doubles, and a large one makes a tree of them, whose order is
+not followed here."""
+
+TREES_FROM: Final = 64
 WORD: Final = 0xFFFF_FFFF
 SMALL_SET_MAX: Final = 4
 """Up to so many a Scala Set keeps in the order in which they came."""
@@ -107,13 +113,21 @@ def node_order(nodes: Iterable[Node]) -> list[Node]:
 
 
 def _order(keys: Iterable[K], hash_of: Callable[[K], int], capacity: int) -> list[K]:
-    unique = list(dict.fromkeys(keys))
+    hashes = {key: _spread(hash_of(key)) for key in dict.fromkeys(keys)}
     size = 1
     while size < capacity:
         size *= 2
-    while len(unique) > size * 3 // 4:
-        size *= 2
-    return sorted(unique, key=lambda key: _spread(hash_of(key)) & (size - 1))
+    in_buckets: Counter[int] = Counter()
+    for count, value in enumerate(hashes.values(), 1):
+        before, bucket = size, value & (size - 1)
+        in_buckets[bucket] += 1
+        if in_buckets[bucket] > BUCKET_MAX and size < TREES_FROM:
+            size *= 2
+        if count > size * 3 // 4:
+            size *= 2
+        if size != before:
+            in_buckets = Counter(one & (size - 1) for one in islice(hashes.values(), count))
+    return sorted(hashes, key=lambda key: hashes[key] & (size - 1))
 
 
 def _spread(value: int) -> int:

@@ -86,3 +86,16 @@ def test_a_map_whose_entries_are_computed(count: int, is_asked_again: bool, prin
         made.computed("k0")
     assert made.in_order() == [f"k{number}" for number in printed.split()]
     assert made["k0"] == [0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "printed"),
+    [
+        ("0 16 32 48 64 80 96 112 128 1", "0 32 64 96 128 1 16 48 80 112"),
+        ("8 0 16 32 48 64 80 96 112 128 144 4 2", "0 32 64 96 128 2 4 8 16 48 80 112 144"),
+        ("3 19 35 51 67 83 99 115 131", "3 35 67 99 131 19 51 83 115"),
+    ],
+)
+def test_a_map_grows_when_one_bucket_is_full(keys: str, printed: str) -> None:
+    """`new HashMap<>()` with these keys, nine or more of which are in one of 16 buckets."""
+    assert number_order(map(int, keys.split())) == [int(key) for key in printed.split()]
