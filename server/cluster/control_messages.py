@@ -140,6 +140,9 @@ class StopReplicaPartitionState(NamedTuple):
 class StopReplicaTopicState(NamedTuple):
     topic_name: str
     partition_states: tuple[StopReplicaPartitionState, ...]
+    topic_id: uuid.UUID = NO_TOPIC_ID
+    """Not on the wire: the controller tells by it whether the response is of a topic that was
+    deleted, and created again since."""
 
 
 class StopReplica(NamedTuple):

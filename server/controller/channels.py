@@ -106,7 +106,7 @@ class Channel:
             match request:
                 case LeaderAndIsr():
                     return LeaderAndIsrResponseReceived(
-                        broker_id, await self._port.leader_and_isr(request)
+                        broker_id, request, await self._port.leader_and_isr(request)
                     )
                 case UpdateMetadata():
                     code = await self._port.update_metadata(request)
@@ -122,7 +122,9 @@ class Channel:
         except Exception:
             logger.exception("broker %d failed to handle %s", broker_id, type(request).__name__)
         if isinstance(request, LeaderAndIsr):
-            return LeaderAndIsrResponseReceived(broker_id, LeaderAndIsrResponse(failed, {}))
+            return LeaderAndIsrResponseReceived(
+                broker_id, request, LeaderAndIsrResponse(failed, {})
+            )
         if isinstance(request, StopReplica):
             return StopReplicaResponseReceived(broker_id, request, StopReplicaResponse(failed, {}))
         return UpdateMetadataResponseReceived(broker_id, request, failed)

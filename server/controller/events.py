@@ -158,6 +158,7 @@ class ReassignmentsStored(NamedTuple):
 
 class LeaderAndIsrResponseReceived(NamedTuple):
     broker_id: int
+    request: LeaderAndIsr
     response: LeaderAndIsrResponse
 
 

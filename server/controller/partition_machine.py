@@ -12,7 +12,13 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from kavka.server.cluster.control_messages import LEADER_DURING_DELETE, TopicPartition
+from kavka.server.cluster.control_messages import (
+    LEADER_DURING_DELETE,
+    LeaderAndIsrTopicState,
+    StopReplicaTopicState,
+    TopicPartition,
+    UpdateMetadataTopicState,
+)
 from kavka.server.controller import reassignments, request_builders
 from kavka.server.controller.election import first_state, next_state
 from kavka.server.controller.election_requests import decide_election
@@ -417,8 +423,9 @@ class PartitionMachine:
             yield Warn(f"broker {broker_id} rejected LeaderAndIsr: {response.error_code.name}")
         writes: list[StateWrite] = []
         refused: dict[ErrorCode, list[TopicPartition]] = {}
+        former = [one.topic_name for one in event.request.topic_states if not self._is_of(one)]
         for tp, code in response.partition_errors.items():
-            if code == ErrorCode.NONE:
+            if code == ErrorCode.NONE or tp.topic in former:
                 continue
             refused.setdefault(code, []).append(tp)
             topic, partition = self._find(tp)
@@ -439,12 +446,21 @@ class PartitionMachine:
             yield Warn(f"broker {event.broker_id} rejected UpdateMetadata: {name}")
         elif event.broker_id == self.cluster.controller_id:
             for topic_state in event.request.topic_states:
-                topic = self.cluster.topics.get(topic_state.topic_name)
-                if topic is None or topic.topic_id != topic_state.topic_id:
+                if not self._is_of(topic_state):
                     continue
+                topic = self.cluster.topics[topic_state.topic_name]
                 for state in topic_state.partition_states:
                     if state.leader != LEADER_DURING_DELETE:
                         topic.partitions[state.partition_index].announced = state.zk_version
+
+    def _is_of(
+        self,
+        request: LeaderAndIsrTopicState | UpdateMetadataTopicState | StopReplicaTopicState,
+    ) -> bool:
+        """Whether what was requested of a topic is of the one that has this name: it may have been
+        deleted, and created again since."""
+        topic = self.cluster.topics.get(request.topic_name)
+        return topic is not None and topic.topic_id == request.topic_id
 
     # Deletion
 
@@ -486,10 +502,10 @@ class PartitionMachine:
     def _stop_replica_response(self, event: StopReplicaResponseReceived) -> Iterator[Command]:
         broker_id, response = event.broker_id, event.response
         for topic_state in event.request.topic_states:
-            name = topic_state.topic_name
-            topic = self.cluster.topics.get(name)
-            if topic is None:
+            if not self._is_of(topic_state):
                 continue
+            name = topic_state.topic_name
+            topic = self.cluster.topics[name]
             for state in topic_state.partition_states:
                 tp = TopicPartition(name, state.partition_index)
                 code = response.partition_errors.get(tp, response.error_code)

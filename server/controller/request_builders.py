@@ -140,7 +140,7 @@ def stop_replica(
     def topic_state(
         name: str, topic_id: uuid.UUID, states: tuple[StopReplicaPartitionState, ...]
     ) -> StopReplicaTopicState:
-        return StopReplicaTopicState(name, states)
+        return StopReplicaTopicState(name, states, topic_id)
 
     return StopReplica(
         controller_id=cluster.controller_id,

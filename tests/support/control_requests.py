@@ -12,6 +12,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from kavka.server.cluster.control_messages import (
+    NO_TOPIC_ID,
     LeaderAndIsr,
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
@@ -119,6 +120,7 @@ STOP_REPLICA: Final = st.builds(
                 key=_index,
                 least=1,
             ),
+            st.just(NO_TOPIC_ID),
         ),
         key=TOPIC_KEYS[0],
     ),

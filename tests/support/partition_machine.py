@@ -105,6 +105,7 @@ class ControllerMachine:
         yield from ()
 
     def do_topic(self, command: Command) -> Iterator[str]:
+        """A topic in the tree, with another id than the one of `cluster`."""
         return self._handle(events.TopicsFound({command.words[0]: uuid.UUID(int=78)}))
 
     def do_found(self, command: Command) -> Iterator[str]:
@@ -203,10 +204,12 @@ class ControllerMachine:
             where, _, name = item.partition(":")
             errors[partition(where)] = ErrorCode[name]
         broker_id, before = int(broker), command.number("before")
-        if kind == "LeaderAndIsr":
-            response = LeaderAndIsrResponse(code, errors)
-            return self._handle(events.LeaderAndIsrResponseReceived(broker_id, response))
         requests = [one.request for one in self._requests if one.broker_id == broker_id]
+        if kind == "LeaderAndIsr":
+            none = LeaderAndIsr(1, EPOCH, 10, (), ())
+            asked = [none, *(one for one in requests if isinstance(one, LeaderAndIsr))][-1 - before]
+            response = LeaderAndIsrResponse(code, errors)
+            return self._handle(events.LeaderAndIsrResponseReceived(broker_id, asked, response))
         if kind == "UpdateMetadata":
             request = [one for one in requests if isinstance(one, UpdateMetadata)][-1 - before]
             return self._handle(events.UpdateMetadataResponseReceived(broker_id, request, code))

@@ -363,7 +363,7 @@ class ControllerMachine(RuleBasedStateMachine):
                         continue  # its leader has changed the ISR since: an older decision
                     hosted[tp] = state.leader, state.leader_epoch, state.isr
             response = LeaderAndIsrResponse(ErrorCode.NONE, {})
-            world.queued.append(events.LeaderAndIsrResponseReceived(broker, response))
+            world.queued.append(events.LeaderAndIsrResponseReceived(broker, request, response))
         else:
             errors: dict[TopicPartition, ErrorCode] = {}
             for stopped in request.topic_states:

@@ -131,7 +131,9 @@ def test_stop_replica() -> None:
         broker_epoch=102,
         topic_states=(
             StopReplicaTopicState(
-                "b", (StopReplicaPartitionState(0, EPOCH_DURING_DELETE, delete_partition=True),)
+                "b",
+                (StopReplicaPartitionState(0, EPOCH_DURING_DELETE, delete_partition=True),),
+                ID_B,
             ),
         ),
     )
