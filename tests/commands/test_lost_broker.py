@@ -20,6 +20,7 @@ from typing import IO, Final
 
 import pytest
 
+from kavka.tools.unacknowledged import WAITING
 from support.broker import Kavka, kavka_environment
 from support.clients.kafka_python import KafkaPython, create_topic, offsets
 from support.dropping_proxy import DroppingProxy
@@ -33,6 +34,7 @@ OPTIONS: Final = "--request-timeout-ms 1000 --timeout 0 --command-property deliv
 NAMED: Final = re.compile(
     r"Error when sending message to topic t with key: null, value: (\d+) byte"
 )
+PRODUCE: Final = 0
 INIT_PRODUCER_ID: Final = 22
 
 
@@ -181,6 +183,37 @@ def test_a_producer_id_is_asked_for_again_where_that_was_not_answered(tmp_path: 
                 assert lines.end() == 0
             assert proxy.dropped[INIT_PRODUCER_ID] == 1
             assert written(broker) == ["1", "22"] and not lines.lengths()
+
+
+def test_records_are_written_after_one_that_is_sent_no_more(tmp_path: Path) -> None:
+    """Its three retries are used up; the broker has seen none of its attempts."""
+    with DroppingProxy({PRODUCE: 4}) as proxy:
+        with a_broker(tmp_path, behind=proxy) as broker:
+            more = "--command-property delivery.timeout.ms=120000"
+            with producing(broker.bootstrap, more) as lines:
+                lines.write("1")
+                lines.until_said(NAMED.pattern)
+                lines.write("22", "333")
+                assert lines.end() == 0
+            assert proxy.dropped[PRODUCE] == 4
+            assert written(broker) == ["22", "333"] and lines.lengths() == [1]
+
+
+def test_ctrl_c_twice_ends_a_producer_that_waits_for_each_record(tmp_path: Path) -> None:
+    with DroppingProxy({PRODUCE: 1_000}) as proxy:
+        with a_broker(tmp_path, behind=proxy) as broker:
+            more = "--sync --command-property delivery.timeout.ms=600000"
+            with producing(broker.bootstrap, more) as lines:
+                lines.write("1")
+                eventually(
+                    lambda: proxy.dropped[PRODUCE] > 0, within_s=WITHIN_S, what="it is in flight"
+                )
+                lines.process.send_signal(signal.SIGINT)
+                lines.until_said("waiting for brokers")
+                lines.process.send_signal(signal.SIGINT)
+                assert lines.end() == 130
+    said = " ".join(screen(lines.terminal.written))
+    assert said == f"{WAITING} 1 record(s) may not be written."
 
 
 def test_ctrl_c_at_the_end_says_how_many_records_may_not_be_written(tmp_path: Path) -> None:

@@ -71,11 +71,11 @@ class _Stop:
         elif self.raised is None:
             self._since_s = now_s
         else:
-            if self._is_last or (self.is_over and now_s - self._since_s >= TOGETHER_S):
-                _leave(STOPPED + number)
-            self._end_soon(STOPPED + number)
             if now_s - self._since_s < TOGETHER_S:
                 return
+            if self._is_last or self.is_over:
+                _leave(STOPPED + number)
+            self._end_soon(STOPPED + number)
             self._is_last = True
         self._raise(number)
 

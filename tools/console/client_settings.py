@@ -51,6 +51,9 @@ _LEAST: Final = {
 }
 """The least values, Java's: kafka-python takes others too."""
 
+_JAVAS: Final = {"reconnect_backoff_max_ms": 1_000}
+"""Defaults that are others in Java: kafka-python may come back 30 s after the broker."""
+
 _ASSIGNORS: Final = "org.apache.kafka.clients.consumer."
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _LEVELS: Final = ("read_committed", "read_uncommitted")
@@ -63,7 +66,7 @@ def arguments(properties: Mapping[str, str], known: Mapping[str, Any]) -> dict[s
     What the client does not know is named on standard error and left out, as Java's clients do.
     Failed if a value is none.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {name: value for name, value in _JAVAS.items() if name in known}
     unknown = []
     for name, text in without_security(properties).items():
         argument = name.replace(".", "_")

@@ -31,22 +31,45 @@ def recovering_producer(**arguments: Any) -> KafkaProducer:
 class _Sender(Sender):  # type: ignore[misc]  # the library has no types
     """The thread that writes."""
 
+    _now_s = 0.0
+
     def run_once(self) -> None:
-        """Records expire before others are taken to be sent: the client takes some, finds that it
-        needs another producer id, and leaves them where they are until they expire. They expire
-        also while there is none."""
-        in_flight = self._get_expired_inflight_batches()
-        expired = self._accumulator.expired_batches()
-        for batch in (*in_flight, *expired):
-            age_ms = int((time.monotonic() - batch.created) * 1000)
-            place = f"{batch.topic_partition.topic}-{batch.topic_partition.partition}"
-            text = f"Expiring {batch.record_count} record(s) for {place}:"
-            text += f"{age_ms} ms has passed since batch creation"
-            self._complete_batch_with_exception(batch, KafkaTimeoutError(text))
-        if self._transaction_manager and (in_flight or any(one.in_retry() for one in expired)):
-            # the broker may have them or not: their numbers are not to be used again
-            self._transaction_manager.reset_producer_id()
+        """Records expire also while there is no producer id."""
+        self._now_s = time.monotonic()
+        self._get_expired_inflight_batches()
+        for batch in self._accumulator.expired_batches(now=self._now_s):
+            self._expire(batch)
         super().run_once()
+
+    def _send_producer_data(self, now: float | None = None) -> float:
+        """At the time for which records have expired already. The client takes some to be sent
+        first, and leaves them where they are where others expire that need another producer id:
+        they would not be sent, nor any behind them, until they expire."""
+        found: float = super()._send_producer_data(self._now_s)
+        return found
+
+    def _get_expired_inflight_batches(self, now: float | None = None) -> list[Any]:
+        """None: they have expired then."""
+        for batch in super()._get_expired_inflight_batches(now=now):
+            self._expire(batch)
+        return []
+
+    def _expire(self, batch: Any) -> None:
+        age_ms = int((time.monotonic() - batch.created) * 1000)
+        place = f"{batch.topic_partition.topic}-{batch.topic_partition.partition}"
+        text = f"Expiring {batch.record_count} record(s) for {place}:"
+        text += f"{age_ms} ms has passed since batch creation"
+        self._complete_batch_with_exception(batch, KafkaTimeoutError(text))
+
+    def _complete_batch(self, batch: Any, partition_response: Any) -> None:
+        if batch.final_state is None:
+            super()._complete_batch(batch, partition_response)
+
+    def _dispatch_error(self, batch: Any, exception: Any, partition_response: Any) -> None:
+        """What comes for a batch that has expired says nothing of its partition: another one of it
+        may be in flight by now, and the client would send the next one, too."""
+        if batch.final_state is None:
+            super()._dispatch_error(batch, exception, partition_response)
 
     def _maybe_send_pending_request(self) -> bool:
         """Send the request for a producer id, or see to a connection for it; whether there is one
@@ -78,6 +101,12 @@ class _Sender(Sender):  # type: ignore[misc]  # the library has no types
         )
 
 
+def abandon(producer: KafkaProducer) -> None:
+    """Let it go as it is: its own `close` waits for records, and the process ends."""
+    producer._unregister_cleanup()
+    producer._closed = True
+
+
 def _answered(handler: Any, number: int, found: Any) -> None:
     """The client asks again after a lost connection only: after a timeout it would write nothing
     more."""
@@ -102,15 +131,16 @@ class _TransactionManager(TransactionManager):  # type: ignore[misc]
     def classify_batch_error(
         self, error: BaseException, batch: Any, log_start_offset: int | None = -1
     ) -> str:
-        """A record that the broker refuses (MESSAGE_TOO_LARGE, INVALID_RECORD, ...) fails alone, as
-        its sequence number is not used; the client would fail all that follow. What is not for
-        the present producer id changes nothing."""
+        """What fails for good has had sequence numbers, which the broker has seen or not: what
+        follows needs another producer id. The client goes on with the present one after a timeout,
+        so that the next batch is refused, and fails all that follow where a record is refused
+        (MESSAGE_TOO_LARGE, INVALID_RECORD, ...)."""
         found: str = super().classify_batch_error(error, batch, log_start_offset=log_start_offset)
-        is_fatal = found == self.ERROR_CLASS_FATAL
-        if is_fatal and type(error) in self._FATAL_ERRORS:
+        if found == self.ERROR_CLASS_FATAL and type(error) in self._FATAL_ERRORS:
             return found  # no record of this producer can be written
-        if not self.producer_id_and_epoch.match(batch):
-            found = self.ERROR_CLASS_RETRIABLE  # nothing else: it is not tried again
-        elif is_fatal:
+        present = self.producer_id_and_epoch
+        if not (present.is_valid and present.match(batch)):
+            return str(self.ERROR_CLASS_RETRIABLE)  # nothing else: it is not tried again
+        if found in (self.ERROR_CLASS_FATAL, self.ERROR_CLASS_RETRIABLE):
             found = self.ERROR_CLASS_NEEDS_PRODUCER_ID_RESET
         return found

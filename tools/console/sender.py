@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Any, Final, Self
 
 from kafka import KafkaProducer
@@ -16,7 +16,7 @@ from kafka.serializer import Serializer
 from kavka.tools.admin.errors import Failed
 from kavka.tools.console.client_settings import arguments, number
 from kavka.tools.console.lines import Line
-from kavka.tools.console.producer_recovery import recovering_producer
+from kavka.tools.console.producer_recovery import abandon, recovering_producer
 from kavka.tools.progress import Status
 from kavka.tools.unacknowledged import say_waiting
 
@@ -74,15 +74,20 @@ class Sender:
         except (KafkaError, ValueError) as error:
             self._failed(line, size, error)
             return
-        future.add_callback(lambda _: self._done(size))
-        future.add_errback(lambda error: self._failed(line, size, error))
+        self._follow(future, line, size)
 
     def send_and_wait(self, line: Line) -> None:
         """Send it at once and wait for the answer. Failed if it is an error."""
         try:
             future = self._send(line)
-            self._flush()
-            future.get()
+            try:
+                self._flush()
+                future.get()
+            except KeyboardInterrupt:
+                with self._changed:
+                    self._pending += 1
+                self._follow(future, line, 0)
+                raise
         except (KafkaError, ValueError) as error:
             raise Failed(f"the record could not be written: {error}") from error
 
@@ -95,7 +100,8 @@ class Sender:
             if is_interrupted and self._pending:
                 say_waiting()
             self._flush()
-            self._producer.close()
+            # no answer is waited for but with acks=0, where records may still be in the client
+            self._producer.close(timeout=None if self._producer.config["acks"] == 0 else 0)
         except KeyboardInterrupt:
             self._give_up()
             raise
@@ -117,8 +123,7 @@ class Sender:
     def _give_up(self) -> None:
         if self._pending:
             print(f"{self._pending:,} record(s) may not be written.", file=sys.stderr)
-        with suppress(KafkaTimeoutError, UnknownError):  # of these records
-            self._producer.close(timeout=0)
+        abandon(self._producer)
 
     def _send(self, line: Line) -> Any:
         if line.headers and any(value is None for _, value in line.headers):
@@ -129,6 +134,10 @@ class Sender:
         return self._producer.send(
             self._topic, value=value, key=line.key, headers=list(line.headers)
         )
+
+    def _follow(self, future: Any, line: Line, size: int) -> None:
+        future.add_callback(lambda _: self._done(size))
+        future.add_errback(lambda error: self._failed(line, size, error))
 
     def _done(self, size: int) -> None:
         with self._changed:

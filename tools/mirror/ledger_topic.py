@@ -38,7 +38,8 @@ def read_ledger(properties: Mapping[str, str], topic: str, session: str, report:
 
 
 def has_successor(properties: Mapping[str, str], topic: str, session: str, report: Report) -> bool:
-    """Whether another session becomes its owner after this one, by now or in a moment."""
+    """Whether another session becomes its owner after this one, by now or in a moment. Again if it
+    can't be read."""
     is_passed = False
     for entry in _entries(properties, topic, SUCCESSOR_WITHIN_MS, report):
         owner = _owner(topic, entry)
@@ -79,7 +80,8 @@ def _entries(
     report: Report,
     silence: Silence | None = None,
 ) -> Iterator[Entry]:
-    """Those that there are and come until the time is over; `silence` if more must come."""
+    """Those that there are and come until the time is over; `silence` if more must come. Again if
+    there may be others, too."""
     end_ms = now_ms() + within_ms
     given = {name: value for name, value in properties.items() if name not in OF_PRODUCERS}
     with closing(Reader(given, report.without_effect)) as reader:
@@ -91,3 +93,5 @@ def _entries(
                 yield message.key(), message.value()
             if silence is not None:
                 silence.goes_on()
+        if not reader.at_end:
+            raise Again(f"{topic} could not be read within {within_ms // 1000} s")

@@ -74,6 +74,9 @@ class Reader:
         self.positions: dict[Place, int] = {}
         """Where each partition is read next."""
 
+        self.at_end: set[Place] = set()
+        """Partitions of which nothing has come since their end was reached."""
+
         self._resting: set[Place] = set()
         """Partitions that are not read for a while."""
 
@@ -93,6 +96,7 @@ class Reader:
         self._resting.difference_update(gone)
         for place in gone:
             del self.positions[place]
+            self.at_end.discard(place)
             self._troubles.pop(place, None)
             self._passed_over.pop(place, None)
 
@@ -133,9 +137,11 @@ class Reader:
                 continue
             if error is None:
                 self.positions[place] = message.offset() + 1
+                self.at_end.discard(place)
                 found.append(message)
             elif error.name() == "_PARTITION_EOF":
                 self.positions[place] = max(self.positions[place], message.offset())
+                self.at_end.add(place)
             else:
                 self._judge(place, error)
                 continue

@@ -105,7 +105,9 @@ class Session:
             with suppress(Fenced):  # it is ended already
                 self._writer.abort()
         except Again as again:
-            self._report.warn(f"a transaction is left to its timeout: {again}")
+            self._report.warn(
+                f"the last transaction may be committed, or is left to its timeout: {again}"
+            )
 
     def _copy(self) -> None:
         """Until there is nothing to copy at a last look, either: a topic may be back by then, or

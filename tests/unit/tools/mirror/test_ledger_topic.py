@@ -76,6 +76,8 @@ def test_what_is_not_read_in_a_while_is_said_once(
     reads = iter([[]] * 10 + [[owner]] + [[]] * 3)
 
     class Target:
+        at_end: frozenset[tuple[str, int]] = frozenset()
+
         def __init__(self, *_: object) -> None: ...
 
         def take(self, _: object) -> None: ...
@@ -96,6 +98,9 @@ def test_what_is_not_read_in_a_while_is_said_once(
     said = "waits: the target has not given all of ledger within 10 s\n"
     assert capsys.readouterr().err == said
     monkeypatch.setattr(ledger_topic, "SUCCESSOR_WITHIN_MS", 14 * step_ms)
+    with pytest.raises(Again, match="ledger could not be read within"):
+        has_successor({}, "ledger", "me", REPORT)
+    Target.at_end = frozenset({("ledger", 0)})
     assert has_successor({}, "ledger", "me", REPORT)  # whose entry is not there any more
     assert not capsys.readouterr().err, "most sessions have none"
 
