@@ -11,5 +11,6 @@ def check_passed(results: Results) -> None:
     unavailable = {cell.reason for cell in results.cells if cell.status == Status.UNAVAILABLE}
     if unavailable:
         java.missing("; ".join(unavailable))
-    assert not [cell for cell in results.cells if cell.status == Status.FAILED]
+    failed = [cell for cell in results.cells if cell.status == Status.FAILED]
+    assert not failed, "\n".join(map(repr, failed))
     assert results.count(Status.PASSED)
