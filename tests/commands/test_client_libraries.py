@@ -17,6 +17,7 @@ from kafka import KafkaProducer
 from kafka.serializer import Serializer
 
 from kavka.cli import main
+from kavka.tools.admin.stops import TOGETHER_S
 from kavka.tools.unacknowledged import WAITING
 from support.broker import Kavka, kavka_environment
 from support.clients.kafka_python import create_topic, offsets
@@ -263,6 +264,8 @@ def test_ctrl_c_says_that_it_waits_for_records(
             process.send_signal(signal.SIGINT)
             while WAITING not in process.stderr.readline():
                 assert process.poll() is None
+            with contextlib.suppress(subprocess.TimeoutExpired):  # else it is the same signal again
+                process.wait(2 * TOGETHER_S)
             process.send_signal(signal.SIGINT)
             _, said = process.communicate(timeout=60)
     assert process.returncode == 130
