@@ -21,6 +21,7 @@ from typing import IO, Final
 import pytest
 
 from kavka.tools.unacknowledged import WAITING
+from kavka.wire.errors import ErrorCode
 from support.broker import Kavka, kavka_environment
 from support.clients.kafka_python import KafkaPython, create_topic, offsets
 from support.dropping_proxy import DroppingProxy
@@ -34,8 +35,6 @@ OPTIONS: Final = "--request-timeout-ms 1000 --timeout 0 --command-property deliv
 NAMED: Final = re.compile(
     r"Error when sending message to topic t with key: null, value: (\d+) byte"
 )
-PRODUCE: Final = 0
-INIT_PRODUCER_ID: Final = 22
 
 
 class Lines:
@@ -176,18 +175,34 @@ def test_records_that_the_broker_refuses_fail_alone(tmp_path: Path) -> None:
 
 
 def test_a_producer_id_is_asked_for_again_where_that_was_not_answered(tmp_path: Path) -> None:
-    with DroppingProxy({INIT_PRODUCER_ID: 1}) as proxy:
+    with DroppingProxy({"InitProducerId": 1}) as proxy:
         with a_broker(tmp_path, behind=proxy) as broker:
             with producing(broker.bootstrap) as lines:
                 lines.write("1", "22")
                 assert lines.end() == 0
-            assert proxy.dropped[INIT_PRODUCER_ID] == 1
+            assert len(proxy.dropped["InitProducerId"]) == 1
             assert written(broker) == ["1", "22"] and not lines.lengths()
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE]
+)
+def test_a_producer_id_is_asked_for_every_100_ms_where_it_is_refused(
+    code: ErrorCode, tmp_path: Path
+) -> None:
+    with DroppingProxy({"InitProducerId": 6}, {"InitProducerId": {"error_code": code}}) as proxy:
+        with a_broker(tmp_path, behind=proxy) as broker:
+            with producing(broker.bootstrap) as lines:
+                lines.write("1")
+                assert lines.end() == 0
+            assert written(broker) == ["1"] and not lines.lengths()
+    first, *_, last = proxy.dropped["InitProducerId"]
+    assert len(proxy.dropped["InitProducerId"]) == 6 and last - first >= 0.45
 
 
 def test_records_are_written_after_one_that_is_sent_no_more(tmp_path: Path) -> None:
     """Its three retries are used up; the broker has seen none of its attempts."""
-    with DroppingProxy({PRODUCE: 4}) as proxy:
+    with DroppingProxy({"Produce": 4}) as proxy:
         with a_broker(tmp_path, behind=proxy) as broker:
             more = "--command-property delivery.timeout.ms=120000"
             with producing(broker.bootstrap, more) as lines:
@@ -195,18 +210,20 @@ def test_records_are_written_after_one_that_is_sent_no_more(tmp_path: Path) -> N
                 lines.until_said(NAMED.pattern)
                 lines.write("22", "333")
                 assert lines.end() == 0
-            assert proxy.dropped[PRODUCE] == 4
+            assert len(proxy.dropped["Produce"]) == 4
             assert written(broker) == ["22", "333"] and lines.lengths() == [1]
 
 
 def test_ctrl_c_twice_ends_a_producer_that_waits_for_each_record(tmp_path: Path) -> None:
-    with DroppingProxy({PRODUCE: 1_000}) as proxy:
+    with DroppingProxy({"Produce": 1_000}) as proxy:
         with a_broker(tmp_path, behind=proxy) as broker:
             more = "--sync --command-property delivery.timeout.ms=600000"
             with producing(broker.bootstrap, more) as lines:
                 lines.write("1")
                 eventually(
-                    lambda: proxy.dropped[PRODUCE] > 0, within_s=WITHIN_S, what="it is in flight"
+                    lambda: bool(proxy.dropped["Produce"]),
+                    within_s=WITHIN_S,
+                    what="it is in flight",
                 )
                 lines.process.send_signal(signal.SIGINT)
                 lines.until_said("waiting for brokers")

@@ -1,14 +1,20 @@
-"""A proxy in front of a broker that loses requests of some APIs: they are never answered."""
+"""A proxy in front of a broker that loses requests of some APIs: they are never answered, or it
+answers them itself."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter
+import time
+from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Self
+from types import MappingProxyType
+from typing import Any, Self
 
+from kavka.compat_tests.raw.codec import wire_client
 from support.ports import HOST
+from support.scripted_broker import read_request, response_frame
 
 START_WITHIN_S = 30.0
 
@@ -16,13 +22,19 @@ START_WITHIN_S = 30.0
 class DroppingProxy:
     """Runs in a thread of its own, from `with` on."""
 
-    def __init__(self, drops: dict[int, int]) -> None:
-        """How many requests are lost, by key of the API: the first ones."""
+    def __init__(
+        self,
+        drops: Mapping[str, int],
+        answers: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    ) -> None:
+        """How many requests are lost, by API: the first ones; and what is answered to them."""
         self.port = 0
         self.broker_port = 0
         """Where to; to be set before a client connects."""
-        self.dropped: Counter[int] = Counter()
-        self._drops = drops
+        self.dropped: defaultdict[str, list[float]] = defaultdict(list)
+        """When requests were lost, by API: seconds of `time.monotonic`."""
+        self._names = {wire_client.api_key(name): name for name in drops}
+        self._drops, self._answers = drops, answers
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
 
@@ -51,23 +63,30 @@ class DroppingProxy:
         with suppress(OSError, asyncio.CancelledError):  # no broker; the test has ended
             from_broker, to_broker = await asyncio.open_connection(HOST, self.broker_port)
             await asyncio.gather(
-                self._pass_requests(reader, to_broker), _pass_on(from_broker, writer)
+                self._pass_requests(reader, writer, to_broker), _pass_on(from_broker, writer)
             )
 
     async def _pass_requests(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        reader: asyncio.StreamReader,
+        to_client: asyncio.StreamWriter,
+        to_broker: asyncio.StreamWriter,
     ) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = await reader.readexactly(4)
                 body = await reader.readexactly(int.from_bytes(head))
-                key = int.from_bytes(body[:2])
-                if self.dropped[key] < self._drops.get(key, 0):
-                    self.dropped[key] += 1
+                name = self._names.get(int.from_bytes(body[:2]), "")
+                if name and len(self.dropped[name]) < self._drops[name]:
+                    self.dropped[name].append(time.monotonic())
+                    if name in self._answers:
+                        request = read_request(name, body)
+                        answer = response_frame(request, **self._answers[name])
+                        to_client.write(wire_client.framed(answer))
                     continue
-                writer.write(head + body)
-                await writer.drain()
-        writer.close()
+                to_broker.write(head + body)
+                await to_broker.drain()
+        to_broker.close()
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -32,6 +32,8 @@ class _Sender(Sender):  # type: ignore[misc]  # the library has no types
     """The thread that writes."""
 
     _now_s = 0.0
+    _asked_s = 0.0
+    """When a producer id was asked for last."""
 
     def run_once(self) -> None:
         """Records expire also while there is no producer id."""
@@ -80,13 +82,17 @@ class _Sender(Sender):  # type: ignore[misc]  # the library has no types
         if handler is None:
             return False
         node = client.least_loaded_node()
-        if node is None:
+        again_s = self._asked_s + self.config["retry_backoff_ms"] / 1000
+        if handler.is_retry and self._now_s < again_s:
+            manager.retry(handler)
+        elif node is None:
             manager.retry(handler)
             self._metadata.request_update()
         elif not client.is_ready(node):
             manager.retry(handler)
             client.maybe_connect(node, wakeup=False)
         else:
+            self._asked_s = self._now_s
             number = manager.next_in_flight_request_correlation_id()
             client.send(node, handler.request).add_both(_answered, handler, number)
         return True  # what was sent is waited for, or the next attempt
@@ -127,6 +133,10 @@ class _TransactionManager(TransactionManager):  # type: ignore[misc]
             if self._current_state == TransactionState.READY:
                 super().reset_producer_id()
                 self._current_state = TransactionState.UNINITIALIZED
+
+    def _lookup_coordinator(self, *_: object) -> None:
+        """Any broker gives a producer id, also one that has refused it; the client would look for a
+        coordinator, for ever."""
 
     def classify_batch_error(
         self, error: BaseException, batch: Any, log_start_offset: int | None = -1
