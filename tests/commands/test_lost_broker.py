@@ -25,9 +25,9 @@ from kavka.wire.errors import ErrorCode
 from support.broker import Kavka, kavka_environment
 from support.clients.kafka_python import KafkaPython, create_topic, offsets
 from support.dropping_proxy import DroppingProxy
-from support.ports import HOST
 from support.process import running
 from support.terminal import Terminal, screen
+from support.threaded_proxy import KavkaBehindProxy
 from support.wait import eventually
 
 WITHIN_S: Final = 120.0
@@ -110,11 +110,7 @@ def a_broker(
     behind: DroppingProxy | None = None,
 ) -> Iterator[Kavka]:
     """With a topic of one partition, which has these configs."""
-    broker = Kavka(home)
-    if behind is not None:
-        behind.broker_port = broker.ports.take()
-        broker.settings["listeners"] = f"PLAINTEXT://{HOST}:{behind.broker_port}"
-        broker.settings["advertised.listeners"] = f"PLAINTEXT://{behind.address}"
+    broker = Kavka(home) if behind is None else KavkaBehindProxy(home, behind)
     with running([broker]):
         create_topic(broker.bootstrap, "t", 1, configs)
         yield broker

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
 
 import pytest
 from confluent_kafka import Producer
@@ -18,8 +16,9 @@ from commands import mirroring
 from commands.mirroring import MirrorProcess, Watch
 from support.broker import Kavka
 from support.clients.kafka_python import create_topic
-from support.ports import HOST, free_port
+from support.ports import HOST
 from support.process import running
+from support.threaded_proxy import KavkaBehindProxy, ThreadedProxy
 from support.wait import eventually
 
 PIECE_BYTES = 16_384
@@ -31,17 +30,15 @@ RATE = 100_000.0
 DELAY_S = 0.1
 LIMIT = "3000"
 SMALL_RECORDS = 3_000
-START_WITHIN_S = 30.0
 
 
-class Link:
-    """A proxy in front of a broker that gives clients its address. It runs from `with` on."""
+class Link(ThreadedProxy):
+    """One that is slow, or far away."""
+
+    read_limit_bytes = PIECE_BYTES
 
     def __init__(self) -> None:
-        self.port = free_port()
-        self.broker_port = 0
-        """Where to; to be set before a client connects."""
-
+        super().__init__()
         self.rate: float | None = None
         """How many bytes a second it carries to the broker."""
 
@@ -51,44 +48,14 @@ class Link:
         self._free_s = 0.0
         """When it can carry the next bytes to the broker."""
 
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._started.wait(START_WITHIN_S), "the link does not start"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(START_WITHIN_S)
-
-    async def _main(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        tasks = set[asyncio.Task[None]]()
-
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.create_task(self._serve(reader, writer))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-
-        server = await asyncio.start_server(accept, HOST, self.port, limit=PIECE_BYTES)
-        self._started.set()
-        await self._stopping.wait()
-        server.close()
-        left = list(tasks)
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         their_reader, their_writer = await asyncio.open_connection(HOST, self.broker_port)
         await asyncio.gather(
-            self._carry(reader, their_writer, is_limited=True),
-            self._carry(their_reader, writer, is_limited=False),
+            self._pass_on(reader, their_writer, is_limited=True),
+            self._pass_on(their_reader, writer, is_limited=False),
         )
 
-    async def _carry(
+    async def _pass_on(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_limited: bool
     ) -> None:
         pieces: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(PIECES_MAX)
@@ -117,19 +84,6 @@ class Link:
         writer.close()
 
 
-class Far(Kavka):
-    """A broker behind a link."""
-
-    def __init__(self, home: Path, link: Link) -> None:
-        advertised = {"advertised.listeners": f"PLAINTEXT://{HOST}:{link.port}"}
-        super().__init__(home, {**mirroring.SETTINGS, **advertised})
-        self._link = link
-
-    def prepare(self) -> None:
-        super().prepare()
-        self._link.broker_port = self.port  # it says the link's itself, once it is ready
-
-
 @pytest.fixture
 def link() -> Iterator[Link]:
     with Link() as found:
@@ -139,7 +93,7 @@ def link() -> Iterator[Link]:
 @pytest.fixture
 def pair(link: Link, tmp_path: Path) -> Iterator[tuple[Kavka, Kavka]]:
     source = Kavka(tmp_path / "source", mirroring.SETTINGS)
-    target = Far(tmp_path / "target", link)
+    target = KavkaBehindProxy(tmp_path / "target", link, mirroring.SETTINGS)
     with running([source, target]):
         assert link.broker_port != target.port == link.port
         yield source, target

@@ -4,23 +4,21 @@ answers them itself."""
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 from kavka.compat_tests.raw.codec import wire_client
 from support.ports import HOST
 from support.scripted_broker import read_request, response_frame
+from support.threaded_proxy import ThreadedProxy
 
-START_WITHIN_S = 30.0
 
-
-class DroppingProxy:
-    """Runs in a thread of its own, from `with` on."""
+class DroppingProxy(ThreadedProxy):
+    """Loses the first requests of some APIs."""
 
     def __init__(
         self,
@@ -28,39 +26,14 @@ class DroppingProxy:
         answers: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     ) -> None:
         """How many requests are lost, by API: the first ones; and what is answered to them."""
-        self.port = 0
-        self.broker_port = 0
-        """Where to; to be set before a client connects."""
+        super().__init__()
         self.dropped: defaultdict[str, list[float]] = defaultdict(list)
         """When requests were lost, by API: seconds of `time.monotonic`."""
         self._names = {wire_client.api_key(name): name for name in drops}
         self._drops, self._answers = drops, answers
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
 
-    @property
-    def address(self) -> str:
-        """As clients take it."""
-        return f"{HOST}:{self.port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._started.wait(START_WITHIN_S), "the proxy does not start"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(START_WITHIN_S)
-
-    async def _main(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        async with await asyncio.start_server(self._accept, HOST, 0) as server:
-            self.port = server.sockets[0].getsockname()[1]
-            self._started.set()
-            await self._stopping.wait()
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.CancelledError):  # no broker; the test has ended
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):  # there is no broker at the moment
             from_broker, to_broker = await asyncio.open_connection(HOST, self.broker_port)
             await asyncio.gather(
                 self._pass_requests(reader, writer, to_broker), _pass_on(from_broker, writer)

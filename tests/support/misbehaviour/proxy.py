@@ -7,66 +7,30 @@ proxy's address.
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Coroutine
-from typing import Any, Self
+from typing import Any
 
 from support.misbehaviour.link import LATE_S_MAX, Link, Sent, framed, next_frame
 from support.misbehaviour.produced import errors_of
 from support.misbehaviour.weather import Weather
 from support.ports import HOST
+from support.threaded_proxy import ThreadedProxy
 
-START_WITHIN_S = 30.0
 
-
-class Proxy:
-    """Runs in a thread of its own, from `with` on."""
+class Proxy(ThreadedProxy):
+    """With the weather of a network."""
 
     def __init__(self, weather: Weather) -> None:
+        super().__init__()
         self.weather = weather
-        self.port = 0
-        self.broker_port = 0
-        """Where to; to be set before a client connects."""
         self.failures: list[str] = []
         """What went wrong inside: then nothing that was seen says anything."""
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
-
-    @property
-    def address(self) -> str:
-        """As clients take it."""
-        return f"{HOST}:{self.port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._started.wait(START_WITHIN_S), "the proxy does not start"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(START_WITHIN_S)
 
     async def _main(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._loop.set_exception_handler(self._failed)
-        self._stopping = asyncio.Event()
-        server = await asyncio.start_server(self._accept, HOST, 0)
-        self.port = server.sockets[0].getsockname()[1]
-        self._started.set()
-        await self._stopping.wait()
-        server.close()
+        asyncio.get_running_loop().set_exception_handler(self._failed)
+        await super()._main()
 
     def _failed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.failures.append(repr(context))
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._spawn(self._carry(reader, writer))
-
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
