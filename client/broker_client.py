@@ -145,7 +145,11 @@ class BrokerClient:
     async def _open(self) -> Connection:
         seams, settings = self._seams, self._settings
         connection = Connection(
-            seams.tasks, seams.arenas, address=self.address, client_id=settings.client_id
+            seams.clock,
+            seams.tasks,
+            seams.arenas,
+            address=self.address,
+            client_id=settings.client_id,
         )
         try:
             await dial(

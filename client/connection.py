@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from kavka.client.errors import Disconnected, NotConnected, TimedOut
-from kavka.seams import Tasks, Timer
+from kavka.seams import Clock, Tasks, Timer
 from kavka.wire import client_frames
 from kavka.wire.api import Api
 from kavka.wire.client_frames import MalformedResponse
@@ -24,6 +24,12 @@ IN_FLIGHT_MAX: Final = 128
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
 """A larger response ends the connection. Of a Fetch response only the first batch can exceed the
 limit that the request gives."""
+
+
+NEVER_S: Final = float("inf")
+
+EARLY_S: Final = 0.0005
+"""A deadline counts as reached so long before it: the loop rounds its timers to milliseconds."""
 
 
 class Callbacks(NamedTuple):
@@ -39,22 +45,29 @@ class _InFlight(NamedTuple):
     correlation_id: int
     callbacks: Callbacks
     owns_bytes: bool
-    timer: Timer
+    due_s: float
+    timeout_s: float
 
 
 class Connection(asyncio.BufferedProtocol):
     """The protocol of one socket. `address` is for messages only."""
 
-    def __init__(self, tasks: Tasks, arenas: ArenaPool, *, address: str, client_id: str) -> None:
+    def __init__(
+        self, clock: Clock, tasks: Tasks, arenas: ArenaPool, *, address: str, client_id: str
+    ) -> None:
         self.address: Final = address
         self.lost: Final[asyncio.Future[None]] = tasks.future()
         """Done when the connection has ended, for any reason."""
+        self._clock = clock
         self._tasks = tasks
         self._client_id = client_id
         self._framer = Framer(arenas, RESPONSE_BYTES_MAX)
         self._in_flight: deque[_InFlight] = deque()
         self._correlation_id = 0
         self._transport: Any = None
+        self._timer: Timer | None = None
+        """For the request that has to be answered first."""
+        self._timer_due_s = NEVER_S
 
     @property
     def is_open(self) -> bool:
@@ -160,10 +173,12 @@ class Connection(asyncio.BufferedProtocol):
         if len(self._in_flight) >= IN_FLIGHT_MAX:
             raise OverflowError(f"{self.address} has not answered {IN_FLIGHT_MAX} requests")
         correlation_id = self._write(api, version, request)
-        timer = self._tasks.call_later(timeout_s, self._time_out, api, timeout_s)
+        due_s = self._clock.monotonic_s() + timeout_s
         self._in_flight.append(
-            _InFlight(api, version, correlation_id, callbacks, owns_bytes, timer)
+            _InFlight(api, version, correlation_id, callbacks, owns_bytes, due_s, timeout_s)
         )
+        if due_s < self._timer_due_s:
+            self._set_timer(due_s, timeout_s)
 
     def _write(self, api: Api, version: int, request: Any) -> int:
         """Write a request; its correlation id."""
@@ -183,13 +198,35 @@ class Connection(asyncio.BufferedProtocol):
             frame = memoryview(bytes(frame))
         message = client_frames.decode_response(request.api, request.version, frame)
         self._in_flight.popleft()
-        request.timer.cancel()
         request.callbacks.on_response(message)
 
-    def _time_out(self, api: Api, timeout_s: float) -> None:
-        self._end(TimedOut(f"{self.address} has not answered {api.name} within {timeout_s:g} s"))
+    def _set_timer(self, due_s: float, within_s: float) -> None:
+        self._stop_timer()
+        self._timer_due_s = due_s
+        self._timer = self._tasks.call_later(within_s, self._time_out)
+
+    def _stop_timer(self) -> None:
+        self._timer_due_s = NEVER_S
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _time_out(self) -> None:
+        """The request that the timer was set for is due, or was answered: then the timer is set
+        again, which costs less than a timer for each request."""
+        self._stop_timer()
+        if not self._in_flight:
+            return
+        first = min(self._in_flight, key=lambda request: request.due_s)
+        left_s = first.due_s - self._clock.monotonic_s()
+        if left_s > EARLY_S:
+            self._set_timer(first.due_s, left_s)
+        else:
+            late = f"{first.api.name} within {first.timeout_s:g} s"
+            self._end(TimedOut(f"{self.address} has not answered {late}"))
 
     def _end(self, failure: Disconnected) -> None:
+        self._stop_timer()
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
@@ -197,5 +234,4 @@ class Connection(asyncio.BufferedProtocol):
             self.lost.set_result(None)
         while self._in_flight:
             request = self._in_flight.popleft()
-            request.timer.cancel()
             request.callbacks.on_failure(failure)

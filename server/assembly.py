@@ -67,7 +67,7 @@ def assemble(
     """The components as handlers see them, the handler of the controller's requests and, in a
     cluster, what connects this broker with the others."""
     metadata = MetadataCache(cluster_id)
-    purgatory = Purgatory(tasks)
+    purgatory = Purgatory(clock, tasks)
     replicas = ReplicaManager(
         logs=logs, metadata=metadata, purgatory=purgatory, clock=clock, tasks=tasks, jobs=jobs
     )

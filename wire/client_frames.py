@@ -9,7 +9,7 @@ from kavka.wire import header
 from kavka.wire.api import Api, Decoder, Encoder
 from kavka.wire.apis import api_versions
 from kavka.wire.codec import private_copy
-from kavka.wire.codec.frames import SpliceBuffer, drain_parts
+from kavka.wire.codec.frames import borrow_buffer, drain_parts, return_buffer
 from kavka.wire.errors import ErrorCode, clear_tracebacks
 
 _HEAD: Final = struct.Struct(">ihhi")
@@ -43,13 +43,16 @@ def encode_request(
         head += _pack_id_length(len(client)) + client
     if api.is_flexible(version):
         head += b"\0"  # no tagged fields
-    out = SpliceBuffer()
-    out.buf[: len(head)] = head
-    out.pos = len(head)
-    _request_encoder(api, version)(request, out)
-    payload_bytes = sum(len(records) for _, records in out.parts)
-    _pack_length(out.buf, 0, out.pos - 4 + payload_bytes)
-    return drain_parts(out)
+    out = borrow_buffer()
+    try:
+        out.buf[: len(head)] = head
+        out.pos = len(head)
+        _request_encoder(api, version)(request, out)
+        payload_bytes = sum(len(records) for _, records in out.parts)
+        _pack_length(out.buf, 0, out.pos - 4 + payload_bytes)
+        return drain_parts(out)
+    finally:
+        return_buffer(out)
 
 
 def correlation_id_of(frame: memoryview) -> int:

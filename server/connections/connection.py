@@ -21,9 +21,11 @@ from typing import Any, Final
 
 from kavka.seams import Tasks
 from kavka.server.config.value_types import one_line
-from kavka.server.connections.dispatch import FAST_PATHS, Call, Dispatcher
+from kavka.server.connections.dispatch import FAST_PATHS, Dispatcher
 from kavka.server.connections.registry import Acceptor, Connections, RegisteredConnection
 from kavka.server.request.context import BadRequest, Peer, RequestContext
+from kavka.server.request.delayed import Call, DelayedResponse
+from kavka.server.runtime.purgatory import Wait
 from kavka.server.runtime.sockets import dialled_address
 from kavka.wire.api import Api
 from kavka.wire.errors import clear_tracebacks
@@ -76,7 +78,9 @@ class _Slot:
         "weight",
     )
 
-    def __init__(self, call: Call, waiting: asyncio.Future[Any] | None, request_bytes: int) -> None:
+    def __init__(
+        self, call: Call, waiting: asyncio.Future[Any] | Wait | None, request_bytes: int
+    ) -> None:
         self.api = call.api
         self.context = call.context
         self.request = None if waiting is None else call.request
@@ -213,7 +217,10 @@ class Connection(RegisteredConnection):
             framer.buffer_updated(nbytes)
             self._serve(now_s)
         elif (answer := self._fast_path.answer(frame)) is not None:
-            self._transport.write(answer)
+            if isinstance(answer, Call):
+                self._queue(answer, len(frame))
+            else:
+                self._transport.write(answer)
         else:
             del frame  # no view of an arena may exist while it is read into
             framer.buffer_updated(nbytes)
@@ -262,14 +269,12 @@ class Connection(RegisteredConnection):
                         if waits:
                             self._hold_back()
                     break
-                if self._slots:
-                    if self._holding_back and not self._may_pass(frame):
-                        framer.put_back(frame)
-                        frame = None
-                        self._hold_back()
-                        break
-                elif (answer := self._fast_path.answer(frame)) is not None:
-                    self._out.append(answer)
+                if self._holding_back and not self._may_pass(frame):
+                    framer.put_back(frame)
+                    frame = None
+                    self._hold_back()
+                    break
+                if self._take_fast_path(frame):
                     frame = None
                     continue
                 self._handle(frame)
@@ -296,9 +301,18 @@ class Connection(RegisteredConnection):
         if answer is None:
             return
         kind = answer.__class__
+        waiting: asyncio.Future[Any]
+        if kind is DelayedResponse:
+            if call.api.key in FAST_PATHS:
+                self._fast_path.remember(call.api, call.context, call.request, answer, frame)
+            self._dispatcher.drop_frame_views(call.api, call.request)
+            self._queue(call, len(frame))
+            return
         if kind is CoroutineType:
-            answer = self._tasks.spawn(answer, name=call.api.name)
-        elif kind is not asyncio.Future:
+            waiting = self._tasks.spawn(answer, name=call.api.name)
+        elif kind is asyncio.Future:
+            waiting = answer
+        else:
             if call.api.key in FAST_PATHS:
                 self._fast_path.remember(call.api, call.context, call.request, answer, frame)
             if self._slots:
@@ -306,7 +320,7 @@ class Connection(RegisteredConnection):
             else:
                 self._write(call.api, call.context, answer, len(frame))
             return
-        slot = _Slot(call, answer, len(frame))
+        slot = _Slot(call, waiting, len(frame))
         applied = call.context.applied
         if call.context.keeps_frame and applied is not None:
             self._framer.retain_frame()
@@ -317,7 +331,32 @@ class Connection(RegisteredConnection):
             self._unapplied = slot
             applied.add_done_callback(lambda _: self._applied(slot))
         self._enqueue(slot)
-        answer.add_done_callback(lambda waiting: self._response_ready(slot, waiting))
+        waiting.add_done_callback(lambda waiting: self._response_ready(slot, waiting))
+
+    def _take_fast_path(self, frame: memoryview) -> bool:
+        """Whether the fast path has carried out a request."""
+        if self._slots:
+            call = self._fast_path.call(frame)
+            if call is not None:
+                self._queue(call, len(frame))
+            return call is not None
+        answer = self._fast_path.answer(frame)
+        if isinstance(answer, Call):
+            self._queue(answer, len(frame))
+        elif answer is not None:
+            self._out.append(answer)
+        return answer is not None
+
+    def _queue(self, call: Call, request_bytes: int) -> None:
+        """The response to a request has to wait for a change of partitions, or for the responses
+        before it."""
+        delayed = call.answer
+        if not isinstance(delayed, DelayedResponse):
+            self._enqueue(_Slot(call, None, request_bytes))
+            return
+        slot = _Slot(call, delayed.wait, request_bytes)
+        self._enqueue(slot)
+        delayed.wait.add_callback(lambda is_complete: self._wait_ended(slot, delayed, is_complete))
 
     def _may_pass(self, frame: memoryview) -> bool:
         """Whether a request may be handled while others are carried out: Produce behind Produce."""
@@ -354,16 +393,39 @@ class Connection(RegisteredConnection):
             self._framer.release_frame()
         self._shrink_memory()
 
+    def _wait_ended(self, slot: _Slot, delayed: DelayedResponse, is_complete: bool | None) -> None:
+        """A wait for a change of partitions has ended."""
+        if is_complete is None or self._is_closing:
+            return  # `_drop_requests` has cancelled it, or will
+        api, context, request = slot.api, slot.context, slot.request
+        made = self._dispatcher.make(api, context, request, delayed, is_complete)
+        if made.__class__ is CoroutineType:  # it takes longer, as the disk has to be read
+            slot.waiting = task = self._tasks.spawn(made, name=api.name)
+            task.add_done_callback(lambda task: self._response_ready(slot, task))
+        else:
+            self._send_response(slot, made, None)
+
     def _response_ready(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
-        """A handler's awaited response is ready. If it can't be sent, neither can any behind it:
-        the connection is closed."""
-        if self._transport is None or self._transport.is_closing():
+        """A handler's awaited response is ready."""
+        if self._is_closing:
             return
         if waiting.cancelled():  # no response behind it could ever be sent
             self.abort()
             return
+        failure = waiting.exception()
+        self._send_response(slot, None if failure else waiting.result(), failure)
+
+    @property
+    def _is_closing(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    def _send_response(self, slot: _Slot, response: Any, failure: BaseException | None) -> None:
+        """Send a response that was waited for, or that to a failure. If it can't be sent, neither
+        can any behind it: the connection is closed."""
         try:
-            self._send_ready(slot, waiting)
+            if failure is not None:
+                response = self._dispatcher.failed(slot.api, slot.context, slot.request, failure)
+            self._send_ready(slot, response)
         except BadRequest as failure:
             clear_tracebacks(failure)  # the slot holds it, and its traceback the slot: a cycle
             self._drop_requests()
@@ -375,9 +437,8 @@ class Connection(RegisteredConnection):
         if not self._reading:
             self._tasks.call_soon(self._resume)
 
-    def _send_ready(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
+    def _send_ready(self, slot: _Slot, response: Any) -> None:
         """Send the completed responses at the head of the queue."""
-        failure = waiting.exception()
         slot.waiting = None
         self._holding_back -= slot.holds_back
         slot.holds_back = False
@@ -385,12 +446,9 @@ class Connection(RegisteredConnection):
             self._unblock_next(slot)
         if slot.context.timing is not None:
             slot.context.timing.answered()
-        if failure is None:
-            slot.response = waiting.result()
-            if slot.response.__class__ is BadRequest:
-                self._end_reading()  # close the connection when all before it are answered
-        else:
-            slot.response = self._dispatcher.failed(slot.api, slot.context, slot.request, failure)
+        slot.response = response
+        if response.__class__ is BadRequest:
+            self._end_reading()  # close the connection when all before it are answered
         connections = self._connections
         connections.activity = self.last_active = connections.activity + 1
         slots = self._slots
@@ -579,7 +637,7 @@ class Connection(RegisteredConnection):
             waiting = slot.waiting
             if waiting is None:
                 continue
-            if waiting.__class__ is asyncio.Future:
+            if isinstance(waiting, Wait) or waiting.__class__ is asyncio.Future:
                 waiting.cancel()
             elif (wait := slot.context.waits_for) is not None:
                 wait.cancel()

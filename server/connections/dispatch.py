@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import cache
 from importlib import import_module
 from types import CoroutineType, ModuleType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from kavka.server import handlers
 from kavka.server.broker import Broker
@@ -21,6 +21,7 @@ from kavka.server.coordinators import group_coordinator, transaction_coordinator
 from kavka.server.replica import log_cleaner
 from kavka.server.request import log as request_log
 from kavka.server.request.context import BadRequest, Peer, RequestContext, Response
+from kavka.server.request.delayed import Call, DelayedResponse, HandlerResult
 from kavka.server.request.sliced_answers import EncodedResponse, encode_in_slices
 from kavka.server.runtime import cooperative
 from kavka.wire import header
@@ -83,9 +84,6 @@ logger = logging.getLogger(__name__)
 BIG_BYTES: Final = 4 * 1024
 """Larger requests are decoded in slices. Up to this size decoding takes at most 4 ms, which is the
 case of only empty names."""
-
-HandlerResult: TypeAlias = Response | Awaitable[Response] | None
-"""Plain where the handler need not wait, which saves a task; None: no response (acks=0)."""
 
 Handler: TypeAlias = Callable[[Broker, RequestContext, Any], HandlerResult]
 
@@ -227,7 +225,15 @@ def _remember_list_offsets(*succeeded: Any) -> None:
     list_offsets_fast_path.remember(*succeeded)
 
 
+def _remember_fetch(*succeeded: Any) -> None:
+    # lazy import, not before there is a reader: see `kavka.server.runtime.lazy_imports`
+    from kavka.server.connections import fetch_fast_path
+
+    fetch_fast_path.remember(*succeeded)
+
+
 FAST_PATHS: Final[Mapping[int, Remember]] = {
+    fetch.API.key: _remember_fetch,
     produce.API.key: produce_fast_path.remember,
     heartbeat.API.key: _remember_heartbeat,
     list_offsets.API.key: _remember_list_offsets,
@@ -236,15 +242,6 @@ FAST_PATHS: Final[Mapping[int, Remember]] = {
 
 
 _PRODUCE_KEY: Final = produce.API.key.to_bytes(2, "big")
-
-
-class Call(NamedTuple):
-    """A request that was passed to its handler, with the handler's answer."""
-
-    api: Api
-    context: RequestContext
-    request: Any
-    answer: HandlerResult
 
 
 class Dispatcher:
@@ -330,6 +327,25 @@ class Dispatcher:
             if answer is None:
                 context.timing.written(context, size, 0, 0)
         return answer
+
+    def make(
+        self,
+        api: Api,
+        context: RequestContext,
+        request: Any,
+        delayed: DelayedResponse,
+        is_complete: bool,
+    ) -> Response | Coroutine[Any, Any, Response | BadRequest]:
+        """The response whose wait has ended, or a coroutine of it. `is_complete`: not at its
+        deadline."""
+        try:
+            made = delayed.make(is_complete)
+        except Exception as failure:
+            made = self.failed(api, context, request, failure)
+            clear_tracebacks(failure)
+        if made.__class__ is CoroutineType:
+            return self._awaited(api, context, request, made)
+        return made
 
     async def _awaited(
         self, api: Api, context: RequestContext, request: Any, answer: Awaitable[Any]

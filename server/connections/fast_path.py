@@ -4,7 +4,8 @@ Such requests of one kind differ only in correlation id and one part at their en
 has taken the general path (`dispatch`, `handlers`) without an error, the bytes in front of that
 part are remembered with an encoded response to fill in. The next one with the same bytes is
 carried out without decoding the request or encoding the response. All checks whose outcome may
-change are repeated; what may not be answered at once, without an error, takes the general path.
+change are repeated; what may fail takes the general path. Where a response has to wait, the rest of
+the general path makes it.
 
 `tests/unit/server/connections` has tests that both paths give the same responses.
 """
@@ -16,6 +17,8 @@ from typing import Any, Final, TypeAlias
 
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
+from kavka.server.request.delayed import Call
+from kavka.server.request.sliced_answers import EncodedResponse
 from kavka.wire.api import Api
 from kavka.wire.codec.frames import encode_response
 
@@ -36,24 +39,28 @@ class FastRequest:
         context: RequestContext,
         frame: memoryview,
         end: int,
-        response: Response,
+        response: Response | None = None,
     ) -> None:
-        """`frame` varies from `end` on; `response` is one like the responses to such requests."""
+        """`frame` varies from `end` on; `response` is one like the responses to such requests, if
+        `handle` fills it in."""
         self.broker = broker
         self.api = api
         self.context = context
         self.end = end
         self.head = bytes(frame[:4])  # API key and version; the correlation id follows
         self.middle = bytes(frame[8:end])
-        self.response: bytearray = encode_response(api, context.version, 0, response)[0]
+        self.response = bytearray()
+        if response is not None:
+            self.response = encode_response(api, context.version, 0, response)[0]
         self.tally = broker.requests.of(api).fast_path_tallies[context.version]
         self.used = True
         """Whether it was used since the last search for one to evict."""
 
-    def handle(self, frame: memoryview) -> bytearray | None:
+    def handle(self, frame: memoryview) -> bytearray | Call | None:
         """Repeat the checks whose outcome may have changed, carry the request out, and fill in a
-        copy of the response but for the correlation id; None: nothing was done. `frame` has the
-        remembered bytes, if it is not too short."""
+        copy of the response but for the correlation id. A call whose answer is a DelayedResponse,
+        if the response has to wait; it counts as one of the general path. None: nothing was done.
+        `frame` has the remembered bytes, if it is not too short."""
         raise NotImplementedError
 
     def is_current(self) -> bool:
@@ -72,15 +79,23 @@ class FastPath:
         self.broker = broker
         self.requests: list[FastRequest] = []
 
-    def answer(self, frame: memoryview) -> bytearray | None:
-        """Carry out a remembered request and return its response; None: nothing was done, and the
-        request must take the general path."""
-        for one in self.requests:
-            begin = frame[: one.end].tobytes()  # comparing views takes twice as long
-            if begin.endswith(one.middle) and begin.startswith(one.head):
-                break
-        else:
+    def answer(self, frame: memoryview) -> bytearray | Call | None:
+        """Carry out a remembered request and return its response, or a call whose response has to
+        wait; None: nothing was done, and the request must take the general path."""
+        one = self._find(frame)
+        return None if one is None else self._carry_out(one, frame)
+
+    def call(self, frame: memoryview) -> Call | None:
+        """As `answer`, for a response that has to wait for those before it."""
+        one = self._find(frame)
+        if one is None:
             return None
+        answer = self._carry_out(one, frame)
+        if not isinstance(answer, bytearray):
+            return answer
+        return Call(one.api, one.context, None, EncodedResponse(None, [answer], {}))
+
+    def _carry_out(self, one: FastRequest, frame: memoryview) -> bytearray | Call | None:
         broker, tally = self.broker, one.tally
         started_s = 0.0 if tally.left else broker.requests.now_s()
         if not broker.quotas.unlimited:
@@ -91,12 +106,22 @@ class FastPath:
                 self.requests.remove(one)
             return None
         one.used = True
-        answer[4:8] = begin[4:8]  # the correlation id
+        if answer.__class__ is Call:
+            return answer
+        assert isinstance(answer, bytearray)
+        answer[4:8] = frame[4:8]  # the correlation id
         if tally.left:
             tally.left -= 1
         else:
             broker.requests.count_fast_path(tally, one.context, started_s, frame, answer)
         return answer
+
+    def _find(self, frame: memoryview) -> FastRequest | None:
+        for one in self.requests:
+            begin = frame[: one.end].tobytes()  # comparing views takes twice as long
+            if begin.endswith(one.middle) and begin.startswith(one.head):
+                return one
+        return None
 
     def remember(
         self, api: Api, context: RequestContext, request: Any, response: Any, frame: memoryview
@@ -106,7 +131,7 @@ class FastPath:
         It must have succeeded, so those of its fields that are checked only once were valid.
         """
         remember = self._kinds.get(api.key)
-        if remember is not None:
+        if remember is not None and self._find(frame) is None:
             remember(self, context, request, response, frame)
 
     def has_room(self) -> bool:

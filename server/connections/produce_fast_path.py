@@ -11,21 +11,27 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from kavka.log.appended import Appended
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.connections.fast_path import FastPath, FastRequest
+from kavka.server.handlers.produce import acknowledge
 from kavka.server.replica.batch_admission import ALL, UNUSUAL, check, codec_max
 from kavka.server.replica.partition_state import NEVER
 from kavka.server.replica.replica import Replica
-from kavka.server.request.context import RequestContext
+from kavka.server.request.context import RequestContext, Response
+from kavka.server.request.delayed import Call, DelayedResponse
+from kavka.server.request.sliced_answers import EncodedResponse
+from kavka.wire import header as request_header
 from kavka.wire.apis.produce import (
     API,
     BATCHES_SINCE,
     PartitionResponse,
     ProduceResponse,
     TopicResponse,
+    release_records,
 )
-from kavka.wire.errors import ApiError
+from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import LENGTH_PREFIX_BYTES, TRANSACTIONAL, BatchHeader
 
 if TYPE_CHECKING:
@@ -41,6 +47,8 @@ _OFFSETS: Final = (0x0101010101010101, 0x0202020202020202, 0x0303030303030303)
 _WRITE: Final = Operation.WRITE
 _TOPIC: Final = ResourceType.TOPIC
 _TRANSACTIONS: Final = ResourceType.TRANSACTIONAL_ID
+_NO_ERRORS: Final = {int(ErrorCode.NONE): 1}
+_pack_correlation_id: Final = struct.Struct(">i").pack_into
 _unpack_length: Final = struct.Struct(">i").unpack_from
 
 
@@ -52,7 +60,9 @@ class FastProduce(FastRequest):
         "_codec_max",
         "_fill",
         "_fill_at",
+        "_first",
         "_flexible",
+        "_general_tally",
         "_name",
         "_transactional_id",
         "_unusual",
@@ -80,6 +90,9 @@ class FastProduce(FastRequest):
         self._fill_at = self.response.index(fields.pack(*_OFFSETS[: fields.size // 8]))
         self._fill = fields.pack_into
         self._acks: int = request.acks
+        self._first = request
+        """The remembered one, without its records, for its fields."""
+        self._general_tally = broker.requests.of(API).tallies[context.version]
         self._codec_max = codec_max(context.version)
         self._name: str = replica.log.topic
         self.replica = replica
@@ -91,7 +104,7 @@ class FastProduce(FastRequest):
 
             self._verify = guard_without_waiting
 
-    def handle(self, frame: memoryview) -> bytearray | None:
+    def handle(self, frame: memoryview) -> bytearray | Call | None:
         broker, replica, context = self.broker, self.replica, self.context
         partition, records = replica.partition, self.records(frame)
         if records is None or not partition.is_leader or replica.offline:
@@ -101,8 +114,11 @@ class FastProduce(FastRequest):
         name = self._transactional_id
         if name is not None and not broker.authorizer.allows(context, _WRITE, _TRANSACTIONS, name):
             return None
-        if partition.flush_after != NEVER or (self._acks == ALL and partition.followers):
-            return None  # the response may have to wait
+        if partition.flush_after != NEVER:
+            return None  # the response may have to wait for a flush
+        waits = self._acks == ALL and bool(partition.followers)
+        if waits and not self._general_tally.left:
+            return None  # to be timed
         try:
             header = check(replica, records, self._acks, self._codec_max)
             if (
@@ -117,14 +133,44 @@ class FastProduce(FastRequest):
                 guard = self._verify(broker, replica, name, context.version, header)
                 if guard is None:
                     return None
-            base, _, append_time_ms, _ = replica.append(records, header, guard)
+            appended = replica.append(records, header, guard)
         except ApiError:
             return None  # nothing was appended; the general path responds with the same error
+        if waits and partition.high_watermark <= appended.last_offset:
+            return self._acknowledge(frame, appended)
+        return self._filled(
+            appended.base_offset, appended.log_append_time_ms, replica.log.start_offset
+        )
+
+    def _acknowledge(self, frame: memoryview, appended: Appended) -> Call:
+        """Wait for the replicas in sync."""
+        self._general_tally.left -= 1
+        request, replica, first = self._first, self.replica, self.context
+        base, last, append_time_ms, _ = appended
+        offsets = (base, append_time_ms, replica.log.start_offset)
+        answer = PartitionResponse(replica.log.partition, 0, *offsets)
+        correlation_id = request_header.read_fixed(frame)[2]
+        context = RequestContext(first.peer, first.version, correlation_id, first.client_id)
+
+        def respond() -> Response:
+            if answer.error_code or not self.broker.quotas.unlimited:
+                (topic,) = request.topic_data
+                return ProduceResponse([TopicResponse(topic.name, topic.topic_id, [answer])])
+            filled = self._filled(*offsets)
+            _pack_correlation_id(filled, 4, correlation_id)
+            return EncodedResponse(None, [filled], _NO_ERRORS)
+
+        timeout_ms = request.timeout_ms
+        delayed = acknowledge(self.broker, replica, last, answer, timeout_ms, respond)
+        return Call(API, context, request, delayed)
+
+    def _filled(self, base_offset: int, append_time_ms: int, log_start: int) -> bytearray:
+        """The response, but for the correlation id."""
         answer = self.response[:]
         if self._with_log_start:
-            self._fill(answer, self._fill_at, base, append_time_ms, replica.log.start_offset)
+            self._fill(answer, self._fill_at, base_offset, append_time_ms, log_start)
         else:
-            self._fill(answer, self._fill_at, base, append_time_ms)
+            self._fill(answer, self._fill_at, base_offset, append_time_ms)
         return answer
 
     def is_current(self) -> bool:
@@ -151,14 +197,15 @@ def remember(
     fast_path: FastPath,
     context: RequestContext,
     request: Any,
-    response: ProduceResponse,
+    response: Any,
     frame: memoryview,
 ) -> None:
     """Only a request for one partition whose batch could be appended as it came."""
     topics, broker = request.topic_data, fast_path.broker
     if len(topics) != 1 or len(topics[0].partition_data) != 1 or context.version < BATCHES_SINCE:
         return
-    if response.responses[0].partition_responses[0].error_code:
+    is_acknowledged = not isinstance(response, DelayedResponse)  # else appended all the same
+    if is_acknowledged and response.responses[0].partition_responses[0].error_code:
         return
     name = topics[0].name or broker.metadata.image.names_by_id.get(topics[0].topic_id)
     index = topics[0].partition_data[0].index
@@ -168,6 +215,7 @@ def remember(
     made = FastProduce(broker, context, request, frame, replica)
     if made.records(frame) is not None:
         fast_path.requests.append(made)
+        release_records(request)  # they are in the frame
 
 
 def _response(name: str, topic_id: UUID | None, index: int) -> ProduceResponse:

@@ -26,7 +26,7 @@ from kavka.server.coordinators.journal_port import ReplicaPort
 from kavka.server.coordinators.serial_queue import TICK_SLICE_S, SerialQueue
 from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.replica import Replica
-from kavka.server.runtime.purgatory import Purgatory
+from kavka.server.runtime.purgatory import Purgatory, Wait
 from kavka.wire.compression import Codec
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps, run_at_once
@@ -135,7 +135,7 @@ class JournalRunner(Generic[M]):
         self._timer: Timer | None = None
         self._armed_ms = 0
         self._clock_offset_ms = 0
-        self._watch: asyncio.Future[Any] | None = None
+        self._watch: Wait | None = None
         self._closed = False
         self._releases_more = False
         name = "operation queue of {}-{}".format(*replica.key)

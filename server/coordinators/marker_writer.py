@@ -18,7 +18,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Container, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from kavka.log.appended import Appended
 from kavka.seams import Clock, Tasks, Timer
@@ -29,7 +29,7 @@ from kavka.server.coordinators.transaction_coordinator import TransactionCoordin
 from kavka.server.replica.batch_admission import check_in_sync
 from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.replica import Replica
-from kavka.server.runtime.purgatory import Purgatory
+from kavka.server.runtime.purgatory import Purgatory, Wait
 from kavka.server.runtime.rate_limited_log import LogLimit
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
@@ -169,7 +169,7 @@ class MarkerWriter:
         self._waiting: Final[dict[PartitionKey, dict[_PendingTxn, None]]] = {}
         self.waiting = 0
         """Markers that can't be appended yet, or are not committed yet."""
-        self._watches: Final[dict[PartitionKey, asyncio.Future[Any]]] = {}
+        self._watches: Final[dict[PartitionKey, Wait]] = {}
         self._topic_reads: Final[dict[str, None]] = {}
         self._retries: dict[PartitionKey, None] = {}
         self._timer: Timer | None = None

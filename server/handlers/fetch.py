@@ -14,7 +14,6 @@ replica.selector.class is set, the leader names the replica in their rack (KIP-3
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine, Hashable, Iterable
 from dataclasses import replace
 from typing import Any, Final
@@ -38,10 +37,12 @@ from kavka.server.replica.fetch_reading import (
 from kavka.server.replica.fetch_sessions import Fetching, FetchPartition, TopicKey
 from kavka.server.replica.replica import Replica
 from kavka.server.request.context import RequestContext
+from kavka.server.request.delayed import DelayedResponse
 from kavka.server.runtime import cooperative
 from kavka.wire.apis.fetch import (
     BATCHES_SINCE,
     RACKS_SINCE,
+    REPLICA_STATES_SINCE,
     TOPIC_IDS_SINCE,
     FetchResponse,
     LeaderIdAndEpoch,
@@ -57,7 +58,6 @@ _REQUEST_LIMIT_SINCE: Final = 3
 _STORAGE_ERROR_SINCE: Final = 6
 """Lower versions have no storage error; they get NOT_LEADER_OR_FOLLOWER and refresh metadata."""
 
-_REPLICA_STATE_SINCE: Final = 15
 _CURRENT_LEADER_SINCE: Final = 16
 
 _MISSING: Final = (
@@ -78,7 +78,17 @@ ANSWERED_PER_STEP: Final = 1000
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     answer = cooperative.run(broker.tasks, _begin(broker, context, request), context)
-    return answer if isinstance(answer, FetchResponse) else _await_response(answer)
+    at_once = isinstance(answer, FetchResponse | DelayedResponse)
+    return answer if at_once else _await_response(answer)
+
+
+def respond_after_wait(
+    broker: Broker, context: RequestContext, request: Any, fetching: Fetching, follower: int
+) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
+    """The response to a fetch that has waited in the fast path, where it was noted how far the
+    follower has got. `request`: one like it but for its topics."""
+    fetch = _Fetch(broker, context, request, fetching, follower, is_noted=True)
+    return fetch.respond(is_planned=False)
 
 
 async def _await_response(answer: Any) -> FetchResponse:
@@ -89,7 +99,7 @@ async def _await_response(answer: Any) -> FetchResponse:
 
 def _begin(broker: Broker, context: RequestContext, request: Any) -> Steps[Any]:
     """The response, or an awaitable of it."""
-    follower = _replica_id(context, request)
+    follower = replica_id(context, request)
     is_privileged = follower >= 0 and broker.authorizer.allows(context, *_OF_FOLLOWERS)
     try:
         fetching = yield from broker.sessions.begin_in_steps(
@@ -143,7 +153,10 @@ class _Fetch:
         request: Any,
         fetching: Fetching,
         follower: int,
+        *,
+        is_noted: bool = False,
     ) -> None:
+        """`is_noted`: the leader knows how far the follower has got."""
         self._broker = broker
         self._context = context
         self._request = request
@@ -153,7 +166,7 @@ class _Fetch:
         directs = broker.directs_readers
         self._rack: str = request.rack_id if directs and self._from_any else ""
         self._tells_high_watermark = directs and follower >= 0
-        self._is_noted = False  # whether the leader knows how far the follower has got
+        self._is_noted = is_noted
         self._is_throttled = False  # whether records are held back for a quota
         self._is_old_consumer = context.version < BATCHES_SINCE
         self._parts: list[PartitionRead] = []
@@ -421,11 +434,9 @@ class _Fetch:
 
     # -- answering ------------------------------------------------------------------------
 
-    def wait(
-        self, max_wait_ms: int, noted: dict[Hashable, None] | None
-    ) -> Coroutine[Any, Any, FetchResponse]:
+    def wait(self, max_wait_ms: int, noted: dict[Hashable, None] | None) -> DelayedResponse:
         """Long poll: wait until there is enough, or for `max_wait_ms`. Changes are seen from this
-        call on, even before the coroutine first runs, and those `noted` before."""
+        call on, and those `noted` before."""
         self._release_files()
         planned = [part.replica for part in self._parts if part.replica is not None]
         self._enough_missing = len(self._parts) - len(planned) + 1
@@ -439,19 +450,20 @@ class _Fetch:
         if self._is_throttled:
             wait_s = min(wait_s, self._throttled_s())
         purgatory = self._broker.purgatory
-        woken = purgatory.wait(keys, self._is_complete, wait_s, "Fetch", noted=noted)
+        wait = purgatory.begin(keys, self._is_complete, wait_s, "Fetch", noted=noted)
         if self._fetching.begins_session:
-            woken.add_done_callback(self._end_unanswered)
+            wait.add_callback(self._end_unanswered)
         if self._follower >= 0 and self._idle:
             changes = self._changes = purgatory.note_changes()
             changes |= noted or {}
-            woken.add_done_callback(lambda _: purgatory.end_notes(changes))
-        return self._answer_when(self._context.wait(woken))
+            wait.add_callback(lambda _: purgatory.end_notes(changes))
+        self._context.wait(wait)
+        return DelayedResponse(purgatory, wait, lambda is_ready: self.respond(is_planned=is_ready))
 
-    def _end_unanswered(self, woken: asyncio.Future[Any]) -> None:
-        """The connection has closed: nobody will know the session's id. Followers close it whenever
-        they get more partitions to fetch."""
-        if woken.cancelled():
+    def _end_unanswered(self, is_complete: bool | None) -> None:
+        """If the connection has closed, nobody will know the session's id. Followers close it
+        whenever they get more partitions to fetch."""
+        if is_complete is None:
             self._broker.sessions.end_unanswered(self._fetching)
 
     def _throttled_s(self) -> float:
@@ -461,10 +473,15 @@ class _Fetch:
         assert quotas is not None
         return quotas.leader.free_at_s() - self._broker.clock.monotonic_s()
 
-    async def _answer_when(self, woken: asyncio.Future[Any]) -> FetchResponse:
-        if not await woken:
-            await self._is_ready()
-        return await _await_response(cooperative.run(self._broker.tasks, self.answer()))
+    def respond(self, *, is_planned: bool) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
+        """The response when a wait has ended. Unless `is_planned`, plan again first."""
+        answer = cooperative.run(self._broker.tasks, self._answer(is_planned=is_planned))
+        return answer if isinstance(answer, FetchResponse) else _await_response(answer)
+
+    def _answer(self, *, is_planned: bool) -> Steps[Any]:
+        if not is_planned:
+            yield from self.plan()
+        return (yield from self.answer())
 
     async def _is_ready(self) -> bool:
         found = cooperative.run(self._broker.tasks, self.plan())
@@ -589,9 +606,9 @@ def _topic_response(topic: TopicKey, partitions: list[PartitionResponse]) -> Top
     return TopicResponse("", topic, partitions)
 
 
-def _replica_id(context: RequestContext, request: Any) -> int:
+def replica_id(context: RequestContext, request: Any) -> int:
     """The fetching follower's id; negative for a consumer. Since version 15 in a tagged field."""
-    if context.version < _REPLICA_STATE_SINCE:
+    if context.version < REPLICA_STATES_SINCE:
         return int(request.replica_id)
     state = request.replica_state
     return -1 if state is None else int(state.replica_id)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.server.auth.authorizer import Operation, ResourceType
@@ -37,8 +37,10 @@ from kavka.server.replica.batch_admission import (
 )
 from kavka.server.replica.record_rules import NotVerified, RecordsRefused
 from kavka.server.replica.replica import Replica
-from kavka.server.request.context import BadRequest, RequestContext
+from kavka.server.request.context import BadRequest, RequestContext, Response
+from kavka.server.request.delayed import DelayedResponse
 from kavka.server.runtime.cooperative import run
+from kavka.server.runtime.purgatory import Wait
 from kavka.wire.apis.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -160,14 +162,36 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         if reason := _reason_to_close(topics):
             raise reason
         if waiting := unfinished.waiting:
-            woken = _wait(broker, context, waiting, request.timeout_ms)
-            return _when_flushed(topics, waiting, woken)
+            wait = _wait(broker, context, waiting, request.timeout_ms)
+            return _when_flushed(topics, waiting, broker.purgatory.future_of(wait))
         return None
     response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
     if waiting := unfinished.waiting:
-        woken = _wait(broker, context, waiting, request.timeout_ms)
-        return _when_complete(response, waiting, woken)
+        wait = _wait(broker, context, waiting, request.timeout_ms)
+        return _when_complete(broker, response, waiting, wait)
     return response
+
+
+def acknowledge(
+    broker: Broker,
+    replica: Replica,
+    last_offset: int,
+    answer: PartitionResponse,
+    timeout_ms: int,
+    respond: Callable[[], Response],
+) -> DelayedResponse:
+    """Wait until all replicas in sync have a batch that the fast path has appended. Then `respond`
+    makes the response, with `answer` as it is by then."""
+    since = replica.partition.led_since_epoch
+    batch = _Unacknowledged(replica, last_offset, answer, since, True, False)
+
+    def complete(_: bool) -> Response:
+        batch.complete()
+        return respond()
+
+    wait_s = timeout_ms / 1000
+    wait = broker.purgatory.begin((replica.key,), batch.is_complete, wait_s, "Produce")
+    return DelayedResponse(broker.purgatory, wait, complete)
 
 
 def _append_all(
@@ -240,13 +264,13 @@ async def _finish(
         applied.set_result(None)
     if request.acks == NO_ANSWER:
         if waiting := unfinished.waiting:
-            woken = _wait(broker, context, waiting, request.timeout_ms)
-            return await _when_flushed(topics, waiting, woken)
+            wait = _wait(broker, context, waiting, request.timeout_ms)
+            return await _when_flushed(topics, waiting, broker.purgatory.future_of(wait))
         return _reason_to_close(topics)
     response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
     if waiting := unfinished.waiting:
-        woken = _wait(broker, context, waiting, request.timeout_ms)
-        return await _when_complete(response, waiting, woken)
+        wait = _wait(broker, context, waiting, request.timeout_ms)
+        response = await _when_complete(broker, response, waiting, wait)
     return response
 
 
@@ -512,24 +536,25 @@ def _reason_to_close(topics: list[TopicResponse]) -> BadRequest | None:
 
 def _wait(
     broker: Broker, context: RequestContext, waiting: list[_Unacknowledged], timeout_ms: int
-) -> asyncio.Future[Any]:
-    """Wait for the in-sync replicas (acks=all) and flushes (`flush.messages`), or the timeout.
-    Changes are seen from this call on, even before its future is awaited."""
+) -> Wait:
+    """Wait for the in-sync replicas (acks=all) and flushes (`flush.messages`), or the timeout."""
 
     def all_complete() -> bool:
         return all(batch.is_complete() for batch in waiting)
 
     keys = [batch.replica.key for batch in waiting]
-    return context.wait(broker.purgatory.wait(keys, all_complete, timeout_ms / 1000, "Produce"))
+    return context.wait(broker.purgatory.begin(keys, all_complete, timeout_ms / 1000, "Produce"))
 
 
-async def _when_complete(
-    response: ProduceResponse, waiting: list[_Unacknowledged], woken: asyncio.Future[Any]
-) -> ProduceResponse:
-    await woken
-    for batch in waiting:
-        batch.complete()
-    return response
+def _when_complete(
+    broker: Broker, response: ProduceResponse, waiting: list[_Unacknowledged], wait: Wait
+) -> DelayedResponse:
+    def make(_: bool) -> ProduceResponse:
+        for batch in waiting:
+            batch.complete()
+        return response
+
+    return DelayedResponse(broker.purgatory, wait, make)
 
 
 async def _when_flushed(

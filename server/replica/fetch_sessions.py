@@ -71,6 +71,23 @@ class FetchPartition:
         self.follower_start = _follower_start(asked, version)
         self.is_prefix = False
 
+    def read_up_to(
+        self, leader_epoch: int, offset: int, last_epoch: int, follower_start: int
+    ) -> None:
+        """Apply a later request that changes no more than this."""
+        self.current_leader_epoch = leader_epoch
+        self.offset = offset
+        self.last_fetched_epoch = last_epoch
+        self.follower_start = follower_start
+        self.is_prefix = False
+
+    def answered(self, replica: Any, high_watermark: int, log_start_offset: int) -> None:
+        """Remember an answer with records, for a reader whose log is a prefix of the leader's."""
+        self.replica = ref(replica)
+        self.is_prefix = True
+        self.high_watermark = high_watermark
+        self.log_start_offset = log_start_offset
+
     def has_changed(self, answer: PartitionResponse) -> bool:
         """Whether an incremental answer must include this partition; remembers what it says."""
         changed = (
@@ -115,6 +132,11 @@ def _wanted(topic: TopicKey, asked: Any, version: int) -> FetchPartition:
         *_epochs(asked, version),
         _follower_start(asked, version),
     )
+
+
+def wanted_partition(topic: Any, asked: Any, version: int) -> FetchPartition:
+    """What a request wants of a partition that it asks for."""
+    return _wanted(_topic_key(topic, version), asked, version)
 
 
 def _topic_key(topic: Any, version: int) -> TopicKey:
@@ -182,9 +204,14 @@ class Fetching:
         """Whether the response begins a session: the reader does not know its id yet."""
         return self.session is not None and not self.incremental
 
+    @property
+    def is_current(self) -> bool:
+        """Whether no other request has used the session while this one waited."""
+        return self.session is None or self.session.epoch == self.epoch
+
     def check_current(self) -> None:
-        """ApiError when another request used the session while this one waited."""
-        if self.session is not None and self.session.epoch != self.epoch:
+        """ApiError unless `is_current`."""
+        if not self.is_current:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
     def keep(self, wanted: FetchPartition, answer: PartitionResponse) -> bool:
@@ -234,8 +261,7 @@ class FetchSessions:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != (version >= TOPIC_IDS_SINCE):
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        self._touch(session)
-        session.epoch = epoch = 1 if epoch == _ID_MAX else epoch + 1
+        epoch = self.renew(session)
         before = len(session.partitions)
         yield from self._update(session, request, version)
         if not session.partitions:
@@ -247,6 +273,22 @@ class FetchSessions:
             self._end(session)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return Fetching(list(session.partitions.values()), session, True, epoch)
+
+    def find(self, session_id: int) -> Session | None:
+        """The session with this id."""
+        return self._sessions.get(session_id)
+
+    def has_only(self, session: Session, wanted: FetchPartition) -> bool:
+        """Whether a session still exists, with this partition and no other."""
+        if self._sessions.get(session.id) is not session or len(session.partitions) != 1:
+            return False
+        return next(iter(session.partitions.values())) is wanted
+
+    def renew(self, session: Session) -> int:
+        """Begin the next request of a session, and return the session's new epoch."""
+        self._touch(session)
+        session.epoch = epoch = 1 if session.epoch == _ID_MAX else session.epoch + 1
+        return epoch
 
     def _update(self, session: Session, request: Any, version: int) -> Steps[None]:
         """Update a session in steps. ApiError if another request has used or ended it meanwhile."""

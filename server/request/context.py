@@ -6,12 +6,11 @@ import asyncio
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from kavka.server.runtime.purgatory import Wait
 from kavka.wire.frame import Arena
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-T = TypeVar("T")
 
 COPIED_BYTES_MAX: Final = 128 * 1024
 """Bytes of a request that are copied for later use. Beyond it the frame is kept instead, which
@@ -58,6 +57,15 @@ class Peer:
             parts = IPv6Address(address).exploded.split(":")
             host = ":".join(f"{int(part, 16):x}" for part in parts) + scoped + scope
         return f"/{host}"
+
+
+class Cancellable(Protocol):
+    """A future, or a wait in the purgatory."""
+
+    def cancel(self) -> object: ...
+
+
+W = TypeVar("W", bound=Cancellable)
 
 
 class RequestTiming(Protocol):
@@ -109,19 +117,19 @@ class RequestContext:
         self.applied: asyncio.Future[None] | None = None
         self.keeps_frame = False
         self.retained_bytes = 0
-        self.waits_for: asyncio.Future[Any] | None = None
+        self.waits_for: Cancellable | None = None
 
-    def wait(self, future: asyncio.Future[T]) -> asyncio.Future[T]:
-        """Cancel `future` if the connection closes first; returns `future`. Only for a request that
+    def wait(self, wait: W) -> W:
+        """Cancel `wait` if the connection closes first; returns `wait`. Only for a request that
         has taken effect, so that only its response is missing: nothing else of it is cancelled."""
-        self.waits_for = future
-        return future
+        self.waits_for = wait
+        return wait
 
-    def is_in_progress(self, answer: Awaitable[Any]) -> bool:
+    def is_in_progress(self, answer: Awaitable[Any] | Wait) -> bool:
         """Whether the request may not have taken effect yet, with `answer` as what its handler has
         returned: a task that works, and has not said that its effect is there, or that it comes
         with `applied`."""
-        is_task = answer.__class__ is not asyncio.Future
+        is_task = answer.__class__ not in (asyncio.Future, Wait)
         return is_task and self.applied is None and self.waits_for is None
 
     def keep_frame(self) -> None:

@@ -16,7 +16,8 @@ from kavka.wire.steps import Steps
 
 
 class EncodedResponse:
-    """A response that is already encoded, except for its throttle time."""
+    """A response that is already encoded, except for its throttle time. `response` is None if it
+    comes from the fast path, which there is only without quotas."""
 
     __slots__ = ("errors", "frame", "response", "throttle_time_ms")
 

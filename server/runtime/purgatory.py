@@ -1,11 +1,11 @@
 """Purgatory: delayed responses, such as of a Fetch that waits for records, or of a Produce that
 waits for replicas.
 
-A waiter watches the keys (partitions) whose change may complete it; code that changes a partition
-calls `changed`.
+A wait has the keys (partitions) whose change may complete it; code that changes a partition calls
+`changed`.
 
 A thousand consumers may wait for one partition, and one consumer for thousands of partitions. So
-waiters are checked in slices that yield to the loop, in rounds: first all waiters of the keys that
+waits are checked in slices that yield to the loop, in rounds: first all waits of the keys that
 changed so far, each once and in order, then those of keys that changed later.
 """
 
@@ -15,54 +15,80 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
-from kavka.seams import Tasks, Timer
+from kavka.seams import Clock, Tasks
 from kavka.server.runtime import cooperative
+from kavka.server.runtime.deadlines import Deadlines
 from kavka.wire.steps import PauseCounter, Steps
 
 KEYS_PER_STEP: Final = 25
-"""Keys of the waiters checked in one slice: 10 to 30 us each for a Fetch, and most completed
-waiters then make a response in the same loop iteration, at 50 us."""
+"""Keys of the waits checked in one slice: 10 to 30 us each for a Fetch, and for most completed ones
+a response is made at once, at 50 us."""
 
 Ready: TypeAlias = Callable[[], bool | Steps[bool]]
-"""Whether a waiter is complete; in slices if that takes long."""
+"""Whether a wait is complete; in slices if that takes long."""
 
 
-class _Waiter:
-    __slots__ = ("future", "keys", "operation", "ready", "timer")
+Ended: TypeAlias = Callable[[bool | None], object]
+"""Called when a wait has ended: True if it is complete, False at its deadline, None if it was
+cancelled."""
+
+
+class Wait:
+    """One wait in the purgatory. It is like a future, but its callbacks are called at once: a
+    broker has thousands of waits a second, and each iteration of the loop costs some us."""
+
+    __slots__ = ("_callbacks", "_purgatory", "is_over", "keys", "operation", "ready")
 
     def __init__(
-        self,
-        future: asyncio.Future[Any],
-        keys: Sequence[Hashable],
-        ready: Ready,
-        operation: str,
+        self, purgatory: Purgatory, keys: Sequence[Hashable], ready: Ready, operation: str | None
     ) -> None:
-        self.future = future
+        """`operation` is None if it is not to be counted."""
+        self._purgatory = purgatory
+        self._callbacks: list[Ended] = []
         self.keys = keys
         self.ready = ready
         self.operation = operation
-        self.timer: Timer | None = None
+        self.is_over = False
+
+    def add_callback(self, callback: Ended) -> None:
+        """Call `callback` when it ends, which it has not yet."""
+        self._callbacks.append(callback)
+
+    def cancel(self) -> None:
+        """End it, unless it has ended."""
+        if not self.is_over:
+            self._purgatory.cancel(self)
+
+    def end(self, outcome: bool | None) -> None:
+        """For the purgatory: call the callbacks, and keep nothing alive, as a round of checks or
+        the deadlines may hold it longer."""
+        callbacks, self._callbacks = self._callbacks, []
+        self.is_over = True
+        self.ready = _never
+        for callback in callbacks:
+            callback(outcome)
 
 
 class Purgatory:
     """All delayed responses of a broker; bounded by connections times requests in flight."""
 
-    def __init__(self, tasks: Tasks) -> None:
+    def __init__(self, clock: Clock, tasks: Tasks) -> None:
         self._tasks = tasks
-        self._waiters: dict[Hashable, dict[_Waiter, None]] = {}
+        self._deadlines = Deadlines(clock, tasks, self._expire, _is_over)
+        self._waits: dict[Hashable, dict[Wait, None]] = {}
         self._changed: dict[Hashable, None] = {}
         self._is_checking = False
         self._noted: list[dict[Hashable, None]] = []
         self.waiting: dict[str, int] = {}
-        """Number of waiters, by operation."""
+        """Number of waits, by operation."""
         self.watched: dict[str, int] = {}
         """Number of keys they watch, by operation."""
         self.expired: dict[str, int] = {}
-        """Waiters that reached their deadline so far, by operation."""
+        """Waits that reached their deadline so far, by operation."""
 
     def __len__(self) -> int:
         """Number of distinct watched keys."""
-        return len(self._waiters)
+        return len(self._waits)
 
     def note_changes(self) -> dict[Hashable, None]:
         """A dict that collects the keys that change from now on, until `end_notes`. For a caller
@@ -75,6 +101,31 @@ class Purgatory:
         """Stop adding changed keys to `noted`, a dict from `note_changes`."""
         self._noted = [one for one in self._noted if one is not noted]
 
+    def begin(
+        self,
+        keys: Sequence[Hashable],
+        ready: Ready,
+        timeout_s: float,
+        operation: str = "",
+        *,
+        noted: dict[Hashable, None] | None = None,
+    ) -> Wait:
+        """Wait until `ready()` is true after a change of one of `keys`, or for `timeout_s`. `ready`
+        must not raise. `operation` is its name in the metrics. Changes already in `noted` count
+        too."""
+        wait = Wait(self, keys, ready, operation)
+        self.waiting[operation] = self.waiting.get(operation, 0) + 1
+        self.watched[operation] = self.watched.get(operation, 0) + len(keys)
+        for key in keys:
+            self._waits.setdefault(key, {})[wait] = None
+        self._deadlines.add(wait, timeout_s)
+        if noted:
+            for key in keys:
+                if key in noted:
+                    self.changed(key)
+                    break
+        return wait
+
     def wait(
         self,
         keys: Sequence[Hashable],
@@ -84,43 +135,43 @@ class Purgatory:
         *,
         noted: dict[Hashable, None] | None = None,
     ) -> asyncio.Future[Any]:
-        """A future that becomes True when `ready()` is true after a change of one of `keys`, or
-        False at the deadline. Cancelling it ends the wait. `ready` must not raise. `operation`
-        is its name in the metrics. Changes already in `noted` count too."""
-        waiter = _Waiter(self._tasks.future(), keys, ready, operation)
-        self.waiting[operation] = self.waiting.get(operation, 0) + 1
-        self.watched[operation] = self.watched.get(operation, 0) + len(keys)
-        for key in keys:
-            self._waiters.setdefault(key, {})[waiter] = None
-        waiter.timer = self._tasks.call_later(timeout_s, self._expire, waiter)
-        waiter.future.add_done_callback(lambda _: self._forget(waiter))
-        if noted:
-            for key in keys:
-                if key in noted:
-                    self.changed(key)
-                    break
-        return waiter.future
+        """As `begin`: a future that becomes True, or False at the deadline. Cancelling it ends the
+        wait."""
+        return self.future_of(self.begin(keys, ready, timeout_s, operation, noted=noted))
 
-    def watch(self, key: Hashable, seen: Callable[[], object]) -> asyncio.Future[Any]:
-        """Call `seen` in the loop iteration after each change of `key`, until the returned future
-        is cancelled. `seen` must not raise."""
+    def future_of(self, wait: Wait) -> asyncio.Future[Any]:
+        """A future of the wait's outcome; if one of them is cancelled, so is the other."""
+        future = self._tasks.future()
+
+        def ended(outcome: bool | None) -> None:
+            if outcome is None:
+                future.cancel()
+            elif not future.done():
+                future.set_result(outcome)
+
+        wait.add_callback(ended)
+        future.add_done_callback(lambda _: wait.cancel())
+        return future
+
+    def watch(self, key: Hashable, seen: Callable[[], object]) -> Wait:
+        """Call `seen` in the loop iteration after each change of `key`, until the wait is
+        cancelled. `seen` must not raise."""
 
         def ready() -> bool:
             seen()
             return False
 
-        waiter = _Waiter(self._tasks.future(), (key,), ready, "")
-        self._waiters.setdefault(key, {})[waiter] = None
-        waiter.future.add_done_callback(lambda _: self._remove(waiter))
-        return waiter.future
+        wait = Wait(self, (key,), ready, None)
+        self._waits.setdefault(key, {})[wait] = None
+        return wait
 
     def changed(self, key: Hashable) -> None:
-        """Check the waiters of `key`, from the loop's next iteration on; changes until then are
+        """Check the waits for `key`, from the loop's next iteration on; changes until then are
         coalesced."""
         if self._noted:
             for noted in self._noted:
                 noted[key] = None
-        if key not in self._waiters:
+        if key not in self._waits:
             return
         self._changed[key] = None
         if not self._is_checking:
@@ -141,61 +192,69 @@ class Purgatory:
             self._is_checking = False
 
     def _check_round(self, changed: Iterable[Hashable]) -> Steps[None]:
-        waiters: dict[_Waiter, None] = {}
+        waits: dict[Wait, None] = {}
         pauses = PauseCounter()
         for key in changed:
-            of_key = self._waiters.get(key, {})
-            waiters |= of_key
+            of_key = self._waits.get(key, {})
+            waits |= of_key
             if pauses.is_due(len(of_key)):
                 yield None
         room = KEYS_PER_STEP
-        for waiter in waiters:
+        for wait in waits:
             if room <= 0:
                 yield None
                 room = KEYS_PER_STEP
-            if waiter.future.done():
+            if wait.is_over:
                 continue
-            room -= len(waiter.keys)
+            room -= len(wait.keys)
             try:
-                yield from _check_one(waiter)
-            except Exception as fault:  # of this waiter; the others are still checked
+                is_ready = wait.ready()
+                if not isinstance(is_ready, bool):
+                    is_ready = yield from _run_unless_over(wait, is_ready)
+                if is_ready and not wait.is_over:
+                    self._complete(wait)
+            except Exception as fault:  # of this wait; the others are still checked
                 self._tasks.call_soon(_raise, fault)
 
-    def _expire(self, waiter: _Waiter) -> None:
-        if not waiter.future.done():
-            self.expired[waiter.operation] = self.expired.get(waiter.operation, 0) + 1
-            waiter.future.set_result(False)
+    def _complete(self, wait: Wait) -> None:
+        self._remove(wait)
+        wait.end(True)
+        self._deadlines.ended()
 
-    def _forget(self, waiter: _Waiter) -> None:
-        waiter.ready = _never  # a running round may still hold the waiter: free its closure
-        self.waiting[waiter.operation] -= 1
-        self.watched[waiter.operation] -= len(waiter.keys)
-        if waiter.timer is not None:
-            waiter.timer.cancel()
-        self._remove(waiter)
+    def cancel(self, wait: Wait) -> None:
+        """End a wait that is not over."""
+        self._remove(wait)
+        wait.end(None)
+        if wait.operation is not None:
+            self._deadlines.ended()
 
-    def _remove(self, waiter: _Waiter) -> None:
-        for key in waiter.keys:
-            waiters = self._waiters.get(key)
-            if waiters is not None:
-                waiters.pop(waiter, None)
-                if not waiters:
-                    del self._waiters[key]
+    def _expire(self, wait: Wait) -> None:
+        self._remove(wait)
+        if wait.operation is not None:
+            self.expired[wait.operation] = self.expired.get(wait.operation, 0) + 1
+        wait.end(False)
+
+    def _remove(self, wait: Wait) -> None:
+        if wait.operation is not None:
+            self.waiting[wait.operation] -= 1
+            self.watched[wait.operation] -= len(wait.keys)
+        for key in wait.keys:
+            waits = self._waits.get(key)
+            if waits is not None:
+                waits.pop(wait, None)
+                if not waits:
+                    del self._waits[key]
 
 
 def _never() -> bool:
     return False
 
 
-def _check_one(waiter: _Waiter) -> Steps[None]:
-    is_ready = waiter.ready()
-    if not isinstance(is_ready, bool):
-        is_ready = yield from _run_unless_done(waiter, is_ready)
-    if is_ready and not waiter.future.done():
-        waiter.future.set_result(True)
+def _is_over(wait: Wait) -> bool:
+    return wait.is_over
 
 
-def _run_unless_done(waiter: _Waiter, work: Steps[bool]) -> Steps[bool]:
+def _run_unless_over(wait: Wait, work: Steps[bool]) -> Steps[bool]:
     """The result of `work`, which is abandoned if the wait ends meanwhile."""
     while True:
         try:
@@ -203,7 +262,7 @@ def _run_unless_done(waiter: _Waiter, work: Steps[bool]) -> Steps[bool]:
         except StopIteration as end:
             return bool(end.value)
         yield wanted
-        if waiter.future.done():
+        if wait.is_over:
             work.close()
             return False
 

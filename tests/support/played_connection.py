@@ -9,9 +9,9 @@ from typing import Any
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
 from kavka.server.connections.connection import TURN_S_MAX, Connection
-from kavka.server.connections.dispatch import Call
 from kavka.server.connections.registry import Acceptor, Connections
 from kavka.server.request.context import BadRequest, Peer, RequestContext
+from kavka.server.request.delayed import Call
 from kavka.wire.apis import produce
 from kavka.wire.frame import ArenaPool
 from support.asynchronous import Test, ran_by
@@ -113,21 +113,13 @@ class Script:
     def is_produce(self, frame: memoryview) -> bool:
         return self.key == produce.API.key
 
-    def remember(self, *request: Any) -> None:
-        """Nothing."""
-
     def now_s(self) -> float:
         """A time that passes only in slow requests."""
         return self.time_s
 
     def fast_path(self) -> Any:
-        """What remembers requests of the kind `r`, while `remembers`."""
-        return self
-
-    def answer(self, frame: memoryview) -> bytes | None:
-        if not self.remembers or bytes(frame[:1]) != b"r":
-            return None
-        return b"remembered " + bytes(frame[1:])
+        """What remembers requests."""
+        return Remembering(self)
 
     async def coroutine(self, name: bytes) -> bytes:
         await asyncio.sleep(0)
@@ -149,6 +141,27 @@ class Script:
 
     def throttle_ms(self, context: Any, response: bytes, request_bytes: int) -> int:
         return self.throttle
+
+
+class Remembering:
+    """A fast path for requests of the kind `r`, while the script `remembers`."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    def answer(self, frame: memoryview) -> bytes | None:
+        if not self._script.remembers or bytes(frame[:1]) != b"r":
+            return None
+        return b"remembered " + bytes(frame[1:])
+
+    def remember(self, *request: Any) -> None:
+        """Nothing."""
+
+    def call(self, frame: memoryview) -> Call | None:
+        answer = self.answer(frame)
+        api: Any = self._script
+        context = RequestContext(Peer("", ""), 0, 0, None)
+        return None if answer is None else Call(api, context, None, answer)
 
 
 REQUEST_MAX = 1_000_000

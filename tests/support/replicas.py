@@ -88,7 +88,7 @@ class Hosting:
         for key, high_watermark in (high_watermarks or {}).items():
             self.logs.keep_high_watermark(key, high_watermark)
         self.metadata = MetadataCache("cluster")
-        self.purgatory = Purgatory(self.tasks)
+        self.purgatory = Purgatory(self.clock, self.tasks)
         self.overrides = Overrides()
         self.manager = ReplicaManager(
             logs=self.logs,

@@ -27,7 +27,10 @@ __all__ = [
     "FETCHED_EPOCHS_SINCE",
     "LEADER_EPOCHS_SINCE",
     "LOG_STARTS_SINCE",
+    "NO_SESSION",
     "RACKS_SINCE",
+    "REPLICA_STATES_SINCE",
+    "SESSIONS_SINCE",
     "TOPIC_IDS_SINCE",
     "AbortedTransaction",
     "EpochEndOffset",
@@ -49,12 +52,15 @@ BATCHES_SINCE: Final = 4
 """Before, records are message sets; the broker makes them of its batches."""
 
 LOG_STARTS_SINCE: Final = 5
+SESSIONS_SINCE: Final = 7
 LEADER_EPOCHS_SINCE: Final = 9
 RACKS_SINCE: Final = 11
 """From here on consumers may read from followers (KIP-392)."""
 
 FETCHED_EPOCHS_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
+REPLICA_STATES_SINCE: Final = 15
+"""From here on the id of a follower is in a tagged field (KIP-903)."""
 
 NO_SESSION: Final = -1
 """As session epoch: the request has all partitions, and is not remembered (KIP-227)."""

@@ -30,7 +30,7 @@ class SpliceBuffer(private_copy.EncodeBuffer):  # type: ignore[misc]  # the libr
 
 
 _free: Final[list[SpliceBuffer]] = []
-"""Free buffers: at most one per thread with a broker, since encoding never yields."""
+"""Free buffers: at most one per thread with a broker, since encoding at once never yields."""
 
 
 def encode_response(api: Api, version: int, correlation_id: int, response: Any) -> list[Any]:
@@ -38,10 +38,7 @@ def encode_response(api: Api, version: int, correlation_id: int, response: Any) 
 
     `response` may be any object with the schema's field names (snake case) as attributes.
     """
-    try:
-        out = _free.pop()
-    except IndexError:
-        out = SpliceBuffer()
+    out = borrow_buffer()
     out.pos = 8
     if version >= api.first_flexible and api.flexible_response_header:
         out.buf[8] = 0  # no tagged fields in the header
@@ -55,10 +52,21 @@ def encode_response(api: Api, version: int, correlation_id: int, response: Any) 
         _pack_frame_head(out.buf, 0, out.pos - 4 + payload_bytes, correlation_id)
         return drain_parts(out)
     finally:
-        if out.parts:
-            out.parts = []
-        if len(out.buf) <= BUFFER_BYTES_MAX:
-            _free.append(out)
+        return_buffer(out)
+
+
+def borrow_buffer() -> SpliceBuffer:
+    """A buffer to encode into, until it is returned; it costs more to make one than to encode a
+    small message."""
+    return _free.pop() if _free else SpliceBuffer()
+
+
+def return_buffer(out: SpliceBuffer) -> None:
+    """Keep a buffer for the next message. No view of it may be left."""
+    if out.parts:
+        out.parts = []
+    if len(out.buf) <= BUFFER_BYTES_MAX:
+        _free.append(out)
 
 
 def drain_parts(out: SpliceBuffer) -> list[Any]:

@@ -37,7 +37,9 @@ class Case:
         self.clock = VirtualClock()
         self.tasks = VirtualTasks(self.clock)
         self.broker = ScriptedConnection()
-        self.connection = Connection(self.tasks, ArenaPool(), address="b:1", client_id="us")
+        self.connection = Connection(
+            self.clock, self.tasks, ArenaPool(), address="b:1", client_id="us"
+        )
         self.broker.attach(self.connection)
         self.heard: list[Any] = []
         """Responses and failures, as they came."""

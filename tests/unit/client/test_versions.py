@@ -23,9 +23,10 @@ def ask(script: Script) -> Versions:
     """What the client finds out about a broker that goes by this script."""
 
     async def run() -> Versions:
-        tasks = VirtualTasks(VirtualClock())
+        clock = VirtualClock()
+        tasks = VirtualTasks(clock)
         broker = ScriptedConnection()
-        connection = Connection(tasks, ArenaPool(), address="b:1", client_id="us")
+        connection = Connection(clock, tasks, ArenaPool(), address="b:1", client_id="us")
         broker.attach(connection)
         asked = tasks.spawn(ask_versions(connection, "1.2.3", 30.0), name="ask")
         await run_until_idle()

@@ -427,7 +427,7 @@ async def test_a_remembered_request_does_not_overtake_one_that_waits(s: Scene, /
     assert s.sent == b""
     s.script.waiting[b"one"].set_result(b"one")
     await run_until_idle()
-    assert s.sent == b"onetwo"
+    assert s.sent == b"oneremembered two"
 
 
 @scene

@@ -19,6 +19,7 @@ from kavka.server.connections.connection import Connection
 from kavka.server.connections.fast_path import REMEMBERED_MAX
 from kavka.server.connections.produce_fast_path import FastProduce
 from kavka.server.replica.replica import Replica
+from kavka.server.request.delayed import Call
 from kavka.wire.apis.produce import API, BATCHES_SINCE
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
@@ -81,7 +82,7 @@ def short_ways() -> Iterator[list[int]]:
     found: list[int] = []
     original = fast_path.FastPath.answer
 
-    def counting(self: fast_path.FastPath, frame: memoryview) -> bytes | bytearray | None:
+    def counting(self: fast_path.FastPath, frame: memoryview) -> bytearray | Call | None:
         answer = original(self, frame)
         if answer is not None:
             found.append(len(answer))
