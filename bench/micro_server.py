@@ -96,7 +96,42 @@ def _reading(loop: asyncio.AbstractEventLoop, scratch: Path) -> Iterator[Named]:
         offsets = range(first, broker.end() - records, records)
         requests = cycle([bytes(fetch.at(offset)) for offset in offsets])
         yield f"server: Fetch of {label}", partial(_ask_next, broker, requests)
+    waiting = WaitingReader(broker)
+    request = frames.produce(TOPIC, 0, BATCHES["one record"].encode())
+    yield "server: Fetch that waits for one record, remembered", partial(waiting.read, request)
+    yield (
+        "server: Fetch that waits for one record, the general way",
+        partial(waiting.read_anew, request),
+    )
     loop.run_until_complete(broker.stop())
+
+
+class WaitingReader:
+    """Another connection, whose Fetch waits at the end of the log until a record is written on the
+    first one; which takes a part of the time, too."""
+
+    def __init__(self, broker: InProcess) -> None:
+        self._broker = broker
+        self._transport = Answers()
+        self._protocol = broker.connected(self._transport)
+        self._fetch = frames.FetchRequest(TOPIC, 0, max_wait_ms=30_000, partition_max_bytes=1 << 20)
+
+    def read(self, request: bytes) -> None:
+        """Fetch, and write what is waited for."""
+        fetch = self._fetch.at(self._broker.end())
+        size = len(fetch)
+        self._transport.last = b""
+        self._protocol.get_buffer(-1)[:size] = fetch
+        self._protocol.buffer_updated(size)
+        self._broker.ask(request)
+        self._broker.take_turn()
+        if not self._transport.last:
+            raise RuntimeError("the Fetch was not answered")
+
+    def read_anew(self, request: bytes) -> None:
+        """The same, on a connection that remembers nothing."""
+        self._protocol._fast_path.requests.clear()
+        self.read(request)
 
 
 def _ask_next(broker: InProcess, requests: Iterator[bytes]) -> None:

@@ -22,6 +22,7 @@ from typing import Any, Final
 from kavka.seams import Tasks
 from kavka.server.config.value_types import one_line
 from kavka.server.connections.dispatch import FAST_PATHS, Dispatcher
+from kavka.server.connections.in_flight import PRODUCE, UNANSWERED_MAX, Slot, weight_of
 from kavka.server.connections.registry import Acceptor, Connections, RegisteredConnection
 from kavka.server.request.context import BadRequest, Peer, RequestContext
 from kavka.server.request.delayed import Call, DelayedResponse
@@ -30,15 +31,6 @@ from kavka.server.runtime.sockets import dialled_address
 from kavka.wire.api import Api
 from kavka.wire.errors import clear_tracebacks
 from kavka.wire.frame import ARENA_BYTES, Arena, ArenaPool, FrameError, Framer
-
-UNANSWERED_MAX: Final = 128
-"""In-flight requests of one connection, if all are Produce."""
-
-OTHERS_UNANSWERED_MAX: Final = 8
-"""The same for other requests, whose queued responses hold more memory.
-Apache Kafka handles one request of a connection at a time, so clients pipeline few."""
-
-FETCHES_UNANSWERED_MAX: Final = 2
 
 BYTES_PER_ITERATION_MAX: Final = 1024 * 1024
 """Bytes received before other connections are served; at 0.5 us a KiB, half a millisecond. Counted
@@ -52,47 +44,6 @@ TURN_S_MAX: Final = 0.002
 
 REASON_CHARS_MAX: Final = 500
 """Length limit of the logged reason for a bad request, which may quote a name from it."""
-
-_PRODUCE, _FETCH, _JOIN_GROUP, _SYNC_GROUP = 0, 1, 11, 14
-_WEIGHTS: Final = {_PRODUCE: 1, _FETCH: UNANSWERED_MAX // FETCHES_UNANSWERED_MAX}
-_HOLDS_BACK_UNTIL_ANSWERED: Final = frozenset({_PRODUCE, _JOIN_GROUP, _SYNC_GROUP})
-_WEIGHT_OF_OTHERS: Final = UNANSWERED_MAX // OTHERS_UNANSWERED_MAX
-"""Weight of an in-flight request, by API key; reading pauses when they sum to UNANSWERED_MAX."""
-
-
-def _weight_of(api: Api) -> int:
-    return _WEIGHTS.get(api.key, _WEIGHT_OF_OTHERS)
-
-
-class _Slot:
-    """An in-flight request in the response queue."""
-
-    __slots__ = (
-        "api",
-        "context",
-        "holds_back",
-        "request",
-        "request_bytes",
-        "response",
-        "waiting",
-        "weight",
-    )
-
-    def __init__(
-        self, call: Call, waiting: asyncio.Future[Any] | Wait | None, request_bytes: int
-    ) -> None:
-        self.api = call.api
-        self.context = call.context
-        self.request = None if waiting is None else call.request
-        """For an error response; views of its frame are gone."""
-        self.response = call.answer
-        self.waiting = waiting
-        self.request_bytes = request_bytes
-        self.weight = _weight_of(call.api)
-        self.holds_back = waiting is not None and (
-            call.api.key in _HOLDS_BACK_UNTIL_ANSWERED or call.context.is_in_progress(waiting)
-        )
-        """Whether what is behind it would not see its effect yet."""
 
 
 class Connection(RegisteredConnection):
@@ -154,14 +105,14 @@ class Connection(RegisteredConnection):
         self.get_buffer = self._framer.get_buffer
         self._fast_path = dispatcher.fast_path()
         self._now_s = dispatcher.now_s
-        self._slots: deque[_Slot] = deque()
+        self._slots: deque[Slot] = deque()
         self._holding_back = 0
         """Requests in flight that others wait for; of several, all are Produce."""
         self._holding_back_produce = False
         """Whether these are Produce, which Produce may pass."""
         self._held_back = False
         """Whether the next frame must not be handled before they are answered."""
-        self._unapplied: _Slot | None = None
+        self._unapplied: Slot | None = None
         """The last request, while it is not applied (`RequestContext.applied`): it may still need
         its frame, even after its connection has closed."""
         self._out: list[Any] = []
@@ -302,12 +253,6 @@ class Connection(RegisteredConnection):
             return
         kind = answer.__class__
         waiting: asyncio.Future[Any]
-        if kind is DelayedResponse:
-            if call.api.key in FAST_PATHS:
-                self._fast_path.remember(call.api, call.context, call.request, answer, frame)
-            self._dispatcher.drop_frame_views(call.api, call.request)
-            self._queue(call, len(frame))
-            return
         if kind is CoroutineType:
             waiting = self._tasks.spawn(answer, name=call.api.name)
         elif kind is asyncio.Future:
@@ -315,12 +260,15 @@ class Connection(RegisteredConnection):
         else:
             if call.api.key in FAST_PATHS:
                 self._fast_path.remember(call.api, call.context, call.request, answer, frame)
-            if self._slots:
-                self._enqueue(_Slot(call, None, len(frame)))
+            if kind is DelayedResponse:
+                self._dispatcher.drop_frame_views(call.api, call.request)
+                self._queue(call, len(frame))
+            elif self._slots:
+                self._queue(call, len(frame))
             else:
                 self._write(call.api, call.context, answer, len(frame))
             return
-        slot = _Slot(call, waiting, len(frame))
+        slot = Slot(call, waiting, len(frame))
         applied = call.context.applied
         if call.context.keeps_frame and applied is not None:
             self._framer.retain_frame()
@@ -335,12 +283,8 @@ class Connection(RegisteredConnection):
 
     def _take_fast_path(self, frame: memoryview) -> bool:
         """Whether the fast path has carried out a request."""
-        if self._slots:
-            call = self._fast_path.call(frame)
-            if call is not None:
-                self._queue(call, len(frame))
-            return call is not None
-        answer = self._fast_path.answer(frame)
+        fast_path = self._fast_path
+        answer = fast_path.call(frame) if self._slots else fast_path.answer(frame)
         if isinstance(answer, Call):
             self._queue(answer, len(frame))
         elif answer is not None:
@@ -352,9 +296,9 @@ class Connection(RegisteredConnection):
         before it."""
         delayed = call.answer
         if not isinstance(delayed, DelayedResponse):
-            self._enqueue(_Slot(call, None, request_bytes))
+            self._enqueue(Slot(call, None, request_bytes))
             return
-        slot = _Slot(call, delayed.wait, request_bytes)
+        slot = Slot(call, delayed.wait, request_bytes)
         self._enqueue(slot)
         delayed.wait.add_callback(lambda is_complete: self._wait_ended(slot, delayed, is_complete))
 
@@ -368,24 +312,24 @@ class Connection(RegisteredConnection):
         self._framer.release_or_stash()
         self._pause()
 
-    def _enqueue(self, slot: _Slot) -> None:
+    def _enqueue(self, slot: Slot) -> None:
         self._slots.append(slot)
         self._weight += slot.weight
         if slot.holds_back:
             self._holding_back += 1
-            self._holding_back_produce = slot.api.key == _PRODUCE
+            self._holding_back_produce = slot.api.key == PRODUCE
 
-    def _applied(self, slot: _Slot) -> None:
+    def _applied(self, slot: Slot) -> None:
         """The request has been applied, though its response may still wait: read the next requests,
         in the next loop iteration, as the response may be to close the connection."""
         if slot is self._unapplied:  # else the response came before this callback
             self._unblock_next(slot)
         self._tasks.call_soon(self._resume)
 
-    def _unblock_next(self, slot: _Slot) -> None:
+    def _unblock_next(self, slot: Slot) -> None:
         """Let the requests behind `slot` be read, and release its frame."""
         self._unapplied = None
-        weight = _weight_of(slot.api)
+        weight = weight_of(slot.api)
         self._weight -= slot.weight - weight
         slot.weight = weight
         if slot.context.keeps_frame:
@@ -393,7 +337,7 @@ class Connection(RegisteredConnection):
             self._framer.release_frame()
         self._shrink_memory()
 
-    def _wait_ended(self, slot: _Slot, delayed: DelayedResponse, is_complete: bool | None) -> None:
+    def _wait_ended(self, slot: Slot, delayed: DelayedResponse, is_complete: bool | None) -> None:
         """A wait for a change of partitions has ended."""
         if is_complete is None or self._is_closing:
             return  # `_drop_requests` has cancelled it, or will
@@ -405,7 +349,7 @@ class Connection(RegisteredConnection):
         else:
             self._send_response(slot, made, None)
 
-    def _response_ready(self, slot: _Slot, waiting: asyncio.Future[Any]) -> None:
+    def _response_ready(self, slot: Slot, waiting: asyncio.Future[Any]) -> None:
         """A handler's awaited response is ready."""
         if self._is_closing:
             return
@@ -419,25 +363,23 @@ class Connection(RegisteredConnection):
     def _is_closing(self) -> bool:
         return self._transport is None or self._transport.is_closing()
 
-    def _send_response(self, slot: _Slot, response: Any, failure: BaseException | None) -> None:
-        """Send a response that was waited for, or that to a failure. If it can't be sent, neither
+    def _send_response(self, slot: Slot, response: Any, failure: BaseException | None) -> None:
+        """Send a response that was waited for, or one to a failure. If it can't be sent, neither
         can any behind it: the connection is closed."""
         try:
-            if failure is not None:
-                response = self._dispatcher.failed(slot.api, slot.context, slot.request, failure)
-            self._send_ready(slot, response)
-        except BadRequest as failure:
-            clear_tracebacks(failure)  # the slot holds it, and its traceback the slot: a cycle
+            self._send_ready(slot, response, failure)
+        except BadRequest as refusal:
+            clear_tracebacks(refusal)  # the slot holds it, and its traceback the slot: a cycle
             self._drop_requests()
-            self._close_for_bad_request(str(failure))
+            self._close_for_bad_request(str(refusal))
         except Exception:
             self.abort()
             raise
-        # In the next loop iteration: until then the future holds a view of what was sent.
+        # In the next loop iteration: until then a future may hold a view of what was sent.
         if not self._reading:
             self._tasks.call_soon(self._resume)
 
-    def _send_ready(self, slot: _Slot, response: Any) -> None:
+    def _send_ready(self, slot: Slot, response: Any, failure: BaseException | None) -> None:
         """Send the completed responses at the head of the queue."""
         slot.waiting = None
         self._holding_back -= slot.holds_back
@@ -446,6 +388,8 @@ class Connection(RegisteredConnection):
             self._unblock_next(slot)
         if slot.context.timing is not None:
             slot.context.timing.answered()
+        if failure is not None:
+            response = self._dispatcher.failed(slot.api, slot.context, slot.request, failure)
         slot.response = response
         if response.__class__ is BadRequest:
             self._end_reading()  # close the connection when all before it are answered
@@ -486,9 +430,7 @@ class Connection(RegisteredConnection):
 
     def _resume(self) -> None:
         """Continue with the buffered frames, then with the socket."""
-        if self._reading or self._ended or self._transport is None:
-            return
-        if self._transport.is_closing():
+        if self._reading or self._ended or self._is_closing:
             return
         if self._write_paused or self._muted or self._weight >= UNANSWERED_MAX:
             self._shrink_memory()

@@ -22,6 +22,7 @@ from weakref import ref
 
 from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kavka.server.broker import Broker
+from kavka.server.handlers.common.leader_endpoints import leader_endpoints
 from kavka.server.replica.fetch_reading import (
     IDLE_PER_STEP,
     ISOLATION_LEVELS,
@@ -46,7 +47,6 @@ from kavka.wire.apis.fetch import (
     TOPIC_IDS_SINCE,
     FetchResponse,
     LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionResponse,
     TopicResponse,
 )
@@ -156,7 +156,6 @@ class _Fetch:
         *,
         is_noted: bool = False,
     ) -> None:
-        """`is_noted`: the leader knows how far the follower has got."""
         self._broker = broker
         self._context = context
         self._request = request
@@ -166,7 +165,7 @@ class _Fetch:
         directs = broker.directs_readers
         self._rack: str = request.rack_id if directs and self._from_any else ""
         self._tells_high_watermark = directs and follower >= 0
-        self._is_noted = is_noted
+        self._is_noted = is_noted  # whether the leader knows how far the follower has got
         self._is_throttled = False  # whether records are held back for a quota
         self._is_old_consumer = context.version < BATCHES_SINCE
         self._parts: list[PartitionRead] = []
@@ -566,15 +565,17 @@ class _Fetch:
             if topic != last or not topics:
                 last = topic
                 partitions = []
-                topics.append(_topic_response(topic, partitions))
+                if isinstance(topic, str):
+                    topics.append(TopicResponse(topic, None, partitions))
+                else:
+                    topics.append(TopicResponse("", topic, partitions))
             partitions.append(part.answer)
             if part.replica is not None and part.answer.records:
                 self._count(part.replica, len(part.answer.records))
             if part.answer.current_leader is not None and self._follower < 0:
                 leaders[part.answer.current_leader.leader_id] = None
-        return FetchResponse(
-            topics, 0, fetching.session_id, 0, self._endpoints(leaders) if leaders else ()
-        )
+        endpoints = leader_endpoints(self._broker, self._context, leaders) if leaders else ()
+        return FetchResponse(topics, 0, fetching.session_id, 0, endpoints)
 
     def _note_sent(self, replica: Replica, high_watermark: int) -> None:
         follower = replica.partition.followers.get(self._follower)
@@ -589,21 +590,6 @@ class _Fetch:
             replica.traffic.bytes_out += size_bytes
         elif replica.throttled_as_leader and quotas is not None:
             quotas.leader.record(size_bytes)
-
-    def _endpoints(self, leaders: Iterable[int]) -> list[NodeEndpoint]:
-        """Endpoints of the leaders that the response names."""
-        brokers, peer = self._broker.metadata.image.brokers, self._context.peer
-        return [
-            NodeEndpoint(known.broker_id, *address, known.rack)
-            for known in (brokers[leader] for leader in leaders if leader in brokers)
-            if (address := self._broker.address_of(known, peer)) is not None
-        ]
-
-
-def _topic_response(topic: TopicKey, partitions: list[PartitionResponse]) -> TopicResponse:
-    if isinstance(topic, str):
-        return TopicResponse(topic, None, partitions)
-    return TopicResponse("", topic, partitions)
 
 
 def replica_id(context: RequestContext, request: Any) -> int:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import INTERNAL_TOPICS
+from kavka.server.handlers.common.leader_endpoints import leader_endpoints
 from kavka.server.handlers.common.produce_request import (
     is_transactional,
     last_of_each,
@@ -324,14 +325,7 @@ def _endpoints(
         for partition in topic.partition_responses:
             if partition.current_leader is not None:
                 leaders[partition.current_leader.leader_id] = None
-    if not leaders:
-        return []
-    brokers = broker.metadata.image.brokers
-    return [
-        NodeEndpoint(known.broker_id, *address, known.rack)
-        for known in (brokers[leader] for leader in leaders if leader in brokers)
-        if (address := broker.address_of(known, context.peer)) is not None
-    ]
+    return leader_endpoints(broker, context, leaders) if leaders else []
 
 
 # -- topics and partitions ----------------------------------------------------------------

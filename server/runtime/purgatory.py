@@ -66,7 +66,10 @@ class Wait:
         self.is_over = True
         self.ready = _never
         for callback in callbacks:
-            callback(outcome)
+            try:
+                callback(outcome)
+            except Exception as fault:  # of this callback; the others are still called
+                self._purgatory.report(fault)
 
 
 class Purgatory:
@@ -214,7 +217,7 @@ class Purgatory:
                 if is_ready and not wait.is_over:
                     self._complete(wait)
             except Exception as fault:  # of this wait; the others are still checked
-                self._tasks.call_soon(_raise, fault)
+                self.report(fault)
 
     def _complete(self, wait: Wait) -> None:
         self._remove(wait)
@@ -227,6 +230,10 @@ class Purgatory:
         wait.end(None)
         if wait.operation is not None:
             self._deadlines.ended()
+
+    def report(self, fault: Exception) -> None:
+        """Raise it in the loop, which reports it."""
+        self._tasks.call_soon(_raise, fault)
 
     def _expire(self, wait: Wait) -> None:
         self._remove(wait)

@@ -128,10 +128,10 @@ def _stable_offset_too_high(patch: pytest.MonkeyPatch) -> None:
 
 
 def _answers_out_of_order(patch: pytest.MonkeyPatch) -> None:
-    def send_ready(connection: Connection, slot: Any, waiting: Any) -> None:
+    def send_ready(connection: Connection, slot: Any, response: Any, failure: Any) -> None:
         connection._slots.remove(slot)
         connection._slots.appendleft(slot)
-        send(connection, slot, waiting)
+        send(connection, slot, response, failure)
 
     send = Connection._send_ready
     patch.setattr(Connection, "_send_ready", send_ready)

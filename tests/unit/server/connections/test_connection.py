@@ -5,10 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kavka.server.connections.connection import (
-    BYTES_PER_ITERATION_MAX,
+from kavka.server.connections.connection import BYTES_PER_ITERATION_MAX, FRAMES_PER_ITERATION_MAX
+from kavka.server.connections.in_flight import (
     FETCHES_UNANSWERED_MAX,
-    FRAMES_PER_ITERATION_MAX,
     OTHERS_UNANSWERED_MAX,
     UNANSWERED_MAX,
 )

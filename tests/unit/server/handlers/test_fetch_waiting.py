@@ -10,7 +10,7 @@ import pytest
 
 from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log.memfs import Fault
-from kavka.server.connections.connection import FETCHES_UNANSWERED_MAX
+from kavka.server.connections.in_flight import FETCHES_UNANSWERED_MAX
 from kavka.wire.errors import ErrorCode as Code
 from support import logs
 from support.logs import parse

@@ -371,3 +371,50 @@ async def test_no_waiter_is_forgotten_in_any_interleaving(
     await tasks.advance(2_000_000)
     assert all(future.done() for future, _ in waiting)
     assert tasks.pending_timers == 0
+
+
+@pytest.mark.parametrize(("ends", "outcome"), [("change", True), ("deadline", False)])
+@with_purgatory
+async def test_callbacks_are_called_at_the_end_also_behind_one_that_fails(
+    purgatory: Purgatory, tasks: VirtualTasks, /, ends: str, outcome: bool
+) -> None:
+    faults: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: faults.append(str(context["exception"]))
+    )
+    ended: list[tuple[str, bool | None]] = []
+
+    def fail(_: bool | None) -> None:
+        raise RuntimeError("ours")
+
+    first = purgatory.begin(["a"], lambda: ends == "change", 0.5)
+    first.add_callback(fail)
+    first.add_callback(lambda found: ended.append(("first", found)))
+    second = purgatory.begin(["a"], lambda: ends == "change", 0.5)
+    second.add_callback(lambda found: ended.append(("second", found)))
+    if ends == "change":
+        purgatory.changed("a")
+    await tasks.advance(500)
+    assert ended == [("first", outcome), ("second", outcome)]
+    assert faults == ["ours"]
+    first.cancel()
+    purgatory.changed("a")
+    await tasks.advance(1000)
+    assert len(ended) == 2 and len(purgatory) == 0
+
+
+@with_purgatory
+async def test_a_cancelled_wait_says_so_at_once(
+    purgatory: Purgatory, tasks: VirtualTasks, /
+) -> None:
+    ended: list[bool | None] = []
+    wait = purgatory.begin(["a"], lambda: True, 0.5, "Fetch")
+    wait.add_callback(ended.append)
+    future = purgatory.future_of(purgatory.begin(["a"], lambda: True, 0.5, "Fetch"))
+    wait.cancel()
+    future.cancel()
+    assert ended == [None]
+    await run_until_idle()
+    assert purgatory.waiting == {"Fetch": 0} and len(purgatory) == 0
+    await tasks.advance(1000)
+    assert ended == [None] and purgatory.expired == {}
