@@ -198,16 +198,16 @@ CLUSTER_BUGS: Final = (
     Bug("a new leader trusts what it does not know", 2, _follower_counts_what_it_had, 159),
     Bug("a follower truncates to its high watermark", 1, _truncates_to_the_high_watermark, 5),
     Bug("the maximal ISR is lost", 5, _maximal_isr_lost, 35),
-    Bug("producers are not known after a truncation", 1, _producers_not_rebuilt, 17),
+    Bug("producers are not known after a truncation", 1, _producers_not_rebuilt, 35),
     Bug("a coordinator answers before replication", 1, _coordinator_answers_too_early, 59),
-    Bug("an earlier LeaderAndIsr is taken", 1, _earlier_decision_taken, 7),
-    Bug("a late answer of AlterPartition is taken", 1, _late_answer_taken, 55),
+    Bug("an earlier LeaderAndIsr is taken", 1, _earlier_decision_taken, 8),
+    Bug("a late answer of AlterPartition is taken", 1, _late_answer_taken, 7),
     Bug("a controller that was replaced still writes", 1, _controller_not_fenced, 26),
     Bug("a controller that was replaced is heard", 1, _earlier_controller_heard, 35),
     Bug("leaders are elected out of those out of sync", 1, _unclean_elections, 35),
     Bug("a preferred replica leads out of sync", 1, _preferred_although_out_of_sync, 7),
     Bug("a leader does not see where logs diverge", 1, _divergence_not_seen, 45),
-    Bug("a deletion does not wait for all replicas", 1, _deletion_does_not_wait, 3),
+    Bug("a deletion does not wait for all replicas", 1, _deletion_does_not_wait, 16),
 )
 """The last number is the seed that finds it, or the first that may. A change of the broker gives
 seeds another course; `python -m sim --cluster --planted` names one that finds it then."""
