@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from kavka.client.errors import Disconnected, NotConnected, TimedOut
-from kavka.seams import Clock, Tasks, Timer
+from kavka.seams import TIMER_ROUNDING_S, Clock, Tasks, Timer
 from kavka.wire import client_frames
 from kavka.wire.api import Api
 from kavka.wire.client_frames import MalformedResponse
@@ -27,9 +27,6 @@ limit that the request gives."""
 
 
 NEVER_S: Final = float("inf")
-
-EARLY_S: Final = 0.0005
-"""A deadline counts as reached so long before it: the loop rounds its timers to milliseconds."""
 
 
 class Callbacks(NamedTuple):
@@ -219,7 +216,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         first = min(self._in_flight, key=lambda request: request.due_s)
         left_s = first.due_s - self._clock.monotonic_s()
-        if left_s > EARLY_S:
+        if left_s > TIMER_ROUNDING_S:
             self._set_timer(first.due_s, left_s)
         else:
             late = f"{first.api.name} within {first.timeout_s:g} s"

@@ -25,7 +25,7 @@ from kavka.server.connections.dispatch import FAST_PATHS, Dispatcher
 from kavka.server.connections.in_flight import PRODUCE, UNANSWERED_MAX, Slot, weight_of
 from kavka.server.connections.registry import Acceptor, Connections, RegisteredConnection
 from kavka.server.request.context import BadRequest, Peer, RequestContext
-from kavka.server.request.delayed import Call, DelayedResponse
+from kavka.server.request.results import Call, DelayedResponse
 from kavka.server.runtime.purgatory import Wait
 from kavka.server.runtime.sockets import dialled_address
 from kavka.wire.api import Api

@@ -21,7 +21,7 @@ from kavka.server.coordinators import group_coordinator, transaction_coordinator
 from kavka.server.replica import log_cleaner
 from kavka.server.request import log as request_log
 from kavka.server.request.context import BadRequest, Peer, RequestContext, Response
-from kavka.server.request.delayed import Call, DelayedResponse, HandlerResult
+from kavka.server.request.results import Call, DelayedResponse, HandlerResult
 from kavka.server.request.sliced_answers import EncodedResponse, encode_in_slices
 from kavka.server.runtime import cooperative
 from kavka.wire import header

@@ -17,8 +17,9 @@ from typing import Any, Final, TypeAlias
 
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.delayed import Call
+from kavka.server.request.results import Call
 from kavka.server.request.sliced_answers import EncodedResponse
+from kavka.wire import header
 from kavka.wire.api import Api
 from kavka.wire.codec.frames import encode_response
 
@@ -28,7 +29,8 @@ not used lately, or else is not remembered."""
 
 
 class FastRequest:
-    """One remembered request: its bytes, and its encoded response."""
+    """One remembered request: the bytes that the next ones have too, and their encoded response,
+    where that is filled in."""
 
     __slots__ = ("api", "broker", "context", "end", "head", "middle", "response", "tally", "used")
 
@@ -63,6 +65,11 @@ class FastRequest:
         `frame` has the remembered bytes, if it is not too short."""
         raise NotImplementedError
 
+    def context_of(self, frame: memoryview) -> RequestContext:
+        """The context of one of these requests."""
+        first, (_, _, correlation_id, _) = self.context, header.read_fixed(frame)
+        return RequestContext(first.peer, first.version, correlation_id, first.client_id)
+
     def is_current(self) -> bool:
         """Whether the fast path may still serve such requests; if not, this one is forgotten."""
         raise NotImplementedError
@@ -93,7 +100,8 @@ class FastPath:
         answer = self._carry_out(one, frame)
         if not isinstance(answer, bytearray):
             return answer
-        return Call(one.api, one.context, None, EncodedResponse(None, [answer], {}))
+        response = EncodedResponse(None, [answer], {})
+        return Call(one.api, one.context_of(frame), None, response)
 
     def _carry_out(self, one: FastRequest, frame: memoryview) -> bytearray | Call | None:
         broker, tally = self.broker, one.tally
@@ -131,10 +139,18 @@ class FastPath:
         It must have succeeded, so those of its fields that are checked only once were valid.
         """
         remember = self._kinds.get(api.key)
-        if remember is not None and self._find(frame) is None:
+        if remember is not None:
             remember(self, context, request, response, frame)
 
-    def has_room(self) -> bool:
+    def has_room_for(self, frame: memoryview) -> bool:
+        """Whether a request may be remembered, in place of one with the same remembered bytes, if
+        there is one, which has just not served it."""
+        known = self._find(frame)
+        if known is not None:
+            self.requests.remove(known)
+        return known is not None or self._has_room()
+
+    def _has_room(self) -> bool:
         """Whether one more may be remembered. Evicts those that are not current any more first,
         then one not used since the last call that found the list full."""
         if len(self.requests) < REMEMBERED_MAX:

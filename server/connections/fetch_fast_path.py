@@ -13,32 +13,27 @@ from __future__ import annotations
 import struct
 from collections.abc import Coroutine
 from typing import Any, Final
+from uuid import UUID
 
 from kavka.log.errors import StorageError
 from kavka.log.reader import FileRange
-from kavka.server.auth.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
+from kavka.server.cluster.metadata_cache import MetadataImage
 from kavka.server.connections.fast_path import FastPath, FastRequest
 from kavka.server.connections.fetch_frames import RequestLayout, ResponseFrame
 from kavka.server.handlers import fetch as general_path
 from kavka.server.replica.fetch_reading import COPIED_BYTES_MAX, ISOLATION_LEVELS, READ_COMMITTED
+from kavka.server.replica.fetch_sessions import NO_SESSION as NO_SESSION_ID
 from kavka.server.replica.fetch_sessions import Fetching, FetchPartition, Session, wanted_partition
 from kavka.server.replica.replica import Replica
+from kavka.server.request import log as request_log
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.delayed import Call, DelayedResponse
+from kavka.server.request.results import Call, DelayedResponse
 from kavka.server.request.sliced_answers import EncodedResponse
-from kavka.wire import header
-from kavka.wire.apis.fetch import (
-    API,
-    BATCHES_SINCE,
-    NO_SESSION,
-    SESSIONS_SINCE,
-    TOPIC_IDS_SINCE,
-    FetchResponse,
-)
+from kavka.wire.apis.fetch import API, BATCHES_SINCE, NO_SESSION, SESSIONS_SINCE, FetchResponse
 from kavka.wire.errors import ApiError, ErrorCode
-
-_OF_FOLLOWERS: Final = (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+from kavka.wire.steps import Steps
 
 _NO_ERRORS: Final = {int(ErrorCode.NONE): 2}
 """The error codes of a response with one partition."""
@@ -55,13 +50,16 @@ class FastFetch(FastRequest):
         "_bytes_max",
         "_committed",
         "_follower",
+        "_image",
         "_layout",
         "_length",
         "_may_read",
+        "_partition_bytes_max",
         "_request",
+        "_response_frame",
         "_rest",
         "_session",
-        "_response",
+        "_topic",
         "_wait_s",
         "_wanted",
         "replica",
@@ -74,11 +72,12 @@ class FastFetch(FastRequest):
         request: Any,
         frame: memoryview,
         replica: Replica,
-        fetching: Fetching,
+        session: Session | None,
+        wanted: FetchPartition,
     ) -> None:
+        """`wanted`: what the session has, or the request wants, of the partition."""
         version, (topic,) = context.version, request.topics
         layout = RequestLayout(version, topic, frame)
-        session = fetching.session
         end = layout.progress_at if session is None else layout.epoch_at
         super().__init__(broker, API, context, frame, end)
         self.tally = broker.requests.of(API).tallies[context.version]
@@ -90,27 +89,33 @@ class FastFetch(FastRequest):
         self._rest = bytes(frame[layout.progress_end :])
         self._follower = general_path.replica_id(context, request)
         of_topic = (Operation.READ, ResourceType.TOPIC, replica.log.topic)
-        self._may_read = of_topic if self._follower < 0 else _OF_FOLLOWERS
+        self._may_read = of_topic if self._follower < 0 else general_path.OF_FOLLOWERS
         self._committed = request.isolation_level == READ_COMMITTED
         self._wait_s = request.max_wait_ms / 1000
         self._session = session
-        (self._wanted,) = fetching.partitions
-        bytes_max = min(request.max_bytes, broker.settings.fetch_max_bytes)
-        self._bytes_max = min(self._wanted.max_bytes, bytes_max)
-        self._response = ResponseFrame(
+        self._wanted = wanted
+        self._topic = wanted.topic
+        self._image: MetadataImage | None = None
+        """The last one in which the topic was seen."""
+        self._partition_bytes_max = wanted.max_bytes
+        self._bytes_max = min(request.max_bytes, broker.settings.fetch_max_bytes, wanted.max_bytes)
+        self._response_frame = ResponseFrame(
             version,
             topic,
-            self._wanted.partition,
-            fetching.session_id,
+            wanted.partition,
+            NO_SESSION_ID if session is None else session.id,
             committed_only=self._committed,
         )
-        self._request = request  # whose fields are those of the others too, but for its topics
+        self._request = request
+        """For its fields beside the topics and the session epoch: the others have the same."""
         self.replica = replica
 
     def handle(self, frame: memoryview) -> Call | None:
         if len(frame) != self._length or not self.tally.left or not self.is_current():
             return None
         layout, session, broker = self._layout, self._session, self.broker
+        if request_log.is_on() is not broker.requests.logs:
+            return None
         if session is not None:
             end = self.end
             if session.epoch != _unpack_epoch(frame, end)[0]:
@@ -124,16 +129,24 @@ class FastFetch(FastRequest):
             return None
         self.tally.left -= 1
         wanted = self._wanted
-        wanted.read_up_to(*progress)
-        fetching = Fetching([wanted])
-        if session is not None:
+        if session is None:
+            wanted = FetchPartition(wanted.topic, wanted.partition, 0, 0, -1, -1)
+            fetching = Fetching([wanted])
+        else:
             fetching = Fetching([wanted], session, True, broker.sessions.renew(session))
+        wanted.read_up_to(*progress)
+        wanted.max_bytes = self._partition_bytes_max
         if self._follower >= 0:
             self.replica.fetched_by(self._follower, wanted.offset, wanted.follower_start)
-        first, correlation_id = self.context, header.read_fixed(frame)[2]
-        context = RequestContext(first.peer, first.version, correlation_id, first.client_id)
-        waiting = _Waiting(self, context, fetching)
-        return Call(API, context, self._request, self.delayed(waiting))
+        waiting = _Waiting(self, self.context_of(frame), fetching)
+        return Call(API, waiting.context, self._request, self._delayed(waiting))
+
+    def _delayed(self, waiting: _Waiting) -> DelayedResponse:
+        """Begin to wait for a change of the partition."""
+        replica, purgatory = self.replica, self.broker.purgatory
+        key = replica.key if self._follower < 0 else replica.end_key
+        wait = purgatory.begin((key,), waiting.is_ready, self._wait_s, "Fetch")
+        return DelayedResponse(purgatory, wait, waiting.respond)
 
     def _has_to_wait(self, leader_epoch: int, offset: int, last_epoch: int, log_start: int) -> bool:
         """Whether the reader has read everything that there is for it, and nothing else is to be
@@ -167,7 +180,7 @@ class FastFetch(FastRequest):
             return replica.log.end_offset
         return replica.last_stable_offset if self._committed else replica.high_watermark
 
-    def may_go_on_waiting(self, wanted: FetchPartition, leader_epoch: int) -> bool:
+    def waits_for_records_only(self, wanted: FetchPartition, leader_epoch: int) -> bool:
         """Whether nothing has changed but the end of the log, for a reader that waits since this
         leader epoch."""
         replica = self.replica
@@ -185,16 +198,19 @@ class FastFetch(FastRequest):
         replica, broker = self.replica, self.broker
         if replica.offline or not replica.hosted or not replica.partition.is_leader:
             return False
-        if broker.directs_readers:
+        if broker.directs_readers or not self._is_known():
             return False
         return self._session is None or broker.sessions.has_only(self._session, self._wanted)
 
-    def delayed(self, waiting: _Waiting) -> DelayedResponse:
-        """Begin to wait for a change of the partition."""
-        replica, purgatory = self.replica, self.broker.purgatory
-        key = replica.key if self._follower < 0 else replica.end_key
-        wait = purgatory.begin((key,), waiting.is_ready, self._wait_s, "Fetch")
-        return DelayedResponse(purgatory, wait, waiting.respond)
+    def _is_known(self) -> bool:
+        """Whether a topic that is named by its id is not being deleted."""
+        image = self.broker.metadata.image
+        if image is not self._image:
+            topic = self._topic
+            if isinstance(topic, UUID) and image.names_by_id.get(topic) != self.replica.log.topic:
+                return False
+            self._image = image
+        return True
 
     def find(self, wanted: FetchPartition) -> FileRange | None:
         """The records that there are for a reader. OSError, StorageError, ApiError."""
@@ -206,74 +222,79 @@ class FastFetch(FastRequest):
             skip_empty=self._follower < 0,
         )
 
-    def respond(
-        self, context: RequestContext, fetching: Fetching, found: FileRange | None
-    ) -> Response | Coroutine[Any, Any, FetchResponse]:
-        """The response to a request whose wait has ended, with the records that were found, unless
-        something else is to be reported."""
-        if found is not None and fetching.is_current and self.broker.quotas.unlimited:
-            frame = self._read(context.correlation_id, fetching.partitions[0], found)
-            if frame is not None:
-                return EncodedResponse(None, [frame], _NO_ERRORS)
-        return general_path.respond_after_wait(
-            self.broker, context, self._request, fetching, self._follower
-        )
-
-    def _read(
-        self, correlation_id: int, wanted: FetchPartition, found: FileRange
-    ) -> bytearray | None:
-        """The frame of the response; None if there are many records, which are not copied, or
-        aborted ones, or if they can't be read at once."""
-        replica = self.replica
+    def filled(
+        self, context: RequestContext, fetching: Fetching, found: FileRange
+    ) -> EncodedResponse | None:
+        """The response with the records that were found; None if there are many, which are not
+        copied, or aborted ones, or if they can't be read at once; or if another request has used
+        the session."""
+        replica, (wanted,) = self.replica, fetching.partitions
         log, size = replica.log, found.length
-        if size > COPIED_BYTES_MAX:
-            return None
-        if self._committed and log.aborted_transactions(wanted.offset, found)[0]:
+        if size > COPIED_BYTES_MAX or not self.broker.quotas.unlimited or fetching.is_outdated:
             return None
         offsets = (replica.high_watermark, replica.last_stable_offset, log.start_offset)
-        frame, view = self._response.filled(correlation_id, offsets, size)
+        frame, view = self._response_frame.filled(context.correlation_id, offsets, size)
         try:
+            if self._committed and log.aborted_transactions(wanted.offset, found)[0]:
+                return None
             if found.file.read_cached(view, found.position) != size:
                 return None
-        except OSError:
+        except (ApiError, OSError, StorageError):
             return None  # the general path reports it
         traffic = replica.traffic
         traffic.fetches += 1
         if self._follower < 0:
             traffic.bytes_out += size
         wanted.answered(replica, offsets[0], offsets[2])
-        return frame
+        return EncodedResponse(None, [frame], _NO_ERRORS)
+
+    def general(self, context: RequestContext, fetching: Fetching) -> general_path.Fetch:
+        """A request that has waited here, for the general path. It was noted already how far its
+        follower has got."""
+        broker, request, follower = self.broker, self._request, self._follower
+        return general_path.Fetch(broker, context, request, fetching, follower, is_noted=True)
 
 
 class _Waiting:
     """A request that waits."""
 
-    __slots__ = ("_context", "_fast", "_fetching", "_found", "_leader_epoch")
+    __slots__ = ("_fast", "_fetching", "_found", "_general", "_leader_epoch", "context")
 
     def __init__(self, fast: FastFetch, context: RequestContext, fetching: Fetching) -> None:
+        self.context = context
         self._fast = fast
-        self._context = context
         self._fetching = fetching
         self._leader_epoch = fast.replica.partition.leader_epoch
         self._found: FileRange | None = None
+        self._general: general_path.Fetch | None = None
+        """What it is from when on it waits for more than records."""
 
-    def is_ready(self) -> bool:
+    def is_ready(self) -> bool | Steps[bool]:
         """Whether the wait is complete."""
         (wanted,) = self._fetching.partitions
         fast = self._fast
-        if not fast.may_go_on_waiting(wanted, self._leader_epoch):
-            return True
-        if fast.readable_end() <= wanted.offset:
-            return False
-        try:
-            self._found = fast.find(wanted)
-        except (ApiError, OSError, StorageError):
-            return True  # the general path reports it
-        return self._found is not None
+        if self._general is None:
+            if fast.waits_for_records_only(wanted, self._leader_epoch):
+                if fast.readable_end() <= wanted.offset:
+                    return False
+                try:
+                    self._found = fast.find(wanted)
+                except (ApiError, OSError, StorageError):
+                    self._found = None
+                    return True  # the general path reports it
+                return self._found is not None
+            self._general = fast.general(self.context, self._fetching)
+        return self._general.is_complete()
 
-    def respond(self, _: bool) -> Response | Coroutine[Any, Any, FetchResponse]:
+    def respond(self, is_complete: bool) -> Response | Coroutine[Any, Any, FetchResponse]:
         """The response when the wait has ended."""
-        return self._fast.respond(self._context, self._fetching, self._found)
+        if self._general is not None:
+            return self._general.respond(is_planned=is_complete)
+        if self._found is not None:
+            filled = self._fast.filled(self.context, self._fetching, self._found)
+            if filled is not None:
+                return filled
+        return self._fast.general(self.context, self._fetching).respond(is_planned=False)
 
 
 def remember(
@@ -294,26 +315,23 @@ def remember(
     if len(topic.partitions) != 1 or request.isolation_level not in ISOLATION_LEVELS:
         return
     (asked,) = topic.partitions
-    name = topic.topic
-    if version >= TOPIC_IDS_SINCE:
-        name = broker.metadata.image.names_by_id.get(topic.topic_id)
-    replica = broker.replicas.find(name, asked.partition)
-    fetching = _fetching(broker, request, version)
-    if replica is None or fetching is None or asked.partition_max_bytes <= 0:
+    if asked.partition_max_bytes <= 0:
         return
-    made = FastFetch(broker, context, request, frame, replica, fetching)
-    if made.is_current() and fast_path.has_room():
+    session, wanted = None, wanted_partition(topic, asked, version)
+    if version >= SESSIONS_SINCE and request.session_epoch != NO_SESSION:
+        session = broker.sessions.find(request.session_id)
+        if session is None or request.forgotten_topics_data:
+            return
+        of_session = session.partitions.get((wanted.topic, wanted.partition))
+        if of_session is None or len(session.partitions) != 1:
+            return
+        wanted = of_session
+    name = wanted.topic
+    if isinstance(name, UUID):
+        name = broker.metadata.image.names_by_id.get(name, "")
+    replica = broker.replicas.find(name, asked.partition)
+    if replica is None:
+        return
+    made = FastFetch(broker, context, request, frame, replica, session, wanted)
+    if made.is_current() and fast_path.has_room_for(frame):
         fast_path.requests.append(made)
-
-
-def _fetching(broker: Broker, request: Any, version: int) -> Fetching | None:
-    """What the requests fetch that are like this one, which is for one partition: None if that is
-    not all that its session has, or if it begins a session."""
-    if version < SESSIONS_SINCE or request.session_epoch == NO_SESSION:
-        (topic,) = request.topics
-        (asked,) = topic.partitions
-        return Fetching([wanted_partition(topic, asked, version)])
-    session: Session | None = broker.sessions.find(request.session_id)
-    if session is None or len(session.partitions) != 1:
-        return None
-    return Fetching(list(session.partitions.values()), session)

@@ -92,7 +92,7 @@ class ResponseFrame:
         response = FetchResponse(topics, 0, session_id)
         frame = b"".join(encode_response(API, version, 0, response))
         self._is_flexible = API.is_flexible(version)
-        records_at = frame.index(_RECORDS)
+        records_at = frame.rindex(_RECORDS)  # nothing that varies comes after them
         self._head = frame[: records_at - (1 if self._is_flexible else 4)]
         self._tail = frame[records_at + len(_RECORDS) :]
         self._offset_count = count = 3 if version >= LOG_STARTS_SINCE else 2

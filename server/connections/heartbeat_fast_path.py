@@ -73,6 +73,6 @@ def remember(
     if response.error_code or runner is None or not runner.is_settled():
         return
     membership = membership_of(runner.machine.state, heartbeat.group_request(context, request))
-    if membership is not None and fast_path.has_room():
+    if membership is not None and fast_path.has_room_for(frame):
         made = FastHeartbeat(broker, context, frame, membership, runner)
         fast_path.requests.append(made)

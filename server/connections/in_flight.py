@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from kavka.server.request.delayed import Call
+from kavka.server.request.results import Call
 from kavka.server.runtime.purgatory import Wait
 from kavka.wire.api import Api
 

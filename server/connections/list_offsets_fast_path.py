@@ -120,6 +120,8 @@ def remember(
         return
     (asked,) = topic.partitions
     replica = fast_path.broker.replicas.find(topic.name, asked.partition_index)
-    if asked.timestamp in (LATEST, EARLIEST) and replica is not None and fast_path.has_room():
+    if replica is None or asked.timestamp not in (LATEST, EARLIEST):
+        return
+    if fast_path.has_room_for(frame):
         made = FastListOffsets(fast_path.broker, context, request, frame, replica)
         fast_path.requests.append(made)

@@ -19,10 +19,10 @@ from kavka.server.handlers.produce import acknowledge
 from kavka.server.replica.batch_admission import ALL, UNUSUAL, check, codec_max
 from kavka.server.replica.partition_state import NEVER
 from kavka.server.replica.replica import Replica
+from kavka.server.request import log as request_log
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.delayed import Call, DelayedResponse
+from kavka.server.request.results import Call, DelayedResponse
 from kavka.server.request.sliced_answers import EncodedResponse
-from kavka.wire import header as request_header
 from kavka.wire.apis.produce import (
     API,
     BATCHES_SINCE,
@@ -117,8 +117,8 @@ class FastProduce(FastRequest):
         if partition.flush_after != NEVER:
             return None  # the response may have to wait for a flush
         waits = self._acks == ALL and bool(partition.followers)
-        if waits and not self._general_tally.left:
-            return None  # to be timed
+        if waits and not self._may_wait_untimed():
+            return None
         try:
             header = check(replica, records, self._acks, self._codec_max)
             if (
@@ -142,22 +142,25 @@ class FastProduce(FastRequest):
             appended.base_offset, appended.log_append_time_ms, replica.log.start_offset
         )
 
+    def _may_wait_untimed(self) -> bool:
+        """Whether neither the metrics nor the request log want the times of the next request."""
+        requests = self.broker.requests
+        return self._general_tally.left > 0 and request_log.is_on() is requests.logs
+
     def _acknowledge(self, frame: memoryview, appended: Appended) -> Call:
         """Wait for the replicas in sync."""
         self._general_tally.left -= 1
-        request, replica, first = self._first, self.replica, self.context
+        request, replica, context = self._first, self.replica, self.context_of(frame)
         base, last, append_time_ms, _ = appended
         offsets = (base, append_time_ms, replica.log.start_offset)
         answer = PartitionResponse(replica.log.partition, 0, *offsets)
-        correlation_id = request_header.read_fixed(frame)[2]
-        context = RequestContext(first.peer, first.version, correlation_id, first.client_id)
 
         def respond() -> Response:
             if answer.error_code or not self.broker.quotas.unlimited:
                 (topic,) = request.topic_data
                 return ProduceResponse([TopicResponse(topic.name, topic.topic_id, [answer])])
             filled = self._filled(*offsets)
-            _pack_correlation_id(filled, 4, correlation_id)
+            _pack_correlation_id(filled, 4, context.correlation_id)
             return EncodedResponse(None, [filled], _NO_ERRORS)
 
         timeout_ms = request.timeout_ms
@@ -210,7 +213,7 @@ def remember(
     name = topics[0].name or broker.metadata.image.names_by_id.get(topics[0].topic_id)
     index = topics[0].partition_data[0].index
     replica = None if name is None else broker.replicas.find(name, index)
-    if replica is None or replica.rules.for_every_batch or not fast_path.has_room():
+    if replica is None or replica.rules.for_every_batch or not fast_path.has_room_for(frame):
         return
     made = FastProduce(broker, context, request, frame, replica)
     if made.records(frame) is not None:

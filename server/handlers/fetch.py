@@ -38,7 +38,7 @@ from kavka.server.replica.fetch_reading import (
 from kavka.server.replica.fetch_sessions import Fetching, FetchPartition, TopicKey
 from kavka.server.replica.replica import Replica
 from kavka.server.request.context import RequestContext
-from kavka.server.request.delayed import DelayedResponse
+from kavka.server.request.results import DelayedResponse
 from kavka.server.runtime import cooperative
 from kavka.wire.apis.fetch import (
     BATCHES_SINCE,
@@ -67,7 +67,7 @@ _MISSING: Final = (
 )
 """Errors found before anything is read."""
 
-_OF_FOLLOWERS: Final = (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+OF_FOLLOWERS: Final = (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
 PARTITIONS_PER_STEP: Final = 200
 """Partitions planned in one slice; planning takes 5 us and more."""
@@ -82,15 +82,6 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return answer if at_once else _await_response(answer)
 
 
-def respond_after_wait(
-    broker: Broker, context: RequestContext, request: Any, fetching: Fetching, follower: int
-) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
-    """The response to a fetch that has waited in the fast path, where it was noted how far the
-    follower has got. `request`: one like it but for its topics."""
-    fetch = _Fetch(broker, context, request, fetching, follower, is_noted=True)
-    return fetch.respond(is_planned=False)
-
-
 async def _await_response(answer: Any) -> FetchResponse:
     while not isinstance(answer, FetchResponse):
         answer = await answer
@@ -100,14 +91,14 @@ async def _await_response(answer: Any) -> FetchResponse:
 def _begin(broker: Broker, context: RequestContext, request: Any) -> Steps[Any]:
     """The response, or an awaitable of it."""
     follower = replica_id(context, request)
-    is_privileged = follower >= 0 and broker.authorizer.allows(context, *_OF_FOLLOWERS)
+    is_privileged = follower >= 0 and broker.authorizer.allows(context, *OF_FOLLOWERS)
     try:
         fetching = yield from broker.sessions.begin_in_steps(
             request, context.version, is_privileged=is_privileged
         )
     except ApiError as refusal:
         return FetchResponse((), refusal.code)
-    fetch = _Fetch(broker, context, request, fetching, follower)
+    fetch = Fetch(broker, context, request, fetching, follower)
     # Partitions already planned may change while the others are being planned.
     noted = broker.purgatory.note_changes() if fetch.is_big else None
     try:
@@ -119,7 +110,7 @@ def _begin(broker: Broker, context: RequestContext, request: Any) -> Steps[Any]:
     return (yield from fetch.answer())
 
 
-class _Fetch:
+class Fetch:
     """One fetch in flight: planned once, and again whenever one of its partitions changes."""
 
     __slots__ = (
@@ -223,7 +214,7 @@ class _Fetch:
         follower = part.replica.partition.followers.get(self._follower)
         return follower is not None and follower.sent_high_watermark < part.answer.high_watermark
 
-    def _is_complete(self) -> Steps[bool]:
+    def is_complete(self) -> Steps[bool]:
         """`plan` for a waiting fetch, which holds no files in between."""
         is_ready = yield from self.plan()
         if not is_ready:
@@ -344,7 +335,7 @@ class _Fetch:
         if may is None:
             asked = (Operation.READ, ResourceType.TOPIC, topic)
             if self._follower >= 0:
-                asked = _OF_FOLLOWERS
+                asked = OF_FOLLOWERS
             may = self._broker.authorizer.allows(self._context, *asked)
             self._readable[topic] = may
         return may
@@ -449,7 +440,7 @@ class _Fetch:
         if self._is_throttled:
             wait_s = min(wait_s, self._throttled_s())
         purgatory = self._broker.purgatory
-        wait = purgatory.begin(keys, self._is_complete, wait_s, "Fetch", noted=noted)
+        wait = purgatory.begin(keys, self.is_complete, wait_s, "Fetch", noted=noted)
         if self._fetching.begins_session:
             wait.add_callback(self._end_unanswered)
         if self._follower >= 0 and self._idle:
@@ -529,7 +520,7 @@ class _Fetch:
                 return
             keys = [part.replica.key for part in self._parts if part.replica is not None]
             self._release_files()
-            woken = purgatory.wait(keys, self._is_complete, left_s, "Fetch", noted=noted)
+            woken = purgatory.wait(keys, self.is_complete, left_s, "Fetch", noted=noted)
         finally:
             purgatory.end_notes(noted)
         await self._context.wait(woken)

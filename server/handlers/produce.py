@@ -39,7 +39,7 @@ from kavka.server.replica.batch_admission import (
 from kavka.server.replica.record_rules import NotVerified, RecordsRefused
 from kavka.server.replica.replica import Replica
 from kavka.server.request.context import BadRequest, RequestContext, Response
-from kavka.server.request.delayed import DelayedResponse
+from kavka.server.request.results import DelayedResponse
 from kavka.server.runtime.cooperative import run
 from kavka.server.runtime.purgatory import Wait
 from kavka.wire.apis.produce import (

@@ -205,13 +205,13 @@ class Fetching:
         return self.session is not None and not self.incremental
 
     @property
-    def is_current(self) -> bool:
-        """Whether no other request has used the session while this one waited."""
-        return self.session is None or self.session.epoch == self.epoch
+    def is_outdated(self) -> bool:
+        """Whether another request has used the session while this one waited."""
+        return self.session is not None and self.session.epoch != self.epoch
 
     def check_current(self) -> None:
-        """ApiError unless `is_current`."""
-        if not self.is_current:
+        """ApiError if it `is_outdated`."""
+        if self.is_outdated:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
     def keep(self, wanted: FetchPartition, answer: PartitionResponse) -> bool:

@@ -9,14 +9,15 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Final, Generic, TypeVar
 
-from kavka.seams import Clock, Tasks, Timer
+from kavka.seams import TIMER_ROUNDING_S, Clock, Tasks, Timer
 
 T = TypeVar("T")
 
 NEVER_S: Final = float("inf")
 
-EARLY_S: Final = 0.0005
-"""A deadline counts as reached so long before it: the loop rounds its timers to milliseconds."""
+LINGER_S: Final = 1.0
+"""A timer that is due within this time is kept when the last wait has ended: the next one may need
+it."""
 
 OVER_MAX: Final = 64
 """How many ended waits are kept at least before they are removed."""
@@ -71,27 +72,36 @@ class Deadlines(Generic[T]):
             self._arm(due_s, within_s)
 
     def ended(self) -> None:
-        """A wait that was added has ended before its deadline."""
+        """A wait that was added has ended before its deadline, and counts as over now."""
         self._over += 1
-        if self._over > OVER_MAX and self._over * 2 > len(self._waits):
+        if self._over == len(self._waits):
+            self._waits.clear()
+            self._over = 0
+            if self._armed_s - self._clock.monotonic_s() > LINGER_S:
+                self._disarm()
+        elif self._over > OVER_MAX and self._over * 2 > len(self._waits):
             self._waits = [one for one in self._waits if not self._is_over(one[2])]
             heapify(self._waits)
             self._over = 0
 
-    def _arm(self, due_s: float, within_s: float) -> None:
+    def _disarm(self) -> None:
+        self._armed_s = NEVER_S
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, due_s: float, within_s: float) -> None:
+        self._disarm()
         self._armed_s = due_s
         self._timer = self._tasks.call_later(max(within_s, 0.0), self._reached)
 
     def _reached(self) -> None:
-        self._timer = None
-        self._armed_s = NEVER_S
+        self._disarm()
         now_s = self._clock.monotonic_s()
         while self._waits:
             due_s, _, wait = self._waits[0]
             is_over = self._is_over(wait)
-            if not is_over and due_s > now_s + EARLY_S:
+            if not is_over and due_s > now_s + TIMER_ROUNDING_S:
                 if due_s < self._armed_s:  # else a callback has added an earlier one
                     self._arm(due_s, due_s - now_s)
                 return

@@ -37,17 +37,32 @@ class Wait:
     """One wait in the purgatory. It is like a future, but its callbacks are called at once: a
     broker has thousands of waits a second, and each iteration of the loop costs some us."""
 
-    __slots__ = ("_callbacks", "_purgatory", "is_over", "keys", "operation", "ready")
+    __slots__ = (
+        "_callbacks",
+        "_purgatory",
+        "has_deadline",
+        "is_over",
+        "keys",
+        "operation",
+        "ready",
+    )
 
     def __init__(
-        self, purgatory: Purgatory, keys: Sequence[Hashable], ready: Ready, operation: str | None
+        self,
+        purgatory: Purgatory,
+        keys: Sequence[Hashable],
+        ready: Ready,
+        operation: str,
+        *,
+        has_deadline: bool = True,
     ) -> None:
-        """`operation` is None if it is not to be counted."""
+        """Without a deadline it is not counted."""
         self._purgatory = purgatory
         self._callbacks: list[Ended] = []
         self.keys = keys
         self.ready = ready
         self.operation = operation
+        self.has_deadline = has_deadline
         self.is_over = False
 
     def add_callback(self, callback: Ended) -> None:
@@ -63,7 +78,6 @@ class Wait:
         """For the purgatory: call the callbacks, and keep nothing alive, as a round of checks or
         the deadlines may hold it longer."""
         callbacks, self._callbacks = self._callbacks, []
-        self.is_over = True
         self.ready = _never
         for callback in callbacks:
             try:
@@ -164,7 +178,7 @@ class Purgatory:
             seen()
             return False
 
-        wait = Wait(self, (key,), ready, None)
+        wait = Wait(self, (key,), ready, "", has_deadline=False)
         self._waits.setdefault(key, {})[wait] = None
         return wait
 
@@ -221,15 +235,15 @@ class Purgatory:
 
     def _complete(self, wait: Wait) -> None:
         self._remove(wait)
-        wait.end(True)
         self._deadlines.ended()
+        wait.end(True)
 
     def cancel(self, wait: Wait) -> None:
         """End a wait that is not over."""
         self._remove(wait)
-        wait.end(None)
-        if wait.operation is not None:
+        if wait.has_deadline:
             self._deadlines.ended()
+        wait.end(None)
 
     def report(self, fault: Exception) -> None:
         """Raise it in the loop, which reports it."""
@@ -237,12 +251,12 @@ class Purgatory:
 
     def _expire(self, wait: Wait) -> None:
         self._remove(wait)
-        if wait.operation is not None:
-            self.expired[wait.operation] = self.expired.get(wait.operation, 0) + 1
+        self.expired[wait.operation] = self.expired.get(wait.operation, 0) + 1
         wait.end(False)
 
     def _remove(self, wait: Wait) -> None:
-        if wait.operation is not None:
+        wait.is_over = True
+        if wait.has_deadline:
             self.waiting[wait.operation] -= 1
             self.watched[wait.operation] -= len(wait.keys)
         for key in wait.keys:

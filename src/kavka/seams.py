@@ -13,7 +13,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from enum import Enum
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
@@ -39,6 +39,10 @@ class Timer(Protocol):
     def cancel(self) -> None:
         """Cancel the callback; does nothing when it has already run."""
         ...
+
+
+TIMER_ROUNDING_S: Final = 0.0005
+"""A timer may be so much early: loops round to milliseconds."""
 
 
 class Tasks(Protocol):

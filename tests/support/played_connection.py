@@ -11,7 +11,7 @@ from kavka.server.config.live import LiveSettings
 from kavka.server.connections.connection import TURN_S_MAX, Connection
 from kavka.server.connections.registry import Acceptor, Connections
 from kavka.server.request.context import BadRequest, Peer, RequestContext
-from kavka.server.request.delayed import Call
+from kavka.server.request.results import Call
 from kavka.wire.apis import produce
 from kavka.wire.frame import ArenaPool
 from support.asynchronous import Test, ran_by

@@ -30,7 +30,7 @@ class SpliceBuffer(private_copy.EncodeBuffer):  # type: ignore[misc]  # the libr
 
 
 _free: Final[list[SpliceBuffer]] = []
-"""Free buffers: at most one per thread with a broker, since encoding at once never yields."""
+"""Free buffers: at most one per thread that encodes, since encoding at once never yields."""
 
 
 def encode_response(api: Api, version: int, correlation_id: int, response: Any) -> list[Any]:
@@ -58,7 +58,10 @@ def encode_response(api: Api, version: int, correlation_id: int, response: Any) 
 def borrow_buffer() -> SpliceBuffer:
     """A buffer to encode into, until it is returned; it costs more to make one than to encode a
     small message."""
-    return _free.pop() if _free else SpliceBuffer()
+    try:
+        return _free.pop()
+    except IndexError:
+        return SpliceBuffer()
 
 
 def return_buffer(out: SpliceBuffer) -> None:

@@ -19,7 +19,7 @@ from kavka.server.connections.connection import Connection
 from kavka.server.connections.fast_path import REMEMBERED_MAX
 from kavka.server.connections.produce_fast_path import FastProduce
 from kavka.server.replica.replica import Replica
-from kavka.server.request.delayed import Call
+from kavka.server.request.results import Call
 from kavka.wire.apis.produce import API, BATCHES_SINCE
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied

@@ -63,11 +63,15 @@ def test_each_wait_expires_at_its_time_unless_it_has_ended(seed: int) -> None:
 def test_ended_waits_are_not_kept() -> None:
     async def main() -> None:
         waits = Waits()
+        waits.deadlines.add(-1, 30)
         for number in range(10_000):
             waits.deadlines.add(number, 30)
             waits.end(number)
-            assert len(waits.deadlines) <= OVER_MAX + 1
+            assert len(waits.deadlines) <= OVER_MAX + 2
             assert waits.tasks.pending_timers == 1
+        waits.end(-1)
+        assert len(waits.deadlines) == 0
+        assert waits.tasks.pending_timers == 0
 
     asyncio.run(main())
 
