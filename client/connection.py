@@ -25,7 +25,6 @@ RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
 """A larger response ends the connection. Of a Fetch response only the first batch can exceed the
 limit that the request gives."""
 
-
 NEVER_S: Final = float("inf")
 
 

@@ -16,9 +16,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from kavka.server.broker import Broker
+from kavka.server.request import log as request_log
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.request.results import Call
 from kavka.server.request.sliced_answers import EncodedResponse
+from kavka.server.request.stats import Tally
 from kavka.wire import header
 from kavka.wire.api import Api
 from kavka.wire.codec.frames import encode_response
@@ -64,6 +66,11 @@ class FastRequest:
         if the response has to wait; it counts as one of the general path. None: nothing was done.
         `frame` has the remembered bytes, if it is not too short."""
         raise NotImplementedError
+
+    def is_untimed(self, tally: Tally) -> bool:
+        """Whether neither the metrics nor the request log want the times of the next request that
+        `tally` counts."""
+        return tally.left > 0 and request_log.is_on() is self.broker.requests.logs
 
     def context_of(self, frame: memoryview) -> RequestContext:
         """The context of one of these requests."""

@@ -27,7 +27,6 @@ from kavka.server.replica.fetch_reading import COPIED_BYTES_MAX, ISOLATION_LEVEL
 from kavka.server.replica.fetch_sessions import NO_SESSION as NO_SESSION_ID
 from kavka.server.replica.fetch_sessions import Fetching, FetchPartition, Session, wanted_partition
 from kavka.server.replica.replica import Replica
-from kavka.server.request import log as request_log
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.request.results import Call, DelayedResponse
 from kavka.server.request.sliced_answers import EncodedResponse
@@ -111,10 +110,10 @@ class FastFetch(FastRequest):
         self.replica = replica
 
     def handle(self, frame: memoryview) -> Call | None:
-        if len(frame) != self._length or not self.tally.left or not self.is_current():
+        if len(frame) != self._length or not self.is_untimed(self.tally):
             return None
         layout, session, broker = self._layout, self._session, self.broker
-        if request_log.is_on() is not broker.requests.logs:
+        if not self.is_current():
             return None
         if session is not None:
             end = self.end
@@ -146,7 +145,7 @@ class FastFetch(FastRequest):
         replica, purgatory = self.replica, self.broker.purgatory
         key = replica.key if self._follower < 0 else replica.end_key
         wait = purgatory.begin((key,), waiting.is_ready, self._wait_s, "Fetch")
-        return DelayedResponse(purgatory, wait, waiting.respond)
+        return DelayedResponse(wait, waiting.respond)
 
     def _has_to_wait(self, leader_epoch: int, offset: int, last_epoch: int, log_start: int) -> bool:
         """Whether the reader has read everything that there is for it, and nothing else is to be

@@ -21,6 +21,7 @@ from kavka.wire.apis.fetch import (
     TopicResponse,
 )
 from kavka.wire.codec.frames import encode_response
+from kavka.wire.fields import int32, uvarint
 
 _OFFSETS: Final = (0x0101010101010101, 0x0202020202020202, 0x0303030303030303)
 """High watermark, last stable offset and log start offset in the response that is filled in."""
@@ -43,9 +44,8 @@ class RequestLayout:
         _, position = header.read_client_id(frame, id_length)
         if is_flexible:
             position = header.skip_tags(frame, position)
-        position += (
-            13 if version >= REPLICA_STATES_SINCE else 17
-        )  # replica, wait, limits, isolation
+        # replica, in versions that have it here, wait, limits, isolation
+        position += 13 if version >= REPLICA_STATES_SINCE else 17
         self.epoch_at = position + 4
         """Position of the session epoch, in versions that have it."""
         if version >= SESSIONS_SINCE:
@@ -76,7 +76,7 @@ def _bytes_of_name(topic: Any, version: int) -> int:
     if version >= TOPIC_IDS_SINCE:
         return 16
     size = len(topic.topic.encode())
-    return size + len(_compact_length(size)) if API.is_flexible(version) else size + 2
+    return size + len(uvarint(size + 1)) if API.is_flexible(version) else size + 2
 
 
 class ResponseFrame:
@@ -105,7 +105,7 @@ class ResponseFrame:
     ) -> tuple[bytearray, memoryview]:
         """A frame, and the view of it into which so many bytes of records have to be read."""
         head, tail = self._head, self._tail
-        length = _compact_length(size) if self._is_flexible else size.to_bytes(4, "big")
+        length = uvarint(size + 1) if self._is_flexible else int32(size)
         begin = len(head) + len(length)
         frame = bytearray(begin + size + len(tail))
         frame[:begin] = head + length
@@ -113,14 +113,3 @@ class ResponseFrame:
         _pack_frame_head(frame, 0, len(frame) - 4, correlation_id)
         self._fill_offsets(frame, self._offsets_at, *offsets[: self._offset_count])
         return frame, memoryview(frame)[begin : begin + size]
-
-
-def _compact_length(size: int) -> bytes:
-    """The length field of a compact string or of compact bytes (KIP-482)."""
-    value = size + 1
-    field = bytearray()
-    while value > 127:
-        field.append(value & 127 | 128)
-        value >>= 7
-    field.append(value)
-    return bytes(field)

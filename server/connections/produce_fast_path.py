@@ -19,7 +19,6 @@ from kavka.server.handlers.produce import acknowledge
 from kavka.server.replica.batch_admission import ALL, UNUSUAL, check, codec_max
 from kavka.server.replica.partition_state import NEVER
 from kavka.server.replica.replica import Replica
-from kavka.server.request import log as request_log
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.request.results import Call, DelayedResponse
 from kavka.server.request.sliced_answers import EncodedResponse
@@ -117,7 +116,7 @@ class FastProduce(FastRequest):
         if partition.flush_after != NEVER:
             return None  # the response may have to wait for a flush
         waits = self._acks == ALL and bool(partition.followers)
-        if waits and not self._may_wait_untimed():
+        if waits and not self.is_untimed(self._general_tally):
             return None
         try:
             header = check(replica, records, self._acks, self._codec_max)
@@ -141,11 +140,6 @@ class FastProduce(FastRequest):
         return self._filled(
             appended.base_offset, appended.log_append_time_ms, replica.log.start_offset
         )
-
-    def _may_wait_untimed(self) -> bool:
-        """Whether neither the metrics nor the request log want the times of the next request."""
-        requests = self.broker.requests
-        return self._general_tally.left > 0 and request_log.is_on() is requests.logs
 
     def _acknowledge(self, frame: memoryview, appended: Appended) -> Call:
         """Wait for the replicas in sync."""

@@ -448,7 +448,7 @@ class Fetch:
             changes |= noted or {}
             wait.add_callback(lambda _: purgatory.end_notes(changes))
         self._context.wait(wait)
-        return DelayedResponse(purgatory, wait, lambda is_ready: self.respond(is_planned=is_ready))
+        return DelayedResponse(wait, lambda is_ready: self.respond(is_planned=is_ready))
 
     def _end_unanswered(self, is_complete: bool | None) -> None:
         """If the connection has closed, nobody will know the session's id. Followers close it

@@ -164,12 +164,12 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             raise reason
         if waiting := unfinished.waiting:
             wait = _wait(broker, context, waiting, request.timeout_ms)
-            return _when_flushed(topics, waiting, broker.purgatory.future_of(wait))
+            return _when_flushed(topics, waiting, wait.future())
         return None
     response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
     if waiting := unfinished.waiting:
         wait = _wait(broker, context, waiting, request.timeout_ms)
-        return _when_complete(broker, response, waiting, wait)
+        return _when_complete(response, waiting, wait)
     return response
 
 
@@ -192,7 +192,7 @@ def acknowledge(
 
     wait_s = timeout_ms / 1000
     wait = broker.purgatory.begin((replica.key,), batch.is_complete, wait_s, "Produce")
-    return DelayedResponse(broker.purgatory, wait, complete)
+    return DelayedResponse(wait, complete)
 
 
 def _append_all(
@@ -266,12 +266,12 @@ async def _finish(
     if request.acks == NO_ANSWER:
         if waiting := unfinished.waiting:
             wait = _wait(broker, context, waiting, request.timeout_ms)
-            return await _when_flushed(topics, waiting, broker.purgatory.future_of(wait))
+            return await _when_flushed(topics, waiting, wait.future())
         return _reason_to_close(topics)
     response = ProduceResponse(topics, node_endpoints=_endpoints(broker, context, topics))
     if waiting := unfinished.waiting:
         wait = _wait(broker, context, waiting, request.timeout_ms)
-        response = await _when_complete(broker, response, waiting, wait)
+        response = await _when_complete(response, waiting, wait)
     return response
 
 
@@ -541,14 +541,14 @@ def _wait(
 
 
 def _when_complete(
-    broker: Broker, response: ProduceResponse, waiting: list[_Unacknowledged], wait: Wait
+    response: ProduceResponse, waiting: list[_Unacknowledged], wait: Wait
 ) -> DelayedResponse:
     def make(_: bool) -> ProduceResponse:
         for batch in waiting:
             batch.complete()
         return response
 
-    return DelayedResponse(broker.purgatory, wait, make)
+    return DelayedResponse(wait, make)
 
 
 async def _when_flushed(

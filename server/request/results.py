@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, NamedTuple, TypeAlias
 
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.runtime.purgatory import Purgatory, Wait
+from kavka.server.runtime.purgatory import Wait
 from kavka.wire.api import Api
 
 HandlerResult: TypeAlias = Response | Awaitable[Response] | None
@@ -20,22 +20,18 @@ class DelayedResponse:
     in a callback of `wait`, which costs less than a task. It can be awaited, too.
     """
 
-    __slots__ = ("_purgatory", "make", "wait")
+    __slots__ = ("make", "wait")
 
     def __init__(
-        self,
-        purgatory: Purgatory,
-        wait: Wait,
-        make: Callable[[bool], Response | Coroutine[Any, Any, Response]],
+        self, wait: Wait, make: Callable[[bool], Response | Coroutine[Any, Any, Response]]
     ) -> None:
         """`make` gets the outcome of `wait`: whether what was waited for has come, or else the time
         is up. It returns the response, or a coroutine of it if that takes longer."""
-        self._purgatory = purgatory
         self.wait = wait
         self.make = make
 
     def __await__(self) -> Generator[Any, Any, Response]:
-        made = self.make((yield from self._purgatory.future_of(self.wait).__await__()))
+        made = self.make((yield from self.wait.future().__await__()))
         if isinstance(made, Coroutine):
             made = yield from made.__await__()
         return made

@@ -69,6 +69,20 @@ class Wait:
         """Call `callback` when it ends, which it has not yet."""
         self._callbacks.append(callback)
 
+    def future(self) -> asyncio.Future[Any]:
+        """A future of its outcome; if one of them is cancelled, so is the other."""
+        future = self._purgatory.new_future()
+
+        def ended(outcome: bool | None) -> None:
+            if outcome is None:
+                future.cancel()
+            elif not future.done():
+                future.set_result(outcome)
+
+        self.add_callback(ended)
+        future.add_done_callback(lambda _: self.cancel())
+        return future
+
     def cancel(self) -> None:
         """End it, unless it has ended."""
         if not self.is_over:
@@ -154,21 +168,11 @@ class Purgatory:
     ) -> asyncio.Future[Any]:
         """As `begin`: a future that becomes True, or False at the deadline. Cancelling it ends the
         wait."""
-        return self.future_of(self.begin(keys, ready, timeout_s, operation, noted=noted))
+        return self.begin(keys, ready, timeout_s, operation, noted=noted).future()
 
-    def future_of(self, wait: Wait) -> asyncio.Future[Any]:
-        """A future of the wait's outcome; if one of them is cancelled, so is the other."""
-        future = self._tasks.future()
-
-        def ended(outcome: bool | None) -> None:
-            if outcome is None:
-                future.cancel()
-            elif not future.done():
-                future.set_result(outcome)
-
-        wait.add_callback(ended)
-        future.add_done_callback(lambda _: wait.cancel())
-        return future
+    def new_future(self) -> asyncio.Future[Any]:
+        """For a wait of this purgatory."""
+        return self._tasks.future()
 
     def watch(self, key: Hashable, seen: Callable[[], object]) -> Wait:
         """Call `seen` in the loop iteration after each change of `key`, until the wait is

@@ -410,7 +410,7 @@ async def test_a_cancelled_wait_says_so_at_once(
     ended: list[bool | None] = []
     wait = purgatory.begin(["a"], lambda: True, 0.5, "Fetch")
     wait.add_callback(ended.append)
-    future = purgatory.future_of(purgatory.begin(["a"], lambda: True, 0.5, "Fetch"))
+    future = purgatory.begin(["a"], lambda: True, 0.5, "Fetch").future()
     wait.cancel()
     future.cancel()
     assert ended == [None]
