@@ -65,16 +65,20 @@ class FetchPartition:
 
     def update(self, asked: Any, version: int) -> None:
         """Apply a later request."""
-        self.offset = asked.fetch_offset
+        leader_epoch, last_epoch = _epochs(asked, version)
+        self.read_up_to(
+            leader_epoch, asked.fetch_offset, last_epoch, _follower_start(asked, version)
+        )
         self.max_bytes = asked.partition_max_bytes
-        self.current_leader_epoch, self.last_fetched_epoch = _epochs(asked, version)
-        self.follower_start = _follower_start(asked, version)
-        self.is_prefix = False
 
     def read_up_to(
         self, leader_epoch: int, offset: int, last_epoch: int, follower_start: int
     ) -> None:
         """Apply a later request that changes no more than this."""
+        if offset == self.offset and follower_start >= 0:
+            # A follower begins anew to follow it, perhaps in a later leader epoch. It has not taken
+            # what the response to its last request said.
+            self.high_watermark = -1
         self.current_leader_epoch = leader_epoch
         self.offset = offset
         self.last_fetched_epoch = last_epoch
@@ -90,19 +94,16 @@ class FetchPartition:
 
     def has_changed(self, answer: PartitionResponse) -> bool:
         """Whether an incremental answer must include this partition; remembers what it says."""
-        changed = (
-            bool(answer.records)
-            or answer.diverging_epoch is not None
-            or answer.preferred_read_replica >= 0
-        )
+        changed = bool(answer.records) or answer.preferred_read_replica >= 0
         if answer.high_watermark != self.high_watermark:
             self.high_watermark = answer.high_watermark
             changed = True
         if answer.log_start_offset != self.log_start_offset:
             self.log_start_offset = answer.log_start_offset
             changed = True
-        if answer.error_code:
-            # Forget the last answer, so that the next one without an error is included.
+        if answer.error_code or answer.diverging_epoch is not None:
+            # Forget the last answer, so that the next one without an error is included. A follower
+            # that is to truncate its log doesn't take the high watermark yet.
             self.high_watermark = -1
             changed = True
         return changed
