@@ -12,20 +12,22 @@ from kavka.server.replica.fetch_sessions import (
     Fetching,
     FetchSessions,
 )
-from kavka.wire.apis.fetch import PartitionResponse
+from kavka.wire.apis.fetch import EpochEndOffset, PartitionResponse
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import run_at_once
 from support.virtual import VirtualClock
 
 
-def asked(partition: int, offset: int = 0) -> SimpleNamespace:
+def asked(
+    partition: int, offset: int = 0, *, leader_epoch: int = -1, log_start: int = -1
+) -> SimpleNamespace:
     return SimpleNamespace(
         partition=partition,
         fetch_offset=offset,
         partition_max_bytes=1000,
-        current_leader_epoch=-1,
+        current_leader_epoch=leader_epoch,
         last_fetched_epoch=-1,
-        log_start_offset=-1,
+        log_start_offset=log_start,
     )
 
 
@@ -108,6 +110,39 @@ def test_errors_are_in_every_response_and_so_is_their_end(sessions: FetchSession
     healed = begin(sessions, request(full.session_id, 3))
     answer = PartitionResponse(0, high_watermark=5, log_start_offset=0)
     assert healed.keep(healed.partitions[0], answer)
+
+
+def test_a_follower_that_truncates_its_log_hears_the_high_watermark_again(
+    sessions: FetchSessions,
+) -> None:
+    """It does not take that of the response that has it truncate."""
+    full = begin(sessions, request(partitions=[asked(0, 9, log_start=0)]))
+    diverging = PartitionResponse(0, 0, 5, diverging_epoch=EpochEndOffset(1, 5))
+    assert full.keep(full.partitions[0], diverging)
+    truncated = begin(sessions, request(full.session_id, 1, [asked(0, 5, log_start=0)]))
+    assert truncated.keep(truncated.partitions[0], PartitionResponse(0, 0, 5))
+    in_sync = begin(sessions, request(full.session_id, 2))
+    assert not in_sync.keep(in_sync.partitions[0], PartitionResponse(0, 0, 5))
+
+
+@pytest.mark.parametrize("leader_epoch", [3, 4])
+def test_a_follower_that_begins_anew_hears_the_high_watermark_again(
+    sessions: FetchSessions, leader_epoch: int
+) -> None:
+    """In the same leader epoch or in a later one: it has dropped the response in flight."""
+    before = asked(0, 5, leader_epoch=3, log_start=0)
+    full = begin(sessions, request(partitions=[before]))
+    assert full.keep(full.partitions[0], PartitionResponse(0, 0, 5))
+    now = asked(0, 5, leader_epoch=leader_epoch, log_start=0)
+    anew = begin(sessions, request(full.session_id, 1, [now]))
+    assert anew.keep(anew.partitions[0], PartitionResponse(0, 0, 5))
+
+
+def test_a_follower_that_has_taken_records_hears_nothing_twice(sessions: FetchSessions) -> None:
+    full = begin(sessions, request(partitions=[asked(0, 5, log_start=0)]))
+    assert full.keep(full.partitions[0], PartitionResponse(0, 0, 6, records=b"x"))
+    after = begin(sessions, request(full.session_id, 1, [asked(0, 6, log_start=0)]))
+    assert not after.keep(after.partitions[0], PartitionResponse(0, 0, 6))
 
 
 def test_forgotten_partitions_are_removed_and_an_empty_session_ends(
