@@ -21,8 +21,8 @@ from kavka.log.checkpoint import TopicPartition
 from kavka.log.deferred_deletes import DeferredDeletes
 from kavka.log.errors import DeletionError
 from kavka.log.fs import FileSystem
+from kavka.log.future_log_copier import FutureLogCopier
 from kavka.log.loading import DirectoryLoading, read_topic_id
-from kavka.log.mirror import LogMirror
 from kavka.log.partition_log import PartitionLog
 from kavka.log.relocation import relocate
 from kavka.log.settings import FSYNC
@@ -39,7 +39,7 @@ PREFERRED_MAX: Final = 100_000
 class FutureLog:
     """A complete or incomplete copy of a log at `path`, in the log directory `directory`."""
 
-    __slots__ = ("directory", "is_sound", "key", "mirror", "path", "topic_id")
+    __slots__ = ("copier", "directory", "is_sound", "key", "path", "topic_id")
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class FutureLog:
         self.path = path
         self.is_sound = is_sound
         """Whether the copy ended with a whole batch when it was loaded."""
-        self.mirror: LogMirror | None = None
+        self.copier: FutureLogCopier | None = None
         """The copying; None: the copy was found at startup and has not been resumed."""
 
 
@@ -94,7 +94,7 @@ class FutureLogs:
     def in_directory(self, directory: str) -> list[FutureLog]:
         """The copies in a log directory that are being made."""
         copies = self._copies.values()
-        return [one for one in copies if one.directory == directory and one.mirror is not None]
+        return [one for one in copies if one.directory == directory and one.copier is not None]
 
     def checkpointed(
         self, directory: str, logs: Mapping[TopicPartition, PartitionLog]
@@ -104,9 +104,9 @@ class FutureLogs:
         and source directories, as long as a power failure may bring them back."""
         found = [(key, log, NO_BOUND) for key, log in logs.items()]
         found += [
-            (one.key, one.mirror.log, one.mirror.synced_end)
+            (one.key, one.copier.log, one.copier.synced_end)
             for one in self.in_directory(directory)
-            if one.mirror is not None and one.mirror.synced_end
+            if one.copier is not None and one.copier.synced_end
         ]
         for key, source in self._sources.items():
             if parent_directory(source.path) == directory:
@@ -141,7 +141,7 @@ class FutureLogs:
         if log.topic_id is not None:
             data = names.encode_partition(log.topic_id)
             self._fs.create(f"{path}/{names.PARTITION_FILE}").pwrite(data, 0)
-        copy.mirror = LogMirror(self._fs, log, path)
+        copy.copier = FutureLogCopier(self._fs, log, path)
         self._copies[key] = copy
         self._preferred.pop(key, None)
         return copy
@@ -150,8 +150,8 @@ class FutureLogs:
         """Resume a copy of `log`: found at startup, or left when its replica was removed."""
         # after a failed fsync its content may be in the page cache only
         is_kept = copy.is_sound or log.settings.kavka_durability != FSYNC
-        copy.is_sound = copy.is_sound and copy.mirror is None  # else a step may have left it torn
-        copy.mirror = LogMirror(self._fs, log, copy.path, is_kept=is_kept)
+        copy.is_sound = copy.is_sound and copy.copier is None  # else a step may have left it torn
+        copy.copier = FutureLogCopier(self._fs, log, copy.path, is_kept=is_kept)
 
     def _unique(self) -> str:
         return f"{self._random.getrandbits(128):032x}"
@@ -174,8 +174,8 @@ class FutureLogs:
         copy's directory, and SourceError: it stays in the old one."""
         key = log.topic, log.partition
         copy = self._copies[key]
-        assert copy.mirror is not None and key not in self._sources
-        copy.mirror.copy_tail()
+        assert copy.copier is not None and key not in self._sources
+        copy.copier.copy_tail()
         path = f"{copy.directory}/{names.log_name(*key)}"
         self._fs.rename(copy.path, path)
         self._sources[key] = _MoveSource(log.directory, log, log.recovery_point)
@@ -219,7 +219,7 @@ class FutureLogs:
     def forget_directory(self, directory: str) -> None:
         """A log directory has failed: drop its future logs; their files stay as they are."""
         for copy in list(self._copies.values()):
-            origin = None if copy.mirror is None else copy.mirror.log.directory
+            origin = None if copy.copier is None else copy.copier.log.directory
             if directory in (copy.directory, origin and parent_directory(origin)):
                 del self._copies[copy.key]
         for key, source in list(self._sources.items()):
@@ -278,4 +278,4 @@ def parent_directory(path: str) -> str:
 
 
 def _delay_ms(copy: FutureLog) -> int:
-    return 0 if copy.mirror is None else copy.mirror.log.settings.file_delete_delay_ms
+    return 0 if copy.copier is None else copy.copier.log.settings.file_delete_delay_ms

@@ -1,4 +1,4 @@
-"""Switches a log to its copy in another directory: see `mirror.py`.
+"""Switches a log to its copy in another directory: see `future_log_copier.py`.
 
 The `PartitionLog` object and its in-memory state (segments, producers, epochs) stay the same, and
 readers that have a file of the old directory open read on from it. Does no I/O.

@@ -101,13 +101,13 @@ def _slices(logs: Sequence[PartitionLog]) -> Iterator[Sequence[PartitionLog]]:
 
 
 def _copy(copy: FutureLog) -> PartitionResponse:
-    assert copy.mirror is not None
+    assert copy.copier is not None
     lag = UNKNOWN_LAG
     try:
-        lag = copy.mirror.log.end_offset - copy.mirror.end_offset
+        lag = copy.copier.log.end_offset - copy.copier.end_offset
     except (OSError, CorruptLogError) as failure:
         logger.error("can't get the lag of %s: %s", copy.path, failure)
-    return PartitionResponse(copy.key[1], copy.mirror.size_bytes, lag, is_future_key=True)
+    return PartitionResponse(copy.key[1], copy.copier.size_bytes, lag, is_future_key=True)
 
 
 def _partition(broker: Broker, log: PartitionLog) -> PartitionResponse:

@@ -1,10 +1,10 @@
 """Replicas that move from one log directory of this broker to another while they are served.
 
-Each move is a task. It copies the log in threads (`kavka.log.mirror`), a few moves at a time and
-within `replica.alter.log.dirs.io.max.bytes.per.second`. When all but a short tail is copied and
-flushed, it copies the tail and promotes the copy, in one go on the loop, between two requests: the
-log goes on in it. Then the source directory is deleted. A broker that starts resumes the copies
-that it finds; in a cluster, once the controller has it host their replicas.
+Each move is a task. It copies the log in threads (`log/future_log_copier.py`), a few moves at a
+time and within `replica.alter.log.dirs.io.max.bytes.per.second`. When all but a short tail is
+copied and flushed, it copies the tail and promotes the copy, in one go on the loop, between two
+requests: the log goes on in it. Then the source directory is deleted. A broker that starts resumes
+the copies that it finds; in a cluster, once the controller has it host their replicas.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Final, TypeAlias
 
 from kavka.log import dir_names as names
 from kavka.log.errors import CorruptLogError
+from kavka.log.file_copying import SourceError, of_source, remove_content, remove_files
 from kavka.log.fs import FileSystem, is_fd_exhaustion
+from kavka.log.future_log_copier import STEP_BYTES_MAX, CopyStep, FutureLogCopier
 from kavka.log.futures import FutureLog
-from kavka.log.mirror import STEP_BYTES_MAX, CopyStep, LogMirror
-from kavka.log.mirror_files import SourceError, of_source, remove_content, remove_files
 from kavka.seams import Clock, Jobs, Pool, Tasks
 from kavka.server.config.live import LiveSettings
 from kavka.server.replica.manager import ReplicaManager
@@ -142,7 +142,7 @@ class ReplicaMoves:
     async def _keep_for_restart(self, copy: FutureLog) -> None:
         fs, jobs = self._services.fs, self._services.jobs
         try:
-            step = None if copy.mirror is None else copy.mirror.truncate_to_whole_batch()
+            step = None if copy.copier is None else copy.copier.truncate_to_whole_batch()
             if step is not None:
                 await jobs.run(Pool.WRITE, step.run)
             elif not copy.is_sound:
@@ -237,11 +237,11 @@ class ReplicaMoves:
                 self._replicas.failures.directory_failed(copy.directory, failure)
 
     def _begin(self, replica: Replica, copy: FutureLog) -> None:
-        assert copy.mirror is not None
+        assert copy.copier is not None
         logger.info("moving %s-%d to %s", *replica.key, copy.directory)
         replica.log.compaction.pause()
         before = self._moving.get(replica.key)
-        move = _Move(self._services, replica, copy, copy.mirror)
+        move = _Move(self._services, replica, copy, copy.copier)
         run = self._run(move, None if before is None else self._running[before])
         task = self._services.tasks.spawn(run, name="move of {}-{}".format(*replica.key))
         self._running[move] = task
@@ -285,14 +285,14 @@ class _Move:
     """The move of one replica, from the first byte to the deletion of the source."""
 
     def __init__(
-        self, services: MoveServices, replica: Replica, future: FutureLog, mirror: LogMirror
+        self, services: MoveServices, replica: Replica, future: FutureLog, copier: FutureLogCopier
     ) -> None:
         self._services = services
         self._replicas = services.replicas
         self._logs = services.replicas.logs
         self.replica = replica
         self.future = future
-        self._mirror = mirror
+        self._copier = copier
         self._source = self._logs.directory_of(replica.log)
         self.job: asyncio.Task[Exception | None] | None = None
         """The step that a thread works on, possibly after the task has ended."""
@@ -305,9 +305,9 @@ class _Move:
     async def copy(self) -> bool:
         """Whether the copy was promoted; False: the move is not wanted, or must be tried again.
         SourceError; OSError of the copy; CorruptLogError."""
-        mirror = self._mirror
+        copier = self._copier
         while await self._catch_up(is_paced=True):
-            await self._run_step(of_source(lambda: mirror.complete(moved_file=False)))
+            await self._run_step(of_source(lambda: copier.complete(moved_file=False)))
             await self._compaction_ended()
             if self.is_wanted and await self._services.checkpoint() and await self._finish():
                 return True
@@ -330,7 +330,7 @@ class _Move:
             bytes_max = await rate.portion() if is_paced else STEP_BYTES_MAX
             if not self.is_wanted:
                 break
-            step = of_source(partial(self._mirror.next, bytes_max))
+            step = of_source(partial(self._copier.next, bytes_max))
             if step is None:
                 return True
             rate.spend(step.size_bytes)
@@ -340,7 +340,7 @@ class _Move:
     async def _finish(self) -> bool:
         """Flush the copy while flushes of the log are held back; then copy the tail and promote.
         Whether the copy was promoted."""
-        log, mirror = self.replica.log, self._mirror
+        log, copier = self.replica.log, self._copier
         async with self._replicas.flusher.held(self.replica):
             while True:
                 while self.is_wanted and of_source(log.producer_manager.write_snapshot_step):
@@ -349,14 +349,14 @@ class _Move:
                     return False
                 if not log.producer_manager.is_saving:
                     break
-            await self._run_step(of_source(lambda: mirror.complete(moved_file=True)))
+            await self._run_step(of_source(lambda: copier.complete(moved_file=True)))
             for _ in range(TAIL_STEPS_MAX):
                 if not self.is_wanted:
                     return False
-                if of_source(lambda: mirror.is_ready):
+                if of_source(lambda: copier.is_ready):
                     self._promote()
                     return True
-                step = of_source(mirror.next)
+                step = of_source(copier.next)
                 if step is None:
                     return False
                 await self._run_step(step)
@@ -412,7 +412,7 @@ class _Move:
             work(), name="copy of {}-{}".format(*self.replica.key)
         )
         failure = await asyncio.shield(self.job)
-        if isinstance(failure, SourceError) and self._mirror.is_outdated(step):
+        if isinstance(failure, SourceError) and self._copier.is_outdated(step):
             return  # the next step goes on from what the log has now
         if failure is not None:
             raise failure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.log.mirror import STEP_BYTES_MAX
+from kavka.log.future_log_copier import STEP_BYTES_MAX
 from kavka.seams import Clock, Tasks
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from kavka.log.mirror import LogMirror
-from kavka.log.mirror_files import SourceError
+from kavka.log.file_copying import SourceError
+from kavka.log.future_log_copier import FutureLogCopier
 from support import logs
 from support.log_life import MORE, LogLife
 
@@ -23,9 +23,9 @@ class LogThatMoves(LogLife):
         """Some of the way to the other log directory."""
 
         def work() -> None:
-            mirror = self.mirror()
+            copier = self.copier()
             for _ in range(steps):
-                step = mirror.next(bytes_max)
+                step = copier.next(bytes_max)
                 if step is not None:
                     step.run()
 
@@ -38,14 +38,14 @@ class LogThatMoves(LogLife):
             self.watermark = self.history.end
 
         def copy_all() -> None:
-            mirror = self.mirror()
+            copier = self.copier()
             self.broker.logs.futures.delete_source_durably(KEY)
-            while (step := mirror.next()) is not None:
+            while (step := copier.next()) is not None:
                 step.run()
 
         def work() -> None:
             copy_all()
-            self.mirror().complete(moved_file=False).run()
+            self.copier().complete(moved_file=False).run()
             plan = self.broker.logs.checkpoint({})
             plan.run()
             for failure in plan.failures.values():
@@ -53,8 +53,8 @@ class LogThatMoves(LogLife):
             while self.log.producer_manager.write_snapshot_step():
                 pass
             copy_all()
-            self.mirror().complete(moved_file=True).run()
-            assert self.mirror().is_ready
+            self.copier().complete(moved_file=True).run()
+            assert self.copier().is_ready
             self.broker.logs.promote(self.log)
 
         before = self.broker.logs.directory_of(self.log)
@@ -63,17 +63,17 @@ class LogThatMoves(LogLife):
             self.look()
             self.look_at_producers()
 
-    def mirror(self) -> LogMirror:
+    def copier(self) -> FutureLogCopier:
         """Of the log, in the other directory; begun if it is not."""
         futures = self.broker.logs.futures
         copy = futures.get(KEY)
         if copy is None:
             here = self.broker.logs.directory_of(self.log)
             copy = futures.begin(self.log, MORE if here == logs.DIRECTORY else logs.DIRECTORY)
-        if copy.mirror is None:
+        if copy.copier is None:
             futures.resume(copy, self.log)
-        assert copy.mirror is not None
-        return copy.mirror
+        assert copy.copier is not None
+        return copy.copier
 
     @rule()
     def delete_the_source(self) -> None:

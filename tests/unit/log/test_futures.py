@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from kavka.log import dir_names as names
-from kavka.log import mirror as mirror_module
+from kavka.log import future_log_copier
 from kavka.log.errors import DeletionError, StorageError
+from kavka.log.file_copying import SourceError, copy_bytes
 from kavka.log.fs import File, FileSystem
+from kavka.log.future_log_copier import FutureLogCopier
 from kavka.log.memfs import Fault, MemFs
-from kavka.log.mirror import LogMirror
-from kavka.log.mirror_files import SourceError, copy_bytes
 from kavka.log.partition_log import PartitionLog
 from kavka.log.settings import FSYNC
 from kavka.wire.steps import run_at_once
@@ -31,29 +31,29 @@ def broker() -> Broker:
     return Broker(MemFs(), HERE, log_settings=SETTINGS, more=[THERE])
 
 
-def copied(broker: Broker, log: PartitionLog, directory: str = THERE) -> LogMirror:
+def copied(broker: Broker, log: PartitionLog, directory: str = THERE) -> FutureLogCopier:
     """A copy with all that the log has now, as `kavka.server.replica.log_dir_moves` makes it."""
     futures = broker.logs.futures
     copy = futures.get(KEY) or futures.begin(log, directory)
-    if copy.mirror is None:
+    if copy.copier is None:
         futures.resume(copy, log)
-    assert copy.mirror is not None
-    copy_all(copy.mirror)
+    assert copy.copier is not None
+    copy_all(copy.copier)
     broker.logs.checkpoint({}).run()
-    complete(copy.mirror)
-    return copy.mirror
+    complete(copy.copier)
+    return copy.copier
 
 
-def copy_all(mirror: LogMirror) -> None:
-    while (step := mirror.next()) is not None:
+def copy_all(copier: FutureLogCopier) -> None:
+    while (step := copier.next()) is not None:
         step.run()
-    mirror.complete(moved_file=False).run()
+    copier.complete(moved_file=False).run()
 
 
-def complete(mirror: LogMirror) -> None:
-    while (step := mirror.next()) is not None:
+def complete(copier: FutureLogCopier) -> None:
+    while (step := copier.next()) is not None:
         step.run()
-    mirror.complete(moved_file=True).run()
+    copier.complete(moved_file=True).run()
 
 
 def moved(broker: Broker, log: PartitionLog, directory: str = THERE) -> None:
@@ -138,14 +138,14 @@ def test_data_flushed_before_a_move_survives_a_power_failure(broker: Broker) -> 
 def test_a_copy_that_lacks_flushed_data_is_not_promoted(broker: Broker) -> None:
     log = broker.log()
     fill(log, 7)
-    mirror = copied(broker, log)
-    assert mirror.is_ready
+    copier = copied(broker, log)
+    assert copier.is_ready
     fill(log, 1, start=7)
-    assert mirror.is_ready, "what is not flushed may be copied at once"
+    assert copier.is_ready, "what is not flushed may be copied at once"
     flush(log)
-    assert not mirror.is_ready
-    complete(mirror)
-    assert mirror.is_ready
+    assert not copier.is_ready
+    complete(copier)
+    assert copier.is_ready
 
 
 def test_after_a_kill_the_promoted_copy_stays_current(broker: Broker) -> None:
@@ -207,7 +207,7 @@ def test_a_copy_that_was_left_behind_is_kept(
     fill(log, 1, start=40)
     (copy,) = broker.logs.futures
     broker.logs.futures.resume(copy, log)
-    assert copy.mirror is not None
+    assert copy.copier is not None
     written: list[int] = []
 
     def counted(fs: FileSystem, source: File, path: str, begin: int, end: int) -> File:
@@ -215,9 +215,9 @@ def test_a_copy_that_was_left_behind_is_kept(
             written.append(end - begin)
         return copy_bytes(fs, source, path, begin, end)
 
-    monkeypatch.setattr(mirror_module, "copy_bytes", counted)
-    copy_all(copy.mirror)
-    assert copy.mirror.size_bytes == log.size_bytes
+    monkeypatch.setattr(future_log_copier, "copy_bytes", counted)
+    copy_all(copy.copier)
+    assert copy.copier.size_bytes == log.size_bytes
     assert sum(written) == log.size_bytes // 41, "one record is new"
 
 
@@ -225,11 +225,11 @@ def test_a_copy_that_was_left_behind_is_kept(
 def test_a_copy_that_differs_from_the_log_is_copied_again(broker: Broker, damage: str) -> None:
     log = broker.log()
     fill(log, 40)
-    mirror = copied(broker, log)
+    copier = copied(broker, log)
     broker.kill()
-    first = f"{mirror.path}/00000000000000000000.log"
+    first = f"{copier.path}/00000000000000000000.log"
     if damage == "another segment":
-        broker.fs.create(f"{mirror.path}/00000000000000000003.log").pwrite(b"x", 0)
+        broker.fs.create(f"{copier.path}/00000000000000000003.log").pwrite(b"x", 0)
     else:
         size = broker.fs.size(first)
         broker.fs.open(first).pwrite(b"xyz", size if damage == "too long" else size // 2)
@@ -244,10 +244,10 @@ def test_a_truncated_log_is_copied_as_it_is_then(broker: Broker) -> None:
     log = broker.log()
     fill(log, 40)
     copy = broker.logs.futures.begin(log, THERE)
-    assert copy.mirror is not None
-    copy_all(copy.mirror)
+    assert copy.copier is not None
+    copy_all(copy.copier)
     run_at_once(broker.logs.truncate_in_steps(log, 12))
-    assert copy.mirror.synced_end == 0 or not copy.mirror.is_ready
+    assert copy.copier.synced_end == 0 or not copy.copier.is_ready
     fill(log, 28, start=100)
     moved(broker, log)
     assert values(log) == [*range(12), *range(100, 128)]
@@ -258,11 +258,11 @@ def test_a_truncated_log_is_copied_as_it_is_then(broker: Broker) -> None:
 def test_deleted_segments_are_deleted_from_the_copy(broker: Broker) -> None:
     log = broker.log()
     fill(log, 40)
-    mirror = copied(broker, log)
-    assert mirror.is_ready
+    copier = copied(broker, log)
+    assert copier.is_ready
     log.advance_start(25)
     assert log.delete_old(logs.TIMESTAMP, 40) > 2
-    assert not mirror.is_ready
+    assert not copier.is_ready
     moved(broker, log)
     assert values(log) == list(range(25, 40))
     assert min(n for n in broker.fs.list_dir(log.directory) if n.endswith(".log")) > "0" * 19 + "1"
@@ -274,14 +274,14 @@ def test_indexes_that_are_rebuilt_after_they_were_copied(broker: Broker) -> None
     """A damaged one is, at its next use."""
     log = broker.log()
     fill(log, 23)
-    mirror = copied(broker, log)
-    assert mirror.is_ready
+    copier = copied(broker, log)
+    assert copier.is_ready
     log.configure(replace(SETTINGS, index_interval_bytes=0))
     for segment in log._segments:
         segment.rebuild_indexes()
-    assert not mirror.is_ready
-    complete(mirror)
-    assert mirror.is_ready
+    assert not copier.is_ready
+    complete(copier)
+    assert copier.is_ready
     broker.logs.promote(log)
     assert values(log) == list(range(23))
     for number in range(23):
@@ -293,12 +293,12 @@ def test_the_progress_of_a_copy(broker: Broker) -> None:
     log = broker.log()
     fill(log, 40)
     copy = broker.logs.futures.begin(log, THERE)
-    mirror = copy.mirror
-    assert mirror is not None
-    progress = [(mirror.size_bytes, mirror.end_offset)]
-    while (step := mirror.next(400)) is not None:
+    copier = copy.copier
+    assert copier is not None
+    progress = [(copier.size_bytes, copier.end_offset)]
+    while (step := copier.next(400)) is not None:
         step.run()
-        progress.append((mirror.size_bytes, mirror.end_offset))
+        progress.append((copier.size_bytes, copier.end_offset))
     assert progress[0] == (0, 0)
     assert progress[-1] == (log.size_bytes, 40)
     assert progress == sorted(progress)
@@ -311,12 +311,12 @@ def test_a_copy_is_truncated_to_whole_batches_at_a_shutdown(broker: Broker) -> N
     log = broker.log()
     fill(log, 40)
     copy = broker.logs.futures.begin(log, THERE)
-    assert copy.mirror is not None
+    assert copy.copier is not None
     for _ in range(6):
-        step = copy.mirror.next(333)
+        step = copy.copier.next(333)
         assert step is not None
         step.run()
-    step = copy.mirror.truncate_to_whole_batch()
+    step = copy.copier.truncate_to_whole_batch()
     assert step is not None
     step.run()
     records = []
@@ -421,29 +421,29 @@ def test_what_can_not_be_deleted_names_its_log_directory(broker: Broker, is_comp
     assert broker.logs.get(*KEY) is log
 
 
-def failing_read(broker: Broker, log: PartitionLog, mirror: LogMirror) -> None:
+def failing_read(broker: Broker, log: PartitionLog, copier: FutureLogCopier) -> None:
     assert isinstance(broker.fs, MemFs)
     broker.fs.faults = [Fault("pread", f"{log.directory}/00000000000000000000.log")]
-    copy_all(mirror)
+    copy_all(copier)
 
 
-def failing_write(broker: Broker, log: PartitionLog, mirror: LogMirror) -> None:
+def failing_write(broker: Broker, log: PartitionLog, copier: FutureLogCopier) -> None:
     assert isinstance(broker.fs, MemFs)
     broker.fs.faults = [Fault("pwrite", "-future/00000000000000000000.log")]
-    copy_all(mirror)
+    copy_all(copier)
 
 
 @pytest.mark.parametrize(("act", "error"), [(failing_read, SourceError), (failing_write, OSError)])
 def test_errors_name_the_directory_that_failed(
     broker: Broker,
-    act: Callable[[Broker, PartitionLog, LogMirror], None],
+    act: Callable[[Broker, PartitionLog, FutureLogCopier], None],
     error: type[Exception],
 ) -> None:
     log = broker.log()
     fill(log, 3)
     copy = broker.logs.futures.begin(log, THERE)
-    assert copy.mirror is not None
+    assert copy.copier is not None
     with pytest.raises(error):
-        act(broker, log, copy.mirror)
-    copy_all(copy.mirror)
-    assert copy.mirror.size_bytes == log.size_bytes
+        act(broker, log, copy.copier)
+    copy_all(copy.copier)
+    assert copy.copier.size_bytes == log.size_bytes

@@ -43,7 +43,7 @@ async def test_a_stop_after_a_truncation_leaves_whole_batches(
 @scenario(DIRECTORIES, "log.flush.interval.messages=1", topics={"t": 1})
 async def test_no_recovery_point_of_a_copy_lies_behind_a_truncation(broker: MemoryBroker) -> None:
     await fill(broker, 12)
-    broker.jobs.hold("LogMirror.complete")
+    broker.jobs.hold("FutureLogCopier.complete")
     assert await alter(broker, TWO) == Code.NONE
     await broker.advance(100)
     assert broker.jobs.held
@@ -53,7 +53,7 @@ async def test_no_recovery_point_of_a_copy_lies_behind_a_truncation(broker: Memo
     await fill(broker, 6, start=100)
     await run_until_idle()
     broker.jobs.release()
-    broker.jobs.hold("LogMirror._list_files")
+    broker.jobs.hold("FutureLogCopier._list_files")
     await run_until_idle(200)
     points = broker.fs.read_bytes(f"{TWO}/{names.RECOVERY_POINTS_FILE}").decode().splitlines()[2:]
     assert [line for line in points if line.startswith("t 0 ")] in ([], ["t 0 0"])

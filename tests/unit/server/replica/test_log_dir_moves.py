@@ -8,8 +8,8 @@ import errno
 import pytest
 
 from kavka.compat_tests.raw.codec.batches import Written, build
+from kavka.log.future_log_copier import TAIL_BYTES_MAX
 from kavka.log.memfs import Fault
-from kavka.log.mirror import TAIL_BYTES_MAX
 from kavka.log.producer_state import ENTRIES_PER_STEP
 from kavka.server.replica import log_dir_moves
 from kavka.wire.errors import ErrorCode as Code
@@ -24,7 +24,7 @@ DIRECTORIES = f"log.dirs={ONE},{TWO},{THREE}"
 SMALL = "log.segment.bytes=1048576"
 NO_DELAY = "log.segment.delete.delay.ms=0"
 LIMIT = "replica.alter.log.dirs.io.max.bytes.per.second"
-COPY = "LogMirror."
+COPY = "FutureLogCopier."
 """What the jobs of a copy are named like."""
 
 Described = dict[str, list[tuple[int, int, bool]]]
@@ -179,11 +179,11 @@ async def test_acknowledged_records_are_flushed_in_the_copy(
 ) -> None:
     """While the copy is brought to the disk for the last time, no flush of the log counts."""
     await fill(broker, 3)
-    broker.jobs.hold("LogMirror.complete")
+    broker.jobs.hold("FutureLogCopier.complete")
     await alter(broker, TWO)
     await broker.advance(1)
     broker.jobs.release()  # the first, which is followed by a checkpoint
-    broker.jobs.hold("LogMirror.complete")
+    broker.jobs.hold("FutureLogCopier.complete")
     await broker.advance(1)
     assert broker.jobs.held, "the last one"
     request = producing({("t", 0): build([Written(value=b"3/")])})
@@ -201,17 +201,17 @@ async def test_acknowledged_records_are_flushed_in_the_copy(
 @scenario(DIRECTORIES, SMALL, topics={"t": 1})
 async def test_a_long_tail_is_copied_by_a_job(broker: MemoryBroker) -> None:
     await fill(broker, 1)
-    broker.jobs.hold("LogMirror.complete")
+    broker.jobs.hold("FutureLogCopier.complete")
     await alter(broker, TWO)
     await broker.advance(1)
     broker.jobs.release()
-    broker.jobs.hold("LogMirror.complete")
+    broker.jobs.hold("FutureLogCopier.complete")
     await broker.advance(1)
     await fill(broker, 1, size=TAIL_BYTES_MAX + 1, start=1)
     broker.jobs.done.clear()
     broker.jobs.release()
     await broker.advance(1)
-    assert [one for one in broker.jobs.done if one.startswith("LogMirror._copy.")]
+    assert [one for one in broker.jobs.done if one.startswith("FutureLogCopier._copy.")]
     assert list(await described(broker)) == [TWO]
     assert await numbers(broker) == [0, 1]
 
@@ -224,7 +224,7 @@ async def test_a_stop_leaves_whole_batches_in_the_copy(broker: MemoryBroker, is_
     await alter(broker, TWO)
     await broker.advance(1)
     if is_busy:
-        broker.jobs.hold("LogMirror._copy.")
+        broker.jobs.hold("FutureLogCopier._copy.")
     await broker.advance(2500)
     assert bool(broker.jobs.held) == is_busy
     assert is_busy or torn(broker, copy_of(broker, TWO))
@@ -294,7 +294,7 @@ async def test_a_copy_whose_topic_was_deleted_while_its_directory_was_away(
 @scenario(DIRECTORIES, SMALL, topics={"t": 1})
 async def test_a_move_continues_after_a_crash(broker: MemoryBroker, power: bool) -> None:
     await fill(broker, 9, size=400_000)
-    broker.jobs.hold("LogMirror._close")
+    broker.jobs.hold("FutureLogCopier._close")
     await alter(broker, TWO)
     await broker.advance(1)
     assert broker.jobs.held
@@ -441,7 +441,7 @@ async def test_segments_are_rolled_while_producer_snapshots_are_written(
         append(broker.replica().log, batch([b"%d/" % number], producer=Producer(number, 0, 0)))
     await fill(broker, 2, size=900_000, start=producers)
     written = producers + 2
-    broker.jobs.hold("LogMirror.complete")
+    broker.jobs.hold("FutureLogCopier.complete")
     assert await alter(broker, TWO) == Code.NONE
     await broker.advance(100)
     assert broker.jobs.held

@@ -1,11 +1,11 @@
-"""Copying a log to another log directory, file by file, while it is being appended to.
+"""Copies a log to its future log in another log directory, while it is being appended to.
 
-The copy has the same segments as the log, byte for byte, so that the in-memory state of the log
-is valid for its copy too, and the log can continue there without being loaded (`relocation.py`).
-Nothing is decoded. The next `CopyStep` is planned on the loop and run in a thread, in bounded
-portions; meanwhile the log may be appended to, rolled, and lose its oldest segments. After a
-truncation of the log, or a restart of the broker, the copy is compared with the log from the
-beginning, and what is equal is kept.
+It copies file by file. The copy has the same segments as the log, byte for byte, so that the
+in-memory state of the log is valid for its copy too, and the log can continue there without being
+loaded (`relocation.py`). Nothing is decoded. The next `CopyStep` is planned on the loop and run in
+a thread, in bounded portions; meanwhile the log may be appended to, rolled, and lose its oldest
+segments. After a truncation of the log, or a restart of the broker, the copy is compared with the
+log from the beginning, and what is equal is kept.
 
 After a crash the copy is what Apache Kafka expects of a future log: whole segments except
 for the last, which may be torn. `truncate_to_whole_batch` makes it a cleanly closed log.
@@ -19,10 +19,7 @@ from typing import Final, NamedTuple
 
 from kavka.log import dir_names as names
 from kavka.log.epochs import FILE as EPOCH_FILE
-from kavka.log.fs import FileSystem
-from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
-from kavka.log.interrupted_work import base_of
-from kavka.log.mirror_files import (
+from kavka.log.file_copying import (
     copy_bytes,
     copy_file,
     count_equal,
@@ -31,6 +28,9 @@ from kavka.log.mirror_files import (
     remove_content,
     remove_files,
 )
+from kavka.log.fs import FileSystem
+from kavka.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+from kavka.log.interrupted_work import base_of
 from kavka.log.partition_log import PartitionLog
 from kavka.log.segment import FILES, INDEX, LOG, TIME_INDEX, TXN_INDEX, Segment, file_name
 from kavka.log.snapshots import SUFFIX as SNAPSHOT
@@ -52,7 +52,7 @@ _SMALL: Final = (EPOCH_FILE, names.PARTITION_FILE)
 
 class CopyStep(NamedTuple):
     """Work for a thread, one step at a time. OSError of the copy; SourceError, to be ignored if the
-    step is outdated (`LogMirror.is_outdated`)."""
+    step is outdated (`FutureLogCopier.is_outdated`)."""
 
     run: Callable[[], object]
     size_bytes: int = 0
@@ -103,8 +103,8 @@ def index_sizes(segment: Segment) -> list[int]:
     ]
 
 
-class LogMirror:
-    """The copy of `log` in the directory `path`, which is empty or has an incomplete copy."""
+class FutureLogCopier:
+    """Copies `log` to the directory `path`, which is empty or has an incomplete copy."""
 
     def __init__(
         self, fs: FileSystem, log: PartitionLog, path: str, *, is_kept: bool = True

@@ -1,4 +1,4 @@
-"""File operations for `mirror.py`, run in threads: compare, copy, flush.
+"""File operations for `future_log_copier.py`, run in threads: compare, copy, flush.
 
 An OSError of the copy is raised as it is. One of the source log is raised as `SourceError`,
 because it means the failure of another log directory.
