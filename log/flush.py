@@ -29,16 +29,16 @@ class FlushPlan(NamedTuple):
     """How often the log had been truncated; a plan made before a truncation is void."""
 
     made_ms: int
-    unsynced: UnsyncedPaths
+    unflushed: UnflushedPaths
     """Where `paths` and `directories` came from."""
 
-    def add_back_unsynced(self) -> None:
+    def add_back_unflushed(self) -> None:
         """The plan did not complete because of file descriptor exhaustion: have the next plan
         include its paths and directories again. Its open files have not failed."""
         for path in self.paths:
-            self.unsynced.add(path)
+            self.unflushed.add(path)
         for directory in self.directories:
-            self.unsynced.add_directory(directory)
+            self.unflushed.add_directory(directory)
 
     def run(self) -> None:
         """Do the fsyncs, nothing else. OSError: nothing counts as flushed."""
@@ -60,7 +60,7 @@ def _sync_each(sync: Callable[[str], None], paths: Iterable[str]) -> None:
             continue
 
 
-class UnsyncedPaths:
+class UnflushedPaths:
     """Small files and directories that were changed since their last fsync, in order."""
 
     __slots__ = ("_directories", "_paths")
@@ -121,7 +121,7 @@ class UnsyncedPaths:
             offset=offset,
             truncations=truncations,
             made_ms=made_ms,
-            unsynced=self,
+            unflushed=self,
         )
         self._paths.clear()
         self._directories.clear()

@@ -64,14 +64,14 @@ class CopyStep(NamedTuple):
 class _Copy:
     """The copy of one segment."""
 
-    __slots__ = ("is_closed", "size", "file_size", "unsynced")
+    __slots__ = ("is_closed", "size", "file_size", "unflushed")
 
     def __init__(self, file_size: int) -> None:
         self.size = 0
         """Bytes of the segment's batches that are in the copy."""
         self.file_size = file_size
         """Length of the copy's file; its content from `size` on is unknown."""
-        self.unsynced = 0
+        self.unflushed = 0
         self.is_closed = False
         """Whether it is complete, with its indexes, and flushed."""
 
@@ -121,14 +121,14 @@ class FutureLogCopier:
         self._state: Sequence[object] = ()  # of the log, when the copy was completed
         self._active: _Active | None = None
         self._clean_row: object = None  # segments and snapshots at the last check for stray files
-        self._synced_end = 0
+        self._flushed_end = 0
 
     # --- progress
 
     @property
-    def synced_end(self) -> int:
+    def flushed_end(self) -> int:
         """Below this offset the copy is flushed; 0 after a truncation."""
-        return self._synced_end if self._truncations == self.log._truncations else 0
+        return self._flushed_end if self._truncations == self.log._truncations else 0
 
     @property
     def size_bytes(self) -> int:
@@ -179,7 +179,7 @@ class FutureLogCopier:
             self._files = self._active = self._clean_row = None
             self._copies = {}
             self._snapshots.clear()
-            self._synced_end = 0
+            self._flushed_end = 0
 
     def is_outdated(self, step: CopyStep) -> bool:
         """Whether the log has changed since the last `next` so that `step` may not find what it
@@ -241,13 +241,13 @@ class FutureLogCopier:
                 equal_upto = count_equal(fs, source, target, begin, compared)
                 if equal_upto < compared:
                     copy.file_size = equal_upto
-            copy.unsynced += end - begin  # equal bytes may not have been flushed either
+            copy.unflushed += end - begin  # equal bytes may not have been flushed either
             if equal_upto < end:
                 file = copy_bytes(fs, source, target, equal_upto, end)
                 copy.file_size = end
-                if copy.unsynced >= SYNC_BYTES:
+                if copy.unflushed >= SYNC_BYTES:
                     file.sync()
-                    copy.unsynced = 0
+                    copy.unflushed = 0
             copy.size = end
 
         return CopyStep(run, end - begin, segment)
@@ -296,7 +296,7 @@ class FutureLogCopier:
         def run() -> None:
             copy_bytes(fs, source, target, copy.size, size).sync()
             copy.size = copy.file_size = size
-            copy.unsynced = 0
+            copy.unflushed = 0
             for index, path, length in pairs:
                 copy_file(fs, index, path, length)
             for origin, path in whole:
@@ -306,7 +306,7 @@ class FutureLogCopier:
                 _mark(fs, *marks)
             fs.sync_dir(self.path)
             if truncations == self._truncations:
-                self._state, self._synced_end = state, end_offset
+                self._state, self._flushed_end = state, end_offset
 
         return CopyStep(run, size - copy.size, segment)
 
@@ -329,7 +329,7 @@ class FutureLogCopier:
             active is not None
             and self._state == self._state_of_log()
             and active.is_same
-            and log.recovery_point <= self.synced_end
+            and log.recovery_point <= self.flushed_end
             and log.producer_manager.is_known
             and not log.producer_manager.is_saving
             and not log.compaction.running

@@ -104,9 +104,9 @@ class FutureLogs:
         and source directories, as long as a power failure may bring them back."""
         found = [(key, log, NO_BOUND) for key, log in logs.items()]
         found += [
-            (one.key, one.copier.log, one.copier.synced_end)
+            (one.key, one.copier.log, one.copier.flushed_end)
             for one in self.in_directory(directory)
-            if one.copier is not None and one.copier.synced_end
+            if one.copier is not None and one.copier.flushed_end
         ]
         for key, source in self._sources.items():
             if parent_directory(source.path) == directory:

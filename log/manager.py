@@ -316,12 +316,12 @@ class LogManager:
             # not atomic: if a power failure tears it, the controller provides the id again
             path_of_id = f"{path}/{names.PARTITION_FILE}"
             self._fs.create(path_of_id).pwrite(names.encode_partition(topic_id), 0)
-            log.unsynced(path_of_id)
+            log.mark_unflushed(path_of_id)
             log.topic_id = topic_id
         except OSError as failure:
             self._remove_partial_log(location, failure)
             raise
-        log.unsynced_name(path)
+        log.mark_name_unflushed(path)
         self._logs[key] = self._by_directory[parent][key] = log
         self.futures.log_created(key)
         return log
@@ -354,7 +354,7 @@ class LogManager:
         if log.topic_id is None:
             path = f"{log.directory}/{names.PARTITION_FILE}"
             self._fs.write_atomic(path, names.encode_partition(topic_id), sync=False)
-            log.unsynced(path)
+            log.mark_unflushed(path)
             log.topic_id = topic_id
         elif log.topic_id != topic_id:
             raise StorageError(

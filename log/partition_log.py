@@ -16,7 +16,7 @@ from kavka.log.appended import Appended, duplicate_of
 from kavka.log.compaction.state import LogCompaction
 from kavka.log.disk import Disk, LogLocation
 from kavka.log.epochs import EpochFile
-from kavka.log.flush import FlushPlan, UnsyncedPaths
+from kavka.log.flush import FlushPlan, UnflushedPaths
 from kavka.log.producer_snapshots import ProducerStateManager, truncating_error
 from kavka.log.producer_state import ProducerStates
 from kavka.log.reader import FileRange, LogReader, file_range_of, out_of_range
@@ -60,7 +60,7 @@ class PartitionLog:
         "_has_torn_tail",
         "_is_sealed",
         "_truncations",
-        "_unsynced",
+        "_unflushed",
         "compaction",
         "directory",
         "end_offset",
@@ -102,9 +102,9 @@ class PartitionLog:
         self._segments = SegmentList(segments)
         self._reader = LogReader(self._segments)
         self._epochs = epochs
-        self._unsynced = UnsyncedPaths()
+        self._unflushed = UnflushedPaths()
         self.producer_manager = ProducerStateManager(
-            self._segments, snapshots, producers, self._unsynced
+            self._segments, snapshots, producers, self._unflushed
         )
         """Saves and rebuilds the producer state."""
         self.producers = producers
@@ -112,7 +112,7 @@ class PartitionLog:
         self.transactions = producers.transactions
         """The undecided transactions; read only."""
         self.compaction = LogCompaction(
-            location, self._segments, self.producer_manager, self._unsynced
+            location, self._segments, self.producer_manager, self._unflushed
         )
         self._truncations = 0
         self._created_ms = self._flushed_ms = location.now_ms
@@ -211,7 +211,7 @@ class PartitionLog:
         """Add the transaction whose abort marker was just appended to the transaction index."""
         txns = self._active.txns
         txns.append(aborted, opened)
-        self._unsynced.add(txns.path)
+        self._unflushed.add(txns.path)
         self._reader.last_abort = aborted.last_offset
 
     def _make_room(self, size: int, last: int, max_timestamp: int, now_ms: int) -> Segment:
@@ -263,9 +263,9 @@ class PartitionLog:
         self._active.seal()
         self.producer_manager.save_unless_saving(self.start_offset, offset)
         segment = Segment.create(self._disk, self.directory, offset, self.settings)
-        self._unsynced.add(self._active.path_of(INDEX))
-        self._unsynced.add(self._active.path_of(TIME_INDEX))
-        self._unsynced.add_name(segment.path)
+        self._unflushed.add(self._active.path_of(INDEX))
+        self._unflushed.add(self._active.path_of(TIME_INDEX))
+        self._unflushed.add_name(segment.path)
         self._segments.append(segment)
         self._created_ms = now_ms
         self.end_offset = offset
@@ -315,7 +315,7 @@ class PartitionLog:
     def _repair(self) -> None:
         if self._has_torn_tail:
             self._active.repair()
-            self._unsynced.add(self._active.path)
+            self._unflushed.add(self._active.path)
             self._has_torn_tail = False
 
     # --- read
@@ -375,7 +375,7 @@ class PartitionLog:
 
     def _begin_epoch(self, epoch: int, start_offset: int) -> None:
         if self._epochs.assign(epoch, start_offset):
-            self.unsynced(self._epochs.path)
+            self.mark_unflushed(self._epochs.path)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The greatest known epoch up to `epoch` and its end offset; (-1, -1) unknown (KIP-320)."""
@@ -444,8 +444,8 @@ class PartitionLog:
         else:
             self._segments.active.truncate(offset)
         self._activate(self._segments.active)
-        self._unsynced.add(self._active.path)
-        self._unsynced.add(self._active.txns.path)
+        self._unflushed.add(self._active.path)
+        self._unflushed.add(self._active.txns.path)
         self.end_offset = offset
         self.start_offset = min(self.start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
@@ -454,7 +454,7 @@ class PartitionLog:
 
     def _truncate_epochs(self, end: int) -> None:
         if self._epochs.truncate_end(end):
-            self.unsynced(self._epochs.path)
+            self.mark_unflushed(self._epochs.path)
 
     def _mark_for_deletion(self, segments: Sequence[Segment]) -> None:
         """Mark the files of removed segments for deletion."""
@@ -494,13 +494,13 @@ class PartitionLog:
 
     # --- flush and close
 
-    def unsynced(self, path: str) -> None:
+    def mark_unflushed(self, path: str) -> None:
         """Have the next flush plan fsync the small file at `path`, and its name."""
-        self._unsynced.add(path)
+        self._unflushed.add(path)
 
-    def unsynced_name(self, path: str) -> None:
+    def mark_name_unflushed(self, path: str) -> None:
         """Have the next flush plan fsync the parent directory of `path`."""
-        self._unsynced.add_name(path)
+        self._unflushed.add_name(path)
 
     @property
     def flush_wanted(self) -> bool:
@@ -535,10 +535,10 @@ class PartitionLog:
             or (now_ms is not None and self._waited_for_flush(now_ms))
         )
         offset = self.end_offset if with_active else self._active_base
-        if offset <= self.recovery_point and not (with_active and self._unsynced):
+        if offset <= self.recovery_point and not (with_active and self._unflushed):
             return None
         self._repair()
-        return self._unsynced.make_plan(
+        return self._unflushed.make_plan(
             self._disk.fs,
             self._segments.since(self.recovery_point)[:-1],
             self._active if with_active else None,
@@ -572,7 +572,7 @@ class PartitionLog:
         self._repair()
         if self._active.is_opened:
             self._active.seal()
-            self._unsynced.add_name(self._active.path)  # so that there is a plan, for its indexes
+            self._unflushed.add_name(self._active.path)  # so that there is a plan, for its indexes
         run_at_once(self.before_seal())
         plan = self.flush_plan(everything=True)
         self._is_sealed = True

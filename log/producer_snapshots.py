@@ -9,7 +9,7 @@ import logging
 from itertools import chain
 
 from kavka.log.errors import CorruptLogError
-from kavka.log.flush import UnsyncedPaths
+from kavka.log.flush import UnflushedPaths
 from kavka.log.producer_entry import AppendedBatch
 from kavka.log.producer_state import ENTRIES_PER_STEP, ProducerStates
 from kavka.log.replay import replay_in_steps
@@ -33,7 +33,7 @@ class ProducerStateManager:
         "_forgotten",
         "_making",
         "_segments",
-        "_unsynced",
+        "_unflushed",
         "is_known",
         "snapshots",
         "states",
@@ -44,10 +44,10 @@ class ProducerStateManager:
         segments: SegmentList,
         snapshots: Snapshots,
         states: ProducerStates,
-        unsynced: UnsyncedPaths,
+        unflushed: UnflushedPaths,
     ) -> None:
         self._segments = segments
-        self._unsynced = unsynced
+        self._unflushed = unflushed
         self.snapshots = snapshots
         self.states = states
         self._forgotten = ProducerStates()
@@ -66,7 +66,7 @@ class ProducerStateManager:
         if len(self.states) > ENTRIES_PER_STEP:
             self.snapshots.begin(end, self.states)
         else:
-            self._unsynced.add(self.snapshots.save(end, self.states))
+            self._unflushed.add(self.snapshots.save(end, self.states))
 
     def save_unless_saving(self, start: int, end: int) -> None:
         """`save`, unless an earlier state is being saved: skipping one only means that recovery has
@@ -86,7 +86,7 @@ class ProducerStateManager:
         if self.snapshots.is_writing:
             path = self.snapshots.write_step()
             if path is not None:
-                self._unsynced.add(path)
+                self._unflushed.add(path)
         elif self._making is not None:
             try:
                 next(self._making)
@@ -123,7 +123,7 @@ class ProducerStateManager:
         if len(states) > ENTRIES_PER_STEP:
             self.snapshots.begin(end, states)
         else:
-            self._unsynced.add(self.snapshots.save(end, states))
+            self._unflushed.add(self.snapshots.save(end, states))
 
     def _segments_before(self, end: int) -> list[Segment]:
         return [segment for segment in self._segments if segment.base_offset < end]

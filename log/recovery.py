@@ -133,9 +133,9 @@ class LogLoader:
         )
         if self._epochs.entries() != self._saved_epochs:
             epochs.save(self._epochs)
-            log.unsynced(epochs.path)
+            log.mark_unflushed(epochs.path)
         if not clean:
-            self._mark_all_unsynced(log)
+            self._mark_all_unflushed(log)
             if end - log.recovery_point >= self._location.settings.flush_after:
                 _flush(log)
         return log
@@ -151,13 +151,13 @@ class LogLoader:
         unknown = self._checkpointed._replace(clean=False, recovery_point=0, is_point_known=False)
         return LogLoader(self._location, unknown, self._scanner).load()
 
-    def _mark_all_unsynced(self, log: PartitionLog) -> None:
+    def _mark_all_unflushed(self, log: PartitionLog) -> None:
         """Files written before the crash, and even the directory's name, may not be on the disk."""
-        log.unsynced_name(log.directory)
+        log.mark_name_unflushed(log.directory)
         for name in self._fs.list_dir(log.directory):
             if name.endswith((LOG, *_INDEXES)) and base_of(name) < self._touched_from:
                 continue
-            log.unsynced(f"{log.directory}/{name}")
+            log.mark_unflushed(f"{log.directory}/{name}")
 
     # --- files
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kavka.log.disk import LogLocation
-from kavka.log.flush import UnsyncedPaths
+from kavka.log.flush import UnflushedPaths
 from kavka.log.producer_snapshots import ProducerStateManager
 from kavka.log.segments import SegmentList
 from kavka.log.settings import LogSettings
@@ -29,7 +29,7 @@ class LogCompaction:
         "_directory",
         "_producers",
         "_segments",
-        "_unsynced",
+        "_unflushed",
         "_when_ended",
         "clean_upto",
         "disk",
@@ -43,7 +43,7 @@ class LogCompaction:
         location: LogLocation,
         segments: SegmentList,
         producers: ProducerStateManager,
-        unsynced: UnsyncedPaths,
+        unflushed: UnflushedPaths,
     ) -> None:
         self.clean_upto: int | None = None
         """Below this offset the log is compacted; None if it never was. Saved in a checkpoint."""
@@ -57,7 +57,7 @@ class LogCompaction:
         self._directory = location.directory
         self._segments = segments
         self._producers = producers
-        self._unsynced = unsynced
+        self._unflushed = unflushed
         self._when_ended: list[Callable[[], object]] = []
 
     def started(self) -> None:
@@ -170,5 +170,5 @@ class LogCompaction:
         gone = [segment.base_offset for segment in old if segment.base_offset not in kept]
         renamed += self._producers.snapshots.mark_deleted(gone)
         self.disk.deferred_deletes.add(renamed, settings.file_delete_delay_ms)
-        self._unsynced.add_name(renamed[0])
+        self._unflushed.add_name(renamed[0])
         return True

@@ -118,7 +118,7 @@ class LogFlusher:
             await self._jobs.run(Pool.WRITE, plan.run)
         except OSError as failure:
             if is_fd_exhaustion(failure):
-                plan.add_back_unsynced()
+                plan.add_back_unflushed()
             raise
         ended_s = self._clock.monotonic_s()
         self.flush_ms.add((ended_s - began_s) * 1000, ended_s)

@@ -135,7 +135,11 @@ class LogMaintenance:
             points.append((log.recovery_point, log.start_offset, log.compaction.clean_upto))
             if count % LOGS_PER_STEP == 0:
                 await self._tasks.sleep(0)
-        copies = [(c.path, c.copier.synced_end) for c in self._logs.futures if c.copier is not None]
+        copies = [
+            (one.path, one.copier.flushed_end)
+            for one in self._logs.futures
+            if one.copier is not None
+        ]
         state = watermarks, points, copies
         if state != self._saved:
             plan = self._logs.begin_checkpoint()
