@@ -55,14 +55,14 @@ def security_protocol_name(number: int) -> str:
 # -- LeaderAndIsr ------------------------------------------------------------------------------
 
 
-def leader_and_isr_request(decision: LeaderAndIsr) -> LeaderAndIsrRequest:
+def leader_and_isr_request(leader_and_isr: LeaderAndIsr) -> LeaderAndIsrRequest:
     """The request in version 7."""
     return LeaderAndIsrRequest(
-        decision.controller_id,
-        decision.controller_epoch,
-        decision.broker_epoch,
-        decision.topic_states,
-        decision.live_leaders,
+        leader_and_isr.controller_id,
+        leader_and_isr.controller_epoch,
+        leader_and_isr.broker_epoch,
+        leader_and_isr.topic_states,
+        leader_and_isr.live_leaders,
     )
 
 

@@ -18,8 +18,8 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     read = cooperative.run(broker.tasks, read_leader_and_isr(request))
 
     async def apply() -> Any:
-        decision = read if isinstance(read, LeaderAndIsr) else await read
-        answer = await control.leader_and_isr(decision)
-        return leader_and_isr_response(decision, answer, context.version)
+        leader_and_isr = read if isinstance(read, LeaderAndIsr) else await read
+        answer = await control.leader_and_isr(leader_and_isr)
+        return leader_and_isr_response(leader_and_isr, answer, context.version)
 
     return apply()

@@ -13,9 +13,9 @@ from kavka.server.request.context import RequestContext
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     control = control_of(broker, context, request.broker_epoch)
-    decision = read_stop_replica(request)
+    stop = read_stop_replica(request)
 
     async def apply() -> Any:
-        return stop_replica_response(decision, await control.stop_replica(decision))
+        return stop_replica_response(stop, await control.stop_replica(stop))
 
     return apply()

@@ -33,7 +33,7 @@ from kavka.server.config import BrokerSettings, log_settings
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.value_types import BadValue
 from kavka.server.replica.manager import ReplicaManager
-from kavka.server.replica.partition_state import Leadership, PartitionState
+from kavka.server.replica.partition_state import LeaderAndIsrState, PartitionState
 from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode
 from kavka.zktree.api import SESSION_ENDED
@@ -288,7 +288,7 @@ class ControllerRequests:
         raise StorageError("all log directories are offline")
 
     def _apply(self, replica: Replica, state: LeaderAndIsrPartitionState) -> None:
-        decision = Leadership(
+        leader_and_isr = LeaderAndIsrState(
             state.controller_epoch,
             state.leader,
             state.leader_epoch,
@@ -297,9 +297,9 @@ class ControllerRequests:
             state.replicas,
         )
         if state.leader == self._live.now.broker_id:
-            replica.lead(decision)
+            replica.lead(leader_and_isr)
         else:
-            replica.partition.follow(decision)
+            replica.partition.follow(leader_and_isr)
         replica.role_changed()
 
     async def stop_replica(self, request: StopReplica) -> StopReplicaResponse:

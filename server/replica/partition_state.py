@@ -32,8 +32,8 @@ def _always(broker_id: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Leadership:
-    """What the controller decided about a partition, in LeaderAndIsr's terms."""
+class LeaderAndIsrState:
+    """What a LeaderAndIsr request says of one partition."""
 
     controller_epoch: int
     leader: int
@@ -129,38 +129,38 @@ class PartitionState:
         """The time of the last event that had one."""
         self.story: deque[str] = deque(maxlen=STORY_EVENTS_MAX)
 
-    def lead(self, decision: Leadership, now_ms: int = 0) -> Sequence[AssignEpoch]:
-        """Become leader, or stay leader with another ISR. A stale decision changes nothing."""
-        if self._is_stale(decision):
+    def lead(self, leader_and_isr: LeaderAndIsrState, now_ms: int = 0) -> Sequence[AssignEpoch]:
+        """Become leader, or stay leader with another ISR. A stale LeaderAndIsr changes nothing."""
+        if self._is_stale(leader_and_isr):
             return ()
-        new_epoch = decision.leader_epoch > self.leader_epoch
-        self._adopt(decision)
+        new_epoch = leader_and_isr.leader_epoch > self.leader_epoch
+        self._adopt(leader_and_isr)
         if not self.is_leader:
-            self.led_since_epoch = decision.leader_epoch
+            self.led_since_epoch = leader_and_isr.leader_epoch
         self.is_leader = True
         self._now_ms = now_ms
         known = self._followers
         self._followers = {
             one: known.get(one) or FollowerProgress()
-            for one in decision.replicas
+            for one in leader_and_isr.replicas
             if one != self.broker_id
         }
         if new_epoch:
             self.epoch_start = self.log_end
             for broker_id, follower in self._followers.items():
-                follower.begin_epoch(now_ms, in_sync=broker_id in decision.isr)
+                follower.begin_epoch(now_ms, in_sync=broker_id in leader_and_isr.isr)
         self._advance()
-        self.story.append(f"lead epoch {decision.leader_epoch} isr {decision.isr}")
-        return (AssignEpoch(decision.leader_epoch, self.log_end),) if new_epoch else ()
+        self.story.append(f"lead epoch {leader_and_isr.leader_epoch} isr {leader_and_isr.isr}")
+        return (AssignEpoch(leader_and_isr.leader_epoch, self.log_end),) if new_epoch else ()
 
-    def follow(self, decision: Leadership) -> None:
+    def follow(self, leader_and_isr: LeaderAndIsrState) -> None:
         """Stop leading; the high watermark stays where it is until the leader sends a new one."""
-        if self._is_stale(decision):
+        if self._is_stale(leader_and_isr):
             return
-        self._adopt(decision)
+        self._adopt(leader_and_isr)
         self.is_leader = False
         self._followers = {}
-        self.story.append(f"follow {decision.leader} epoch {decision.leader_epoch}")
+        self.story.append(f"follow {leader_and_isr.leader} epoch {leader_and_isr.leader_epoch}")
 
     def stop(self) -> None:
         """Stop leading or following: this broker no longer has the replica."""
@@ -170,23 +170,23 @@ class PartitionState:
         self._followers = {}
         self.story.append("stop")
 
-    def _is_stale(self, decision: Leadership) -> bool:
-        """Whether this decision is older than the last one, or equal. An equal one (LeaderAndIsr
+    def _is_stale(self, leader_and_isr: LeaderAndIsrState) -> bool:
+        """Whether this LeaderAndIsr is older than the last one, or equal. An equal one (the request
         was sent twice) must not end a proposal that the controller has not answered yet."""
         return (
-            decision.leader_epoch < self.leader_epoch
-            or decision.partition_epoch < self.partition_epoch
-            or (decision.leader_epoch, decision.partition_epoch)
+            leader_and_isr.leader_epoch < self.leader_epoch
+            or leader_and_isr.partition_epoch < self.partition_epoch
+            or (leader_and_isr.leader_epoch, leader_and_isr.partition_epoch)
             == (self.leader_epoch, self.partition_epoch)
         )
 
-    def _adopt(self, decision: Leadership) -> None:
-        self.leader = decision.leader
-        self.leader_epoch = decision.leader_epoch
-        self.partition_epoch = decision.partition_epoch
-        self.isr = decision.isr
+    def _adopt(self, leader_and_isr: LeaderAndIsrState) -> None:
+        self.leader = leader_and_isr.leader
+        self.leader_epoch = leader_and_isr.leader_epoch
+        self.partition_epoch = leader_and_isr.partition_epoch
+        self.isr = leader_and_isr.isr
         self.proposed_isr = None
-        self.replicas = decision.replicas
+        self.replicas = leader_and_isr.replicas
 
     def appended(self, log_end: int) -> bool:
         """The leader's log has grown to `log_end`. Whether the high watermark moved."""
@@ -273,7 +273,7 @@ class PartitionState:
 
     def isr_decided(self, leader_epoch: int, isr: tuple[int, ...], partition_epoch: int) -> bool:
         """The controller has answered a proposal with the present ISR. Whether the high watermark
-        moved. An answer that is older than the last decision changes nothing."""
+        moved. An answer that is older than the last LeaderAndIsr changes nothing."""
         if not self.is_leader or leader_epoch != self.leader_epoch:
             return False
         if partition_epoch < self.partition_epoch:

@@ -23,7 +23,7 @@ from kavka.log.retention import SEGMENTS_AT_ONCE_MAX
 from kavka.log.settings import LogSettings
 from kavka.log.txn_guards import Guard
 from kavka.seams import Clock, Tasks
-from kavka.server.replica.partition_state import Leadership, PartitionState, ProposeIsr
+from kavka.server.replica.partition_state import LeaderAndIsrState, PartitionState, ProposeIsr
 from kavka.server.replica.record_rules import ALWAYS, RecordRules
 from kavka.server.replica.topic_traffic import TopicTraffic
 from kavka.server.runtime.purgatory import Purgatory
@@ -298,9 +298,9 @@ class Replica:
     def _monotonic_ms(self) -> int:
         return int(self.clock.monotonic_s() * 1000)
 
-    def lead(self, decision: Leadership) -> None:
+    def lead(self, leader_and_isr: LeaderAndIsrState) -> None:
         """Become the leader, or stay leader with another ISR. OSError."""
-        for command in self.partition.lead(decision, self._monotonic_ms()):
+        for command in self.partition.lead(leader_and_isr, self._monotonic_ms()):
             self.log.assign_epoch(command.epoch, command.start_offset)
         self.flush_if_awaited()  # records that an earlier process wrote
 

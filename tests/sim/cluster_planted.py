@@ -24,7 +24,7 @@ from kavka.server.replica import fetch_reading
 from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.follower_progress import FollowerProgress
 from kavka.server.replica.following import Following
-from kavka.server.replica.partition_state import Leadership, PartitionState, ProposeIsr
+from kavka.server.replica.partition_state import LeaderAndIsrState, PartitionState, ProposeIsr
 from kavka.wire.steps import Steps
 from kavka.zktree.api import Op, OpResult
 from kavka.zktree.paths import StoredPartitionState
@@ -125,10 +125,10 @@ def _coordinator_answers_too_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def _earlier_decision_taken(patch: pytest.MonkeyPatch) -> None:
-    def is_stale(partition: PartitionState, decision: Leadership) -> bool:
+    def is_stale(partition: PartitionState, leader_and_isr: LeaderAndIsrState) -> bool:
         known = partition.leader_epoch, partition.partition_epoch
-        is_same = (decision.leader_epoch, decision.partition_epoch) == known
-        return is_same or decision.leader_epoch < partition.leader_epoch
+        is_same = (leader_and_isr.leader_epoch, leader_and_isr.partition_epoch) == known
+        return is_same or leader_and_isr.leader_epoch < partition.leader_epoch
 
     patch.setattr(PartitionState, "_is_stale", is_stale)
 

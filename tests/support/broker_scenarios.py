@@ -13,7 +13,7 @@ from kavka.compat_tests.raw.codec import schemas
 from kavka.compat_tests.raw.codec.batches import CODECS, Written, build
 from kavka.log.memfs import Fault
 from kavka.server.auth.authorizer import AllowAll, Operation
-from kavka.server.replica.partition_state import Leadership
+from kavka.server.replica.partition_state import LeaderAndIsrState
 from kavka.wire.errors import ErrorCode
 from support import group_requests, message_text, offset_requests, transaction_requests
 from support.broker_machine import BrokerMachine, Lines, Side, on_each
@@ -202,7 +202,7 @@ class BrokerScenario(BrokerMachine):
         replica = side.broker.replica(*_place(command.words[0]))
         now = replica.partition
         version = now.partition_epoch + 1
-        now.follow(Leadership(1, 2, now.leader_epoch + 1, (2,), version, (1, 2)))
+        now.follow(LeaderAndIsrState(1, 2, now.leader_epoch + 1, (2,), version, (1, 2)))
         replica.role_changed()
 
     @on_each

@@ -17,7 +17,7 @@ from kafka.record import MemoryRecords
 from kavka.log.memfs import Fault
 from kavka.log.partition_log import PartitionLog
 from kavka.server.coordinators import serial_queue
-from kavka.server.replica.partition_state import Leadership
+from kavka.server.replica.partition_state import LeaderAndIsrState
 from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ApiError, ErrorCode
 from support.logs import bytes_of
@@ -192,10 +192,12 @@ class CoordinatorMachine(LoopContext):
         return self.then(each)
 
 
-def next_term(replica: Replica, leader: int) -> Leadership:
+def next_term(replica: Replica, leader: int) -> LeaderAndIsrState:
     """The next leader epoch, with brokers 1 and 2 as replicas."""
     now = replica.partition
-    return Leadership(1, leader, now.leader_epoch + 1, (leader,), now.partition_epoch + 1, (1, 2))
+    return LeaderAndIsrState(
+        1, leader, now.leader_epoch + 1, (leader,), now.partition_epoch + 1, (1, 2)
+    )
 
 
 def places_of(words: Iterable[str]) -> list[tuple[str, int]]:

@@ -30,7 +30,7 @@ from kavka.server.config import BrokerSettings
 from kavka.server.connections.registry import Connections
 from kavka.server.coordination.embedded import open_embedded
 from kavka.server.instance import Instance
-from kavka.server.replica.partition_state import Leadership
+from kavka.server.replica.partition_state import LeaderAndIsrState
 from kavka.server.replica.replica import Replica
 from kavka.zktree.api import Coordination
 from support.logs import Read, parse
@@ -375,7 +375,7 @@ class MemoryBroker:
         replica = self.replica(topic, partition)
         now = replica.partition
         version = now.partition_epoch + 1
-        now.lead(Leadership(1, now.leader, now.leader_epoch, isr, version, replicas))
+        now.lead(LeaderAndIsrState(1, now.leader, now.leader_epoch, isr, version, replicas))
         self.parts.purgatory.changed(replica.key)
 
     # -- looking inside -------------------------------------------------------------------

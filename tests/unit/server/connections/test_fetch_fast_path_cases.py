@@ -14,7 +14,7 @@ from kavka.compat_tests.raw.codec import batches, wire_client
 from kavka.log.txn_guards import NOT_NEEDED
 from kavka.server.connections import fast_path
 from kavka.server.connections.fetch_fast_path import FastFetch
-from kavka.server.replica.partition_state import Leadership
+from kavka.server.replica.partition_state import LeaderAndIsrState
 from kavka.server.replica.replica import Replica
 from kavka.server.request import log as request_log
 from kavka.wire.apis.fetch import API, BATCHES_SINCE, TOPIC_IDS_SINCE
@@ -194,7 +194,7 @@ async def test_the_limit_is_that_of_the_request(broker: MemoryBroker) -> None:
 def _next_epoch(replica: Replica) -> None:
     now = replica.partition
     epochs = now.leader_epoch + 1, now.isr, now.partition_epoch + 1
-    replica.lead(Leadership(1, now.leader, *epochs, now.replicas))
+    replica.lead(LeaderAndIsrState(1, now.leader, *epochs, now.replicas))
     replica.role_changed()
 
 

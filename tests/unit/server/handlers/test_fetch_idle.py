@@ -19,7 +19,7 @@ from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.handlers import fetch
 from kavka.server.replica.fetch_reading import split_idle
 from kavka.server.replica.fetch_sessions import FetchPartition
-from kavka.server.replica.partition_state import Leadership
+from kavka.server.replica.partition_state import LeaderAndIsrState
 from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_at_once
@@ -155,7 +155,7 @@ async def happen(broker: MemoryBroker, chance: random.Random, place: tuple[str, 
     elif kind == "lead":
         now = replica.partition
         version = now.partition_epoch + 1
-        now.lead(Leadership(1, now.leader, epoch + 1, now.isr, version, now.replicas))
+        now.lead(LeaderAndIsrState(1, now.leader, epoch + 1, now.isr, version, now.replicas))
         broker.parts.purgatory.changed(place)
     else:
         allows = isinstance(broker.parts.authorizer, AllowAll)

@@ -17,7 +17,7 @@ from kavka.compat_tests.raw.codec.batches import build
 from kavka.server.auth.authorizer import AllowAll, Operation
 from kavka.server.handlers import fetch
 from kavka.server.replica.fetch_reading import idle_for_follower
-from kavka.server.replica.partition_state import Leadership
+from kavka.server.replica.partition_state import LeaderAndIsrState
 from kavka.server.replica.replica import Replica
 from kavka.wire.errors import ErrorCode
 from support import logs
@@ -118,7 +118,7 @@ class Follower:
 def place_replicas(replica: Replica, isr: tuple[int, ...], replicas: tuple[int, ...]) -> None:
     now = replica.partition
     version, epoch = now.partition_epoch + 1, now.leader_epoch
-    now.lead(Leadership(1, now.leader, epoch, isr, version, replicas))
+    now.lead(LeaderAndIsrState(1, now.leader, epoch, isr, version, replicas))
 
 
 async def happen(broker: MemoryBroker, chance: random.Random, place: tuple[str, int]) -> None:
@@ -139,7 +139,9 @@ async def happen(broker: MemoryBroker, chance: random.Random, place: tuple[str, 
         place_replicas(replica, (now.leader, FOLLOWER), (now.leader, FOLLOWER))
     elif kind == "lead":
         version = now.partition_epoch + 1
-        decision = Leadership(1, now.leader, now.leader_epoch + 1, now.isr, version, now.replicas)
+        decision = LeaderAndIsrState(
+            1, now.leader, now.leader_epoch + 1, now.isr, version, now.replicas
+        )
         replica.lead(decision)
         replica.role_changed()
     elif kind == "moved":

@@ -12,7 +12,7 @@ import pytest
 
 from kavka.server.auth.authorizer import Operation
 from kavka.server.handlers import write_txn_markers
-from kavka.server.replica.partition_state import Leadership
+from kavka.server.replica.partition_state import LeaderAndIsrState
 from kavka.wire.apis.write_txn_markers import API
 from kavka.wire.errors import ErrorCode as Code
 from support.denied import Denied
@@ -92,7 +92,9 @@ async def test_partitions_that_take_none(broker: MemoryBroker) -> None:
     broker.share((1,), "s")
     producer = await opened(broker)
     other = broker.replica(*OTHER).partition
-    other.follow(Leadership(1, 2, other.leader_epoch + 1, (2,), other.partition_epoch + 1, (1, 2)))
+    other.follow(
+        LeaderAndIsrState(1, 2, other.leader_epoch + 1, (2,), other.partition_epoch + 1, (1, 2))
+    )
     places = [PLACE, OTHER, ("t", 2), ("nowhere", 0), ("s", 0)]
     received = await write_markers(broker, producer, *places, commit=True)
     assert dict(zip(places, received, strict=True)) == {
@@ -148,7 +150,7 @@ async def test_or_when_another_leads(broker: MemoryBroker) -> None:
     answer = broker.client.send("WriteTxnMarkers", 2, markers=[asked(producer, 0)])
     await run_until_idle()
     now = broker.replica().partition
-    now.follow(Leadership(1, 2, now.leader_epoch + 1, (2,), now.partition_epoch + 1, (1, 2)))
+    now.follow(LeaderAndIsrState(1, 2, now.leader_epoch + 1, (2,), now.partition_epoch + 1, (1, 2)))
     broker.replica().role_changed()
     await until(answer.done, "the answer")
     (found,) = answer.result().markers

@@ -10,7 +10,7 @@ from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log.memfs import Fault
 from kavka.server.replica.fetch_reading import PartitionRead, plan_part, read_cached, read_cold
 from kavka.server.replica.fetch_sessions import FetchPartition
-from kavka.server.replica.partition_state import Leadership
+from kavka.server.replica.partition_state import LeaderAndIsrState
 from kavka.server.replica.replica import Replica
 from kavka.server.request.context import Peer, RequestContext
 from kavka.wire.errors import ApiError
@@ -106,7 +106,7 @@ async def test_byte_limits(
 
 async def test_consumers_read_up_to_the_high_watermark(reader: Reader) -> None:
     replica = await reader.replica()
-    replica.partition.lead(Leadership(1, 1, 1, (1, 2), 1, (1, 2)))
+    replica.partition.lead(LeaderAndIsrState(1, 1, 1, (1, 2), 1, (1, 2)))
     view = memoryview(bytearray(BATCH))
     replica.append(view, read_header(view))
     for committed_only, aborted in ((False, None), (True, ())):
@@ -114,7 +114,7 @@ async def test_consumers_read_up_to_the_high_watermark(reader: Reader) -> None:
         assert part.file_range is not None and part.file_range.length == len(BATCH) * 3
         assert part.answer.aborted_transactions == aborted
         assert reader.plan(replica, 9, committed_only=committed_only).file_range is None
-    replica.partition.lead(Leadership(1, 1, 2, (1,), 2, (1,)))
+    replica.partition.lead(LeaderAndIsrState(1, 1, 2, (1,), 2, (1,)))
 
 
 async def test_errors_of_a_fetch(reader: Reader) -> None:

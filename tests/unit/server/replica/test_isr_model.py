@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.server.replica.partition_state import Leadership, PartitionState, ProposeIsr
+from kavka.server.replica.partition_state import LeaderAndIsrState, PartitionState, ProposeIsr
 
 LEADER = 1
 REPLICAS = (1, 2, 3)
@@ -39,7 +39,7 @@ class World:
         self._lead(self.truth)
 
     def _lead(self, decided: _Decided) -> None:
-        decision = Leadership(
+        decision = LeaderAndIsrState(
             1, LEADER, decided.leader_epoch, decided.isr, decided.partition_epoch, REPLICAS
         )
         self.leader.lead(decision, self.now_ms)

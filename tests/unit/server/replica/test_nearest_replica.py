@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.server.replica.nearest_replica import nearest_replica
-from kavka.server.replica.partition_state import Leadership, PartitionState
+from kavka.server.replica.partition_state import LeaderAndIsrState, PartitionState
 
 LEADER, OFFSET = 1, 50
 RACKS = ("a", "b")
@@ -41,7 +41,7 @@ def leading(followers: list[Follower]) -> PartitionState:
     state = PartitionState(LEADER, high_watermark=0, log_end=70)
     ids = tuple(one.broker_id for one in followers)
     isr = (LEADER, *(one.broker_id for one in followers if one.in_sync))
-    state.lead(Leadership(1, LEADER, 1, isr, 1, (LEADER, *ids)))
+    state.lead(LeaderAndIsrState(1, LEADER, 1, isr, 1, (LEADER, *ids)))
     for one in followers:
         progress = state.followers[one.broker_id]
         progress.log_start, progress.log_end = one.log_start, one.log_end
@@ -91,5 +91,5 @@ def test_one_that_is_about_to_join_is_not_in_sync_yet(proposed: bool) -> None:
 
 def test_a_follower_directs_nobody() -> None:
     state = leading([Follower(2, "a", True, 0, 60, 0)])
-    state.follow(Leadership(1, 2, 2, (1, 2), 2, (1, 2)))
+    state.follow(LeaderAndIsrState(1, 2, 2, (1, 2), 2, (1, 2)))
     assert nearest_replica(state, OFFSET, "a", {1: "b", 2: "a"}.get) is None

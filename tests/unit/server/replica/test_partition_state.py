@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kavka.server.replica.partition_state import (
     NEVER,
-    Leadership,
+    LeaderAndIsrState,
     PartitionState,
     ProposeIsr,
 )
@@ -131,13 +131,13 @@ class PartitionMachine:
             yield self._text
 
 
-def _decision(command: Command, *, leader: int) -> Leadership:
+def _decision(command: Command, *, leader: int) -> LeaderAndIsrState:
     """A leader epoch such as 3, or 3/5 with the partition epoch; by default the leader is alone in
     the ISR of replicas 1 and 2."""
     epoch, _, version = command.words[0].partition("/")
     isr = tuple(map(int, command.list("isr", str(leader))))
     replicas = tuple(map(int, command.list("replicas", "1,2")))
-    return Leadership(1, leader, int(epoch), isr, int(version or 0), replicas)
+    return LeaderAndIsrState(1, leader, int(epoch), isr, int(version or 0), replicas)
 
 
 @scenario_files("replica/partition_state", "replica/isr")
@@ -168,11 +168,11 @@ def test_invariants_hold_and_the_high_watermark_never_decreases(
             end += number
             assert partition.appended(end)
         elif step == "lead":
-            commands = partition.lead(Leadership(1, 1, number, (1,), 0, (1,)))
+            commands = partition.lead(LeaderAndIsrState(1, 1, number, (1,), 0, (1,)))
             assert bool(commands) == (number > epoch)
             epoch = max(epoch, number)
         elif step == "follow":
-            partition.follow(Leadership(1, 2, number, (2,), 0, (1, 2)))
+            partition.follow(LeaderAndIsrState(1, 2, number, (2,), 0, (1, 2)))
             epoch = max(epoch, number)
         elif step == "flush":
             partition.flushed(end)
@@ -189,7 +189,7 @@ def test_a_follower_that_has_gone_does_not_hold_back_the_high_watermark() -> Non
     one that is to join counts while it is, and not until it lags."""
     live = {1, 2, 3}
     partition = PartitionState(1, high_watermark=0, log_end=0, is_live=live.__contains__)
-    partition.lead(Leadership(1, 1, 5, (1, 2), 0, (1, 2, 3)))
+    partition.lead(LeaderAndIsrState(1, 1, 5, (1, 2), 0, (1, 2, 3)))
     refused = partition.fetched(3, 0, 10)
     assert refused is not None
     partition.isr_refused(refused)
@@ -215,7 +215,7 @@ def test_a_part_of_the_isr_may_be_dropped_replicas_without_a_leader(
 ) -> None:
     """A reassignment may drop them while the others are dead."""
     state = PartitionState(4, high_watermark=0, log_end=0)
-    state.follow(Leadership(1, leader, 13, isr, 31, (4, 1, 2)))
+    state.follow(LeaderAndIsrState(1, leader, 13, isr, 31, (4, 1, 2)))
     if may_be:
         state.check_invariants()
     else:

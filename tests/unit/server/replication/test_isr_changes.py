@@ -11,7 +11,7 @@ import pytest
 
 from kavka.client.errors import Disconnected
 from kavka.server.cluster.control_messages import TopicPartition
-from kavka.server.replica.partition_state import Leadership, PartitionState, ProposeIsr
+from kavka.server.replica.partition_state import LeaderAndIsrState, PartitionState, ProposeIsr
 from kavka.server.replication.isr_changes import RETRY_S, AlteredIsr, IsrChanges, Proposal
 from kavka.wire.errors import ApiError
 from kavka.wire.errors import ErrorCode as Code
@@ -31,7 +31,7 @@ class LedReplica:
 
     def __init__(self) -> None:
         self.partition = PartitionState(1, high_watermark=0, log_end=0)
-        self.partition.lead(Leadership(1, 1, 3, (1,), 5, ALL))
+        self.partition.lead(LeaderAndIsrState(1, 1, 3, (1,), 5, ALL))
 
     def propose(self) -> ProposeIsr:
         proposal = self.partition.fetched(2, 0, 0)
@@ -125,7 +125,7 @@ async def test_what_is_overtaken_is_left_to_the_next_leader_and_isr(code: Code) 
 async def test_a_new_leader_epoch_ends_a_proposal() -> None:
     replica, controller, tasks, _ = proposed(Disconnected("gone"))
     await run_until_idle()
-    replica.partition.lead(Leadership(1, 1, 4, (1,), 7, ALL))
+    replica.partition.lead(LeaderAndIsrState(1, 1, 4, (1,), 7, ALL))
     await tasks.advance(60_000)
     assert len(controller.asked) == 1
 

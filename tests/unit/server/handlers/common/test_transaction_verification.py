@@ -12,7 +12,7 @@ import pytest
 from kavka.compat_tests.raw.codec.batches import build
 from kavka.server.auth.authorizer import Operation
 from kavka.server.handlers.common.transaction_verification import guard_without_waiting
-from kavka.server.replica.partition_state import Leadership
+from kavka.server.replica.partition_state import LeaderAndIsrState
 from kavka.server.request.context import COPIED_BYTES_MAX
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.record_batches import read_header
@@ -166,7 +166,9 @@ async def test_another_leads_when_the_answer_comes(broker: MemoryBroker) -> None
     await run_until_idle()
     replica = broker.replica()
     now = replica.partition
-    now.follow(Leadership(1, 2, now.leader_epoch + 1, (1, 2), now.partition_epoch + 1, (1, 2)))
+    now.follow(
+        LeaderAndIsrState(1, 2, now.leader_epoch + 1, (1, 2), now.partition_epoch + 1, (1, 2))
+    )
     release(broker)
     await until(answer.done, "the answer")
     assert outcomes(answer.result())[0].code == Code.NOT_LEADER_OR_FOLLOWER

@@ -12,7 +12,7 @@ from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import Decision, JournalRecord, Reply, ReplyFuture
 from kavka.server.monitoring.metrics import lag
 from kavka.server.monitoring.metrics import view as view_module
-from kavka.server.replica.partition_state import Leadership
+from kavka.server.replica.partition_state import LeaderAndIsrState
 from kavka.wire.steps import run_at_once
 from support import offset_requests
 from support.group_requests import beat, join, make_topic, sync
@@ -234,7 +234,7 @@ async def test_partitions_without_lag_have_no_series(broker: MemoryBroker) -> No
     assert ("g", "0", "a") not in (await look(broker)).all(LAG)
     partition = broker.replica("b").partition
     epoch, version = partition.leader_epoch + 1, partition.partition_epoch + 1
-    partition.follow(Leadership(1, 2, epoch, (2,), version, (1, 2)))
+    partition.follow(LeaderAndIsrState(1, 2, epoch, (2,), version, (1, 2)))
     assert (await look(broker)).all(LAG) == {}
 
 
