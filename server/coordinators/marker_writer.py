@@ -94,8 +94,9 @@ def write_marker(
     return AppendedMarker(replica, replica.partition.leader_epoch, appended.last_offset)
 
 
-class _Leadership:
-    """This broker's term as coordinator of one partition of `__transaction_state`."""
+class _CoordinatedPartition:
+    """A partition of `__transaction_state`, while this broker coordinates its transactions. If it
+    resigns, and coordinates them again later, that is another one."""
 
     __slots__ = ("txns", "is_resigned")
 
@@ -113,17 +114,17 @@ class _PendingTxn:
         "coordinator_epoch",
         "remaining",
         "markers",
-        "leadership",
+        "coordinated",
         "appended",
         "sent",
     )
 
     def __init__(
-        self, markers: WriteMarkers, coordinator_epoch: int, leadership: _Leadership
+        self, markers: WriteMarkers, coordinator_epoch: int, coordinated: _CoordinatedPartition
     ) -> None:
         self.markers = markers
         self.coordinator_epoch = coordinator_epoch
-        self.leadership = leadership
+        self.coordinated = coordinated
         self.remaining: Final = dict.fromkeys(markers.partitions)
         """The partitions without a committed marker."""
         self.appended: dict[PartitionKey, AppendedMarker] = {}
@@ -135,7 +136,7 @@ class _PendingTxn:
     @property
     def is_dropped(self) -> bool:
         """Whether its markers are no longer to be written."""
-        return self._is_dropped or self.leadership.is_resigned
+        return self._is_dropped or self.coordinated.is_resigned
 
     def drop(self) -> None:
         self._is_dropped = True
@@ -143,7 +144,7 @@ class _PendingTxn:
 
     def forget(self) -> None:
         """Remove it: it is complete, or dropped."""
-        del self.leadership.txns[self.markers.transactional_id]
+        del self.coordinated.txns[self.markers.transactional_id]
 
 
 class MarkerWriter:
@@ -163,7 +164,7 @@ class MarkerWriter:
         self._clock: Final[Clock] = replicas.clock
         self._tasks: Final[Tasks] = replicas.tasks
         self._purgatory: Final[Purgatory] = replicas.purgatory
-        self._leaderships: Final[dict[int, _Leadership]] = {}
+        self._coordinated: Final[dict[int, _CoordinatedPartition]] = {}
         """By partition of `__transaction_state`."""
         self._queue: Final = SerialQueue(self._tasks, self._clock, "writing transaction markers")
         self._waiting: Final[dict[PartitionKey, dict[_PendingTxn, None]]] = {}
@@ -182,20 +183,20 @@ class MarkerWriter:
         when all are committed. This replaces pending markers of the same transactional id."""
         name = markers.transactional_id
         partition = self._transactions.partition_of(name)
-        leadership = self._leaderships.get(partition)
-        if leadership is None:
-            leadership = self._leaderships[partition] = _Leadership()
-        if (before := leadership.txns.get(name)) is not None:
+        coordinated = self._coordinated.get(partition)
+        if coordinated is None:
+            coordinated = self._coordinated[partition] = _CoordinatedPartition()
+        if (before := coordinated.txns.get(name)) is not None:
             self._drop(before)
-        txn = leadership.txns[name] = _PendingTxn(markers, coordinator_epoch, leadership)
+        txn = coordinated.txns[name] = _PendingTxn(markers, coordinator_epoch, coordinated)
         self._queue.enqueue(self._write(txn))
 
     def resigned(self, partition: int) -> None:
         """This broker no longer coordinates this partition: drop its transactions' markers."""
-        leadership = self._leaderships.pop(partition, None)
-        if leadership is not None:
-            leadership.is_resigned = True
-            self._queue.enqueue(self._unregister(leadership.txns.values()))
+        coordinated = self._coordinated.pop(partition, None)
+        if coordinated is not None:
+            coordinated.is_resigned = True
+            self._queue.enqueue(self._unregister(coordinated.txns.values()))
 
     def _drop(self, txn: _PendingTxn) -> None:
         txn.drop()
