@@ -13,7 +13,7 @@ from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.log.journal import DecisionOrSteps, ReplyFuture
 from kavka.wire.errors import ErrorCode
 
-LEAVERS_PER_STEP: Final = 100
+LEAVING_MEMBERS_PER_STEP: Final = 100
 """Members that leave between two pauses; each of them is logged."""
 
 
@@ -57,7 +57,7 @@ class HeartbeatRequest(NamedTuple):
     instance_id: str | None
 
 
-class Leaver(NamedTuple):
+class LeavingMember(NamedTuple):
     """A member to remove: by its member id, or a static one by its instance id."""
 
     member_id: str
@@ -69,7 +69,7 @@ class LeaveRequest(NamedTuple):
     """LeaveGroup."""
 
     group_id: str
-    leavers: Iterable[Leaver]
+    leaving_members: Iterable[LeavingMember]
     """Iterated only once."""
 
 
@@ -91,5 +91,5 @@ class ClassicRequests(Protocol):
         ...
 
     def leave(self, request: LeaveRequest, future: ReplyFuture, now_ms: int) -> DecisionOrSteps:
-        """Replies with a LeaveGroupResponse with an error code for each leaver."""
+        """Replies with a LeaveGroupResponse with an error code for each leaving member."""
         ...

@@ -13,11 +13,11 @@ from typing import Final
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState, empty_group_record
 from kavka.groupcoord.classic.group_records import NO_TIME, decode, decode_key, protocol_type_of
 from kavka.groupcoord.classic.group_requests import (
-    LEAVERS_PER_STEP,
+    LEAVING_MEMBERS_PER_STEP,
     HeartbeatRequest,
     JoinRequest,
-    Leaver,
     LeaveRequest,
+    LeavingMember,
     SyncRequest,
 )
 from kavka.groupcoord.classic.joining import Joining
@@ -133,18 +133,18 @@ class ClassicProtocol:
         return ErrorCode.NONE
 
     def leave(self, request: LeaveRequest, future: ReplyFuture, now_ms: int) -> Steps[Decision]:
-        """Replies with a LeaveGroupResponse with an error code for each leaver."""
+        """Replies with a LeaveGroupResponse with an error code for each leaving member."""
         group = self._group(request.group_id)
         out = Decision()
         responses: list[LeftMember] = []
 
-        def leave(leaver: Leaver) -> None:
+        def leave(leaving: LeavingMember) -> None:
             code = ErrorCode.UNKNOWN_MEMBER_ID
             if group is not None:
-                code = self._leave(group, leaver, out)
-            responses.append(LeftMember(leaver.member_id, leaver.instance_id, code))
+                code = self._leave(group, leaving, out)
+            responses.append(LeftMember(leaving.member_id, leaving.instance_id, code))
 
-        yield from each(request.leavers, leave, LEAVERS_PER_STEP)
+        yield from each(request.leaving_members, leave, LEAVING_MEMBERS_PER_STEP)
         out.replies.append(Reply(future, LeaveGroupResponse(0, responses)))
         left = [one.member_id for one in responses if not one.error_code]
         if group is None or not left or group.current is GroupState.EMPTY:
@@ -153,8 +153,8 @@ class ClassicProtocol:
         yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
         return with_error_reply(out, future)
 
-    def _leave(self, group: ClassicGroup, leaver: Leaver, out: Decision) -> ErrorCode:
-        member_id, instance_id, reason = leaver
+    def _leave(self, group: ClassicGroup, leaving: LeavingMember, out: Decision) -> ErrorCode:
+        member_id, instance_id, reason = leaving
         reason = reason or "not provided"
         if not member_id:
             # From an admin client: the current member with that instance id.

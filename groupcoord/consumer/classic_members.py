@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Final
 
 from kavka.groupcoord.classic.group_requests import (
-    LEAVERS_PER_STEP,
+    LEAVING_MEMBERS_PER_STEP,
     HeartbeatRequest,
     JoinRequest,
-    Leaver,
     LeaveRequest,
+    LeavingMember,
     SyncRequest,
 )
 from kavka.groupcoord.consumer import embedded_protocol
@@ -214,21 +214,21 @@ class ClassicMembers:
     # -- LeaveGroup ------------------------------------------------------------------------------
 
     def leave(self, request: LeaveRequest, future: ReplyFuture, now_ms: int) -> Steps[Decision]:
-        """Replies with a LeaveGroupResponse with an error code for each leaver."""
+        """Replies with a LeaveGroupResponse with an error code for each leaving member."""
         group = self._index.group(request.group_id)
         gone: dict[str, ConsumerGroupMember] = {}
         responses = []
 
-        def leave(leaver: Leaver) -> None:
+        def leave(leaving: LeavingMember) -> None:
             code = ErrorCode.NONE
             try:
-                member = _leaving(group, leaver)
+                member = _leaving(group, leaving)
                 gone[member.member_id] = member
             except ApiError as refusal:
                 code = refusal.code
-            responses.append(LeftMember(leaver.member_id, leaver.instance_id, code))
+            responses.append(LeftMember(leaving.member_id, leaving.instance_id, code))
 
-        yield from each(request.leavers, leave, LEAVERS_PER_STEP)
+        yield from each(request.leaving_members, leave, LEAVING_MEMBERS_PER_STEP)
         reply = Reply(future, LeaveGroupResponse(0, responses))
         return (yield from self._fencing.fence(group, list(gone.values()), [reply], now_ms))
 
@@ -343,21 +343,21 @@ def _waits_for_others(group: ConsumerGroup, member: ConsumerGroupMember) -> bool
     )
 
 
-def _leaving(group: ConsumerGroup, leaver: Leaver) -> ConsumerGroupMember:
+def _leaving(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerGroupMember:
     """ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
-    if leaver.instance_id is None:
-        member, kind = group.member(leaver.member_id), "Dynamic"
+    if leaving.instance_id is None:
+        member, kind = group.member(leaving.member_id), "Dynamic"
     else:
         # an admin client sends only the instance id
-        owner = group.static_members.get(leaver.instance_id, "")
-        member_id = leaver.member_id or owner
-        member, kind = known_static_member(group, member_id, leaver.instance_id), "Static"
+        owner = group.static_members.get(leaving.instance_id, "")
+        member_id = leaving.member_id or owner
+        member, kind = known_static_member(group, member_id, leaving.instance_id), "Static"
     logger.info(
         "[GroupId %s] %s member %s has left group through explicit `LeaveGroup` request; client "
         "reason: %s",
         group.group_id,
         kind,
         member.member_id,
-        leaver.reason or "not provided",
+        leaving.reason or "not provided",
     )
     return member

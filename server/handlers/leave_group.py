@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from kavka.groupcoord.classic.group_requests import Leaver, LeaveRequest
+from kavka.groupcoord.classic.group_requests import LeaveRequest, LeavingMember
 from kavka.groupcoord.shard import GroupShard
 from kavka.log.journal import DecisionOrSteps, ReplyFuture
 from kavka.server.auth.authorizer import Operation
@@ -28,21 +28,21 @@ _REASON_SINCE: Final = 5
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
     check_group(broker, context, Operation.READ, group_id)
-    asked = LeaveRequest(group_id, _leavers(context.version, request))
+    asked = LeaveRequest(group_id, _leaving_members(context.version, request))
     answer = broker.groups.call(group_id, partial(_call_shard, asked))
     if isinstance(answer, LeaveGroupResponse):
         return _shaped(answer, context.version)
     return _await_answer(broker, context, answer)
 
 
-def _leavers(version: int, request: Any) -> Iterator[Leaver]:
+def _leaving_members(version: int, request: Any) -> Iterator[LeavingMember]:
     """Generated on demand, as there may be thousands."""
     if version < BATCHED_SINCE:
-        yield Leaver(request.member_id)
+        yield LeavingMember(request.member_id)
         return
     for one in request.members:
         reason = one.reason if version >= _REASON_SINCE else None
-        yield Leaver(one.member_id, one.group_instance_id, reason)
+        yield LeavingMember(one.member_id, one.group_instance_id, reason)
 
 
 def _call_shard(

@@ -15,8 +15,8 @@ from kavka.groupcoord.classic.group_records import StoredGroup, decode
 from kavka.groupcoord.classic.group_requests import (
     HeartbeatRequest,
     JoinRequest,
-    Leaver,
     LeaveRequest,
+    LeavingMember,
     SyncRequest,
 )
 from kavka.groupcoord.classic.members import ClassicGroupMember, OfferedProtocol, member_timer
@@ -169,9 +169,11 @@ class ClassicKit(JournalKit[GroupShard]):
                 self.memberships[shard, request] = membership
         return code
 
-    def leave(self, *leavers: Leaver | str, group_id: str = "g") -> CountedReply:
+    def leave(self, *leaving_members: LeavingMember | str, group_id: str = "g") -> CountedReply:
         """One LeaveGroup."""
-        named = [one if isinstance(one, Leaver) else Leaver(one) for one in leavers]
+        named = [
+            one if isinstance(one, LeavingMember) else LeavingMember(one) for one in leaving_members
+        ]
         return self._ask(LeaveRequest(group_id, named), "leave")
 
     # -- groups

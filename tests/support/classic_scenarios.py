@@ -46,7 +46,7 @@ import pytest
 
 from kavka.groupcoord.classic.group import ClassicGroup
 from kavka.groupcoord.classic.group_records import KEY_VERSION, decode, encode_key
-from kavka.groupcoord.classic.group_requests import Leaver
+from kavka.groupcoord.classic.group_requests import LeavingMember
 from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_at_once
@@ -143,12 +143,14 @@ class ClassicScenario(ClassicClients):
         return self._outcome()
 
     def do_leave(self, command: Command) -> Iterator[str]:
-        leavers = []
+        leaving_members = []
         for word in command.words:
             name, _, instance_id = word.partition("@")
-            leavers.append(Leaver(self._id(name), instance_id or None, command.get("reason")))
+            leaving_members.append(
+                LeavingMember(self._id(name), instance_id or None, command.get("reason"))
+            )
         client = Client(" ".join(command.words) or "-")
-        self.waiting.append(Request(client, "LeaveGroup", self.kit.leave(*leavers)))
+        self.waiting.append(Request(client, "LeaveGroup", self.kit.leave(*leaving_members)))
         return self._outcome()
 
     def do_delete_group(self, command: Command) -> Iterator[str]:

@@ -17,7 +17,7 @@ from functools import wraps
 from typing import Any
 from uuid import UUID
 
-from kavka.groupcoord.classic.group_requests import Leaver
+from kavka.groupcoord.classic.group_requests import LeavingMember
 from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.groupcoord.consumer import embedded_protocol
 from kavka.log.journal import ReplyFuture
@@ -198,18 +198,18 @@ class GroupScenarios(OffsetKit):
     @shown
     def do_leave_group(self, command: Command) -> Iterator[str]:
         """LeaveGroup of members, as `name` or `name/instance id`."""
-        leavers = []
+        leaving_members = []
         for one in command.words:
             name, _, instance_id = one.partition("/")
             member_id = self.classic[name].member_id if name in self.classic else name
-            leavers.append(Leaver(member_id, instance_id or None))
+            leaving_members.append(LeavingMember(member_id, instance_id or None))
 
         def show(answer: Any) -> str:
             names = (self.name(one.member_id) or one.group_instance_id for one in answer.members)
             codes = (ErrorCode(one.error_code).name for one in answer.members)
             return " ".join(map("{}={}".format, names, codes))
 
-        yield from self.request("LeaveGroup", lambda: self.leave(*leavers), show)
+        yield from self.request("LeaveGroup", lambda: self.leave(*leaving_members), show)
 
     @shown
     def do_classic_group(self, command: Command) -> Iterator[str]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
-from kavka.groupcoord.classic.group_requests import Leaver
+from kavka.groupcoord.classic.group_requests import LeavingMember
 from kavka.groupcoord.classic.members import OfferedProtocol
 from kavka.log.journal import ReplyFuture
 from kavka.wire.errors import ErrorCode
@@ -158,7 +158,7 @@ class Groups(RuleBasedStateMachine):
             by_instance = by_instance and consumer.instance_id is not None
             member_id = "" if by_instance else consumer.member_id
             consumer.runs = False
-            self.other_request(self.kit.leave(Leaver(member_id, consumer.instance_id)))
+            self.other_request(self.kit.leave(LeavingMember(member_id, consumer.instance_id)))
 
     def other_request(self, future: ReplyFuture) -> None:
         """One to whose response no consumer reacts."""
@@ -199,7 +199,7 @@ class Groups(RuleBasedStateMachine):
     def wrong_requests(self, member: str, generation: int, instance: str | None, kind: str) -> None:
         kit = self.kit
         self.other_request(kit.sync(member, generation, instance_id=instance, kind=kind))
-        self.other_request(kit.leave(Leaver(member, "k")))
+        self.other_request(kit.leave(LeavingMember(member, "k")))
         if member:
             join = kit.join(member, instance_id=instance, kind=kind)
             assert join.is_complete or not kit.journal.is_fully_committed
