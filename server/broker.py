@@ -31,7 +31,7 @@ from kavka.server.request.context import Peer
 from kavka.server.request.quotas import Quotas
 from kavka.server.request.stats import RequestStats
 from kavka.server.runtime.purgatory import Purgatory
-from kavka.server.runtime.rate_limited_log import LogLimit
+from kavka.server.runtime.rate_limited_logger import RateLimitedLogger
 from kavka.wire.api import Api
 from kavka.wire.frame import ArenaPool
 from kavka.zktree.api import Coordination
@@ -91,11 +91,11 @@ class Broker:
     transaction_markers: MarkerWriter | None = None
     """None until there is a first marker to write."""
 
-    refusals: LogLimit = field(init=False)
+    refusals: RateLimitedLogger = field(init=False)
     """Rate-limited log of auto-creations that failed."""
 
     def __post_init__(self) -> None:
-        self.refusals = LogLimit(logger, logging.WARNING, "topics not created", self.tasks)
+        self.refusals = RateLimitedLogger(logger, logging.WARNING, "topics not created", self.tasks)
 
     @property
     def settings(self) -> BrokerSettings:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kavka.seams import Clock, Listening, Network, Tasks, Timer
 from kavka.server.connections.limits import UNTIL_ONE_CLOSES, ConnectionLimits, RequestMemory
-from kavka.server.runtime.rate_limited_log import LogLimit
+from kavka.server.runtime.rate_limited_logger import RateLimitedLogger
 
 if TYPE_CHECKING:
     from kavka.server.config import BrokerSettings
@@ -105,11 +105,11 @@ class Connections:
         """Requests still in flight whose connections have closed."""
         self.displaced = 0
         """Closed to make room for the inter-broker listener."""
-        self.bad_requests = LogLimit(
+        self.bad_requests = RateLimitedLogger(
             logger, logging.WARNING, "connections closed for bad requests", tasks
         )
         """Connections closed for a request that can't be answered, such as a malformed one."""
-        self.refused = LogLimit(
+        self.refused = RateLimitedLogger(
             logger, logging.INFO, "connections closed by max.connections.per.ip", tasks
         )
 

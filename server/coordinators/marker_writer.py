@@ -30,7 +30,7 @@ from kavka.server.replica.batch_admission import check_in_sync
 from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.replica import Replica
 from kavka.server.runtime.purgatory import Purgatory, Wait
-from kavka.server.runtime.rate_limited_log import LogLimit
+from kavka.server.runtime.rate_limited_logger import RateLimitedLogger
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps, each
@@ -174,7 +174,7 @@ class MarkerWriter:
         self._topic_reads: Final[dict[str, None]] = {}
         self._retries: dict[PartitionKey, None] = {}
         self._timer: Timer | None = None
-        self._delays: Final = LogLimit(
+        self._delays: Final = RateLimitedLogger(
             logger, logging.INFO, "waiting transaction markers", self._tasks
         )
 

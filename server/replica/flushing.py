@@ -14,7 +14,7 @@ from kavka.server.replica.log_failures import LogFailures
 from kavka.server.replica.replica import Replica
 from kavka.server.runtime.histogram import Histogram
 from kavka.server.runtime.purgatory import Purgatory
-from kavka.server.runtime.rate_limited_log import LogLimit
+from kavka.server.runtime.rate_limited_logger import RateLimitedLogger
 
 FLUSHES_AT_ONCE_MAX: Final = 8
 """Logs that are flushed, or wait for a thread with their files open: twice the number of threads.
@@ -35,7 +35,7 @@ class LogFlusher:
     def __init__(
         self,
         failures: LogFailures,
-        refusals: LogLimit,
+        refusals: RateLimitedLogger,
         *,
         purgatory: Purgatory,
         clock: Clock,

@@ -27,7 +27,7 @@ from kavka.server.config.live import LiveSettings
 from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.move_rate import MoveRate
 from kavka.server.replica.replica import Replica
-from kavka.server.runtime.rate_limited_log import LogLimit
+from kavka.server.runtime.rate_limited_logger import RateLimitedLogger
 from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class ReplicaMoves:
         """All moves that have not ended, the cancelled ones too."""
         self._moving: dict[Key, _Move] = {}
         """The last move of each replica, until it ends."""
-        self.refusals = LogLimit(logger, logging.INFO, "moves refused", tasks)
+        self.refusals = RateLimitedLogger(logger, logging.INFO, "moves refused", tasks)
 
     def start(self, checkpoint: Callable[[], Awaitable[bool]], *, is_alone: bool) -> None:
         """Resume the moves that were under way when the broker stopped; in a cluster (not

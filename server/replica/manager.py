@@ -22,7 +22,7 @@ from kavka.server.replica.partition_state import PartitionState, ProposeIsr
 from kavka.server.replica.replica import Replica, ReplicaServices
 from kavka.server.replica.topic_traffic import Traffic
 from kavka.server.runtime.purgatory import Purgatory
-from kavka.server.runtime.rate_limited_log import LogLimit
+from kavka.server.runtime.rate_limited_logger import RateLimitedLogger
 from kavka.wire.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class ReplicaManager:
         self.purgatory = purgatory
         self.traffic = Traffic()
         self.cleaning = CleaningStats()
-        self.refusals = LogLimit(logger, logging.INFO, "batches refused", tasks)
+        self.refusals = RateLimitedLogger(logger, logging.INFO, "batches refused", tasks)
         self.opener = BatchOpener(tasks, jobs)
         self._metadata = metadata
         self._missing: dict[tuple[str, int], None] = {}

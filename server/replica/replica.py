@@ -27,7 +27,7 @@ from kavka.server.replica.partition_state import LeaderAndIsrState, PartitionSta
 from kavka.server.replica.record_rules import ALWAYS, RecordRules
 from kavka.server.replica.topic_traffic import TopicTraffic
 from kavka.server.runtime.purgatory import Purgatory
-from kavka.server.runtime.rate_limited_log import LogLimit
+from kavka.server.runtime.rate_limited_logger import RateLimitedLogger
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.record_batches import BatchHeader, set_offset_and_epoch
@@ -74,7 +74,7 @@ class ReplicaServices:
     fail_directory_of: Callable[[PartitionLog, OSError], None]
     """Takes the directory of a log offline."""
 
-    refusals: LogLimit
+    refusals: RateLimitedLogger
     """For batches that are refused for lack of file descriptors."""
 
     role_listeners: dict[str, Callable[[Replica], object]]

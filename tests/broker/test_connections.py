@@ -12,7 +12,7 @@ import pytest
 
 from kavka.compat_tests.raw.codec import wire_client
 from kavka.compat_tests.raw.codec.wire_client import new_topic
-from kavka.server.runtime.rate_limited_log import LINES_MAX, PERIOD_S
+from kavka.server.runtime.rate_limited_logger import LINES_MAX, PERIOD_S
 from support.broker import Kavka, StartBroker, broker_kind
 from support.crowd import connect, is_served
 from support.ports import HOST, free_port

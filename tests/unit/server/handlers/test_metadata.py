@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kavka.server.handlers import metadata
-from kavka.server.runtime.rate_limited_log import LINES_MAX
+from kavka.server.runtime.rate_limited_logger import LINES_MAX
 from kavka.wire.apis.metadata import API
 from kavka.wire.errors import ErrorCode as Code
 from support.memory_broker import MemoryBroker, scenario

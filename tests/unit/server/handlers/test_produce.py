@@ -13,7 +13,7 @@ import pytest
 from kavka.compat_tests.raw.codec.batches import CODECS, REFUSED, Written, build
 from kavka.log.memfs import Fault
 from kavka.server.handlers import produce
-from kavka.server.runtime.rate_limited_log import LINES_MAX
+from kavka.server.runtime.rate_limited_logger import LINES_MAX
 from kavka.wire.errors import ErrorCode as Code
 from support.logs import Read
 from support.memory_broker import MemoryBroker, producing, scenario

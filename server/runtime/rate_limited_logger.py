@@ -13,7 +13,7 @@ LINES_MAX: Final = 20
 PERIOD_S: Final = 10.0
 
 
-class LogLimit:
+class RateLimitedLogger:
     """Logs the first LINES_MAX lines of each period, and at its end how many were suppressed.
 
     A period begins with its first line. `what` names the events, in the plural.

@@ -8,14 +8,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kavka.server.runtime.rate_limited_log import LINES_MAX, PERIOD_S, LogLimit
+from kavka.server.runtime.rate_limited_logger import LINES_MAX, PERIOD_S, RateLimitedLogger
 from support.virtual import VirtualClock, VirtualTasks
 
 PERIOD_MS = PERIOD_S * 1000
 
 
 def lines(
-    caplog: pytest.LogCaptureFixture, story: Callable[[LogLimit, VirtualTasks], Awaitable[None]]
+    caplog: pytest.LogCaptureFixture,
+    story: Callable[[RateLimitedLogger, VirtualTasks], Awaitable[None]],
 ) -> list[str]:
     """What is in the log after a story."""
     caplog.set_level(logging.INFO)
@@ -23,7 +24,9 @@ def lines(
     async def main() -> None:
         tasks = VirtualTasks(VirtualClock())
         logger = logging.getLogger("kavka.test")
-        await story(LogLimit(logger, logging.WARNING, "things that happened", tasks), tasks)
+        await story(
+            RateLimitedLogger(logger, logging.WARNING, "things that happened", tasks), tasks
+        )
         await tasks.advance(2 * PERIOD_MS)
         assert tasks.pending_timers == 0, "nothing is left running"
 
@@ -33,21 +36,21 @@ def lines(
 
 
 def test_a_few_lines_are_written(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(limit: LogLimit, tasks: VirtualTasks) -> None:
+    async def story(limited: RateLimitedLogger, tasks: VirtualTasks) -> None:
         for number in range(LINES_MAX):
-            limit.line("thing %d", number)
-        assert limit.count == LINES_MAX
+            limited.line("thing %d", number)
+        assert limited.count == LINES_MAX
 
     assert lines(caplog, story) == [f"thing {number}" for number in range(LINES_MAX)]
 
 
 def test_of_a_flood_the_rest_is_counted(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(limit: LogLimit, tasks: VirtualTasks) -> None:
+    async def story(limited: RateLimitedLogger, tasks: VirtualTasks) -> None:
         for number in range(LINES_MAX + 1234):
-            limit.line("thing %d", number)
-        assert limit.count == LINES_MAX + 1234
+            limited.line("thing %d", number)
+        assert limited.count == LINES_MAX + 1234
         await tasks.advance(PERIOD_MS)
-        limit.line("thing later")
+        limited.line("thing later")
 
     found = lines(caplog, story)
     assert found[:LINES_MAX] == [f"thing {number}" for number in range(LINES_MAX)]
@@ -55,21 +58,21 @@ def test_of_a_flood_the_rest_is_counted(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_suppressed_lines_are_counted_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(limit: LogLimit, tasks: VirtualTasks) -> None:
-        limit.close()
+    async def story(limited: RateLimitedLogger, tasks: VirtualTasks) -> None:
+        limited.close()
         for _ in range(LINES_MAX + 3):
-            limit.line("thing")
-        limit.close()
+            limited.line("thing")
+        limited.close()
         assert tasks.pending_timers == 0
 
     assert lines(caplog, story)[LINES_MAX:] == ["3 more things that happened in 10 s"]
 
 
 def test_a_flood_that_goes_on_is_bounded_by_time(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(limit: LogLimit, tasks: VirtualTasks) -> None:
+    async def story(limited: RateLimitedLogger, tasks: VirtualTasks) -> None:
         for _ in range(100):
             for _ in range(100):
-                limit.line("thing")
+                limited.line("thing")
             await tasks.advance(PERIOD_MS / 10)
 
     found = lines(caplog, story)
