@@ -63,7 +63,7 @@ class UnexpectedOffsetError(Exception):
     """The first fetched batch begins below the end of the log.
 
     It may contain the end offset of an empty log, whose leader starts within a batch: then the log
-    has to start over at `first_offset` before the batch is appended.
+    has to be truncated fully, and to start at `first_offset`, before the batch is appended.
     """
 
     def __init__(self, log: PartitionLog, header: BatchHeader) -> None:

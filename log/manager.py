@@ -415,10 +415,10 @@ class LogManager:
         needed: after a crash new records must not count as flushed or compacted."""
         return self._with_checkpoint(log, log.truncate_in_steps(offset))
 
-    def start_over_in_steps(self, log: PartitionLog, offset: int) -> Steps[None]:
-        """`PartitionLog.start_over_in_steps`, as `truncate_in_steps`: also, after a crash the log
-        must not start where it did before."""
-        return self._with_checkpoint(log, log.start_over_in_steps(offset))
+    def truncate_fully_and_start_at(self, log: PartitionLog, offset: int) -> Steps[None]:
+        """`PartitionLog.truncate_fully_and_start_at`, as `truncate_in_steps`: also, after a crash
+        the log must not start where it did before."""
+        return self._with_checkpoint(log, log.truncate_fully_and_start_at(offset))
 
     def _with_checkpoint(self, log: PartitionLog, steps: Steps[None]) -> Steps[None]:
         self.futures.delete_source_durably(

@@ -412,9 +412,9 @@ class PartitionLog:
             self._truncate_epochs(self.end_offset)
         yield from self._rebuild_producers()
 
-    def start_over_in_steps(self, offset: int) -> Steps[None]:
-        """Drop everything, and start at `offset`, where the log of the leader does; in steps as
-        `truncate_in_steps`, and with checkpoints (`LogManager.start_over_in_steps`)."""
+    def truncate_fully_and_start_at(self, offset: int) -> Steps[None]:
+        """Remove all records, and start at `offset`, where the log of the leader does; in steps as
+        `truncate_in_steps`, and with checkpoints (`LogManager.truncate_fully_and_start_at`)."""
         self._truncate_epochs(0)  # first: after a crash the last one would begin at the new start
         self._truncate(offset, self._segments.remove(0), -1)
         self.start_offset = offset

@@ -1,5 +1,5 @@
 """A replica as follower: where its log ends, and how it is brought to where the leader's can be
-appended: truncated where the logs diverge (KIP-101, KIP-279, KIP-595), or started over."""
+appended: truncated where the logs diverge (KIP-101, KIP-279, KIP-595), or fully."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Divergence(NamedTuple):
     end_offset: int
 
 
-class Misplaced(NamedTuple):
+class RecordsBelowLogEnd(NamedTuple):
     """The leader's response for a partition, whose first batch begins below the end of the log."""
 
     failure: UnexpectedOffsetError
@@ -71,8 +71,8 @@ class Following:
         """Truncate to where the logs diverge. ApiError, StorageError, OSError."""
         await self._truncate(self._truncation_offset(divergence), tasks)
 
-    async def begin_with(self, fetched: Misplaced, tasks: Tasks) -> None:
-        """Have an empty log start over at the first offset of the first batch, as in Apache Kafka,
+    async def truncate_fully_and_append(self, fetched: RecordsBelowLogEnd, tasks: Tasks) -> None:
+        """Have an empty log start at the first offset of the first batch, as in Apache Kafka,
         if the leader's log starts within that batch (as after DeleteRecords): a fetch from the
         leader's start offset gets the whole batch, and none from before it is answered. Then append
         the records. ApiError if that is not so; StorageError, OSError."""
@@ -81,7 +81,7 @@ class Following:
         if not is_empty or not batch.first_offset < log.end_offset <= batch.last_offset:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(batch))
         partition, epoch = replica.partition, replica.partition.leader_epoch
-        await run_rest(tasks, replica.start_over_at(batch.first_offset))
+        await run_rest(tasks, replica.truncate_fully_and_start_at(batch.first_offset))
         if replica.is_served and not partition.is_leader and partition.leader_epoch == epoch:
             replica.append_fetched(
                 memoryview(fetched.records), fetched.high_watermark, fetched.log_start_offset
@@ -115,19 +115,19 @@ class Following:
         begin, end = found
         return begin, end
 
-    async def start_over(self, begin: int, end: int, tasks: Tasks) -> None:
+    async def handle_out_of_range(self, begin: int, end: int, tasks: Tasks) -> None:
         """The leader's log has the offsets from `begin` to `end`, and this log ends outside of
-        them: truncate it, or start over at `begin`."""
+        them: truncate it to `end`, or fully, to start at `begin`."""
         log = self._replica.log
         if end < log.end_offset:
             await self._truncate(end, tasks)
         elif begin > log.end_offset:
             logger.warning(
-                "%s-%d starts over at offset %d: the leader has nothing before",
+                "truncating %s-%d fully, to start at %d: the leader has nothing before",
                 *self._replica.key,
                 begin,
             )
-            await run_rest(tasks, self._replica.start_over_at(begin))
+            await run_rest(tasks, self._replica.truncate_fully_and_start_at(begin))
 
     async def _truncate(self, offset: int, tasks: Tasks) -> None:
         replica = self._replica

@@ -228,9 +228,9 @@ class Replica:
         """Truncate the log, as follower; the first step does so. OSError, StorageError."""
         yield from self._with_end(self._services.logs.truncate_in_steps(self.log, offset))
 
-    def start_over_at(self, offset: int) -> Steps[None]:
-        """Drop all records, as follower; the log begins again at `offset`. As `truncate`."""
-        yield from self._with_end(self._services.logs.start_over_in_steps(self.log, offset))
+    def truncate_fully_and_start_at(self, offset: int) -> Steps[None]:
+        """Remove all records, as follower; the log then starts at `offset`. As `truncate`."""
+        yield from self._with_end(self._services.logs.truncate_fully_and_start_at(self.log, offset))
 
     def _with_end(self, steps: Steps[None]) -> Steps[None]:
         try:

@@ -25,7 +25,7 @@ from kavka.log.errors import StorageError
 from kavka.log.follower_append import UnexpectedOffsetError
 from kavka.seams import Clock, Tasks
 from kavka.server.config import BrokerSettings
-from kavka.server.replica.following import Divergence, Misplaced
+from kavka.server.replica.following import Divergence, RecordsBelowLogEnd
 from kavka.server.replica.replica import Replica
 from kavka.server.replica.replication_quotas import ReplicationQuota
 from kavka.server.replication.broker_clients import Peers
@@ -85,7 +85,7 @@ BACKOFF_S: Final = 0.02
 reason is that the leader has not received LeaderAndIsr yet."""
 
 
-_Rest: TypeAlias = "tuple[Followed, Divergence | Misplaced | ErrorCode]"
+_Rest: TypeAlias = "tuple[Followed, Divergence | RecordsBelowLogEnd | ErrorCode]"
 """A partition to which nothing can be appended as it is."""
 
 
@@ -336,7 +336,9 @@ class LeaderFetcher:
             and partition.leader_epoch == one.leader_epoch
         )
 
-    def _take_one(self, one: Followed, answer: Any) -> Divergence | Misplaced | ErrorCode | None:
+    def _take_one(
+        self, one: Followed, answer: Any
+    ) -> Divergence | RecordsBelowLogEnd | ErrorCode | None:
         """Append what was fetched of one partition. Returns what has to be done instead."""
         code = answer.error_code
         if code == ErrorCode.FENCED_LEADER_EPOCH:
@@ -361,7 +363,7 @@ class LeaderFetcher:
         except UnexpectedOffsetError as failure:
             failure.with_traceback(None)  # its frames have views of the response
             start, high_watermark = answer.log_start_offset, answer.high_watermark
-            return Misplaced(failure, bytes(records), high_watermark, start)
+            return RecordsBelowLogEnd(failure, bytes(records), high_watermark, start)
         except (ApiError, StorageError, OSError) as failure:
             self._leave_out(one, str(failure))
         else:
@@ -373,7 +375,7 @@ class LeaderFetcher:
         self,
         client: BrokerClient,
         one: Followed,
-        what: Divergence | Misplaced | ErrorCode,
+        what: Divergence | RecordsBelowLogEnd | ErrorCode,
     ) -> None:
         """Bring its log to where the next fetch can be appended."""
         following, tasks = one.following, self._tasks
@@ -381,12 +383,12 @@ class LeaderFetcher:
             match what:
                 case Divergence():
                     await following.truncate_to(what, tasks)
-                case Misplaced():
-                    await following.begin_with(what, tasks)
+                case RecordsBelowLogEnd():
+                    await following.truncate_fully_and_append(what, tasks)
                 case _:  # the leader has nothing at this offset
                     begin, end = await following.leader_offsets(client)
                     if self._is_current(one):
-                        await following.start_over(begin, end, tasks)
+                        await following.handle_out_of_range(begin, end, tasks)
         except (ConnectionError, ApiError, StorageError, OSError) as failure:
             self._leave_out(one, str(failure))
 

@@ -66,7 +66,7 @@ def test_every_kind_of_file(data: Path) -> None:
 
 
 def test_a_followers_files(data: Path) -> None:
-    """Also of a batch that is larger than segments should be, and after starting over."""
+    """Also of a batch that is larger than segments should be, and after a full truncation."""
     leader = Leader(logs.settings(segment_bytes=20_000))
     chance = random.Random(3)
     leader.do(
@@ -84,7 +84,7 @@ def test_a_followers_files(data: Path) -> None:
     replicate(leader.log, broker.log(), chance, bytes_max=30_000)
     bases = [header.base_offset for header in headers_in(fetch(leader.log, 0, 1 << 30))]
     replicate(leader.log, broker.log("over"), chance, bytes_max=30_000)
-    run_at_once(broker.logs.start_over_in_steps(broker.log("over"), bases[100]))
+    run_at_once(broker.logs.truncate_fully_and_start_at(broker.log("over"), bases[100]))
     replicate(leader.log, broker.log("over"), chance, bytes_max=30_000)
     ends = broker.log().end_offset, broker.log("over").end_offset
     assert ends == (leader.log.end_offset, leader.log.end_offset)

@@ -1,4 +1,4 @@
-"""A follower's log that starts over, where the leader's log starts."""
+"""A follower's log that is truncated fully, to start where the leader's log starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.replication import example_follower, example_state, state, take
 
 @pytest.mark.parametrize("offset", [3, None, 1000, 1 << 40])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_starting_over(offset: int | None, restarted: bool) -> None:
+def test_truncating_fully(offset: int | None, restarted: bool) -> None:
     """All is gone: records, epochs and producers; and stays so. None: it ends there now."""
     broker = example_follower()
     fs = broker.fs
@@ -28,7 +28,7 @@ def test_starting_over(offset: int | None, restarted: bool) -> None:
     offset = broker.log().end_offset if offset is None else offset
     logs.flush(broker.log())
     broker.logs.checkpoint({}).run()
-    run_at_once(broker.logs.start_over_in_steps(broker.log(), offset))
+    run_at_once(broker.logs.truncate_fully_and_start_at(broker.log(), offset))
     logs.purge(broker.logs)
     empty = {
         "start": offset,
@@ -54,8 +54,8 @@ def test_starting_over(offset: int | None, restarted: bool) -> None:
 
 @pytest.mark.parametrize("offset", [3, 1000])
 @pytest.mark.parametrize("tears", [None, 0, 1])
-def test_a_death_at_each_step_of_starting_over(offset: int, tears: int | None) -> None:
-    """What is found is a part of the old log, or none of it; it can start over again."""
+def test_a_death_at_each_step_of_truncating_fully(offset: int, tears: int | None) -> None:
+    """What is found is a part of the old log, or none of it; it can be done again."""
     steps = 0
     while True:
         broker = example_follower()
@@ -65,7 +65,7 @@ def test_a_death_at_each_step_of_starting_over(offset: int, tears: int | None) -
         broker.logs.checkpoint({}).run()
         fs.dies_after = steps
         try:
-            run_at_once(broker.logs.start_over_in_steps(broker.log(), offset))
+            run_at_once(broker.logs.truncate_fully_and_start_at(broker.log(), offset))
         except Died:
             pass
         else:
@@ -80,7 +80,7 @@ def test_a_death_at_each_step_of_starting_over(offset: int, tears: int | None) -
         else:
             assert log.end_offset in (0, offset)
             assert replication.log_bytes(log, fs) == b""
-        run_at_once(broker.logs.start_over_in_steps(log, offset))
+        run_at_once(broker.logs.truncate_fully_and_start_at(log, offset))
         take(log, memoryview(patch(batches.build(), base_offset=offset)))
         broker.kill()
         log = broker.log()
@@ -93,13 +93,13 @@ def test_a_death_at_each_step_of_starting_over(offset: int, tears: int | None) -
 def test_a_leader_that_starts_within_a_batch(broker: Broker) -> None:
     """DeleteRecords has moved its start: the follower learns where the batch begins."""
     log = broker.log()
-    run_at_once(broker.logs.start_over_in_steps(log, 5))
+    run_at_once(broker.logs.truncate_fully_and_start_at(log, 5))
     three = batches.build([batches.Written()] * 3)
     data = memoryview(patch(three, base_offset=4))
     with pytest.raises(UnexpectedOffsetError) as refused:
         take(log, data)
     assert (refused.value.first_offset, refused.value.last_offset) == (4, 6)
-    run_at_once(broker.logs.start_over_in_steps(log, 4))
+    run_at_once(broker.logs.truncate_fully_and_start_at(log, 4))
     assert take(log, data).first_offset == 4
     broker.kill()
     log = broker.log()
