@@ -14,8 +14,8 @@ from kavka.log.timers import Timers
 from kavka.txncoord import transaction_records
 from kavka.txncoord.ending import Ending
 from kavka.txncoord.expiry import SWEEP, TransactionalIdExpiry
-from kavka.txncoord.producing import Producing
 from kavka.txncoord.state import TransactionsState, pausing
+from kavka.txncoord.transactional_producers import TransactionalProducers
 from kavka.wire.steps import Steps
 
 logger = logging.getLogger(__name__)
@@ -31,16 +31,16 @@ class TransactionShard:
         self.state: Final = state
         self.timers: Timers = state.timers
         self._ending: Final = Ending(state)
-        self._producing: Final = Producing(state, self._ending)
+        self._producers: Final = TransactionalProducers(state, self._ending)
         self._expiry: Final = TransactionalIdExpiry(state)
         self._leads = False
         self._undecoded: Final[dict[str, bytes]] = {}
         """Replayed values by transactional id, decoded when the partition is led: each added
         partition rewrites the whole transaction, and only the last value counts."""
-        self.init_producer_id: Final = self._producing.init_producer_id
-        self.add_partitions: Final = self._producing.add_partitions
-        self.verify: Final = self._producing.verify
-        self.has_added: Final = self._producing.has_added
+        self.init_producer_id: Final = self._producers.init_producer_id
+        self.add_partitions: Final = self._producers.add_partitions
+        self.verify: Final = self._producers.verify
+        self.has_added: Final = self._producers.has_added
         self.end: Final = self._ending.end
         self.markers_written: Final = self._ending.markers_written
 

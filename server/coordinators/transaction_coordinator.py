@@ -45,7 +45,7 @@ MODULES: Final = (
     "kavka.txncoord.transaction_records",
     "kavka.txncoord.state",
     "kavka.txncoord.ending",
-    "kavka.txncoord.producing",
+    "kavka.txncoord.transactional_producers",
     "kavka.txncoord.expiry",
     "kavka.txncoord.shard",
     "kavka.server.handlers.common.transaction_calls",

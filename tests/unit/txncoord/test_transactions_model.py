@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pytest import MonkeyPatch
 
 from kavka.log.journal import ReplyFuture
-from kavka.txncoord import ending, expiry, producing, transaction
+from kavka.txncoord import ending, expiry, transaction, transactional_producers
 from kavka.txncoord.shard import TransactionShard
 from kavka.txncoord.transaction_requests import NeedsProducerId, ProducerIdAndEpoch, WriteMarkers
 from kavka.wire.errors import ApiError, ErrorCode
@@ -63,7 +63,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         self.patch = MonkeyPatch()
         self.patch.setattr(expiry, "IDS_PER_STEP", 2)
         self.patch.setattr(transaction, "EPOCH_MAX", LAST_EPOCH + 1)
-        changed: tuple[ModuleType, ...] = (transaction, ending, producing)
+        changed: tuple[ModuleType, ...] = (transaction, ending, transactional_producers)
         for module in changed:
             self.patch.setattr(module, "EPOCH_GIVEN_MAX", LAST_EPOCH)
         self.kit = TransactionKit(

@@ -29,7 +29,7 @@ from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
 
-class Producing:
+class TransactionalProducers:
     """Handles InitProducerId and AddPartitionsToTxn for one partition of `__transaction_state`."""
 
     def __init__(self, state: TransactionsState, ending: Ending) -> None:
