@@ -18,6 +18,7 @@ from kavka.log.settings import LogSettings
 from kavka.seams import Clock, Jobs, Listening, Network, Random, Tasks
 from kavka.server.assembly import assemble
 from kavka.server.broker import Broker
+from kavka.server.broker_lifecycle import BrokerLifecycle
 from kavka.server.cluster.broker_overrides import DynamicSettings
 from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.feature_levels import Features
@@ -37,7 +38,6 @@ from kavka.server.coordination.broker_registration import (
     propagate_log_dir_event,
 )
 from kavka.server.coordination.embedded import open_embedded
-from kavka.server.membership import Membership
 from kavka.server.monitoring.health import BrokerState, Health
 from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.log_cleaner import LogCleaner
@@ -115,7 +115,7 @@ class Instance:
         self._start_aborted = False
         self._coordination: Coordination | None = None
         self._assembled: Broker | None = None
-        self._membership: Membership | None = None
+        self._lifecycle: BrokerLifecycle | None = None
         self._requests: ControllerRequests | None = None
         self._imports = BackgroundImports(tasks, LAZY_MODULES)
         self._maintenance: LogMaintenance | None = None
@@ -322,7 +322,7 @@ class Instance:
 
     def _session_event(self, event: SessionEvent) -> None:
         """A broker that has joined a cluster goes on when its session with the coordination service
-        has expired: see `Membership`. Another one stops: it can write no metadata any more."""
+        has expired: see `BrokerLifecycle`. Another one stops: it can write no metadata any more."""
         joined = self.settings.in_cluster and self.state is not BrokerState.STARTING
         if event is SessionEvent.EXPIRED and not joined:
             self._fail("the metadata can no longer be written")
@@ -344,8 +344,8 @@ class Instance:
             self._tasks.spawn(report, name="report of a failed log directory")
 
     async def _join(self, broker: Broker) -> None:
-        self._membership = Membership(broker, self._links, self._broker_info(), fail=self._fail)
-        await self._membership.register()
+        self._lifecycle = BrokerLifecycle(broker, self._links, self._broker_info(), fail=self._fail)
+        await self._lifecycle.register()
         if broker.first_metadata is not None:
             await broker.first_metadata.begin(broker.coordination)
 
@@ -467,8 +467,8 @@ class Instance:
         """Close the controller and the coordinators; requests that wait for them fail."""
         if self._assembled is None or self._requests is None:
             return
-        if self._membership is not None:
-            self._membership.close()
+        if self._lifecycle is not None:
+            self._lifecycle.close()
         self._assembled.controller.close()
         self._requests.close()
         if self._links is not None:

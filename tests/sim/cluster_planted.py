@@ -12,6 +12,7 @@ import pytest
 
 from kavka.log.partition_log import PartitionLog
 from kavka.seams import Tasks
+from kavka.server.broker_lifecycle import BrokerLifecycle
 from kavka.server.controller import election, election_requests, leader_balance
 from kavka.server.controller.controller import Controller
 from kavka.server.controller.state import ClusterState, Partition
@@ -19,7 +20,6 @@ from kavka.server.controller.tree_store import TreeStore
 from kavka.server.controller.unclean_elections import UncleanElections
 from kavka.server.coordinators.journal_port import ReplicaPort
 from kavka.server.handlers import fetch
-from kavka.server.membership import Membership
 from kavka.server.replica import fetch_reading
 from kavka.server.replica.controller_requests import ControllerRequests
 from kavka.server.replica.follower_progress import FollowerProgress
@@ -60,7 +60,7 @@ def _election_missed_in_a_new_session(patch: pytest.MonkeyPatch) -> None:
 
 
 def _never_registers_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Membership, "_session_event", lambda membership, event: None)
+    patch.setattr(BrokerLifecycle, "_session_event", lambda lifecycle, event: None)
 
 
 def _serves_above_its_high_watermark(patch: pytest.MonkeyPatch) -> None:

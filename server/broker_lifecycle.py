@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Membership:
+class BrokerLifecycle:
     """Registers the broker at the start, and again in each new session, until `close`."""
 
     def __init__(
