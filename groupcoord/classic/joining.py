@@ -9,7 +9,7 @@ from uuid import UUID
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.classic.group_requests import JoinRequest
 from kavka.groupcoord.classic.members import ClassicGroupMember, member_timer
-from kavka.groupcoord.classic.pending_generations import Proposals
+from kavka.groupcoord.classic.pending_generations import PendingGenerations
 from kavka.groupcoord.classic.rebalancing import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     Rebalancing,
@@ -40,10 +40,12 @@ _SKIPS_ASSIGNMENT_SINCE: Final = 9
 class Joining:
     """Handles JoinGroup."""
 
-    def __init__(self, state: GroupsState, rebalancing: Rebalancing, proposals: Proposals) -> None:
+    def __init__(
+        self, state: GroupsState, rebalancing: Rebalancing, pending_generations: PendingGenerations
+    ) -> None:
         self._state: Final = state
         self._rebalancing: Final = rebalancing
-        self._proposals: Final = proposals
+        self._pending_generations: Final = pending_generations
 
     def join(
         self, group: ClassicGroup, request: JoinRequest, future: ReplyFuture, now_ms: int
@@ -216,7 +218,7 @@ class Joining:
             failed.member_id, failed.error_code = "", code
             return Decision(replies=[Reply(future, failed)])
 
-        self._proposals.propose(out, (yield from group.record()), refused=refused)
+        self._pending_generations.propose(out, (yield from group.record()), refused=refused)
 
     def _join_pending(
         self,

@@ -17,8 +17,8 @@ def _nothing() -> None:
     """The default callback: nothing to do."""
 
 
-class Proposals:
-    """The one record that may be waiting to be appended."""
+class PendingGenerations:
+    """The one generation whose record may be waiting to be appended."""
 
     __slots__ = ("_done", "_out", "_record")
 

@@ -21,7 +21,7 @@ from kavka.groupcoord.classic.group_requests import (
     SyncRequest,
 )
 from kavka.groupcoord.classic.joining import Joining
-from kavka.groupcoord.classic.pending_generations import Proposals
+from kavka.groupcoord.classic.pending_generations import PendingGenerations
 from kavka.groupcoord.classic.rebalancing import (
     Rebalancing,
     join_error,
@@ -48,10 +48,10 @@ class ClassicProtocol:
 
     def __init__(self, state: GroupsState) -> None:
         self._state: Final = state
-        self._proposals: Final = Proposals()
-        self._rebalancing: Final = Rebalancing(state, self._proposals)
-        self._joining: Final = Joining(state, self._rebalancing, self._proposals)
-        self._syncing: Final = Syncing(state, self._rebalancing, self._proposals)
+        self._pending_generations: Final = PendingGenerations()
+        self._rebalancing: Final = Rebalancing(state, self._pending_generations)
+        self._joining: Final = Joining(state, self._rebalancing, self._pending_generations)
+        self._syncing: Final = Syncing(state, self._rebalancing, self._pending_generations)
         self._undecoded: Final[dict[str, bytes]] = {}
         """Replayed values by group id, decoded when the partition is led: each generation rewrites
         the whole group, and only the last value counts."""
@@ -101,7 +101,7 @@ class ClassicProtocol:
             return Decision(replies=[Reply(future, ApiError(code))])
 
         out.records = other.tombstones() if other is not None else ()
-        self._proposals.propose(out, record, done=done, refused=refused)
+        self._pending_generations.propose(out, record, done=done, refused=refused)
         return out
 
     def sync(self, request: SyncRequest, future: ReplyFuture, now_ms: int) -> DecisionOrSteps:
@@ -217,7 +217,7 @@ class ClassicProtocol:
     def apply(self, version: int, record: JournalRecord) -> None:
         """Apply a record with a key of version 2. A replayed group has no members until it is
         `loaded`."""
-        if self._proposals.applied(record):
+        if self._pending_generations.applied(record):
             return
         group_id = decode_key(record.key)
         if group_id is None:
@@ -295,7 +295,7 @@ class ClassicProtocol:
         def done() -> None:
             self._state.groups[group.group_id] = group
 
-        self._proposals.propose(out, record, done=done)
+        self._pending_generations.propose(out, record, done=done)
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> Iterator[Decision]:
         """Classic members detect topic changes themselves."""

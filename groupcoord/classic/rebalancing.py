@@ -13,7 +13,7 @@ from typing import Final
 
 from kavka.groupcoord.classic.group import ClassicGroup, Delay, GroupState
 from kavka.groupcoord.classic.members import ClassicGroupMember
-from kavka.groupcoord.classic.pending_generations import Proposals
+from kavka.groupcoord.classic.pending_generations import PendingGenerations
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, Reply, ReplyFuture
 from kavka.wire.apis.join_group import JoinedMember, JoinGroupResponse
@@ -31,9 +31,9 @@ know its member id; this limits the wait for a client that has gone."""
 class Rebalancing:
     """Rebalance steps of a group; their records and replies are added to a decision (`out`)."""
 
-    def __init__(self, state: GroupsState, proposals: Proposals) -> None:
+    def __init__(self, state: GroupsState, pending_generations: PendingGenerations) -> None:
         self._state: Final = state
-        self._proposals: Final = proposals
+        self._pending_generations: Final = pending_generations
         self._timers: Final = state.timers
 
     def prepare_or_complete(
@@ -119,7 +119,7 @@ class Rebalancing:
             logger.info(
                 "Group %s with generation %d is now empty.", group.group_id, group.generation
             )
-            self._proposals.propose(out, (yield from group.record()))
+            self._pending_generations.propose(out, (yield from group.record()))
 
     def _drop_absent(self, group: ClassicGroup) -> Steps[None]:
         absent = [

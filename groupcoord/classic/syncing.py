@@ -8,7 +8,7 @@ from typing import Final
 from kavka.groupcoord.classic.group import ClassicGroup, GroupState
 from kavka.groupcoord.classic.group_requests import SyncRequest
 from kavka.groupcoord.classic.members import ClassicGroupMember
-from kavka.groupcoord.classic.pending_generations import Proposals
+from kavka.groupcoord.classic.pending_generations import PendingGenerations
 from kavka.groupcoord.classic.rebalancing import Rebalancing
 from kavka.groupcoord.state import GroupsState
 from kavka.log.journal import Decision, DecisionOrSteps, Reply, ReplyFuture
@@ -22,11 +22,13 @@ logger = logging.getLogger(__name__)
 class Syncing:
     """Handles SyncGroup."""
 
-    def __init__(self, state: GroupsState, rebalancing: Rebalancing, proposals: Proposals) -> None:
+    def __init__(
+        self, state: GroupsState, rebalancing: Rebalancing, pending_generations: PendingGenerations
+    ) -> None:
         self._timers: Final = state.timers
         self._counts: Final = state.counts
         self._rebalancing: Final = rebalancing
-        self._proposals: Final = proposals
+        self._pending_generations: Final = pending_generations
 
     def sync(
         self, group: ClassicGroup, request: SyncRequest, future: ReplyFuture, now_ms: int
@@ -102,7 +104,7 @@ class Syncing:
             return self._assignment_not_stored(group, leader, code, now_ms)
 
         record = yield from group.record()
-        self._proposals.propose(out, record, done=done, refused=refused)
+        self._pending_generations.propose(out, record, done=done, refused=refused)
         return out
 
     def _assignment_not_stored(
