@@ -103,8 +103,8 @@ class Broker:
         return self.live.now
 
     @property
-    def directs_readers(self) -> bool:
-        """Whether consumers are sent to the replica nearest to them (KIP-392)."""
+    def selects_read_replica(self) -> bool:
+        """Whether the leader names a preferred read replica to consumers (KIP-392)."""
         settings = self.live.now
         return settings.replica_selector_class == RACK_SELECTOR and settings.in_cluster
 

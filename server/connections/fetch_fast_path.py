@@ -197,7 +197,7 @@ class FastFetch(FastRequest):
         replica, broker = self.replica, self.broker
         if replica.offline or not replica.hosted or not replica.partition.is_leader:
             return False
-        if broker.directs_readers or not self._is_known():
+        if broker.selects_read_replica or not self._is_known():
             return False
         return self._session is None or broker.sessions.has_only(self._session, self._wanted)
 

@@ -28,11 +28,11 @@ from kavka.server.replica.fetch_reading import (
     ISOLATION_LEVELS,
     READ_COMMITTED,
     PartitionRead,
-    directed,
     idle_for_follower,
     plan_part,
     read_cached,
     read_cold,
+    redirected,
     split_idle,
 )
 from kavka.server.replica.fetch_sessions import Fetching, FetchPartition, TopicKey
@@ -153,9 +153,9 @@ class Fetch:
         self._fetching = fetching
         self._follower = follower  # negative: a consumer
         self._from_any = follower < 0 and context.version >= RACKS_SINCE
-        directs = broker.directs_readers
-        self._rack: str = request.rack_id if directs and self._from_any else ""
-        self._tells_high_watermark = directs and follower >= 0
+        selects = broker.selects_read_replica
+        self._rack: str = request.rack_id if selects and self._from_any else ""
+        self._tells_high_watermark = selects and follower >= 0
         self._is_noted = is_noted  # whether the leader knows how far the follower has got
         self._is_throttled = False  # whether records are held back for a quota
         self._is_old_consumer = context.version < BATCHES_SINCE
@@ -247,9 +247,11 @@ class Fetch:
                 yield None
             try:
                 replica = self._replica(wanted)
-                if self._rack and (nearest := self._nearest(replica, wanted.offset)) is not None:
-                    parts.append(directed(replica, wanted, nearest))
-                    continue
+                if self._rack:
+                    preferred = self._preferred_read_replica(replica, wanted.offset)
+                    if preferred is not None:
+                        parts.append(redirected(replica, wanted, preferred))
+                        continue
                 if self._skipped:
                     wanted = self._after_skipped(wanted)
                 part = plan_part(
@@ -366,11 +368,11 @@ class Fetch:
             replica.check_epoch(wanted.current_leader_epoch)
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
-    def _nearest(self, replica: Replica, offset: int) -> int | None:
+    def _preferred_read_replica(self, replica: Replica, offset: int) -> int | None:
         """The replica that a consumer should rather read from."""
-        from kavka.server.replica.nearest_replica import nearest_replica
+        from kavka.server.replica.preferred_read_replica import find_preferred_read_replica
 
-        return nearest_replica(replica.partition, offset, self._rack, self._rack_of)
+        return find_preferred_read_replica(replica.partition, offset, self._rack, self._rack_of)
 
     def _rack_of(self, broker_id: int) -> str | None:
         """The rack of a broker that the consumer can reach."""

@@ -197,7 +197,7 @@ def plan_part(
     return part
 
 
-def directed(replica: Replica, wanted: FetchPartition, nearest: int) -> PartitionRead:
+def redirected(replica: Replica, wanted: FetchPartition, preferred: int) -> PartitionRead:
     """The answer for a consumer that should read from another replica. ApiError when its leader
     epoch is not this broker's."""
     replica.check_epoch(wanted.current_leader_epoch)
@@ -209,7 +209,7 @@ def directed(replica: Replica, wanted: FetchPartition, nearest: int) -> Partitio
         replica.log.start_offset,
         b"",
         None,
-        nearest,
+        preferred,
     )
     part = PartitionRead(wanted, answer)
     part.replica = replica

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.server.replica.nearest_replica import nearest_replica
 from kavka.server.replica.partition_state import LeaderAndIsrState, PartitionState
+from kavka.server.replica.preferred_read_replica import find_preferred_read_replica
 
 LEADER, OFFSET = 1, 50
 RACKS = ("a", "b")
@@ -77,7 +77,7 @@ def test_it_is_the_one_that_apache_kafka_chooses(
     followers: list[Follower], leader_rack: str | None, rack: str
 ) -> None:
     racks = {one.broker_id: one.rack for one in followers} | {LEADER: leader_rack}
-    found = nearest_replica(leading(followers), OFFSET, rack, racks.get)
+    found = find_preferred_read_replica(leading(followers), OFFSET, rack, racks.get)
     assert found == chosen_by_kafka(followers, leader_rack, rack)
 
 
@@ -86,10 +86,10 @@ def test_one_that_is_about_to_join_is_not_in_sync_yet(proposed: bool) -> None:
     state = leading([Follower(2, "a", False, 0, 60, 0), Follower(3, "a", True, 0, 55, 0)])
     if proposed:
         state.proposed_isr = (1, 2, 3)
-    assert nearest_replica(state, OFFSET, "a", {1: "b", 2: "a", 3: "a"}.get) == 3
+    assert find_preferred_read_replica(state, OFFSET, "a", {1: "b", 2: "a", 3: "a"}.get) == 3
 
 
 def test_a_follower_directs_nobody() -> None:
     state = leading([Follower(2, "a", True, 0, 60, 0)])
     state.follow(LeaderAndIsrState(1, 2, 2, (1, 2), 2, (1, 2)))
-    assert nearest_replica(state, OFFSET, "a", {1: "b", 2: "a"}.get) is None
+    assert find_preferred_read_replica(state, OFFSET, "a", {1: "b", 2: "a"}.get) is None

@@ -1,4 +1,4 @@
-"""Which replica a consumer should read from (KIP-392), as Apache Kafka's RackAwareReplicaSelector
+"""The preferred read replica of a consumer (KIP-392), as Apache Kafka's RackAwareReplicaSelector
 chooses it."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from kavka.server.replica.partition_state import PartitionState
 
 
-def nearest_replica(
+def find_preferred_read_replica(
     partition: PartitionState, offset: int, rack: str, rack_of: Callable[[int], str | None]
 ) -> int | None:
     """The follower in the consumer's rack that has got furthest, if it is in sync and its log has

@@ -52,7 +52,7 @@ class NearestReader:
         self._cluster = cluster
         self._rack = rack
         self._isolation = isolation
-        self._nearest = -1
+        self._preferred = -1
         self.position = 0
         self.values: list[bytes] = []
         self.at_s: list[float] = []
@@ -69,7 +69,7 @@ class NearestReader:
                 isolation_level=self._isolation,
                 max_wait_ms=500,
             )
-            on = self._nearest if self._nearest >= 0 else found.leader_id
+            on = self._preferred if self._preferred >= 0 else found.leader_id
             try:
                 answer = await self._cluster.ask(
                     self._cluster.machine(on), "Fetch", 12, **asked | {"rack_id": self._rack}
@@ -82,11 +82,11 @@ class NearestReader:
     async def _take(self, broker_id: int, part: Any) -> None:
         code = Code(part.error_code)
         if code is not Code.NONE:
-            assert code in REFUSED or (code is Code.OFFSET_OUT_OF_RANGE and self._nearest >= 0)
+            assert code in REFUSED or (code is Code.OFFSET_OUT_OF_RANGE and self._preferred >= 0)
             await self._go_back()
         elif part.preferred_read_replica >= 0:
             assert not part.records
-            self._nearest = part.preferred_read_replica
+            self._preferred = part.preferred_read_replica
         else:
             end = last_offset(part)
             if end is None:
@@ -99,7 +99,7 @@ class NearestReader:
             self.position = end + 1
 
     async def _go_back(self) -> None:
-        self._nearest = -1
+        self._preferred = -1
         await asyncio.sleep(ATTEMPT_S)
 
     async def served(self, by: int) -> None:
