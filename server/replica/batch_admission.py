@@ -109,7 +109,7 @@ def check(replica: Replica, records: memoryview, acks: int, codec: int) -> Batch
 def check_in_sync(replica: Replica) -> None:
     """ApiError NOT_ENOUGH_REPLICAS if fewer replicas are in sync than `min.insync.replicas`."""
     partition = replica.partition
-    if len(partition.isr) < partition.least_isr_size:
+    if len(partition.isr) < partition.effective_min_isr:
         raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 

@@ -304,14 +304,14 @@ class PartitionState:
         return self.isr + tuple(one for one in proposed if one not in self.isr)
 
     @property
-    def least_isr_size(self) -> int:
+    def effective_min_isr(self) -> int:
         """`min.insync.replicas`, but no more than there are replicas."""
         return min(self.min_insync_replicas, len(self.replicas))
 
     @property
     def has_enough_in_sync(self) -> bool:
         """Whether a record that all in-sync replicas have is on `min.insync.replicas` of them."""
-        return len(self.maximal_isr) >= self.least_isr_size
+        return len(self.maximal_isr) >= self.effective_min_isr
 
     @property
     def awaits_flush(self) -> bool:
@@ -337,7 +337,7 @@ class PartitionState:
         if least - self.flushed_end >= self.flush_after:
             least = self.flushed_end
         if self._followers:
-            if len(self.isr) < self.least_isr_size:
+            if len(self.isr) < self.effective_min_isr:
                 return False
             least = min(least, self._least_follower_end())
         if least <= self.high_watermark:

@@ -72,7 +72,7 @@ def _serves_above_its_high_watermark(patch: pytest.MonkeyPatch) -> None:
 
 
 def _too_few_in_sync(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PartitionState, "least_isr_size", property(lambda partition: 1))
+    patch.setattr(PartitionState, "effective_min_isr", property(lambda partition: 1))
 
 
 def _leader_epoch_not_kept(patch: pytest.MonkeyPatch) -> None:

@@ -167,7 +167,7 @@ def _parts_of_topics(topics: Iterable[TopicImage]) -> Iterator[list[TopicImage]]
 
 def min_isr(replica: Replica) -> int:
     """The number of replicas that must be in sync: at most all of them."""
-    return replica.partition.least_isr_size
+    return replica.partition.effective_min_isr
 
 
 def _count_replica(replica: Replica, counts: ReplicaCounts, late_ms: int) -> None:
