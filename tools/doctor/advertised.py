@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from kavka.tools.doctor.asks_ports import Connected, Resolved
 from kavka.tools.doctor.findings import Finding, error, ok, warning
-from kavka.tools.doctor.spoken import Reply, Speech
+from kavka.tools.doctor.port_protocol import PortProtocol, Reply
 
 STEP: Final = "advertised"
 KEY: Final = "advertised.listeners"
@@ -49,8 +49,8 @@ class Way(NamedTuple):
     @property
     def is_reached(self) -> bool:
         """Whether Kafka's protocol, or TLS as expected, is spoken there."""
-        expected = Speech.TLS if self.expects_tls else Speech.KAFKA
-        return self.reply is not None and self.reply.speech is expected
+        expected = PortProtocol.TLS if self.expects_tls else PortProtocol.KAFKA
+        return self.reply is not None and self.reply.protocol is expected
 
 
 def judge_way(way: Way, cluster_id: str | None) -> Finding:
@@ -90,11 +90,11 @@ def _fault(way: Way, cluster_id: str | None) -> tuple[str, str]:
         if any(one.is_late for one in way.tried):
             return "no-answer", "which does not answer: it is down, or not reachable from here"
         return "refused", "where nothing listens"
-    if way.reply is not None and way.reply.speech in (Speech.SILENT, Speech.CLOSES):
+    if way.reply is not None and way.reply.protocol in (PortProtocol.SILENT, PortProtocol.CLOSES):
         return "silent", "where a connection is accepted, but nothing is answered"
     if not way.is_reached:
-        speech = "nothing" if way.reply is None else way.reply.speech.value
-        return "not-kafka", f"where {speech} is spoken"
+        protocol = "nothing" if way.reply is None else way.reply.protocol.value
+        return "not-kafka", f"where {protocol} is spoken"
     if way.cluster_id is not None and cluster_id is not None and way.cluster_id != cluster_id:
         return "other-cluster", f"where a broker of another cluster answers ({way.cluster_id})"
     if way.is_this_broker is False:

@@ -10,14 +10,14 @@ from kavka.client.login import GSSAPI, MECHANISMS, Login
 from kavka.seams import Clock
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.security import security_of
-from kavka.tools.doctor import spoken
+from kavka.tools.doctor import port_protocol
 from kavka.tools.doctor.arrival import judge_connections, judge_name, judge_speech
 from kavka.tools.doctor.asks_ports import Port, Resolved, connect, exchange, listen, resolve
 from kavka.tools.doctor.asks_tls import Trust, inside, look_at
 from kavka.tools.doctor.certificates import judge_certificate
 from kavka.tools.doctor.findings import Finding, Level, error, note
 from kavka.tools.doctor.logins import Means, asks_for_login, judge_login
-from kavka.tools.doctor.spoken import Mechanisms, Reply, Speech
+from kavka.tools.doctor.port_protocol import Mechanisms, PortProtocol, Reply
 from kavka.tools.doctor.versions import Served, judge_versions
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ async def _secured(
         heard = await inside(port, trust)
     except OSError as failure:
         return [*findings, _lost(port, failure)], b""
-    if spoken.speech_of(heard) is not Speech.KAFKA:
-        reply = Reply(spoken.speech_of(heard), heard.data)
+    if port_protocol.protocol_of(heard) is not PortProtocol.KAFKA:
+        reply = Reply(port_protocol.protocol_of(heard), heard.data)
         return [*findings, judge_speech(str(port), reply, expects_tls=False)], b""
     return findings, heard.data
 
@@ -139,13 +139,15 @@ async def _secured(
 async def _kafka(port: Port, client: Client, data: bytes) -> tuple[list[Finding], Served | None]:
     """The versions, and whether the client has to log in."""
     try:
-        served = spoken.served(data)
+        served = port_protocol.served(data)
     except ValueError as failure:
         return [_odd(port, failure)], None
     findings = [judge_versions(str(port), served)]
     if not _may_go_on(findings):
         return findings, None
-    offered = await _mechanisms(port, client) if spoken.SASL_HANDSHAKE_KEY in served else None
+    offered = (
+        await _mechanisms(port, client) if port_protocol.SASL_HANDSHAKE_KEY in served else None
+    )
     findings += judge_login(str(port), offered, client.means, protocol=client.protocol)
     if not asks_for_login(offered) and client.means.mechanism is None:
         return findings, served
@@ -154,12 +156,12 @@ async def _kafka(port: Port, client: Client, data: bytes) -> tuple[list[Finding]
 
 async def _mechanisms(port: Port, client: Client) -> Mechanisms | None:
     context = None if client.trust is None else client.trust.lenient
-    asked = spoken.handshake_request(client.means.mechanism or "")
+    asked = port_protocol.handshake_request(client.means.mechanism or "")
     try:
         heard = await exchange(port, asked, is_framed=True, secured_by=context)
     except OSError:  # it closes the connection: it does not know of logins
         return None
-    return spoken.mechanisms(heard.data)
+    return port_protocol.mechanisms(heard.data)
 
 
 def _lost(port: Port, failure: OSError) -> Finding:

@@ -5,39 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kavka.tools.doctor import spoken
+from kavka.tools.doctor import port_protocol
 from kavka.tools.doctor.asks_ports import Connected, Resolved
 from kavka.tools.doctor.findings import Finding, error, ok, warning
-from kavka.tools.doctor.spoken import Reply, Speech
+from kavka.tools.doctor.port_protocol import PortProtocol, Reply
 
 NAME: Final = "name"
 TCP: Final = "tcp"
 PROTOCOL: Final = "protocol"
 
-_OTHERS: Final[Mapping[Speech, tuple[str, str, str]]] = {
-    Speech.HTTP: (
+_OTHERS: Final[Mapping[PortProtocol, tuple[str, str, str]]] = {
+    PortProtocol.HTTP: (
         "http",
         "speaks HTTP, not Kafka's protocol",
         "this is the port of a web page (metrics, a REST proxy, a console): use the port of the "
         "broker's listeners, 9092 unless set otherwise",
     ),
-    Speech.ZOOKEEPER: (
+    PortProtocol.ZOOKEEPER: (
         "zookeeper",
         "speaks ZooKeeper's protocol, not Kafka's",
         "this is the address of zookeeper.connect: use the broker's own, 9092 unless set otherwise",
     ),
-    Speech.SSH: (
+    PortProtocol.SSH: (
         "ssh",
         "speaks SSH, not Kafka's protocol",
         "use the port of the broker's listeners, 9092 unless set otherwise",
     ),
-    Speech.CLOSES: (
+    PortProtocol.CLOSES: (
         "closes",
         "closes the connection when Kafka's first request comes",
         "if this is a broker, its log says why: max.connections or max.connections.per.ip may be "
         "reached, or a proxy stands before it and does not reach it. If not, use the broker's port",
     ),
-    Speech.SILENT: (
+    PortProtocol.SILENT: (
         "silent",
         "accepts the connection, but answers nothing",
         "the process there hangs or is stopped, or is no broker: look whether it uses the CPU, and "
@@ -108,7 +108,7 @@ def judge_connections(place: str, tried: Sequence[Connected]) -> Finding:
 def judge_speech(place: str, reply: Reply, *, expects_tls: bool) -> Finding:
     """Whether a port speaks what the client's settings say. A Kafka port is judged further by its
     versions, one with TLS by its certificate."""
-    if reply.speech is Speech.TLS and not expects_tls:
+    if reply.protocol is PortProtocol.TLS and not expects_tls:
         return error(
             "tls",
             "tls-at-plain-client",
@@ -117,9 +117,9 @@ def judge_speech(place: str, reply: Reply, *, expects_tls: bool) -> Finding:
             "use the port of a PLAINTEXT listener, or set security.protocol=SSL (SASL_SSL if it "
             "asks for a login) and ssl.truststore.location in the file for --command-config",
         )
-    if reply.speech is Speech.TLS:
+    if reply.protocol is PortProtocol.TLS:
         return ok(PROTOCOL, place, "speaks TLS")
-    if expects_tls and reply.speech is Speech.KAFKA:
+    if expects_tls and reply.protocol is PortProtocol.KAFKA:
         return error(
             "tls",
             "plain-at-tls-client",
@@ -128,15 +128,16 @@ def judge_speech(place: str, reply: Reply, *, expects_tls: bool) -> Finding:
             "use the port of an SSL listener, or set security.protocol=PLAINTEXT (SASL_PLAINTEXT "
             "if it asks for a login)",
         )
-    if reply.speech is Speech.KAFKA:
+    if reply.protocol is PortProtocol.KAFKA:
         return ok(PROTOCOL, place, "speaks Kafka's protocol")
-    if reply.speech in _OTHERS:
-        problem, found, advice = _OTHERS[reply.speech]
+    if reply.protocol in _OTHERS:
+        problem, found, advice = _OTHERS[reply.protocol]
         return error(PROTOCOL, problem, place, found, advice)
     return error(
         PROTOCOL,
         "not-kafka",
         place,
-        f"speaks something that is not Kafka's protocol: it sends {spoken.shown(reply.data)}",
+        "speaks something that is not Kafka's protocol: it sends "
+        f"{port_protocol.shown(reply.data)}",
         "use the port of the broker's listeners, 9092 unless set otherwise",
     )

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from kavka.seams import Clock
-from kavka.tools.doctor import spoken
-from kavka.tools.doctor.spoken import Heard, Reply, Speech
+from kavka.tools.doctor import port_protocol
+from kavka.tools.doctor.port_protocol import Heard, PortProtocol, Reply
 
 READ_BYTES: Final = 4096
 FRAME_BYTES_MAX: Final = 1 << 20
@@ -132,35 +132,35 @@ def _frame_bytes(data: bytes) -> int:
 async def listen(port: Port) -> Reply:
     """Find out what is spoken at a port: Kafka's protocol first, then those that it is mistaken
     for."""
-    asked = spoken.request(spoken.API_VERSIONS_KEY, 0)
+    asked = port_protocol.request(port_protocol.API_VERSIONS_KEY, 0)
     first = await exchange(port, asked, is_framed=True)
-    speech = spoken.speech_of(first)
-    if speech not in (Speech.CLOSES, Speech.SILENT, Speech.OTHER):
-        return Reply(speech, first.data)
+    protocol = port_protocol.protocol_of(first)
+    if protocol not in (PortProtocol.CLOSES, PortProtocol.SILENT, PortProtocol.OTHER):
+        return Reply(protocol, first.data)
     # TLS first, as some servers of HTTPS answer plain HTTP, too
     guesses = [
         asyncio.ensure_future(_try_tls(port)),
-        asyncio.ensure_future(_try(port, spoken.HTTP_REQUEST)),
-        asyncio.ensure_future(_try(port, spoken.ZOOKEEPER_REQUEST)),
+        asyncio.ensure_future(_try(port, port_protocol.HTTP_REQUEST)),
+        asyncio.ensure_future(_try(port, port_protocol.ZOOKEEPER_REQUEST)),
     ]
     try:
         for guess in guesses:
             reply = await guess
-            if reply.speech in (Speech.TLS, Speech.HTTP, Speech.ZOOKEEPER):
+            if reply.protocol in (PortProtocol.TLS, PortProtocol.HTTP, PortProtocol.ZOOKEEPER):
                 return reply
     finally:  # the others might wait for the rest of the time
         for guess in guesses:
             guess.cancel()
         await asyncio.gather(*guesses, return_exceptions=True)
-    return Reply(speech, first.data)
+    return Reply(protocol, first.data)
 
 
 async def _try(port: Port, sent: bytes) -> Reply:
     try:
         heard = await exchange(port, sent)
     except OSError:
-        return Reply(Speech.CLOSES, b"")
-    return Reply(spoken.speech_of(heard), heard.data)
+        return Reply(PortProtocol.CLOSES, b"")
+    return Reply(port_protocol.protocol_of(heard), heard.data)
 
 
 async def _try_tls(port: Port) -> Reply:
@@ -173,10 +173,10 @@ async def _try_tls(port: Port) -> Reply:
             writer.transport.abort()
     except ssl.SSLError as failure:
         reason = (failure.reason or "").upper()
-        return Reply(Speech.TLS if "ALERT" in reason else Speech.OTHER, b"")
+        return Reply(PortProtocol.TLS if "ALERT" in reason else PortProtocol.OTHER, b"")
     except OSError:  # TimeoutError is one
-        return Reply(Speech.CLOSES, b"")
-    return Reply(Speech.TLS, b"")
+        return Reply(PortProtocol.CLOSES, b"")
+    return Reply(PortProtocol.TLS, b"")
 
 
 def unverified() -> ssl.SSLContext:

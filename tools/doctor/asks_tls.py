@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.tls import TRUSTED, TRUSTSTORE, own_of, trusted_of
-from kavka.tools.doctor import spoken
+from kavka.tools.doctor import port_protocol
 from kavka.tools.doctor.asks_ports import Port, exchange, shake_hands, unverified
 from kavka.tools.doctor.certificates import Secured
 
@@ -109,7 +109,7 @@ async def _distrust(port: Port, trust: Trust) -> tuple[int, str]:
 async def _ends_without_certificate(port: Port, trust: Trust) -> bool:
     """Whether the connection ends as the client shows no certificate: in TLS 1.3 that is said only
     after the handshake, and is lost if something is sent meanwhile."""
-    asked = spoken.request(spoken.API_VERSIONS_KEY, 0)
+    asked = port_protocol.request(port_protocol.API_VERSIONS_KEY, 0)
     try:
         if (await exchange(port, asked, secured_by=trust.lenient)).data:
             return False
@@ -125,7 +125,7 @@ def _asks_for_certificate(failure: OSError) -> bool:
     return "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason)
 
 
-async def inside(port: Port, trust: Trust) -> spoken.Heard:
+async def inside(port: Port, trust: Trust) -> port_protocol.Heard:
     """What answers Kafka's first request inside TLS. OSError."""
-    asked = spoken.request(spoken.API_VERSIONS_KEY, 0)
+    asked = port_protocol.request(port_protocol.API_VERSIONS_KEY, 0)
     return await exchange(port, asked, is_framed=True, secured_by=trust.lenient)

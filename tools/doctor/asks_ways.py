@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kavka.tools.admin.cluster_client import MetadataRequest
-from kavka.tools.doctor import spoken
+from kavka.tools.doctor import port_protocol
 from kavka.tools.doctor.advertised import Way
 from kavka.tools.doctor.asks_ports import Connected, Port, Resolved, connect, listen, resolve
 from kavka.tools.doctor.asks_tls import Trust, look_at
 from kavka.tools.doctor.certificates import Secured
 from kavka.tools.doctor.cluster import Cluster, Unanswered, asked, settings_of
-from kavka.tools.doctor.spoken import Reply, Speech
+from kavka.tools.doctor.port_protocol import PortProtocol, Reply
 from kavka.wire.apis import metadata
 
 
@@ -32,7 +32,7 @@ class Gone(NamedTuple):
     way: Way
     secured: Secured | None = None
     """With TLS."""
-    served: spoken.Heard | None = None
+    served: port_protocol.Heard | None = None
     """The answer to ApiVersions, without TLS."""
 
 
@@ -61,15 +61,15 @@ async def _go(cluster: Cluster, broker: metadata.BrokerResponse, start: Start) -
                 reply = await listen(port)
             else:
                 secured = await look_at(port, start.trust)
-                reply = Reply(Speech.TLS if secured.protocol else Speech.OTHER, b"")
+                reply = Reply(PortProtocol.TLS if secured.protocol else PortProtocol.OTHER, b"")
         except OSError:
-            reply = Reply(Speech.CLOSES, b"")
+            reply = Reply(PortProtocol.CLOSES, b"")
     way = way._replace(tried=tried, reply=reply)
     if way.is_reached:
         way = await _ask(cluster, way, port)
     if not way.works:
         way = await _ask_first(cluster, way, start.port)
-    heard = spoken.Heard(reply.data) if reply is not None and start.trust is None else None
+    heard = port_protocol.Heard(reply.data) if reply is not None and start.trust is None else None
     return Gone(way, secured, heard)
 
 

@@ -20,7 +20,7 @@ from kavka.tools.doctor.asks_tls import trust_of
 from kavka.tools.doctor.findings import EXIT_CODES, Finding, worst
 from kavka.tools.doctor.printing import print_findings, print_one, print_summary
 from kavka.tools.doctor.rounds import Wishes
-from kavka.tools.doctor.walk import Patient, Tell, examine
+from kavka.tools.doctor.walk import Examination, Tell, examine
 
 if TYPE_CHECKING:
     from kavka.tools.doctor.at_rest.rehearsal import Kind
@@ -148,7 +148,7 @@ async def _examine(
     trust = trust_of(config) if speaks_tls else None
     client = client_of(config, trust)
     watch_s = given.number("watch-seconds")
-    patient = Patient(
+    examination = Examination(
         found,
         client,
         config,
@@ -157,4 +157,4 @@ async def _examine(
     )
     lenient = None if trust is None else trust.lenient
     async with seams(lenient if client.login is None else client.secured_by) as opened:
-        await examine(patient, opened, tell)
+        await examine(examination, opened, tell)

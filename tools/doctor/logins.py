@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kavka.tools.doctor.findings import Finding, error, note, ok
-from kavka.tools.doctor.spoken import Mechanisms
+from kavka.tools.doctor.port_protocol import Mechanisms
 from kavka.wire.errors import ErrorCode
 
 STEP: Final = "sasl"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from kavka.tools.doctor.findings import Finding, error, note, ok
-from kavka.tools.doctor.spoken import METADATA_KEY
+from kavka.tools.doctor.port_protocol import METADATA_KEY
 from kavka.wire.apis import (
     fetch,
     find_coordinator,

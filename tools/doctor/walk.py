@@ -9,7 +9,7 @@ from typing import Final
 from kavka import __version__
 from kavka.client.broker_client import ClientSettings, Seams
 from kavka.client.errors import NotLetIn
-from kavka.tools.doctor import spoken
+from kavka.tools.doctor import port_protocol
 from kavka.tools.doctor.advertised import judge_way
 from kavka.tools.doctor.approach import Arrived, Client, approach
 from kavka.tools.doctor.asks_ports import Port
@@ -28,8 +28,8 @@ REQUEST_TIMES: Final = 3
 
 
 @dataclass(frozen=True)
-class Patient:
-    """Where to begin, and how."""
+class Examination:
+    """Where an examination begins, and how."""
 
     addresses: Sequence[tuple[str, int]]
     client: Client
@@ -38,18 +38,18 @@ class Patient:
     wishes: Wishes
 
 
-async def examine(patient: Patient, seams: Seams, tell: Tell) -> None:
+async def examine(examination: Examination, seams: Seams, tell: Tell) -> None:
     """Tell what is found at each step. `seams`: with TLS, if the client speaks it."""
     arrived = [
-        await approach(Port(*address, patient.within_s), patient.client, seams.clock)
-        for address in patient.addresses
+        await approach(Port(*address, examination.within_s), examination.client, seams.clock)
+        for address in examination.addresses
     ]
     goes_on = any(one.served is not None for one in arrived)
     for one in arrived:
         tell(_milder(one) if goes_on and one.served is None else one.findings)
     for one in arrived:
         if one.served is not None:
-            await _from(one, one.served, patient, seams, tell)
+            await _from(one, one.served, examination, seams, tell)
             return
 
 
@@ -62,18 +62,18 @@ def _milder(arrived: Arrived) -> list[Finding]:
 
 
 async def _from(
-    arrived: Arrived, served: Served, patient: Patient, seams: Seams, tell: Tell
+    arrived: Arrived, served: Served, examination: Examination, seams: Seams, tell: Tell
 ) -> None:
-    within_s = patient.within_s
+    within_s = examination.within_s
     settings = ClientSettings(
-        client_id=patient.config.get("client.id", spoken.CLIENT_ID.decode()),
+        client_id=examination.config.get("client.id", port_protocol.CLIENT_ID.decode()),
         software_version=__version__,
         request_timeout_s=within_s * REQUEST_TIMES,
         connect_timeout_s=within_s,
-        login=patient.client.login,
+        login=examination.client.login,
     )
     port = arrived.port
-    client = patient.client
+    client = examination.client
     needs_names = client.trust is not None or client.login is not None
     cluster = Cluster(port, settings, seams, needs_names=needs_names)
     try:
@@ -85,21 +85,21 @@ async def _from(
         if not cluster.metadata.brokers:
             tell([_no_brokers(port)])
             return
-        start = Start(port, arrived.resolved.addresses, patient.client.trust)
+        start = Start(port, arrived.resolved.addresses, examination.client.trust)
         gone = await go_to_all(cluster, start)
         tell(judge_way(one.way, cluster.metadata.cluster_id) for one in gone)
-        tell(_certificates(gone, patient, port, seams))
+        tell(_certificates(gone, examination, port, seams))
         tell(_differences(gone))
-        await rounds(cluster, served, patient.config, patient.wishes, tell)
+        await rounds(cluster, served, examination.config, examination.wishes, tell)
     finally:
         cluster.close()
 
 
 def _certificates(
-    gone: Sequence[Gone], patient: Patient, first: Port, seams: Seams
+    gone: Sequence[Gone], examination: Examination, first: Port, seams: Seams
 ) -> list[Finding]:
     """What is wrong with those of advertised addresses."""
-    trust = patient.client.trust
+    trust = examination.client.trust
     return [
         found
         for one in gone
@@ -109,7 +109,7 @@ def _certificates(
             f"broker {one.way.broker_id} at {one.way.host}:{one.way.port}",
             one.secured,
             seams.clock.now_ms() / 1000,
-            checks_name=patient.client.checks_name,
+            checks_name=examination.client.checks_name,
             trust=trust.source,
         )
     ]
@@ -118,7 +118,7 @@ def _certificates(
 def _differences(gone: Sequence[Gone]) -> list[Finding]:
     return judge_differences(
         {
-            f"broker {one.way.broker_id}": spoken.served(one.served.data)
+            f"broker {one.way.broker_id}": port_protocol.served(one.served.data)
             for one in gone
             if one.way.works and one.served is not None
         }

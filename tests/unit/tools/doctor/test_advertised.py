@@ -10,7 +10,7 @@ import pytest
 from kavka.tools.doctor.advertised import Way, judge_way
 from kavka.tools.doctor.asks_ports import Connected, Resolved
 from kavka.tools.doctor.findings import Level
-from kavka.tools.doctor.spoken import Reply, Speech
+from kavka.tools.doctor.port_protocol import PortProtocol, Reply
 
 HERE, THERE, OTHER = "127.0.0.1", "192.0.2.7", "192.0.2.8"
 RIGHT = Way(
@@ -19,7 +19,7 @@ RIGHT = Way(
     9092,
     Resolved([THERE]),
     tried=[Connected(THERE, 0.5)],
-    reply=Reply(Speech.KAFKA, b""),
+    reply=Reply(PortProtocol.KAFKA, b""),
     cluster_id="c",
     is_this_broker=True,
     asked_from=[OTHER],
@@ -39,10 +39,10 @@ RIGHT = Way(
             {"tried": [Connected(OTHER, 0, "late", is_late=True), Connected(THERE, 0.5)]},
             (Level.OK, ""),
         ),
-        ({"reply": Reply(Speech.SILENT, b"")}, (Level.ERROR, "silent")),
-        ({"reply": Reply(Speech.HTTP, b"")}, (Level.ERROR, "not-kafka")),
-        ({"reply": Reply(Speech.TLS, b"")}, (Level.ERROR, "not-kafka")),
-        ({"reply": Reply(Speech.TLS, b""), "expects_tls": True}, (Level.OK, "")),
+        ({"reply": Reply(PortProtocol.SILENT, b"")}, (Level.ERROR, "silent")),
+        ({"reply": Reply(PortProtocol.HTTP, b"")}, (Level.ERROR, "not-kafka")),
+        ({"reply": Reply(PortProtocol.TLS, b"")}, (Level.ERROR, "not-kafka")),
+        ({"reply": Reply(PortProtocol.TLS, b""), "expects_tls": True}, (Level.OK, "")),
         ({"cluster_id": "d"}, (Level.ERROR, "other-cluster")),
         ({"is_this_broker": False}, (Level.ERROR, "other-broker")),
         ({"failure": "timed out"}, (Level.ERROR, "fails")),

@@ -27,7 +27,7 @@ _TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
 _SHOWN_BYTES: Final = 40
 
 
-class Speech(Enum):
+class PortProtocol(Enum):
     """What a port speaks."""
 
     KAFKA = "Kafka's protocol"
@@ -50,7 +50,7 @@ class Heard(NamedTuple):
 class Reply(NamedTuple):
     """What a port speaks, and the bytes that show it."""
 
-    speech: Speech
+    protocol: PortProtocol
     data: bytes
 
 
@@ -60,19 +60,19 @@ def request(key: int, version: int, body: bytes = b"") -> bytes:
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
-def speech_of(heard: Heard) -> Speech:
+def protocol_of(heard: Heard) -> PortProtocol:
     """What bytes that answer a request of any of these protocols tell."""
     data = heard.data
     if not data:
-        return Speech.CLOSES if heard.is_closed else Speech.SILENT
+        return PortProtocol.CLOSES if heard.is_closed else PortProtocol.SILENT
     if len(data) >= 8 and struct.unpack_from(">i", data, 4) == (CORRELATION_ID,):
-        return Speech.KAFKA
+        return PortProtocol.KAFKA
     if data[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and data[1:2] == b"\x03":
-        return Speech.TLS
-    for beginnings, speech in ((_HTTP, Speech.HTTP), (_ZOOKEEPER, Speech.ZOOKEEPER)):
+        return PortProtocol.TLS
+    for beginnings, protocol in ((_HTTP, PortProtocol.HTTP), (_ZOOKEEPER, PortProtocol.ZOOKEEPER)):
         if data.startswith(beginnings):
-            return speech
-    return Speech.SSH if data.startswith(b"SSH-") else Speech.OTHER
+            return protocol
+    return PortProtocol.SSH if data.startswith(b"SSH-") else PortProtocol.OTHER
 
 
 def served(data: bytes) -> Mapping[int, tuple[int, int]]:
