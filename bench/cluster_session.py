@@ -21,7 +21,7 @@ PREFIX: Final = "cluster"
 
 
 def is_asked_for(only: Sequence[str] | None) -> bool:
-    """Whether clusters are to be measured, and not lone brokers; ValueError for both."""
+    """Whether clusters are to be measured, and not standalone brokers; ValueError for both."""
     of_clusters = [name.startswith(PREFIX) for name in only or ()]
     if any(of_clusters) and not all(of_clusters):
         raise ValueError("clusters are measured in a run of their own")

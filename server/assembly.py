@@ -133,7 +133,7 @@ def _clients(
     random: Random,
     arenas: ArenaPool,
 ) -> BrokerClients | None:
-    """None for a lone broker."""
+    """None for a standalone broker."""
     if not settings.in_cluster:
         return None
     # imported in clusters only, as what `_links` imports
@@ -150,7 +150,7 @@ def _controller_client(
     metadata: MetadataCache,
     clients: BrokerClients | None,
 ) -> ControllerClient | None:
-    """None for a lone broker."""
+    """None for a standalone broker."""
     if clients is None:
         return None
     from kavka.server.replication.controller_client import ControllerClient
@@ -241,7 +241,7 @@ def _controller(
 
 
 def _unclean_elections(live: LiveSettings, configs: EntityConfigs) -> UncleanElections | None:
-    """None for a lone broker, whose partitions have no other replica to elect."""
+    """None for a standalone broker, whose partitions have no other replica to elect."""
     if not live.now.in_cluster:
         return None
     from kavka.server.controller.unclean_elections import UncleanElections

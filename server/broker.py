@@ -81,11 +81,11 @@ class Broker:
     epoch: int = -1
     """The broker epoch: the zxid of this broker's registration, higher at each start."""
     control: ControllerRequests | None = None
-    """For requests of the controller over the wire; None for a lone broker."""
+    """For requests of the controller over the wire; None for a standalone broker."""
     first_metadata: FirstMetadata | None = None
-    """None for a lone broker: its clients are accepted when it has all metadata."""
+    """None for a standalone broker: its clients are accepted when it has all metadata."""
     replication_quotas: ReplicationQuotas | None = None
-    """How fast throttled partitions are replicated; None for a lone broker."""
+    """How fast throttled partitions are replicated; None for a standalone broker."""
     telemetry: Telemetry | None = None
     """The receiver of client metrics; None if they are not collected."""
     transaction_markers: MarkerWriter | None = None

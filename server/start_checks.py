@@ -17,8 +17,8 @@ class StartError(Exception):
 
 
 def check_metadata_directory(settings: BrokerSettings, logs: LogManager, fs: FileSystem) -> None:
-    """StartError if the first log directory, which has a lone broker's metadata, has failed; or if
-    a broker of a cluster finds a lone broker's metadata there."""
+    """StartError if the first log directory, which has a standalone broker's metadata, has failed;
+    or if a broker of a cluster finds a standalone broker's metadata there."""
     first = settings.log_dirs[0]
     failure = logs.failed_directories.get(logs.directories[0])
     if not settings.in_cluster:

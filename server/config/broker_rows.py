@@ -225,7 +225,7 @@ _BROKER_ROWS: Final = (
         AtLeast(0),
         HIGH,
         "This broker's number, different for each broker of a cluster. If it is not set, a broker "
-        "of a cluster generates one (broker.id.generation.enable), and a lone one has 1.",
+        "of a cluster generates one (broker.id.generation.enable), and a standalone one has 1.",
         field="broker_id",
     ),
     broker_setting(

@@ -69,7 +69,7 @@ def problem(key: str, given: Given | None, reason: str, remedy: str = "") -> Con
 
 def set_broker_id(given: dict[str, Given], problems: Problems) -> None:
     """node.id and broker.id are one setting; each gets the value of the other. Without a value it
-    is that of a lone broker; beside others it is generated later."""
+    is that of a standalone broker; beside others it is generated later."""
     node = given.get("node.id")
     broker = given.get("broker.id")
     if broker and broker.value.strip() == "-1":  # its default: not set

@@ -24,11 +24,11 @@ from kavka.server.config.dynamic_rules import (
 from kavka.server.config.features import GROUP_VERSION, GROUP_VERSION_MAX, TRANSACTION_VERSION
 from kavka.server.config.listeners import Listener
 from kavka.server.config.log_defaults import default_log_settings
-from kavka.server.config.lone_broker import replica_warnings
 from kavka.server.config.problems import Problems
 from kavka.server.config.rows import Config, Status
 from kavka.server.config.rules import Rules, problem, set_broker_id
 from kavka.server.config.sources import Given, gather
+from kavka.server.config.standalone_broker import replica_warnings
 from kavka.server.config.suggestions import suggestion
 from kavka.server.config.table import BROKER, base_name, broker_row
 from kavka.server.config.value_types import BadValue, Value, one_line

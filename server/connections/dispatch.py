@@ -174,7 +174,7 @@ HANDLERS: Final = _by_key(
 @cache
 def between_brokers() -> Mapping[int, _Row]:
     """The APIs that a broker of a cluster serves as well."""
-    # lazy imports: a lone broker needs none of them
+    # lazy imports: a standalone broker needs none of them
     from kavka.wire.apis import (
         allocate_producer_ids,
         alter_partition,

@@ -124,9 +124,9 @@ class ActiveController:
         tasks: Tasks,
         random: Random,
     ) -> None:
-        """`connect`: for the channels to other brokers; None for a lone broker. `listened`: broker
-        epochs, by id, of processes known to have accepted connections; None if brokers that refuse
-        connections don't count as dead. `balance`: when preferred replicas are elected
+        """`connect`: for the channels to other brokers; None for a standalone broker. `listened`:
+        broker epochs, by id, of processes known to have accepted connections; None if brokers that
+        refuse connections don't count as dead. `balance`: when preferred replicas are elected
         automatically. `unclean`: which topics allow unclean leader elections."""
         self.store = TreeStore(coordination, term, on_moved)
         self.ready = TopicWaiters(tasks)

@@ -80,7 +80,7 @@ class Controller:
         random: Random,
     ) -> None:
         """`connect`: for requests to other brokers; `unclean`: for which topics unclean leader
-        elections are enabled. Both are None for a lone broker."""
+        elections are enabled. Both are None for a standalone broker."""
         self._settings = settings
         self._unclean = unclean
         self._connect = connect

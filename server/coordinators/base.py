@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from kavka.server.cluster.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.config.live import LiveSettings
-from kavka.server.config.lone_broker import not_replicated
+from kavka.server.config.standalone_broker import not_replicated
 from kavka.server.controller.topic_validation import NewTopic, TopicCreator
 from kavka.server.replica.manager import ReplicaManager
 from kavka.server.replica.replica import Replica
@@ -225,8 +225,8 @@ class Coordinator(ABC, Generic[M]):
             await self._replicas.tasks.sleep(0)
 
     def _replication_factor(self, setting: str, value: int) -> int:
-        """The topic's replication factor: the setting's value. A lone broker could never meet its
-        default, so there it is 1 unless set."""
+        """The topic's replication factor: the setting's value. A standalone broker could never meet
+        its default, so there it is 1 unless set."""
         settings = self._live.now
         return value if settings.in_cluster or setting in settings.given else 1
 

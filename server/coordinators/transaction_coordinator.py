@@ -92,7 +92,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         """Called when this broker is no longer the coordinator of a partition."""
 
         self.peers: TransactionPeers | None = None
-        """The other brokers; None for a lone broker."""
+        """The other brokers; None for a standalone broker."""
 
         self.unverified = 0
         """Partitions that `verify` has rejected since the start."""

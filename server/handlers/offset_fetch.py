@@ -173,7 +173,8 @@ class _Group:
     def _current_id(self, name: str) -> UUID:
         """The id that offsets of a topic must have been committed with, unless they have none;
         NO_TOPIC_ID for any. Offsets of a deleted topic may still be there after a crash, and are
-        not a new topic's. Only a lone broker can tell: the metadata of another may be behind."""
+        not a new topic's. Only a standalone broker can tell: the metadata of another may be
+        behind."""
         known = None if self._broker.settings.in_cluster else self._image.topics.get(name)
         return NO_TOPIC_ID if known is None else known.topic_id
 

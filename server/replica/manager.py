@@ -193,4 +193,4 @@ class ReplicaManager:
 
 
 def _nothing(*_: object) -> None:
-    """The listener of a lone broker."""
+    """The listener of a standalone broker."""

@@ -1,7 +1,7 @@
 """SIGKILL when a commit is acknowledged and its markers are not written yet: it is finished.
 
-A lone broker of Apache Kafka 4.3.1 need not: see docs/transactions.md. Run as a program (`make
-commits`) this shows what it does.
+A standalone broker of Apache Kafka 4.3.1 need not: see docs/transactions.md. Run as a program
+(`make commits`) this shows what it does.
 """
 
 from __future__ import annotations

@@ -241,25 +241,25 @@ def escaped(value: str) -> str:
 
 
 def check_moves(home: Path, connect: str, settings: Mapping[str, str]) -> None:
-    """A lone broker's data become those of a cluster's first broker, and a lone one's again."""
-    lone = Kavka(home / "broker", {"broker.id": "1"})
+    """A standalone broker's data become those of a cluster's first broker, and back again."""
+    standalone = Kavka(home / "broker", {"broker.id": "1"})
     values = [b"%d" % number for number in range(50)]
-    with running([lone]):
-        create_topic(lone.bootstrap, "t", 1)
-        write(lone.bootstrap, values)
-        lone.stop()
-        move("export", lone, connect, settings)
+    with running([standalone]):
+        create_topic(standalone.bootstrap, "t", 1)
+        write(standalone.bootstrap, values)
+        standalone.stop()
+        move("export", standalone, connect, settings)
         first = Kavka(home / "broker", {"broker.id": "1", "zookeeper.connect": connect, **settings})
         with running([first]):
             assert read(first.bootstrap) == values
             write(first.bootstrap, values)
             first.stop()
-        move("import", lone, connect, settings)
-        lone.start()
-        assert read(lone.bootstrap) == 2 * values
+        move("import", standalone, connect, settings)
+        standalone.start()
+        assert read(standalone.bootstrap) == 2 * values
 
 
-def test_a_lone_brokers_nodes_belong_to_a_user_of_sasl(
+def test_a_standalone_brokers_nodes_belong_to_a_user_of_sasl(
     with_sasl: SaslZooKeeper, tmp_path: Path
 ) -> None:
     settings = dict(setting.split("=", 1) for setting in SASL) | {"zookeeper.set.acl": "true"}
@@ -267,7 +267,7 @@ def test_a_lone_brokers_nodes_belong_to_a_user_of_sasl(
     check_acls(with_sasl.port, "/a", f"sasl:{USER}")
 
 
-def test_a_lone_brokers_nodes_belong_to_a_certificate(
+def test_a_standalone_brokers_nodes_belong_to_a_certificate(
     with_tls: TlsZooKeeper, tmp_path: Path
 ) -> None:
     own = with_tls.certificates.issue("broker")

@@ -1,7 +1,7 @@
 """`kavka storage format`: makes log directories a broker's, with a cluster's id, before its start.
 
-A lone broker's metadata begins with that id, and with the levels of features. In a cluster both are
-in ZooKeeper, so that only the directories are marked.
+A standalone broker's metadata begins with that id, and with the levels of features. In a cluster
+both are in ZooKeeper, so that only the directories are marked.
 """
 
 from __future__ import annotations

@@ -270,7 +270,7 @@ add(
     since=9,
 )
 
-# -- followers, which a lone broker does not have -------------------------------------------
+# -- followers, which a standalone broker does not have -------------------------------------------
 
 for replica in (0, 1, 7, -2, -3):
     add(f"replica {replica}", reading(SIX, partition(), replica_id=replica), until=14)

@@ -28,7 +28,7 @@ OF_CLUSTERS = frozenset(
         "update_metadata",
     }
 )
-"""Modules of APIs that a lone broker does not serve."""
+"""Modules of APIs that a standalone broker does not serve."""
 
 
 @cache
@@ -41,7 +41,7 @@ def api_modules() -> dict[str, ModuleType]:
 
 
 def served_apis() -> list[Api]:
-    """The APIs of a lone broker."""
+    """The APIs of a standalone broker."""
     return [module.API for name, module in api_modules().items() if name not in OF_CLUSTERS]
 
 

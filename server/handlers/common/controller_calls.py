@@ -23,5 +23,5 @@ def control_of(broker: Broker, context: RequestContext, broker_epoch: int) -> Co
     check_cluster_action(broker, context)
     if broker_epoch != NO_EPOCH and broker_epoch < broker.epoch:
         raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
-    assert broker.control is not None, "a lone broker does not serve it"
+    assert broker.control is not None, "a standalone broker does not serve it"
     return broker.control

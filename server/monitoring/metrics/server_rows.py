@@ -185,7 +185,7 @@ REPLICA_ROWS: Final = (
 
 
 def _throttled(direction: str, doc: str, read: Callable[[ReplicationQuotas], float]) -> Metric:
-    """A rate, which is 0 on a lone broker."""
+    """A rate, which is 0 on a standalone broker."""
 
     def read_rate(view: View) -> Iterator[Sample]:
         quotas = view.broker.replication_quotas

@@ -53,7 +53,7 @@ def test_clusters_are_measured_when_they_are_asked_for(
     assert cluster_session.is_asked_for(only) is clusters
 
 
-def test_clusters_and_lone_brokers_are_not_measured_in_one_run() -> None:
+def test_clusters_and_standalone_brokers_are_not_measured_in_one_run() -> None:
     with pytest.raises(ValueError, match="run of their own"):
         cluster_session.is_asked_for(["cluster-e2e", "produce"])
 

@@ -131,4 +131,4 @@ def test_a_selector_of_replicas_that_kavka_does_not_have() -> None:
 def test_selectors_that_it_has(name: str, cluster: bool) -> None:
     own = [f"replica.selector.class=org.apache.kafka.common.replica.{name}", "broker.id=1"]
     found = BrokerSettings.load(environ={}, overrides=[*own, *["zookeeper.connect=z:1"] * cluster])
-    assert bool(found.warnings) is not cluster, "a lone broker says that it has no effect"
+    assert bool(found.warnings) is not cluster, "a standalone broker says that it has no effect"

@@ -1,4 +1,4 @@
-"""Settings of a cluster on a lone broker: what can't be is refused as by Apache Kafka.
+"""Settings of a cluster on a standalone broker: what can't be is refused as by Apache Kafka.
 
 Too many replicas of a coordinator's topic are not to be had. More replicas in sync than there are
 replicas are not waited for.
@@ -32,7 +32,9 @@ TIME_MS: Final = 1_700_000_000_000
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, ...]]:
-    with sides_with(tmp_path_factory.mktemp("lone-broker"), SETTINGS, lambda side: side) as found:
+    with sides_with(
+        tmp_path_factory.mktemp("standalone-broker"), SETTINGS, lambda side: side
+    ) as found:
         yield found
 
 

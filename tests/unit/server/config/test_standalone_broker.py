@@ -1,4 +1,4 @@
-"""What a lone broker can't do is said at the start, with the line to change."""
+"""What a standalone broker can't do is said at the start, with the line to change."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_each_is_named_if_it_is_more_than_one(key: str) -> None:
 
 
 def test_what_was_left_alone_is_not() -> None:
-    """Though by Apache Kafka's defaults two are above 1: they count for no lone broker."""
+    """Though by Apache Kafka's defaults two are above 1: they count for no standalone broker."""
     assert warnings() == ()
 
 
