@@ -523,10 +523,11 @@ class PartitionLog:
     def flush_plan(
         self, now_ms: int | None = None, *, everything: bool = False
     ) -> FlushPlan | None:
-        """A plan for what has to be flushed, if anything: closed segments, and the active one as
-        required by flush.messages, kavka.durability or (given the time) flush.ms; or everything.
-        One plan at a time; `run` it in a thread and pass it to `flushed`. If it fails it is
-        unknown what is on the disk: the log can't be used any more."""
+        """A plan for what has to be flushed, if anything: the closed segments, and the active one
+        if `flush.messages` or `kavka.durability` requires it, or if `flush.ms` have passed at
+        `now_ms` (None: that is not checked). `everything`: the active one in any case, with its
+        indexes. One plan at a time; `run` it in a thread and pass it to `flushed`. If it fails it
+        is unknown what is on the disk: the log can't be used any more."""
         if self._is_sealed:
             return None
         with_active = (

@@ -367,5 +367,6 @@ def _invalid(message: str) -> ApiError:
 
 
 def _unexpected(message: str) -> ApiError:
-    """The error where Apache Kafka has an unexpected exception."""
+    """The error code that Apache Kafka responds with where these bytes make it throw an exception
+    that none of its checks expects."""
     return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)

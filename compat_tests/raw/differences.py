@@ -19,7 +19,7 @@ class Difference:
 
 
 def differences(answered: Any, expected: Any, path: str = "") -> Iterator[Difference]:
-    """Everything in which two plain values differ."""
+    """Each place at which two plain values differ; `path` is where they are themselves."""
     pairs = list(items(answered, expected, path))
     for pair in pairs:
         yield from differences(*pair)
@@ -28,7 +28,8 @@ def differences(answered: Any, expected: Any, path: str = "") -> Iterator[Differ
 
 
 def items(answered: Any, expected: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
-    """The items of two dicts or two lists, with their paths; nothing for other values."""
+    """For each key of two dicts, or index of two lists: what was answered there, what was expected
+    (either may be ABSENT), and the path. Nothing for other values."""
     if isinstance(answered, dict) and isinstance(expected, dict):
         for key in {**answered, **expected}:
             yield answered.get(key, ABSENT), expected.get(key, ABSENT), under(path, key)
@@ -38,7 +39,7 @@ def items(answered: Any, expected: Any, path: str) -> Iterator[tuple[Any, Any, s
 
 
 def under(path: str, part: object) -> str:
-    """The path of a part of what is at `path`."""
+    """The path of the item `part` (a key or an index) of what is at `path`."""
     return f"{path}.{part}" if path else str(part)
 
 

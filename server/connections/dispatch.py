@@ -336,8 +336,8 @@ class Dispatcher:
         delayed: DelayedResponse,
         is_complete: bool,
     ) -> Response | Coroutine[Any, Any, Response | BadRequest]:
-        """The response whose wait has ended, or a coroutine of it. `is_complete`: not at its
-        deadline."""
+        """Build the response of a request that waited in the purgatory, or return a coroutine that
+        does. `is_complete`: its condition held; False: it timed out."""
         try:
             made = delayed.make(is_complete)
         except Exception as failure:

@@ -188,7 +188,7 @@ class LogCleaner:
             compaction.clean_upto = outcome.end_offset
         # as Apache Kafka's cleaner does after each log: else a log that is compacted all the time
         # would keep what retention should delete
-        await replica.delete_all_old(self._clock.now_ms(), self._tasks)
+        await replica.delete_old_segments(self._clock.now_ms(), self._tasks)
         if outcome is None:
             return False
         self._stats.last[number] = outcome

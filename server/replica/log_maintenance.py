@@ -165,7 +165,7 @@ class LogMaintenance:
         """Delete the segments that retention, or a moved log start offset, has made obsolete."""
         now_ms = self._clock.now_ms()
         for count, replica in enumerate(self._replicas, 1):
-            await replica.delete_all_old(now_ms, self._tasks)
+            await replica.delete_old_segments(now_ms, self._tasks)
             if count % CHECKED_PER_STEP == 0:
                 await self._tasks.sleep(0)
 

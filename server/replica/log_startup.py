@@ -83,7 +83,8 @@ class LogStartup:
             await asyncio.wait(self._running)
 
     async def _in_threads(self, steps: Sequence[Callable[[], None]]) -> None:
-        """Run steps in parallel; when one fails, the others are cancelled and waited for."""
+        """Run steps of loading log directories in parallel; when one fails, all loading is
+        cancelled, and the other steps are waited for."""
         if self._given_up:
             raise LoadingStopped
         if not steps:
@@ -100,7 +101,8 @@ class LogStartup:
         self._logs.check_loadings(self._loadings)
 
     async def _guarded(self, step: Callable[[], None]) -> Exception | None:
-        """Run a step; its failure is returned, and cancels the others."""
+        """Run one step of loading a log directory, in a thread. Its failure is returned, and
+        cancels the loading of all log directories."""
         try:
             await self._jobs.run(Pool.READ, step)
         except Exception as failure:

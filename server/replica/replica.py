@@ -360,9 +360,9 @@ class Replica:
             self._services.flush_soon(self)
         return count
 
-    async def delete_all_old(self, now_ms: int, tasks: Tasks) -> None:
-        """Delete all segments, as retention asks; not during a compaction, which does it at its
-        end."""
+    async def delete_old_segments(self, now_ms: int, tasks: Tasks) -> None:
+        """Delete all segments that are obsolete by retention or below the log start offset, a few
+        at a time; not during a compaction, which does it at its end."""
         while self.is_served and not self.log.compaction.running:
             if self.delete_old(now_ms) < SEGMENTS_AT_ONCE_MAX:
                 break

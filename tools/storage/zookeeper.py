@@ -39,7 +39,7 @@ class ZooKeeper(NamedTuple):
         hosts, _, root = self.connect.partition("/")
         root = f"/{root.strip('/')}" if root.strip("/") else ""
         async with self._session(hosts) as session:  # not below the path, which that would create
-            return await _Nodes(session, root, self.connect).read()
+            return await _Znodes(session, root, self.connect).read()
 
     async def write(self, metadata: ClusterMetadata, *, replace: bool) -> None:
         """Create the nodes; with `replace` existing ones are deleted first.
@@ -48,7 +48,7 @@ class ZooKeeper(NamedTuple):
         id is deleted first and created last, so that no broker starts with half of the nodes.
         """
         async with self._session(self.connect) as session:
-            nodes = _Nodes(session, "", self.connect)
+            nodes = _Znodes(session, "", self.connect)
             await nodes.check_no_brokers()
             if there := await nodes.roots():
                 if not replace:
@@ -71,8 +71,8 @@ class ZooKeeper(NamedTuple):
             ) from error
 
 
-class _Nodes:
-    """The nodes of a cluster, in a session. Methods raise CoordinationError."""
+class _Znodes:
+    """Kafka's znodes of a cluster, in a session with ZooKeeper. Methods raise CoordinationError."""
 
     def __init__(self, session: Coordination, root: str, connect: str) -> None:
         """`root` is put before each path; `connect` says to the user where that is."""

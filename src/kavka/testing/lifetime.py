@@ -16,7 +16,7 @@ class BrokerFailed(Exception):
 
 
 class Closing(ABC):
-    """Started at the begin of a `with` block, and closed at its end."""
+    """Started at the beginning of a `with` block, and closed at its end."""
 
     @abstractmethod
     def start(self) -> Self:
@@ -48,7 +48,7 @@ class Closing(ABC):
 
 
 class AsyncClosing(ABC):
-    """The same for an `async with` block."""
+    """As `Closing`: started at the beginning of an `async with` block, and closed at its end."""
 
     @abstractmethod
     async def start(self) -> Self:
