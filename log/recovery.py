@@ -407,7 +407,7 @@ class LogLoader:
                 segment.txns.append,
             )
         except CorruptLogError as error:
-            logger.warning("%s", error)
+            logger.warning("%s; truncating there", error)
             return False
         return True
 

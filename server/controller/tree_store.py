@@ -126,7 +126,7 @@ async def depose(coordination: Coordination, current: ControllerRegistration) ->
     except MultiFailed as failed:
         if not isinstance(failed.cause, NoNode | BadVersion):
             raise
-        logger.info("controller %d was deposed already", current.broker_id)
+        logger.info("/controller of broker %d was already deleted or replaced", current.broker_id)
 
 
 async def registered(coordination: Coordination, broker_id: int) -> LiveBroker | None:

@@ -165,7 +165,7 @@ class _Replay:
         self._on_slice()
         if self._skipped > SKIPPED_LINES_MAX:
             more = self._skipped - SKIPPED_LINES_MAX
-            logger.error("%s: skipped %d more", self._name, more)
+            logger.error("%s: skipped %d more batches or records", self._name, more)
         return log.end_offset
 
     @property
