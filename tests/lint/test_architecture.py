@@ -28,7 +28,10 @@ MODULES = {
     path.relative_to(ROOT).with_suffix("").as_posix(): path
     for package in PACKAGES
     for path in (ROOT / package).rglob("*.py")
-} | {"src/kavka/seams": ROOT / "src/kavka/seams.py"}
+} | {
+    path.relative_to(ROOT).with_suffix("").as_posix(): path
+    for path in (ROOT / "src/kavka/seams.py", *(ROOT / "src/kavka/testing").glob("*.py"))
+}
 
 
 def named() -> list[str]:
