@@ -69,6 +69,10 @@ class Observer:
         """The state of each partition in ZooKeeper at the last look."""
         self._zxid = -1
         """The last change of the tree that was looked at."""
+        self._read_zxid = -1
+        self._read_states: dict[tuple[str, int], StoredPartitionState | None] = {}
+        self._read_topics: dict[str, paths.TopicAssignment | None] = {}
+        """What the tree has had since that change: it is asked for far more often than it changes."""
 
     def check(self) -> None:
         """Look at everything, between two steps."""
@@ -176,21 +180,43 @@ class Observer:
 
     def stored(self, topic: str, index: int) -> StoredPartitionState | None:
         """What ZooKeeper has of a partition."""
+        self._drop_earlier()
         try:
-            node = self._tree.get(paths.partition_state(topic, index))
+            return self._read_states[topic, index]
+        except KeyError:
+            found = self._read_states[topic, index] = self._read_state(topic, index)
+            return found
+
+    def _read_state(self, topic: str, index: int) -> StoredPartitionState | None:
+        try:
+            return _decoded_state(self._tree.get(paths.partition_state(topic, index)).data)
         except NoNode:
             return None
-        return _decoded_state(node.data)
 
     def _assignment(self, topic: str) -> paths.TopicAssignment | None:
         """None without a topic, also while it is being deleted: a new controller may have brokers
         create replicas again that are deleted already, before it goes on with the deletion."""
+        self._drop_earlier()
+        try:
+            return self._read_topics[topic]
+        except KeyError:
+            found = self._read_topics[topic] = self._read_assignment(topic)
+            return found
+
+    def _read_assignment(self, topic: str) -> paths.TopicAssignment | None:
         if self._tree.exists(paths.topic_deletion(topic)) is not None:
             return None
         try:
             return _decoded_topic(self._tree.get(paths.topic(topic)).data)
         except NoNode:
             return None
+
+    def _drop_earlier(self) -> None:
+        """Forget what was read before the tree's last change."""
+        if self._read_zxid != self._tree.zxid:
+            self._read_zxid = self._tree.zxid
+            self._read_states.clear()
+            self._read_topics.clear()
 
     def _check_controller(self, machine: Machine) -> None:
         broker = None if machine.instance is None else machine.instance.broker

@@ -86,6 +86,7 @@ def run(seed: int, *, cluster: bool = False) -> Outcome:
 
 def run_plan(plan: Plan) -> Outcome:
     """Live through a plan."""
+    strict_arenas.leave_out_all()  # of what is searched and collected, which may be in every run
     world = ClusterWorld(plan) if isinstance(plan, ClusterPlan) else World(plan)
     with strict_arenas.enforce(), same_each_time(), complaints() as logged:
         try:
