@@ -72,7 +72,7 @@ class Observer:
         self._read_zxid = -1
         self._read_states: dict[tuple[str, int], StoredPartitionState | None] = {}
         self._read_topics: dict[str, paths.TopicAssignment | None] = {}
-        """What the tree has had since that change: it is asked for far more often than it changes."""
+        """What the tree has since that change: it is read far more often than it changes."""
 
     def check(self) -> None:
         """Look at everything, between two steps."""
