@@ -8,12 +8,17 @@ import logging
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 import kavka.server.request.log  # noqa: F401  (its logger has a level as soon as it is imported)
 from support import java, scenarios, short_form, strict_arenas
+from support.scheduling import Scheduling
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
 
 # How long an example of a property takes says nothing on a busy machine.
 settings.register_profile("busy machine", settings.default, deadline=None)
@@ -49,6 +54,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         gone = set(left_out)
         items[:] = [item for item in items if item not in gone]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """Of `--dist=loadfile`."""
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(tryfirst=True)
