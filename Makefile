@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 PORT ?= 9092
 DATA ?= ./data
-WORKERS ?= 3
+WORKERS ?= 4
 COMPACT_RECORDS ?= 20000000
 CRASH_ROUNDS ?= 200
 GROUP_ROUNDS ?= 5
@@ -48,7 +48,7 @@ FOR_RUN := $(VENV)/.installed-run
 FOR_TEST := $(VENV)/.installed-test
 
 # In the order of the files: those that start brokers, with few tests that take long, come first.
-# Those wait much, so there is a worker more than cores.
+# Those wait much, so there are twice as many workers as cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .PHONY: compat compat-beside compat-oracle compat-secured compat-recording help run test whole pythons another-python lint unit format crash groups transactions mirror cluster cluster-faults rolling commits moves foreign misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients compat-clients kerberos clients-page
