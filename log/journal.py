@@ -70,24 +70,24 @@ class ReplyFuture:
     A machine keeps it while the reply is not known, and never reads it.
     """
 
-    __slots__ = ("answer", "failure", "is_complete", "on_complete")
+    __slots__ = ("failure", "is_complete", "on_complete", "response")
 
     def __init__(self) -> None:
         self.is_complete = False
-        self.answer: Any = None
+        self.response: Any = None
         self.failure: ApiError | None = None
         self.on_complete: Callable[[ReplyFuture], object] | None = None
         """Called when it is complete; set by the code that waits."""
 
-    def complete(self, answer: Any) -> None:
+    def complete(self, response: Any) -> None:
         """Set the reply; an ApiError is a failure. Does nothing if it is complete already."""
         if self.is_complete:
             return
         self.is_complete = True
-        if isinstance(answer, ApiError):
-            self.failure = answer
+        if isinstance(response, ApiError):
+            self.failure = response
         else:
-            self.answer = answer
+            self.response = response
         if self.on_complete is not None:
             self.on_complete(self)
 
@@ -96,7 +96,7 @@ class Reply(NamedTuple):
     """A reply, to be sent when everything applied before is committed."""
 
     future: ReplyFuture
-    answer: Any
+    response: Any
 
 
 @dataclass(slots=True)
@@ -306,8 +306,8 @@ class Journal:
                 return True
             decision = waiting[0].decision
             if len(decision.replies) > room:
-                for future, answer in decision.replies[:room]:
-                    future.complete(answer)
+                for future, response in decision.replies[:room]:
+                    future.complete(response)
                 del decision.replies[:room]
                 return True
             room -= max(1, len(decision.replies))
@@ -320,8 +320,8 @@ class Journal:
         return bool(self._waiting) and self._waiting[0].end <= self._port.high_watermark
 
     def _complete_replies(self, decision: Decision) -> Steps[None]:
-        for number, (future, answer) in enumerate(decision.replies, 1):
-            future.complete(answer)
+        for number, (future, response) in enumerate(decision.replies, 1):
+            future.complete(response)
             if number % ITEMS_PER_STEP == 0:
                 yield None
         if decision.commands:

@@ -194,12 +194,12 @@ class Joining:
         if request.version >= _SKIPS_ASSIGNMENT_SINCE:
             leads = group.leader == new.member_id
             members = (yield from joined_members(group)) if leads else ()
-            answer = join_response(group, new, members, skips=leads)
+            response = join_response(group, new, members, skips=leads)
         else:
             # If it believed to be the leader it would compute an assignment that is not used.
-            answer = join_response(group, new)
-            answer.leader = was_leader or ""
-        out.replies.append(Reply(future, answer))
+            response = join_response(group, new)
+            response.leader = was_leader or ""
+        out.replies.append(Reply(future, response))
 
         def refused(code: ErrorCode, now_ms: int) -> Decision:
             logger.warning(
@@ -294,8 +294,8 @@ class Joining:
         self._update(group, member, request)
         waited = group.set_join_future(member, future)
         if waited is not None:
-            answer = join_error(ErrorCode.REBALANCE_IN_PROGRESS, member_id)
-            out.replies.append(Reply(waited, answer))
+            response = join_error(ErrorCode.REBALANCE_IN_PROGRESS, member_id)
+            out.replies.append(Reply(waited, response))
         reason = f"{why}; client reason: {_reason(request)}"
         yield from self._rebalancing.prepare_or_complete(group, reason, now_ms, out)
 

@@ -108,8 +108,8 @@ class ClassicProtocol:
         """Replies with a SyncGroupResponse after the leader's SyncGroup."""
         group = self._group(request.group_id)
         if group is None:
-            answer = SyncGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID)
-            return Decision(replies=[Reply(future, answer)])
+            response = SyncGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID)
+            return Decision(replies=[Reply(future, response)])
         return self._syncing.sync(group, request, future, now_ms)
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:

@@ -282,7 +282,7 @@ def with_error_reply(out: Decision, future: ReplyFuture) -> Decision:
         failure = ApiError(code)
         return Decision(
             replies=[
-                Reply(one, failure if one is future else answer) for one, answer in out.replies
+                Reply(one, failure if one is future else response) for one, response in out.replies
             ]
         )
 

@@ -47,8 +47,8 @@ class Syncing:
             out.replies.append(Reply(future, _assigned(group, member.assignment)))
             return out
         if member.sync is not None:
-            answer = SyncGroupResponse(ErrorCode.REBALANCE_IN_PROGRESS)
-            out.replies.append(Reply(member.sync, answer))
+            response = SyncGroupResponse(ErrorCode.REBALANCE_IN_PROGRESS)
+            out.replies.append(Reply(member.sync, response))
         member.sync = future
         if group.leader == member.member_id:
             return self._store(group, member, request, out, now_ms)

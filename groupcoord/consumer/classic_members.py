@@ -81,8 +81,8 @@ class ClassicMembers:
                 group.group_id,
                 member_id,
             )
-            answer = JoinGroupResponse(member_id, ErrorCode.MEMBER_ID_REQUIRED)
-            return Decision(replies=[Reply(future, answer)])
+            response = JoinGroupResponse(member_id, ErrorCode.MEMBER_ID_REQUIRED)
+            return Decision(replies=[Reply(future, response)])
         subscription = _subscription(request)
         out = Decision()
         collected: list[JournalRecord] = []
@@ -183,8 +183,8 @@ class ClassicMembers:
         assignment = embedded_protocol.assignment(
             names, embedded_protocol.version_of(protocols.protocols[0][1])
         )
-        answer = SyncGroupResponse(0, request.protocol_type, request.protocol, assignment)
-        return Decision(replies=[Reply(future, answer)])
+        response = SyncGroupResponse(0, request.protocol_type, request.protocol, assignment)
+        return Decision(replies=[Reply(future, response)])
 
     def _must_join(self, group: ConsumerGroup, member: ConsumerGroupMember, now_ms: int) -> None:
         """Start the timer for a member that must rejoin: its rebalance timeout."""

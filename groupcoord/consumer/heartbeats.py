@@ -74,9 +74,9 @@ class Heartbeats:
         self._migration = migration
 
     def heartbeat(self, request: Heartbeat, future: ReplyFuture, now_ms: int) -> DecisionOrSteps:
-        answer = self._fast_path(request, now_ms)
-        if answer is not None:
-            return Decision(replies=[Reply(future, answer)])
+        response = self._fast_path(request, now_ms)
+        if response is not None:
+            return Decision(replies=[Reply(future, response)])
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             return self._leave(request, future, now_ms)
         return self._update(request, future, now_ms)
@@ -142,7 +142,7 @@ class Heartbeats:
             and request.reported is not None
         )
         send_assignment = joins or is_full or new.assigned != old.assigned
-        answer = HeartbeatResult(
+        response = HeartbeatResult(
             new.member_id,
             new.member_epoch,
             index.heartbeat_interval_ms(request.group_id),
@@ -152,7 +152,7 @@ class Heartbeats:
             collected,
             [
                 *self._migration.fail_waiting_requests(request.group_id, now_ms),
-                Reply(future, answer),
+                Reply(future, response),
             ],
         )
 
@@ -181,7 +181,7 @@ class Heartbeats:
 
     def _leave(self, request: Heartbeat, future: ReplyFuture, now_ms: int) -> DecisionOrSteps:
         group = self._index.group(request.group_id)
-        answer = HeartbeatResult(request.member_id, request.member_epoch)
+        response = HeartbeatResult(request.member_id, request.member_epoch)
         if request.instance_id is None:
             member = group.member(request.member_id)
             logger.info(
@@ -189,7 +189,7 @@ class Heartbeats:
                 group.group_id,
                 member.member_id,
             )
-            return self._fencing.fence(group, [member], [Reply(future, answer)], now_ms)
+            return self._fencing.fence(group, [member], [Reply(future, response)], now_ms)
         member = known_static_member(group, request.member_id, request.instance_id)
         permanently = request.member_epoch == LEAVE_EPOCH
         logger.info(
@@ -200,7 +200,7 @@ class Heartbeats:
             "" if permanently else "temporarily ",
         )
         if permanently:
-            return self._fencing.fence(group, [member], [Reply(future, answer)], now_ms)
+            return self._fencing.fence(group, [member], [Reply(future, response)], now_ms)
         away = replace(
             member,
             member_epoch=LEAVE_STATIC_EPOCH,
@@ -208,7 +208,7 @@ class Heartbeats:
             revoking=NOTHING,
         )
         record = run_at_once(consumer_group_records.current_member_in_steps(group.group_id, away))
-        return Decision([record], [Reply(future, answer)])
+        return Decision([record], [Reply(future, response)])
 
 
 def _updated(old: ConsumerGroupMember, request: Heartbeat) -> ConsumerGroupMember:

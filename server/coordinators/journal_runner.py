@@ -360,7 +360,7 @@ class JournalRunner(Generic[M]):
             return future
         if reply_future.failure is not None:
             raise reply_future.failure
-        return reply_future.answer
+        return reply_future.response
 
     def marker_appended(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
         """Apply a transaction marker that was appended to the partition, before any queued work."""
@@ -472,4 +472,4 @@ def _complete_future(future: asyncio.Future[Any], reply_future: ReplyFuture) -> 
         future.set_exception(reply_future.failure)
         future.exception()  # else asyncio would log it if the caller was cancelled
     else:
-        future.set_result(reply_future.answer)
+        future.set_result(reply_future.response)

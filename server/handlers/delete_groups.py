@@ -67,7 +67,7 @@ class _Deletion:
     def _delete(self, shard: GroupShard, future: ReplyFuture, now_ms: int) -> Steps[Decision]:
         group_id = self.result.group_id
         decision = yield from listing.delete_group(shard.state, shard.offsets, group_id, future)
-        self._done = decision.replies[0].answer
+        self._done = decision.replies[0].response
         self._waits = False
         return decision
 

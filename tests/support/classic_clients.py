@@ -59,7 +59,7 @@ class Client:
 
     def received(self, api: str, future: ReplyFuture) -> None:
         """A response."""
-        code, answer = code_of(future), future.answer
+        code, answer = code_of(future), future.response
         self.last = (api, code)
         if api == "SyncGroup" and not code:
             assert (answer.protocol_type, answer.protocol_name) == ("consumer", self.protocol)

@@ -129,7 +129,7 @@ class ClassicKit(JournalKit[GroupShard]):
 
     def join_twice(self, **more: Any) -> tuple[str, CountedReply]:
         """JoinGroup of a new dynamic member, and again with the id that it is given; both."""
-        first = self.join(**more).answer
+        first = self.join(**more).response
         assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
         return first.member_id, self.join(first.member_id, **more)
 
@@ -221,7 +221,7 @@ def code_of(future: ReplyFuture) -> ErrorCode:
     assert future.is_complete, "no response yet"
     if future.failure is not None:
         return future.failure.code
-    return ErrorCode(getattr(future.answer, "error_code", future.answer))
+    return ErrorCode(getattr(future.response, "error_code", future.response))
 
 
 def assert_sound(group: ClassicGroup, kit: ClassicKit) -> None:

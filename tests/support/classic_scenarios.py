@@ -96,7 +96,7 @@ class ClassicScenario(ClassicClients):
             future = self.join(client, self._values(client, command)["member_id"])
             if future.is_complete and code_of(future) is ErrorCode.MEMBER_ID_REQUIRED:
                 self.waiting.pop()
-                client.member_id = future.answer.member_id
+                client.member_id = future.response.member_id
                 self.join(client, client.member_id)
         return self._outcome()
 
@@ -303,8 +303,8 @@ class ClassicScenario(ClassicClients):
         for request in self.receive():
             for name, text in self._response(request):
                 lines.setdefault(text, []).append(name)
-                if text.startswith("generation") and request.future.answer.members:
-                    members[text] = f", members {self._members(request.future.answer)}"
+                if text.startswith("generation") and request.future.response.members:
+                    members[text] = f", members {self._members(request.future.response)}"
         self.earlier = list(self.waiting)
         for text, names in lines.items():
             yield f"{' '.join(names)}: {text}{members.get(text, '')}"
@@ -312,7 +312,7 @@ class ClassicScenario(ClassicClients):
     def _response(self, request: Request) -> Iterator[tuple[str, str]]:
         """Clients and what they get."""
         client, api, future = request
-        code, answer = code_of(future), future.answer
+        code, answer = code_of(future), future.response
         if api == "LeaveGroup" and not code and answer.members:
             for one in answer.members:
                 instance = "" if one.group_instance_id is None else f"@{one.group_instance_id}"

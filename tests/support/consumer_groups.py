@@ -133,7 +133,7 @@ class ConsumerKit(ClassicKit):
         assert future.is_complete
         if future.failure is not None:
             raise future.failure
-        answer: HeartbeatResult = future.answer
+        answer: HeartbeatResult = future.response
         return answer
 
     def send_heartbeat(self, member_id: str, epoch: int, **more: Any) -> CountedReply:

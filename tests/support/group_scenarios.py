@@ -80,7 +80,7 @@ class GroupScenarios(OffsetKit):
         settled = [one for one in self.waiting if one[1].is_complete]
         self.waiting = [one for one in self.waiting if not one[1].is_complete]
         responses = [
-            f"{name}: {future.failure.code.name if future.failure else show(future.answer)}"
+            f"{name}: {future.failure.code.name if future.failure else show(future.response)}"
             for name, future, show in settled
         ]
         batches = self.port.batches[self.seen_batches :]
@@ -153,7 +153,7 @@ class GroupScenarios(OffsetKit):
 
         def ask() -> ReplyFuture:
             if known is None and instance_id is None and more["version"] >= 4:
-                first = self.join(**more).answer
+                first = self.join(**more).response
                 assert ErrorCode(first.error_code) is ErrorCode.MEMBER_ID_REQUIRED
                 self.names[first.member_id] = name
                 return self.join(first.member_id, **more)

@@ -20,9 +20,11 @@ M = TypeVar("M", bound=Machine)
 class CountedReply(ReplyFuture):
     """Fails if it is completed twice."""
 
-    def complete(self, answer: Any) -> None:
-        assert not self.is_complete, f"answered with {self.answer or self.failure}, then {answer}"
-        super().complete(answer)
+    def complete(self, response: Any) -> None:
+        assert not self.is_complete, (
+            f"answered with {self.response or self.failure}, then {response}"
+        )
+        super().complete(response)
 
 
 class JournalKit(ABC, Generic[M]):
@@ -95,7 +97,7 @@ class JournalKit(ABC, Generic[M]):
         future = self.ask(decide)
         if future.failure is not None:
             raise future.failure
-        return future.answer if future.is_complete else future
+        return future.response if future.is_complete else future
 
     def execute(self, made: DecisionOrSteps) -> None:
         """Carry out a decision."""

@@ -57,7 +57,7 @@ def test_a_reply_is_sent_when_its_records_are_committed() -> None:
     assert not future.is_complete
     assert not kit.journal.commands
     kit.commit()
-    assert future.answer == b"1"
+    assert future.response == b"1"
     assert list(kit.journal.commands) == ["go"]
 
 
@@ -68,7 +68,7 @@ def test_a_reply_without_records_waits_for_the_records_before_it() -> None:
     read = kit.get()
     assert not read.is_complete
     kit.commit()
-    assert read.answer == b"1"
+    assert read.response == b"1"
     assert kit.journal.is_fully_committed
 
 
@@ -76,7 +76,7 @@ def test_a_reply_without_records_is_immediate_when_all_is_committed() -> None:
     kit = Kit()
     kit.put()
     kit.commit()
-    assert kit.get().answer == b"1"
+    assert kit.get().response == b"1"
 
 
 def test_futures_are_sent_in_the_order_of_requests() -> None:
@@ -113,14 +113,14 @@ def test_a_decision_that_can_not_be_appended_changes_nothing(
     assert code_of(future) == reported
     assert not kit.toy.numbers
     assert not kit.journal.commands
-    assert kit.get().answer is None
+    assert kit.get().response is None
 
 
 def test_the_machine_chooses_the_reply_when_an_append_fails() -> None:
     kit = Kit()
     kit.port.failures = [ErrorCode.NOT_ENOUGH_REPLICAS]
     future = kit.put(on_refusal="sorry")
-    assert future.answer == "sorry"
+    assert future.response == "sorry"
     assert kit.toy.refusals == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, 0)]
 
 
@@ -133,7 +133,7 @@ def test_a_request_times_out_and_its_records_stay() -> None:
     assert code_of(early) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert run_at_once(kit.journal.tick_in_steps(TIMEOUT_MS))
     assert not run_at_once(kit.journal.tick_in_steps(TIMEOUT_MS))
-    assert late.answer == "sorry"
+    assert late.response == "sorry"
     kit.commit()
     assert kit.toy.refusals == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, TIMEOUT_MS)]
     assert kit.toy.numbers == {b"a": b"1", b"b": b"1"}
@@ -149,7 +149,7 @@ def test_a_reply_waits_for_the_records_that_replace_refused_ones() -> None:
     run_at_once(kit.journal.execute_in_steps(decision, 0))
     assert not future.is_complete
     kit.commit()
-    assert future.answer == b"small"
+    assert future.response == b"small"
     assert kit.toy.numbers == {b"a": b"small"}
 
 
@@ -162,7 +162,7 @@ def test_deadlines_of_the_machine_lead_to_records() -> None:
     assert run_at_once(kit.journal.tick_in_steps(30))
     assert not future.is_complete
     kit.commit()
-    assert future.answer == b"1"
+    assert future.response == b"1"
     assert kit.journal.wake_at() is None
 
 
@@ -225,19 +225,19 @@ def test_records_of_a_transaction_count_when_its_marker_comes() -> None:
     kit = Kit()
     kit.put(producer=Producer(7, 0))
     kit.commit()
-    assert kit.get().answer is None
+    assert kit.get().response is None
     kit.port.end += 1
     run_at_once(kit.journal.marker_appended(7, 0, True, kit.port.end))
     read = kit.get()
     assert not read.is_complete, "the marker is not committed"
     kit.commit()
-    assert read.answer == b"1"
+    assert read.response == b"1"
 
 
 def test_a_future_is_completed_once() -> None:
     reported: list[object] = []
     future = ReplyFuture()
-    future.on_complete = lambda one: reported.append(one.answer)
+    future.on_complete = lambda one: reported.append(one.response)
     future.complete(1)
     future.complete(ApiError(ErrorCode.NOT_COORDINATOR))
     assert reported == [1]
@@ -272,11 +272,11 @@ class Anything(RuleBasedStateMachine):
         self.note(before)
         needed = self.journal.applied_end
         if future.is_complete:
-            refused = future.failure is not None or future.answer == "sorry"
+            refused = future.failure is not None or future.response == "sorry"
             assert refused or self.port.high_watermark >= needed
 
         def reported(one: ReplyFuture) -> None:
-            refused = one.failure is not None or one.answer == "sorry"
+            refused = one.failure is not None or one.response == "sorry"
             assert refused or self.port.high_watermark >= needed
 
         future.on_complete = reported

@@ -48,7 +48,7 @@ def test_requests_during_a_long_reply_are_answered_after_it() -> None:
     while kit.journal.has_due_replies:
         assert not last.is_complete
         kit.journal.release_replies()
-    assert last.answer == b"1" and all(future.is_complete for future in futures)
+    assert last.response == b"1" and all(future.is_complete for future in futures)
 
 
 def test_a_committed_decision_succeeds_though_its_deadline_expires_before_the_reply() -> None:
@@ -76,5 +76,5 @@ def test_one_decision_with_many_answers_gives_them_in_steps_and_then_its_command
         kit.journal.release_replies()
         steps.append(sum(future.is_complete for future in futures))
     assert steps == [ITEMS_PER_STEP * step for step in range(1, 5)]
-    assert [future.answer for future in futures] == list(range(MANY))
+    assert [future.response for future in futures] == list(range(MANY))
     assert list(kit.journal.commands) == ["go"]

@@ -268,7 +268,7 @@ class Transactions:
         for what, name, future in [one for one in self.pending if one[2].is_complete]:
             self.pending.remove((what, name, future))
             failure = future.failure
-            response = self._said(name, future.answer) if failure is None else failure.code.name
+            response = self._said(name, future.response) if failure is None else failure.code.name
             self.events.append(f"{what}: {response}")
         if self.kit.shard.uncompleted != self.uncompleted:
             self.uncompleted = self.kit.shard.uncompleted

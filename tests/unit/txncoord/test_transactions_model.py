@@ -406,7 +406,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 def response_of(future: ReplyFuture) -> object:
     """The response to a pending request."""
     assert future.is_complete, "no response yet"
-    return future.failure.code if future.failure is not None else future.answer
+    return future.failure.code if future.failure is not None else future.response
 
 
 def as_known(shard: TransactionShard) -> dict[str, Known]:

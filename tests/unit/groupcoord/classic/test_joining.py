@@ -18,7 +18,7 @@ def test_member_ids_are_random_uuids_with_a_prefix(instance_id: str | None, pref
         kit = ClassicKit(random=Random(seed))
         future = kit.join(client_id="client", instance_id=instance_id)
         kit.advance(DELAY_MS)
-        found: str = future.answer.member_id
+        found: str = future.response.member_id
         return found
 
     found, _, uuid = member_id(1).partition("-")
@@ -29,7 +29,7 @@ def test_member_ids_are_random_uuids_with_a_prefix(instance_id: str | None, pref
 def test_the_oldest_of_too_many_pending_members_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining, "PENDING_MAX", 3)
     kit = ClassicKit()
-    ids = [kit.join().answer.member_id for _ in range(5)]
+    ids = [kit.join().response.member_id for _ in range(5)]
     assert list(kit.group.pending) == ids[2:]
     assert_sound(kit.group, kit)
     assert code_of(kit.join(ids[1])) is ErrorCode.UNKNOWN_MEMBER_ID

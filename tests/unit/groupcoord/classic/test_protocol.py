@@ -94,7 +94,7 @@ def test_waiting_requests_fail_and_sessions_are_reset_before_a_conversion() -> N
     kit.advance(SESSION_MS - 1)
     code = ErrorCode.REBALANCE_IN_PROGRESS
     (reply,) = kit.shard.classic.fail_waiting_requests(kit.group, code, kit.now_ms)
-    assert (reply.future, reply.answer.member_id, reply.answer.error_code) == (
+    assert (reply.future, reply.response.member_id, reply.response.error_code) == (
         join,
         leader,
         code,
