@@ -22,7 +22,7 @@ from typing import Any, Final
 from kavka.seams import Tasks
 from kavka.server.config.value_types import one_line
 from kavka.server.connections.dispatch import FAST_PATHS, Dispatcher
-from kavka.server.connections.in_flight import PRODUCE, UNANSWERED_MAX, Slot, weight_of
+from kavka.server.connections.in_flight import IN_FLIGHT_MAX, PRODUCE, Slot, weight_of
 from kavka.server.connections.registry import Acceptor, Connections, RegisteredConnection
 from kavka.server.request.context import BadRequest, Peer, RequestContext
 from kavka.server.request.results import Call, DelayedResponse
@@ -167,11 +167,11 @@ class Connection(RegisteredConnection):
         if frame is None:
             framer.buffer_updated(nbytes)
             self._serve(now_s)
-        elif (answer := self._fast_path.answer(frame)) is not None:
-            if isinstance(answer, Call):
-                self._queue(answer, len(frame))
+        elif (result := self._fast_path.respond(frame)) is not None:
+            if isinstance(result, Call):
+                self._queue(result, len(frame))
             else:
-                self._transport.write(answer)
+                self._transport.write(result)
         else:
             del frame  # no view of an arena may exist while it is read into
             framer.buffer_updated(nbytes)
@@ -206,7 +206,7 @@ class Connection(RegisteredConnection):
                 if self._lent:
                     self._flush()
             for _ in range(FRAMES_PER_ITERATION_MAX):
-                if self._write_paused or self._muted or self._weight >= UNANSWERED_MAX:
+                if self._write_paused or self._muted or self._weight >= IN_FLIGHT_MAX:
                     framer.release_if_empty()
                     self._shrink_memory()
                     self._pause()
@@ -248,25 +248,25 @@ class Connection(RegisteredConnection):
 
     def _handle(self, frame: memoryview) -> None:
         call = self._dispatcher.call(self._peer, frame)
-        answer: Any = call.answer
-        if answer is None:
+        result: Any = call.result
+        if result is None:
             return
-        kind = answer.__class__
+        kind = result.__class__
         waiting: asyncio.Future[Any]
         if kind is CoroutineType:
-            waiting = self._tasks.spawn(answer, name=call.api.name)
+            waiting = self._tasks.spawn(result, name=call.api.name)
         elif kind is asyncio.Future:
-            waiting = answer
+            waiting = result
         else:
             if call.api.key in FAST_PATHS:
-                self._fast_path.remember(call.api, call.context, call.request, answer, frame)
+                self._fast_path.remember(call.api, call.context, call.request, result, frame)
             if kind is DelayedResponse:
                 self._dispatcher.drop_frame_views(call.api, call.request)
                 self._queue(call, len(frame))
             elif self._slots:
                 self._queue(call, len(frame))
             else:
-                self._write(call.api, call.context, answer, len(frame))
+                self._write(call.api, call.context, result, len(frame))
             return
         slot = Slot(call, waiting, len(frame))
         applied = call.context.applied
@@ -275,7 +275,7 @@ class Connection(RegisteredConnection):
         else:
             self._dispatcher.drop_frame_views(slot.api, slot.request)
         if applied is not None:
-            slot.weight = UNANSWERED_MAX
+            slot.weight = IN_FLIGHT_MAX
             self._unapplied = slot
             applied.add_done_callback(lambda _: self._applied(slot))
         self._enqueue(slot)
@@ -284,17 +284,17 @@ class Connection(RegisteredConnection):
     def _take_fast_path(self, frame: memoryview) -> bool:
         """Whether the fast path has carried out a request."""
         fast_path = self._fast_path
-        answer = fast_path.call(frame) if self._slots else fast_path.answer(frame)
-        if isinstance(answer, Call):
-            self._queue(answer, len(frame))
-        elif answer is not None:
-            self._out.append(answer)
-        return answer is not None
+        result = fast_path.call(frame) if self._slots else fast_path.respond(frame)
+        if isinstance(result, Call):
+            self._queue(result, len(frame))
+        elif result is not None:
+            self._out.append(result)
+        return result is not None
 
     def _queue(self, call: Call, request_bytes: int) -> None:
         """The response to a request has to wait for a change of partitions, or for the responses
         before it."""
-        delayed = call.answer
+        delayed = call.result
         if not isinstance(delayed, DelayedResponse):
             self._enqueue(Slot(call, None, request_bytes))
             return
@@ -387,7 +387,7 @@ class Connection(RegisteredConnection):
         if slot is self._unapplied:
             self._unblock_next(slot)
         if slot.context.timing is not None:
-            slot.context.timing.answered()
+            slot.context.timing.responded()
         if failure is not None:
             response = self._dispatcher.failed(slot.api, slot.context, slot.request, failure)
         slot.response = response
@@ -432,7 +432,7 @@ class Connection(RegisteredConnection):
         """Continue with the buffered frames, then with the socket."""
         if self._reading or self._ended or self._is_closing:
             return
-        if self._write_paused or self._muted or self._weight >= UNANSWERED_MAX:
+        if self._write_paused or self._muted or self._weight >= IN_FLIGHT_MAX:
             self._shrink_memory()
             return
         if self._waits_for_memory or (self._held_back and self._holding_back):

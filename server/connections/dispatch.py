@@ -22,7 +22,7 @@ from kavka.server.replica import log_cleaner
 from kavka.server.request import log as request_log
 from kavka.server.request.context import BadRequest, Peer, RequestContext, Response
 from kavka.server.request.results import Call, DelayedResponse, HandlerResult
-from kavka.server.request.sliced_answers import EncodedResponse, encode_in_slices
+from kavka.server.request.sliced_responses import EncodedResponse, encode_in_slices
 from kavka.server.runtime import cooperative
 from kavka.wire import header
 from kavka.wire.api import Api
@@ -298,8 +298,8 @@ class Dispatcher:
         if end > len(frame):
             raise _truncated(api, version, frame)
         context = RequestContext(peer, version, correlation_id, client_id)
-        answer = self._handle(row, context, request, len(frame), peer.arrived_s)
-        return Call(api, context, request, answer)
+        result = self._handle(row, context, request, len(frame), peer.arrived_s)
+        return Call(api, context, request, result)
 
     def _handle(
         self, row: _Row, context: RequestContext, request: Any, size: int, arrived_s: float
@@ -314,19 +314,19 @@ class Dispatcher:
         else:
             context.timing = self._requests.begin(tally, arrived_s)
         try:
-            answer = handler(self._broker, context, request)
+            result = handler(self._broker, context, request)
         except BadRequest:
             raise
         except Exception as failure:
-            answer = self.failed(api, context, request, failure)
+            result = self.failed(api, context, request, failure)
             clear_tracebacks(failure)
-        if answer.__class__ is CoroutineType:
-            answer = self._awaited(api, context, request, answer)
+        if result.__class__ is CoroutineType:
+            result = self._awaited(api, context, request, result)
         if context.timing is not None:
             context.timing.handled()
-            if answer is None:
+            if result is None:
                 context.timing.written(context, size, 0, 0)
-        return answer
+        return result
 
     def make(
         self,
@@ -348,12 +348,12 @@ class Dispatcher:
         return made
 
     async def _awaited(
-        self, api: Api, context: RequestContext, request: Any, answer: Awaitable[Any]
+        self, api: Api, context: RequestContext, request: Any, result: Awaitable[Any]
     ) -> Response | BadRequest:
         """The response of a handler that waits. Exceptions, for example when the coordinator
         moves away meanwhile, become an error response and do not fail the task."""
         try:
-            return await answer
+            return await result
         except BadRequest as refusal:
             return refusal
         except Exception as failure:
@@ -374,8 +374,8 @@ class Dispatcher:
         context.applied = self._broker.tasks.future()
         context.keep_frame()
         rest = _decode(row[0], context.version, frame, decoding)
-        answer = self._handle_decoded(row, context, rest, len(frame), context.peer.arrived_s)
-        return Call(row[0], context, None, answer)
+        result = self._handle_decoded(row, context, rest, len(frame), context.peer.arrived_s)
+        return Call(row[0], context, None, result)
 
     async def _handle_decoded(
         self,
@@ -391,29 +391,29 @@ class Dispatcher:
         try:
             request = await decoding
             context.applied = None
-            answer = self._handle(row, context, request, size, arrived_s)
+            result = self._handle(row, context, request, size, arrived_s)
         except BadRequest as refusal:
             applied.set_result(None)
             return refusal
         except BaseException:
             applied.set_result(None)
             raise
-        is_in_progress = isinstance(answer, Awaitable) and context.is_in_progress(answer)
+        is_in_progress = isinstance(result, Awaitable) and context.is_in_progress(result)
         if context.applied is not None:
             context.applied.add_done_callback(lambda _: applied.set_result(None))
         elif not is_in_progress:
             applied.set_result(None)
-        if isinstance(answer, Awaitable):
+        if isinstance(result, Awaitable):
             try:
-                answer = await answer
+                result = await result
             except Exception as failure:  # a future's
-                answer = self.failed(api, context, request, failure)
+                result = self.failed(api, context, request, failure)
             finally:
                 if is_in_progress:
                     applied.set_result(None)
-        if isinstance(answer, EncodedResponse | BadRequest):
-            return answer
-        return await encode_in_slices(tasks, api, context, answer)
+        if isinstance(result, EncodedResponse | BadRequest):
+            return result
+        return await encode_in_slices(tasks, api, context, result)
 
     def _unsupported(self, api: Api, peer: Peer, frame: memoryview) -> Call:
         """Only ApiVersions responds to an unsupported version: in version 0 with code 35, so that
@@ -428,8 +428,8 @@ class Dispatcher:
         except (IndexError, ValueError, struct.error) as failure:
             raise _truncated(api, version, frame) from failure
         context = RequestContext(peer, api_versions.FALLBACK_VERSION, correlation_id, None)
-        answer = api.error_response(None, ErrorCode.UNSUPPORTED_VERSION, context.version)
-        return Call(api, context, None, answer)
+        response = api.error_response(None, ErrorCode.UNSUPPORTED_VERSION, context.version)
+        return Call(api, context, None, response)
 
     def failed(
         self, api: Api, context: RequestContext, request: Any, failure: BaseException
@@ -472,14 +472,14 @@ class Dispatcher:
                 f"the response to {api.name} v{context.version} can't be encoded: {failure}"
             ) from failure
 
-    def _encoded(self, api: Api, context: RequestContext, answer: EncodedResponse) -> list[Any]:
-        if answer.throttle_time_ms:  # rare: encode it again
-            answer.response.throttle_time_ms = answer.throttle_time_ms
-            return self.encode(api, context, answer.response)
+    def _encoded(self, api: Api, context: RequestContext, encoded: EncodedResponse) -> list[Any]:
+        if encoded.throttle_time_ms:  # rare: encode it again
+            encoded.response.throttle_time_ms = encoded.throttle_time_ms
+            return self.encode(api, context, encoded.response)
         counts = self._stats[api.key].errors
-        for code, count in answer.errors.items():
+        for code, count in encoded.errors.items():
             counts[code] += count
-        return answer.frame
+        return encoded.frame
 
     def throttle_ms(self, context: RequestContext, response: Response, request_bytes: int) -> int:
         """Set the response's throttle time and return it; the connection mutes itself for that

@@ -19,7 +19,7 @@ from kavka.server.broker import Broker
 from kavka.server.request import log as request_log
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.request.results import Call
-from kavka.server.request.sliced_answers import EncodedResponse
+from kavka.server.request.sliced_responses import EncodedResponse
 from kavka.server.request.stats import Tally
 from kavka.wire import header
 from kavka.wire.api import Api
@@ -62,7 +62,7 @@ class FastRequest:
 
     def handle(self, frame: memoryview) -> bytearray | Call | None:
         """Repeat the checks whose outcome may have changed, carry the request out, and fill in a
-        copy of the response but for the correlation id. A call whose answer is a DelayedResponse,
+        copy of the response but for the correlation id. A call whose result is a DelayedResponse,
         if the response has to wait; it counts as one of the general path. None: nothing was done.
         `frame` has the remembered bytes, if it is not too short."""
         raise NotImplementedError
@@ -93,21 +93,21 @@ class FastPath:
         self.broker = broker
         self.requests: list[FastRequest] = []
 
-    def answer(self, frame: memoryview) -> bytearray | Call | None:
+    def respond(self, frame: memoryview) -> bytearray | Call | None:
         """Carry out a remembered request and return its response, or a call whose response has to
         wait; None: nothing was done, and the request must take the general path."""
         one = self._find(frame)
         return None if one is None else self._carry_out(one, frame)
 
     def call(self, frame: memoryview) -> Call | None:
-        """As `answer`, for a response that has to wait for those before it."""
+        """As `respond`, for a response that has to wait for those before it."""
         one = self._find(frame)
         if one is None:
             return None
-        answer = self._carry_out(one, frame)
-        if not isinstance(answer, bytearray):
-            return answer
-        response = EncodedResponse(None, [answer], {})
+        result = self._carry_out(one, frame)
+        if not isinstance(result, bytearray):
+            return result
+        response = EncodedResponse(None, [result], {})
         return Call(one.api, one.context_of(frame), None, response)
 
     def _carry_out(self, one: FastRequest, frame: memoryview) -> bytearray | Call | None:
@@ -115,21 +115,21 @@ class FastPath:
         started_s = 0.0 if tally.left else broker.requests.now_s()
         if not broker.quotas.unlimited:
             return None  # the response may need a throttle time
-        answer = one.handle(frame)
-        if answer is None:
+        result = one.handle(frame)
+        if result is None:
             if not one.is_current():
                 self.requests.remove(one)
             return None
         one.used = True
-        if answer.__class__ is Call:
-            return answer
-        assert isinstance(answer, bytearray)
-        answer[4:8] = frame[4:8]  # the correlation id
+        if result.__class__ is Call:
+            return result
+        assert isinstance(result, bytearray)
+        result[4:8] = frame[4:8]  # the correlation id
         if tally.left:
             tally.left -= 1
         else:
-            broker.requests.count_fast_path(tally, one.context, started_s, frame, answer)
-        return answer
+            broker.requests.count_fast_path(tally, one.context, started_s, frame, result)
+        return result
 
     def _find(self, frame: memoryview) -> FastRequest | None:
         for one in self.requests:

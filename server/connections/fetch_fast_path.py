@@ -29,7 +29,7 @@ from kavka.server.replica.fetch_sessions import Fetching, FetchPartition, Sessio
 from kavka.server.replica.replica import Replica
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.request.results import Call, DelayedResponse
-from kavka.server.request.sliced_answers import EncodedResponse
+from kavka.server.request.sliced_responses import EncodedResponse
 from kavka.wire.apis.fetch import API, BATCHES_SINCE, NO_SESSION, SESSIONS_SINCE, FetchResponse
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps

@@ -9,24 +9,24 @@ from kavka.server.request.results import Call
 from kavka.server.runtime.purgatory import Wait
 from kavka.wire.api import Api
 
-UNANSWERED_MAX: Final = 128
+IN_FLIGHT_MAX: Final = 128
 """In-flight requests of one connection, if all are Produce."""
 
-OTHERS_UNANSWERED_MAX: Final = 8
+OTHERS_IN_FLIGHT_MAX: Final = 8
 """The same for other requests, whose queued responses hold more memory.
 Apache Kafka handles one request of a connection at a time, so clients pipeline few."""
 
-FETCHES_UNANSWERED_MAX: Final = 2
+FETCHES_IN_FLIGHT_MAX: Final = 2
 
 PRODUCE: Final = 0
 _FETCH, _JOIN_GROUP, _SYNC_GROUP = 1, 11, 14
-_WEIGHTS: Final = {PRODUCE: 1, _FETCH: UNANSWERED_MAX // FETCHES_UNANSWERED_MAX}
-_HOLDS_BACK_UNTIL_ANSWERED: Final = frozenset({PRODUCE, _JOIN_GROUP, _SYNC_GROUP})
-_WEIGHT_OF_OTHERS: Final = UNANSWERED_MAX // OTHERS_UNANSWERED_MAX
+_WEIGHTS: Final = {PRODUCE: 1, _FETCH: IN_FLIGHT_MAX // FETCHES_IN_FLIGHT_MAX}
+_HOLDS_BACK_WHILE_IN_FLIGHT: Final = frozenset({PRODUCE, _JOIN_GROUP, _SYNC_GROUP})
+_WEIGHT_OF_OTHERS: Final = IN_FLIGHT_MAX // OTHERS_IN_FLIGHT_MAX
 
 
 def weight_of(api: Api) -> int:
-    """Weight of a request in flight; reading pauses when they sum to `UNANSWERED_MAX`."""
+    """Weight of a request in flight; reading pauses when they sum to `IN_FLIGHT_MAX`."""
     return _WEIGHTS.get(api.key, _WEIGHT_OF_OTHERS)
 
 
@@ -52,11 +52,11 @@ class Slot:
         self.context = call.context
         self.request = None if waiting is None else call.request
         """For an error response; views of its frame are gone."""
-        self.response = call.answer
+        self.response = call.result
         self.waiting = waiting
         self.request_bytes = request_bytes
         self.weight = weight_of(call.api)
         self.holds_back = waiting is not None and (
-            call.api.key in _HOLDS_BACK_UNTIL_ANSWERED or call.context.is_in_progress(waiting)
+            call.api.key in _HOLDS_BACK_WHILE_IN_FLIGHT or call.context.is_in_progress(waiting)
         )
         """Whether what is behind it would not see its effect yet."""

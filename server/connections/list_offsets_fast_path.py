@@ -92,12 +92,12 @@ class FastListOffsets(FastRequest):
             found = offset_lookup.find_end(replica, self._timestamp, self._committed)
         except ApiError:
             return None  # the general path responds with the same error
-        answer = self.response[:]
+        response = self.response[:]
         if self._with_epoch:
-            self._fill(answer, self._fill_at, found.offset, found.leader_epoch)
+            self._fill(response, self._fill_at, found.offset, found.leader_epoch)
         else:
-            self._fill(answer, self._fill_at, found.offset)
-        return answer
+            self._fill(response, self._fill_at, found.offset)
+        return response
 
     def is_current(self) -> bool:
         """Not when this broker does not lead the partition any more."""

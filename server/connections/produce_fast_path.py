@@ -21,7 +21,7 @@ from kavka.server.replica.partition_state import NEVER
 from kavka.server.replica.replica import Replica
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.request.results import Call, DelayedResponse
-from kavka.server.request.sliced_answers import EncodedResponse
+from kavka.server.request.sliced_responses import EncodedResponse
 from kavka.wire.apis.produce import (
     API,
     BATCHES_SINCE,
@@ -147,28 +147,30 @@ class FastProduce(FastRequest):
         request, replica, context = self._first, self.replica, self.context_of(frame)
         base, last, append_time_ms, _ = appended
         offsets = (base, append_time_ms, replica.log.start_offset)
-        answer = PartitionResponse(replica.log.partition, 0, *offsets)
+        partition_response = PartitionResponse(replica.log.partition, 0, *offsets)
 
         def respond() -> Response:
-            if answer.error_code or not self.broker.quotas.unlimited:
+            if partition_response.error_code or not self.broker.quotas.unlimited:
                 (topic,) = request.topic_data
-                return ProduceResponse([TopicResponse(topic.name, topic.topic_id, [answer])])
+                return ProduceResponse(
+                    [TopicResponse(topic.name, topic.topic_id, [partition_response])]
+                )
             filled = self._filled(*offsets)
             _pack_correlation_id(filled, 4, context.correlation_id)
             return EncodedResponse(None, [filled], _NO_ERRORS)
 
         timeout_ms = request.timeout_ms
-        delayed = acknowledge(self.broker, replica, last, answer, timeout_ms, respond)
+        delayed = acknowledge(self.broker, replica, last, partition_response, timeout_ms, respond)
         return Call(API, context, request, delayed)
 
     def _filled(self, base_offset: int, append_time_ms: int, log_start: int) -> bytearray:
         """The response, but for the correlation id."""
-        answer = self.response[:]
+        response = self.response[:]
         if self._with_log_start:
-            self._fill(answer, self._fill_at, base_offset, append_time_ms, log_start)
+            self._fill(response, self._fill_at, base_offset, append_time_ms, log_start)
         else:
-            self._fill(answer, self._fill_at, base_offset, append_time_ms)
-        return answer
+            self._fill(response, self._fill_at, base_offset, append_time_ms)
+        return response
 
     def is_current(self) -> bool:
         """Not when this broker does not lead the partition any more, or has to inspect each of

@@ -15,7 +15,7 @@ from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.coordinators.base import Coordinator as AnyCoordinator
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.sliced_answers import encode_in_slices
+from kavka.server.request.sliced_responses import encode_in_slices
 from kavka.server.runtime import cooperative
 from kavka.wire.apis.find_coordinator import (
     API,

@@ -18,7 +18,7 @@ from kavka.log.journal import DecisionOrSteps, ReplyFuture
 from kavka.server.auth.authorizer import Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.sliced_answers import encode_in_slices
+from kavka.server.request.sliced_responses import encode_in_slices
 from kavka.wire.apis.join_group import API, JoinGroupResponse
 from kavka.wire.errors import ApiError, ErrorCode
 

@@ -16,7 +16,7 @@ from kavka.server.auth.authorizer import Operation
 from kavka.server.broker import Broker
 from kavka.server.handlers.common.group_calls import check_group
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.sliced_answers import encode_in_slices
+from kavka.server.request.sliced_responses import encode_in_slices
 from kavka.wire.apis.leave_group import API, BATCHED_SINCE, LeaveGroupResponse
 
 MEMBERS_AT_ONCE_MAX: Final = 500

@@ -17,7 +17,7 @@ from kavka.server.broker import Broker
 from kavka.server.replica import offset_lookup
 from kavka.server.replica.fetch_reading import ISOLATION_LEVELS, READ_COMMITTED
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.sliced_answers import encode_in_slices, respond
+from kavka.server.request.sliced_responses import encode_in_slices, respond
 from kavka.server.runtime import cooperative
 from kavka.wire.apis.list_offsets import (
     API,

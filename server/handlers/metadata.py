@@ -32,7 +32,7 @@ from kavka.server.cluster.metadata_cache import (
 from kavka.server.controller.topic_validation import NewTopic, check_topic_name
 from kavka.server.handlers.common.described import once_described
 from kavka.server.request.context import RequestContext
-from kavka.server.request.sliced_answers import respond
+from kavka.server.request.sliced_responses import respond
 from kavka.wire.apis.metadata import (
     API,
     OPERATIONS_NOT_ASKED,

@@ -7,7 +7,7 @@ from typing import Any
 from kavka.server.auth.authorizer import CHECK_ITEMS, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext
-from kavka.server.request.sliced_answers import respond
+from kavka.server.request.sliced_responses import respond
 from kavka.wire.apis.offset_for_leader_epoch import (
     API,
     OffsetForLeaderEpochResponse,

@@ -36,7 +36,7 @@ from kavka.server.handlers.common.transaction_verification import (
 )
 from kavka.server.replica.record_rules import NotVerified
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.sliced_answers import respond
+from kavka.server.request.sliced_responses import respond
 from kavka.wire.apis.txn_offset_commit import (
     API,
     PartitionResponse,

@@ -73,12 +73,12 @@ class RequestTiming(Protocol):
 
     def handled(self) -> None: ...
 
-    def answered(self) -> None: ...
+    def responded(self) -> None: ...
 
     def dequeued(self) -> None: ...
 
     def written(
-        self, context: RequestContext, request_bytes: int, answer_bytes: int, throttle_ms: int
+        self, context: RequestContext, request_bytes: int, response_bytes: int, throttle_ms: int
     ) -> None: ...
 
 
@@ -125,11 +125,11 @@ class RequestContext:
         self.waits_for = wait
         return wait
 
-    def is_in_progress(self, answer: Awaitable[Any] | Wait) -> bool:
-        """Whether the request may not have taken effect yet, with `answer` as what its handler has
+    def is_in_progress(self, result: Awaitable[Any] | Wait) -> bool:
+        """Whether the request may not have taken effect yet, with `result` as what its handler has
         returned: a task that works, and has not said that its effect is there, or that it comes
         with `applied`."""
-        is_task = answer.__class__ not in (asyncio.Future, Wait)
+        is_task = result.__class__ not in (asyncio.Future, Wait)
         return is_task and self.applied is None and self.waits_for is None
 
     def keep_frame(self) -> None:

@@ -27,7 +27,7 @@ is_on: Final = partial(logger.isEnabledFor, logging.DEBUG)
 
 
 def log(
-    api: Api, context: RequestContext, *, request_bytes: int, answer_bytes: int, **times_ms: float
+    api: Api, context: RequestContext, *, request_bytes: int, response_bytes: int, **times_ms: float
 ) -> None:
     """Log one completed request. Times are rounded to microseconds."""
     peer = context.peer
@@ -40,7 +40,7 @@ def log(
             "requestApiKeyName": api.name,
         },
         "requestSizeBytes": request_bytes,
-        "responseSizeBytes": answer_bytes,
+        "responseSizeBytes": response_bytes,
         "connection": peer.address,
         **{name: round(value, 3) for name, value in times_ms.items()},
         "principal": peer.principal,

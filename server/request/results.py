@@ -38,9 +38,9 @@ class DelayedResponse:
 
 
 class Call(NamedTuple):
-    """A request that was passed to its handler, with the handler's answer."""
+    """A request that was passed to its handler, with the handler's result."""
 
     api: Api
     context: RequestContext
     request: Any
-    answer: HandlerResult
+    result: HandlerResult

@@ -128,11 +128,11 @@ class Timing:
     """A timed request in flight. Seconds of the monotonic clock."""
 
     __slots__ = (
-        "_answered_s",
         "_arrived_s",
         "_handled_s",
         "_dequeued_s",
         "_now_s",
+        "_responded_s",
         "_started_s",
         "_tally",
         "_weight",
@@ -151,22 +151,22 @@ class Timing:
         self._now_s = now_s
         self._arrived_s = arrived_s
         self._started_s = started_s
-        self._handled_s = self._answered_s = self._dequeued_s = started_s
+        self._handled_s = self._responded_s = self._dequeued_s = started_s
 
     def handled(self) -> None:
         """The handler has returned a response or an awaitable."""
-        self._handled_s = self._answered_s = self._dequeued_s = self._now_s()
+        self._handled_s = self._responded_s = self._dequeued_s = self._now_s()
 
-    def answered(self) -> None:
+    def responded(self) -> None:
         """The handler's awaited response is ready."""
-        self._answered_s = self._dequeued_s = self._now_s()
+        self._responded_s = self._dequeued_s = self._now_s()
 
     def dequeued(self) -> None:
         """The response has reached the head of the response queue."""
         self._dequeued_s = self._now_s()
 
     def written(
-        self, context: RequestContext, request_bytes: int, answer_bytes: int, throttle_ms: int
+        self, context: RequestContext, request_bytes: int, response_bytes: int, throttle_ms: int
     ) -> None:
         """The response was written, or there is none: record the times."""
         end_s = self._now_s()
@@ -174,8 +174,8 @@ class Timing:
         stats, weight = self._tally.api, self._weight
         queue_ms = (self._started_s - self._arrived_s) * 1000
         local_ms = (self._handled_s - self._started_s) * 1000
-        remote_ms = (self._answered_s - self._handled_s) * 1000
-        response_queue_ms = (dequeued_s - self._answered_s) * 1000
+        remote_ms = (self._responded_s - self._handled_s) * 1000
+        response_queue_ms = (dequeued_s - self._responded_s) * 1000
         send_ms = (end_s - dequeued_s) * 1000
         total_ms = (end_s - self._arrived_s) * 1000
         stats.total_ms.add(total_ms, end_s, weight)
@@ -195,7 +195,7 @@ class Timing:
                 stats.api,
                 context,
                 request_bytes=request_bytes,
-                answer_bytes=answer_bytes,
+                response_bytes=response_bytes,
                 totalTimeMs=total_ms,
                 requestQueueTimeMs=queue_ms,
                 localTimeMs=local_ms,
@@ -244,7 +244,7 @@ class RequestStats:
         context: RequestContext,
         started_s: float,
         frame: memoryview,
-        answer: bytes | bytearray,
+        response: bytes | bytearray,
     ) -> None:
         """Count and time a request of the fast path; `tally.left` is 0. `context` is of the
         remembered request, which differs only in its correlation id."""
@@ -255,4 +255,4 @@ class RequestStats:
         timing.handled()
         correlation_id = header.read_fixed(frame)[2]
         own = RequestContext(context.peer, context.version, correlation_id, context.client_id)
-        timing.written(own, len(frame), len(answer), 0)
+        timing.written(own, len(frame), len(response), 0)

@@ -149,7 +149,7 @@ class Remembering:
     def __init__(self, script: Script) -> None:
         self._script = script
 
-    def answer(self, frame: memoryview) -> bytes | None:
+    def respond(self, frame: memoryview) -> bytes | None:
         if not self._script.remembers or bytes(frame[:1]) != b"r":
             return None
         return b"remembered " + bytes(frame[1:])
@@ -158,7 +158,7 @@ class Remembering:
         """Nothing."""
 
     def call(self, frame: memoryview) -> Call | None:
-        answer = self.answer(frame)
+        answer = self.respond(frame)
         api: Any = self._script
         context = RequestContext(Peer("", ""), 0, 0, None)
         return None if answer is None else Call(api, context, None, answer)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from kavka.server.broker import Broker
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.sliced_answers import encode_in_slices
+from kavka.server.request.sliced_responses import encode_in_slices
 from kavka.server.runtime import cooperative
 from kavka.wire.api import Api
 from kavka.wire.errors import ApiError, ErrorCode

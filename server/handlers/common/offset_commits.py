@@ -18,7 +18,7 @@ from kavka.server.auth.authorizer import CHECK_ITEMS, Operation, ResourceType
 from kavka.server.broker import Broker
 from kavka.server.cluster.metadata_cache import TopicImage
 from kavka.server.request.context import RequestContext, Response
-from kavka.server.request.sliced_answers import respond
+from kavka.server.request.sliced_responses import respond
 from kavka.server.runtime import cooperative
 from kavka.wire.api import Api
 from kavka.wire.errors import ApiError, ErrorCode

@@ -17,7 +17,7 @@ from kavka.server.broker import Broker
 from kavka.server.connections import dispatch
 from kavka.server.connections.dispatch import BIG_BYTES
 from kavka.server.request.context import RequestContext
-from kavka.server.request.sliced_answers import encode_in_slices
+from kavka.server.request.sliced_responses import encode_in_slices
 from kavka.wire.apis import metadata
 from kavka.wire.codec.long_messages import ITEMS_PER_STEP, decode_in_steps
 from kavka.wire.errors import ApiError

@@ -7,9 +7,9 @@ import pytest
 
 from kavka.server.connections.connection import BYTES_PER_ITERATION_MAX, FRAMES_PER_ITERATION_MAX
 from kavka.server.connections.in_flight import (
-    FETCHES_UNANSWERED_MAX,
-    OTHERS_UNANSWERED_MAX,
-    UNANSWERED_MAX,
+    FETCHES_IN_FLIGHT_MAX,
+    IN_FLIGHT_MAX,
+    OTHERS_IN_FLIGHT_MAX,
 )
 from kavka.wire.apis import fetch
 from kavka.wire.frame import ARENA_BYTES, STASH_BYTES_MAX
@@ -110,7 +110,7 @@ async def test_what_is_behind_a_read_does_not_wait(s: Scene, /) -> None:
 
 @scene
 async def test_many_that_hold_others_up_weigh_no_more_than_others(s: Scene, /) -> None:
-    for number in range(2 * UNANSWERED_MAX):
+    for number in range(2 * IN_FLIGHT_MAX):
         name = b"%d" % number
         s.receive(b"h" + name)
         assert not s.transport.reading
@@ -119,7 +119,7 @@ async def test_many_that_hold_others_up_weigh_no_more_than_others(s: Scene, /) -
             future.set_result(result)
         await run_until_idle()
         assert s.transport.reading
-    assert s.sent == b"".join(b"%d" % number for number in range(2 * UNANSWERED_MAX))
+    assert s.sent == b"".join(b"%d" % number for number in range(2 * IN_FLIGHT_MAX))
 
 
 @scene
@@ -133,15 +133,15 @@ async def test_what_has_no_answer_after_all_takes_no_place(s: Scene, /) -> None:
 
 @scene
 async def test_reading_pauses_while_too_many_wait(s: Scene, /) -> None:
-    s.receive(*[b"w%d" % i for i in range(UNANSWERED_MAX - FRAMES_PER_ITERATION_MAX)])
+    s.receive(*[b"w%d" % i for i in range(IN_FLIGHT_MAX - FRAMES_PER_ITERATION_MAX)])
     await run_until_idle()
     s.receive(*[b"w%d" % (1000 + i) for i in range(FRAMES_PER_ITERATION_MAX + 5)])
     await run_until_idle()
-    assert len(s.script.calls) == UNANSWERED_MAX
+    assert len(s.script.calls) == IN_FLIGHT_MAX
     assert not s.transport.reading
     s.script.waiting[b"0"].set_result(b"")
     await run_until_idle()
-    assert len(s.script.calls) == UNANSWERED_MAX + 1
+    assert len(s.script.calls) == IN_FLIGHT_MAX + 1
     for name in list(s.script.waiting):
         if not s.script.waiting[name].done():
             s.script.waiting[name].set_result(b"")
@@ -151,7 +151,7 @@ async def test_reading_pauses_while_too_many_wait(s: Scene, /) -> None:
             future.set_result(b"")
     await run_until_idle()
     assert s.transport.reading
-    assert len(s.script.calls) == UNANSWERED_MAX + 5
+    assert len(s.script.calls) == IN_FLIGHT_MAX + 5
 
 
 LIST_OFFSETS, FETCH, CREATE_TOPICS = 2, 1, 19
@@ -159,7 +159,7 @@ LIST_OFFSETS, FETCH, CREATE_TOPICS = 2, 1, 19
 
 @pytest.mark.parametrize(
     ("api_key", "most"),
-    [(LIST_OFFSETS, OTHERS_UNANSWERED_MAX), (FETCH, FETCHES_UNANSWERED_MAX)],
+    [(LIST_OFFSETS, OTHERS_IN_FLIGHT_MAX), (FETCH, FETCHES_IN_FLIGHT_MAX)],
 )
 @scene
 async def test_requests_whose_answers_hold_much_wait_in_smaller_numbers(

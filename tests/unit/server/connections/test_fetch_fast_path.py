@@ -22,7 +22,7 @@ from kavka.server.connections.fetch_fast_path import FastFetch
 from kavka.server.connections.produce_fast_path import FastProduce
 from kavka.server.replica.replica import Replica
 from kavka.server.request.results import Call
-from kavka.server.request.sliced_answers import EncodedResponse
+from kavka.server.request.sliced_responses import EncodedResponse
 from kavka.wire.apis.fetch import (
     API,
     BATCHES_SINCE,

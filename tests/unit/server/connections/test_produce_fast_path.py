@@ -80,7 +80,7 @@ def requests(version: int, topic_ids: dict[str, object], seed: int) -> Iterator[
 def short_ways() -> Iterator[list[int]]:
     """How long the answers to requests are that take the fast path."""
     found: list[int] = []
-    original = fast_path.FastPath.answer
+    original = fast_path.FastPath.respond
 
     def counting(self: fast_path.FastPath, frame: memoryview) -> bytearray | Call | None:
         answer = original(self, frame)
@@ -89,7 +89,7 @@ def short_ways() -> Iterator[list[int]]:
         return answer
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fast_path.FastPath, "answer", counting)
+        patch.setattr(fast_path.FastPath, "respond", counting)
         yield found
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.log.memfs import Fault
-from kavka.server.connections.in_flight import FETCHES_UNANSWERED_MAX
+from kavka.server.connections.in_flight import FETCHES_IN_FLIGHT_MAX
 from kavka.wire.errors import ErrorCode as Code
 from support import logs
 from support.logs import parse
@@ -186,7 +186,7 @@ async def test_a_sent_response_is_not_viewed_when_the_next_fetch_is_read(
     """The third one is read when the first is answered, into the same arena."""
     connection = broker.connect()
     values = fetching({("t", 0): 0}, max_wait_ms=10_000)
-    fetches = [connection.send("Fetch", 11, **values) for _ in range(FETCHES_UNANSWERED_MAX + 2)]
+    fetches = [connection.send("Fetch", 11, **values) for _ in range(FETCHES_IN_FLIGHT_MAX + 2)]
     await run_until_idle()
     assert not any(one.done() for one in fetches)
     await broker.produce(build([Written(value=bytes(200_000))]))

@@ -13,7 +13,7 @@ from kavka.server.handlers import txn_offset_commit
 from kavka.server.handlers.common import offset_commits
 from kavka.server.handlers.common.offset_commits import OFFSETS_PER_STEP
 from kavka.server.request.context import Peer, RequestContext
-from kavka.server.request.sliced_answers import EncodedResponse
+from kavka.server.request.sliced_responses import EncodedResponse
 from kavka.wire.errors import ErrorCode as Code
 from support import offset_requests
 from support.group_requests import make_topic

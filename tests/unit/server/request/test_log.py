@@ -47,7 +47,7 @@ def test_a_line(caplog: pytest.LogCaptureFixture) -> None:
             metadata.API,
             context,
             request_bytes=40,
-            answer_bytes=400,
+            response_bytes=400,
             totalTimeMs=1.23456789,
             requestQueueTimeMs=0.1,
         )

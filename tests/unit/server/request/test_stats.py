@@ -91,7 +91,7 @@ def test_each_time_is_measured_by_itself() -> None:
     timing = stats.begin(api.tallies[12], 100.0)
     for step_s, call in (
         (0.002, timing.handled),
-        (0.004, timing.answered),
+        (0.004, timing.responded),
         (0.008, timing.dequeued),
     ):
         clock.now += step_s

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kavka.server.request.context import Peer, RequestContext
-from kavka.server.request.sliced_answers import EncodedResponse, encode_in_slices
+from kavka.server.request.sliced_responses import EncodedResponse, encode_in_slices
 from kavka.wire.apis.find_coordinator import API, Coordinator, FindCoordinatorResponse
 from kavka.wire.codec import long_messages
 from kavka.wire.codec.frames import encode_response
