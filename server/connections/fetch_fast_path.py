@@ -244,7 +244,7 @@ class FastFetch(FastRequest):
         traffic.fetches += 1
         if self._follower < 0:
             traffic.bytes_out += size
-        wanted.answered(replica, offsets[0], offsets[2])
+        wanted.responded(replica, offsets[0], offsets[2])
         return EncodedResponse(None, [frame], _NO_ERRORS)
 
     def general(self, context: RequestContext, fetching: Fetching) -> general_path.Fetch:

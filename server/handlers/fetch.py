@@ -72,20 +72,20 @@ OF_FOLLOWERS: Final = (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_N
 PARTITIONS_PER_STEP: Final = 200
 """Partitions planned in one slice; planning takes 5 us and more."""
 
-ANSWERED_PER_STEP: Final = 1000
+RESPONSES_PER_STEP: Final = 1000
 """Partitions put into the response in one slice, at 1 us."""
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    answer = cooperative.run(broker.tasks, _begin(broker, context, request), context)
-    at_once = isinstance(answer, FetchResponse | DelayedResponse)
-    return answer if at_once else _await_response(answer)
+    result = cooperative.run(broker.tasks, _begin(broker, context, request), context)
+    at_once = isinstance(result, FetchResponse | DelayedResponse)
+    return result if at_once else _await_response(result)
 
 
-async def _await_response(answer: Any) -> FetchResponse:
-    while not isinstance(answer, FetchResponse):
-        answer = await answer
-    return answer
+async def _await_response(result: Any) -> FetchResponse:
+    while not isinstance(result, FetchResponse):
+        result = await result
+    return result
 
 
 def _begin(broker: Broker, context: RequestContext, request: Any) -> Steps[Any]:
@@ -107,7 +107,7 @@ def _begin(broker: Broker, context: RequestContext, request: Any) -> Steps[Any]:
     finally:
         if noted is not None:
             broker.purgatory.end_notes(noted)
-    return (yield from fetch.answer())
+    return (yield from fetch.respond_to_plan())
 
 
 class Fetch:
@@ -191,12 +191,12 @@ class Fetch:
                 if part.file_range.more_follows:
                     return True
                 size += part.available_bytes
-            elif part.answer.error_code in _MISSING and self._follower < 0:
+            elif part.response.error_code in _MISSING and self._follower < 0:
                 missing += 1
             elif (
-                part.answer.error_code
-                or part.answer.diverging_epoch is not None
-                or part.answer.preferred_read_replica >= 0
+                part.response.error_code
+                or part.response.diverging_epoch is not None
+                or part.response.preferred_read_replica >= 0
             ):
                 return True
             if self._follower >= 0 and self._has_news(part):
@@ -207,12 +207,12 @@ class Fetch:
     def _has_news(self, part: PartitionRead) -> bool:
         """Whether a follower is answered at once, because records were deleted; or because the high
         watermark has moved, if consumers may read from the follower."""
-        if 0 <= part.wanted.follower_start < part.answer.log_start_offset:
+        if 0 <= part.wanted.follower_start < part.response.log_start_offset:
             return True
         if not self._tells_high_watermark or part.replica is None:
             return False
         follower = part.replica.partition.followers.get(self._follower)
-        return follower is not None and follower.sent_high_watermark < part.answer.high_watermark
+        return follower is not None and follower.sent_high_watermark < part.response.high_watermark
 
     def is_complete(self) -> Steps[bool]:
         """`plan` for a waiting fetch, which holds no files in between."""
@@ -395,11 +395,11 @@ class Fetch:
     def _note_follower(self, part: PartitionRead) -> None:
         """Report to the leader how far the follower has got: once per request, as it does not
         change while the request waits."""
-        replica, answer = part.replica, part.answer
-        if replica is None or answer.error_code or answer.diverging_epoch is not None:
+        replica, response = part.replica, part.response
+        if replica is None or response.error_code or response.diverging_epoch is not None:
             return
         replica.fetched_by(self._follower, part.wanted.offset, part.wanted.follower_start)
-        answer.high_watermark = replica.high_watermark
+        response.high_watermark = replica.high_watermark
 
     def _after_skipped(self, wanted: FetchPartition) -> FetchPartition:
         offset = self._skipped.get((str(wanted.topic), wanted.partition), wanted.offset)
@@ -411,9 +411,9 @@ class Fetch:
         return self._broker.metadata.image.names_by_id.get(topic)
 
     def _refused(self, wanted: FetchPartition, refusal: ApiError) -> PartitionResponse:
-        answer = PartitionResponse(wanted.partition, refusal.code)
+        response = PartitionResponse(wanted.partition, refusal.code)
         if refusal.code not in _MISSING:
-            answer.aborted_transactions = None
+            response.aborted_transactions = None
         if (
             refusal.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
             and self._context.version >= _CURRENT_LEADER_SINCE
@@ -421,10 +421,10 @@ class Fetch:
             known = self._broker.metadata.image.topics.get(self._name(wanted.topic) or "")
             leads = None if known is None else known.partition(wanted.partition)
             if leads is not None:
-                answer.current_leader = LeaderIdAndEpoch(leads.leader, leads.leader_epoch)
-        return answer
+                response.current_leader = LeaderIdAndEpoch(leads.leader, leads.leader_epoch)
+        return response
 
-    # -- answering ------------------------------------------------------------------------
+    # -- responding -----------------------------------------------------------------------
 
     def wait(self, max_wait_ms: int, noted: dict[Hashable, None] | None) -> DelayedResponse:
         """Long poll: wait until there is enough, or for `max_wait_ms`. Changes are seen from this
@@ -444,7 +444,7 @@ class Fetch:
         purgatory = self._broker.purgatory
         wait = purgatory.begin(keys, self.is_complete, wait_s, "Fetch", noted=noted)
         if self._fetching.begins_session:
-            wait.add_callback(self._end_unanswered)
+            wait.add_callback(self._end_without_response)
         if self._follower >= 0 and self._idle:
             changes = self._changes = purgatory.note_changes()
             changes |= noted or {}
@@ -452,11 +452,11 @@ class Fetch:
         self._context.wait(wait)
         return DelayedResponse(wait, lambda is_ready: self.respond(is_planned=is_ready))
 
-    def _end_unanswered(self, is_complete: bool | None) -> None:
+    def _end_without_response(self, is_complete: bool | None) -> None:
         """If the connection has closed, nobody will know the session's id. Followers close it
         whenever they get more partitions to fetch."""
         if is_complete is None:
-            self._broker.sessions.end_unanswered(self._fetching)
+            self._broker.sessions.end_without_response(self._fetching)
 
     def _throttled_s(self) -> float:
         """Time until the quota allows records to be sent again. Then the fetch is answered, and not
@@ -467,35 +467,35 @@ class Fetch:
 
     def respond(self, *, is_planned: bool) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
         """The response when a wait has ended. Unless `is_planned`, plan again first."""
-        answer = cooperative.run(self._broker.tasks, self._answer(is_planned=is_planned))
-        return answer if isinstance(answer, FetchResponse) else _await_response(answer)
+        result = cooperative.run(self._broker.tasks, self._respond(is_planned=is_planned))
+        return result if isinstance(result, FetchResponse) else _await_response(result)
 
-    def _answer(self, *, is_planned: bool) -> Steps[Any]:
+    def _respond(self, *, is_planned: bool) -> Steps[Any]:
         if not is_planned:
             yield from self.plan()
-        return (yield from self.answer())
+        return (yield from self.respond_to_plan())
 
     async def _is_ready(self) -> bool:
         found = cooperative.run(self._broker.tasks, self.plan())
         return found if isinstance(found, bool) else await found
 
-    def answer(self) -> Steps[Any]:
+    def respond_to_plan(self) -> Steps[Any]:
         """The response to the last plan; an awaitable if the disk must be read."""
         if self._is_old_consumer:
-            return self._answer_converted()
+            return self._respond_converted()
         cold = yield from read_cached(self._parts, self._broker.arenas, self._context)
         if cold:
-            return self._answer_cold(cold)
+            return self._respond_cold(cold)
         return (yield from self._response())
 
-    async def _answer_cold(self, cold: list[Any]) -> FetchResponse:
+    async def _respond_cold(self, cold: list[Any]) -> FetchResponse:
         await read_cold(cold, self._broker.jobs)
         return await self._responded()
 
     async def _responded(self) -> FetchResponse:
         return await _await_response(cooperative.run(self._broker.tasks, self._response()))
 
-    async def _answer_converted(self) -> FetchResponse:
+    async def _respond_converted(self) -> FetchResponse:
         """The response for a consumer of message sets. If no batch could be converted, wait again,
         for records after them."""
         from kavka.server.handlers.common import down_conversion
@@ -508,7 +508,7 @@ class Fetch:
                 # plan again: less memory may be free now, or a topic deleted
                 await self._is_ready()
                 skipped = await down_conversion.read_converted(broker, context, self._parts)
-            if not skipped or any(part.answer.records for part in self._parts):
+            if not skipped or any(part.response.records for part in self._parts):
                 return await self._responded()
             self._skipped |= skipped
             left_s = ends_s - broker.clock.monotonic_s()
@@ -535,8 +535,8 @@ class Fetch:
             return FetchResponse((), refusal.code)
         if self._context.version < _STORAGE_ERROR_SINCE:
             for part in self._parts:
-                if part.answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
-                    part.answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                if part.response.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+                    part.response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         topics: list[TopicResponse] = []
         leaders: dict[int, None] = {}
         last: TopicKey | None = None
@@ -544,15 +544,15 @@ class Fetch:
         for replica in self._idle:
             replica.traffic.fetches += 1
         for done, part in enumerate(self._parts, 1):
-            if done % ANSWERED_PER_STEP == 0:
+            if done % RESPONSES_PER_STEP == 0:
                 yield None
             if part.replica is not None:
                 part.replica.traffic.fetches += 1
                 part.wanted.replica = ref(part.replica)
                 part.wanted.is_prefix = part.is_prefix
                 if self._tells_high_watermark:
-                    self._note_sent(part.replica, part.answer.high_watermark)
-            if not fetching.keep(part.wanted, part.answer):
+                    self._note_sent(part.replica, part.response.high_watermark)
+            if not fetching.keep(part.wanted, part.response):
                 continue
             topic = part.wanted.topic
             if topic != last or not topics:
@@ -562,11 +562,11 @@ class Fetch:
                     topics.append(TopicResponse(topic, None, partitions))
                 else:
                     topics.append(TopicResponse("", topic, partitions))
-            partitions.append(part.answer)
-            if part.replica is not None and part.answer.records:
-                self._count(part.replica, len(part.answer.records))
-            if part.answer.current_leader is not None and self._follower < 0:
-                leaders[part.answer.current_leader.leader_id] = None
+            partitions.append(part.response)
+            if part.replica is not None and part.response.records:
+                self._count(part.replica, len(part.response.records))
+            if part.response.current_leader is not None and self._follower < 0:
+                leaders[part.response.current_leader.leader_id] = None
         endpoints = leader_endpoints(self._broker, self._context, leaders) if leaders else ()
         return FetchResponse(topics, 0, fetching.session_id, 0, endpoints)
 

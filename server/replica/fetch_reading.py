@@ -32,8 +32,8 @@ ISOLATION_LEVELS: Final = (READ_UNCOMMITTED, READ_COMMITTED)
 
 
 COPIED_BYTES_MAX: Final = 16 * 1024
-"""Answers with up to so many bytes of records get a buffer of their own size: it costs less than
-one from the pool, and a client that does not read its answer holds no arena."""
+"""Responses with up to so many bytes of records get a buffer of their own size: it costs less than
+one from the pool, and a client that does not read its response holds no arena."""
 
 
 IDLE_PER_STEP: Final = 2000
@@ -44,13 +44,13 @@ READS_PER_STEP: Final = 100
 
 
 class PartitionRead:
-    """One partition of a fetch: its answer so far, and the position of its records."""
+    """One partition of a fetch: its response so far, and the position of its records."""
 
-    __slots__ = ("answer", "bytes_max", "file_range", "is_prefix", "replica", "wanted")
+    __slots__ = ("bytes_max", "file_range", "is_prefix", "replica", "response", "wanted")
 
-    def __init__(self, wanted: FetchPartition, answer: PartitionResponse) -> None:
+    def __init__(self, wanted: FetchPartition, response: PartitionResponse) -> None:
         self.wanted = wanted
-        self.answer = answer
+        self.response = response
         self.replica: Replica | None = None
         self.file_range: FileRange | None = None
         self.bytes_max = 0
@@ -78,8 +78,8 @@ def split_idle(
     """The replicas of idle partitions, and the other partitions.
 
     Idle: `plan_part` would find no records for a consumer, nor anything else that has changed since
-    the last answer of its session. Of a thousand partitions that a consumer reads, most are idle at
-    any time, and all are checked twice for each record: so this is one loop. With `from_any` the
+    the last response of its session. Of a thousand partitions that a consumer reads, most are idle
+    at any time, and all are checked twice for each record: so this is one loop. With `from_any` the
     consumer may read from a follower; without `from_leader` another replica may be nearer than the
     leader.
     """
@@ -159,7 +159,7 @@ def plan_part(
         replica.check_epoch(wanted.current_leader_epoch)
     log = replica.log
     high_watermark, last_stable = replica.partition.high_watermark, replica.last_stable_offset
-    answer = PartitionResponse(
+    response = PartitionResponse(
         wanted.partition,
         0,
         high_watermark,
@@ -168,11 +168,11 @@ def plan_part(
         b"",
         () if committed_only else None,
     )
-    part = PartitionRead(wanted, answer)
+    part = PartitionRead(wanted, response)
     part.replica = replica
     if wanted.last_fetched_epoch >= 0:
-        answer.diverging_epoch = _divergence(replica, wanted)
-        if answer.diverging_epoch is not None:
+        response.diverging_epoch = _divergence(replica, wanted)
+        if response.diverging_epoch is not None:
             return part
     part.is_prefix = True
     upto = last_stable if committed_only else high_watermark
@@ -198,10 +198,10 @@ def plan_part(
 
 
 def redirected(replica: Replica, wanted: FetchPartition, preferred: int) -> PartitionRead:
-    """The answer for a consumer that should read from another replica. ApiError when its leader
+    """The response for a consumer that should read from another replica. ApiError when its leader
     epoch is not this broker's."""
     replica.check_epoch(wanted.current_leader_epoch)
-    answer = PartitionResponse(
+    response = PartitionResponse(
         wanted.partition,
         0,
         replica.high_watermark,
@@ -211,7 +211,7 @@ def redirected(replica: Replica, wanted: FetchPartition, preferred: int) -> Part
         None,
         preferred,
     )
-    part = PartitionRead(wanted, answer)
+    part = PartitionRead(wanted, response)
     part.replica = replica
     return part
 
@@ -227,7 +227,7 @@ def _add_aborted(
         bytes_max = max(part.bytes_max, 0)
         part.file_range = log.read(offset, bytes_max, upto=upto, at_least_one=at_least_one)
     if aborted:
-        part.answer.aborted_transactions = [
+        part.response.aborted_transactions = [
             AbortedTransaction(one.producer_id, one.first_offset) for one in aborted
         ]
 
@@ -235,13 +235,13 @@ def _add_aborted(
 def fail(part: PartitionRead, failure: Exception) -> None:
     """Answer KAFKA_STORAGE_ERROR for a partition whose log can't be read; others fail too only if
     the log directory goes offline for it."""
-    answer = part.answer
+    response = part.response
     assert part.replica is not None, "only hosted partitions are read"
     logger.error("can't read %s-%d: %s", *part.replica.key, failure)
     part.replica.read_failed(failure)
     part.file_range = None
-    answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-    answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
+    response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    response.high_watermark = response.last_stable_offset = response.log_start_offset = -1
 
 
 def _divergence(replica: Replica, wanted: FetchPartition) -> EpochEndOffset | None:
@@ -255,7 +255,7 @@ def _divergence(replica: Replica, wanted: FetchPartition) -> EpochEndOffset | No
 
 
 class _Packer:
-    """Room for the parts of one answer, packed into as few arenas as they fit in."""
+    """Room for the parts of one response, packed into as few arenas as they fit in."""
 
     __slots__ = ("_arena", "_arenas", "_context", "_used")
 
@@ -292,7 +292,7 @@ class Cold:
 
 
 def room_for(size: int, arenas: ArenaPool, context: RequestContext) -> Callable[[int], memoryview]:
-    """What allocates buffers for an answer with so many bytes of records."""
+    """What allocates buffers for a response with so many bytes of records."""
     return _Packer(arenas, context).take if size > COPIED_BYTES_MAX else _fresh
 
 
@@ -319,7 +319,7 @@ def read_cached(
             fail(part, failure)
             continue
         if is_whole:
-            part.answer.records = view
+            part.response.records = view
         else:
             cold.append(Cold(part, found, view))
     return cold
@@ -335,4 +335,4 @@ async def read_cold(cold: list[Cold], jobs: Jobs) -> None:
         except OSError as failure:
             fail(miss.part, failure)
         else:
-            miss.part.answer.records = miss.view[:size]
+            miss.part.response.records = miss.view[:size]

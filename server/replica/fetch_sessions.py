@@ -1,5 +1,5 @@
 """Fetch sessions (KIP-227): the broker remembers what a client fetches, so that a request names
-only what changed and an answer only what has changed.
+only what changed and a response only what has changed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PartitionKey: TypeAlias = tuple[TopicKey, int]
 
 @dataclass(slots=True)
 class FetchPartition:
-    """One partition that a client fetches, and what its session's last answer said of it."""
+    """One partition that a client fetches, and what its session's last response said of it."""
 
     topic: TopicKey
     partition: int
@@ -57,7 +57,7 @@ class FetchPartition:
     high_watermark: int = -1
     log_start_offset: int = -1
     replica: ref[Any] | None = None
-    """What its last answer was read from; a weak reference, so that a session keeps no deleted
+    """What its last response was read from; a weak reference, so that a session keeps no deleted
     replica."""
     is_prefix: bool = False
     """Whether that found the reader's log, as the reader has described it since, to be a prefix of
@@ -85,25 +85,25 @@ class FetchPartition:
         self.follower_start = follower_start
         self.is_prefix = False
 
-    def answered(self, replica: Any, high_watermark: int, log_start_offset: int) -> None:
-        """Remember an answer with records, for a reader whose log is a prefix of the leader's."""
+    def responded(self, replica: Any, high_watermark: int, log_start_offset: int) -> None:
+        """Remember a response with records, for a reader whose log is a prefix of the leader's."""
         self.replica = ref(replica)
         self.is_prefix = True
         self.high_watermark = high_watermark
         self.log_start_offset = log_start_offset
 
-    def has_changed(self, answer: PartitionResponse) -> bool:
-        """Whether an incremental answer must include this partition; remembers what it says."""
-        changed = bool(answer.records) or answer.preferred_read_replica >= 0
-        if answer.high_watermark != self.high_watermark:
-            self.high_watermark = answer.high_watermark
+    def has_changed(self, response: PartitionResponse) -> bool:
+        """Whether an incremental response must include this partition's; remembers what it says."""
+        changed = bool(response.records) or response.preferred_read_replica >= 0
+        if response.high_watermark != self.high_watermark:
+            self.high_watermark = response.high_watermark
             changed = True
-        if answer.log_start_offset != self.log_start_offset:
-            self.log_start_offset = answer.log_start_offset
+        if response.log_start_offset != self.log_start_offset:
+            self.log_start_offset = response.log_start_offset
             changed = True
-        if answer.error_code or answer.diverging_epoch is not None:
-            # Forget the last answer, so that the next one without an error is included. A follower
-            # that is to truncate its log doesn't take the high watermark yet.
+        if response.error_code or response.diverging_epoch is not None:
+            # Forget the last response, so that the next one without an error is included. A
+            # follower that is to truncate its log doesn't take the high watermark yet.
             self.high_watermark = -1
             changed = True
         return changed
@@ -189,7 +189,7 @@ class Session:
 
 @dataclass(slots=True)
 class Fetching:
-    """What one request fetches: its partitions in order, and which of them its answer includes."""
+    """What one request fetches: its partitions in order, and which of them are in the response."""
 
     partitions: list[FetchPartition]
     session: Session | None = None
@@ -215,12 +215,12 @@ class Fetching:
         if self.is_outdated:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
-    def keep(self, wanted: FetchPartition, answer: PartitionResponse) -> bool:
-        """Whether the answer includes this partition."""
+    def keep(self, wanted: FetchPartition, response: PartitionResponse) -> bool:
+        """Whether the whole response includes this partition's."""
         if self.session is None:
             return True
-        changed = wanted.has_changed(answer)
-        if answer.records:
+        changed = wanted.has_changed(response)
+        if response.records:
             # Moved to the end, so that every partition gets its turn (KIP-227).
             key = (wanted.topic, wanted.partition)
             if self.session.partitions.pop(key, None) is not None:
@@ -332,8 +332,8 @@ class FetchSessions:
         self._held += len(wanted)
         return Fetching(wanted, session, False, session.epoch)
 
-    def end_unanswered(self, fetching: Fetching) -> None:
-        """End the session that a request has begun, which is not answered."""
+    def end_without_response(self, fetching: Fetching) -> None:
+        """End the session that a request has begun, which gets no response."""
         session = fetching.session
         if session is not None and self._sessions.get(session.id) is session:
             self._end(session)

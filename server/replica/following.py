@@ -107,8 +107,8 @@ class Following:
             request = list_offsets.ListOffsetsRequest(
                 partition.broker_id, [list_offsets.AskedTopic(topic, [asked])]
             )
-            answer: Any = await client.ask(list_offsets.API, request)
-            (one,) = answer.topics[0].partitions
+            response: Any = await client.ask(list_offsets.API, request)
+            (one,) = response.topics[0].partitions
             if one.error_code:
                 raise ApiError(ErrorCode(one.error_code))
             found.append(one.offset)

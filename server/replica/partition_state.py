@@ -273,7 +273,7 @@ class PartitionState:
 
     def isr_decided(self, leader_epoch: int, isr: tuple[int, ...], partition_epoch: int) -> bool:
         """The controller has answered a proposal with the present ISR. Whether the high watermark
-        moved. An answer that is older than the last LeaderAndIsr changes nothing."""
+        moved. A response that is older than the last LeaderAndIsr changes nothing."""
         if not self.is_leader or leader_epoch != self.leader_epoch:
             return False
         if partition_epoch < self.partition_epoch:

@@ -24,8 +24,8 @@ from kavka.wire.record_batches import (
 from kavka.wire.rewriting import iter_heads
 
 RECORD_ERRORS_MAX: Final = 1000
-"""Records of a batch for which the answer says why they were refused; Apache Kafka names all. A
-million of them, which fit into a small compressed batch, would make an answer of 150 MB."""
+"""Records of a batch for which the response says why they were refused; Apache Kafka names all. A
+million of them, which fit into a small compressed batch, would make a response of 150 MB."""
 
 ALWAYS: Final = -(2**63) - 1
 """For `Replica.inspect_newer_than_ms`: below every timestamp, so that every batch is inspected."""

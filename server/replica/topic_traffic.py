@@ -61,7 +61,7 @@ class TopicTraffic:
         self.fetches = 0
         """Partitions fetched: those named in requests, and those in their sessions."""
         self.bytes_out = 0
-        """Bytes of records in answers to consumers."""
+        """Bytes of records in responses to consumers."""
         self.replicas = 0
 
     def refuse(self, code: int, batch_bytes: int) -> None:

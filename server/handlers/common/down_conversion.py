@@ -73,7 +73,7 @@ async def read_converted(
         except ApiError as refusal:
             topic, index = part.replica.key
             logger.warning("can't down-convert records of %s-%d: %s", topic, index, refusal)
-            part.answer = PartitionResponse(index, refusal.code)
+            part.response = PartitionResponse(index, refusal.code)
         except (OSError, StorageError) as failure:
             fetch_reading.fail(part, failure)
         else:
@@ -109,7 +109,7 @@ async def _place(
     for part, found in made:
         view = take(found.size)
         await cooperative.run_rest(broker.tasks, _fill(view, found.pieces), jobs=broker.jobs)
-        part.answer.records = view
+        part.response.records = view
 
 
 def _fill(view: memoryview, pieces: list[Bytes]) -> Steps[None]:

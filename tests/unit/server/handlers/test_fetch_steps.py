@@ -25,7 +25,7 @@ TURNS = 20 * PARTITIONS
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         (fetch, "PARTITIONS_PER_STEP"),
-        (fetch, "ANSWERED_PER_STEP"),
+        (fetch, "RESPONSES_PER_STEP"),
         (fetch, "IDLE_PER_STEP"),
         (fetch_reading, "READS_PER_STEP"),
         (fetch_sessions, "PARTITIONS_PER_STEP"),

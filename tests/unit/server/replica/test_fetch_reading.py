@@ -66,7 +66,7 @@ def reader(hosting: Hosting) -> Reader:
 
 
 def offsets(part: PartitionRead) -> list[int]:
-    records: Any = part.answer.records
+    records: Any = part.response.records
     return [one.offset for one in parse(bytes(records))]
 
 
@@ -76,11 +76,11 @@ def offsets(part: PartitionRead) -> list[int]:
 async def test_a_plan_has_the_file_range_of_the_records(reader: Reader) -> None:
     replica = await reader.replica()
     part = reader.plan(replica)
-    assert part.answer.error_code == Code.NONE
+    assert part.response.error_code == Code.NONE
     assert part.file_range is not None and part.file_range.length == len(BATCH) * 3
-    assert (part.answer.high_watermark, part.answer.last_stable_offset) == (9, 9)
-    assert part.answer.log_start_offset == 0
-    assert part.answer.records == b""
+    assert (part.response.high_watermark, part.response.last_stable_offset) == (9, 9)
+    assert part.response.log_start_offset == 0
+    assert part.response.records == b""
     assert part.replica is replica
 
 
@@ -112,7 +112,7 @@ async def test_consumers_read_up_to_the_high_watermark(reader: Reader) -> None:
     for committed_only, aborted in ((False, None), (True, ())):
         part = reader.plan(replica, committed_only=committed_only)
         assert part.file_range is not None and part.file_range.length == len(BATCH) * 3
-        assert part.answer.aborted_transactions == aborted
+        assert part.response.aborted_transactions == aborted
         assert reader.plan(replica, 9, committed_only=committed_only).file_range is None
     replica.partition.lead(LeaderAndIsrState(1, 1, 2, (1,), 2, (1,)))
 
@@ -135,7 +135,7 @@ async def test_a_diverging_epoch_is_reported_without_records(reader: Reader) -> 
     replica = await reader.hosting.lead(epoch=4)
     part = reader.plan(replica, 12, last_fetched_epoch=2)
     assert part.file_range is None
-    diverging = part.answer.diverging_epoch
+    diverging = part.response.diverging_epoch
     assert diverging is not None and (diverging.epoch, diverging.end_offset) == (0, 9)
 
 
@@ -158,7 +158,7 @@ async def test_few_bytes_are_copied(reader: Reader) -> None:
     assert [offsets(part) for part in parts] == [list(range(9))] * 3
     assert reader.context.lent is None
     for part in parts:
-        records: Any = part.answer.records
+        records: Any = part.response.records
         assert len(records.obj) == len(records)
 
 
@@ -207,7 +207,7 @@ async def test_a_failed_read_is_an_error_of_its_partition(
     reader.hosting.fs.cached = cached
     reader.hosting.fs.faults.append(Fault("pread", "t-0/00000000000000000000.log"))
     await reader.read(failing, well)
-    answer = failing.answer
+    answer = failing.response
     assert answer.error_code == Code.KAFKA_STORAGE_ERROR
     assert (answer.high_watermark, answer.last_stable_offset) == (-1, -1)
     assert (answer.log_start_offset, answer.records) == (-1, b"")
